@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Reading and writing whole files with a bound on their size, replacing files atomically, passing descriptors. */
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "basic/basic.h"
+
+int safe_close(int fd)
+{
+        if (fd >= 0) {
+                int saved_errno = errno;
+                (void) close(fd);
+                errno = saved_errno;
+        }
+        return -EBADF;
+}
+
+int loop_write(int fd, const void *p, size_t n)
+{
+        const char *b = p;
+
+        while (n > 0) {
+                ssize_t k = write(fd, b, n);
+                if (k < 0) {
+                        if (errno == EINTR)
+                                continue;
+                        return -errno;
+                }
+                b += k;
+                n -= (size_t) k;
+        }
+        return 0;
+}
+
+ssize_t loop_read(int fd, void *p, size_t n)
+{
+        size_t done = 0;
+
+        while (done < n) {
+                ssize_t k = read(fd, (char *) p + done, n - done);
+                if (k < 0) {
+                        if (errno == EINTR)
+                                continue;
+                        return -errno;
+                }
+                if (k == 0)
+                        break;
+                done += (size_t) k;
+        }
+        return (ssize_t) done;
+}
+
+int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size)
+{
+        _cleanup_free_ char *data = NULL;
+        struct stat st;
+        ssize_t n;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode))
+                return -EBADMSG;
+        if (st.st_size > 0 && (uint64_t) st.st_size > max)
+                return -EFBIG;
+
+        /* Files in /proc say 0; a file may grow while it is read. */
+        size_t room = st.st_size > 0 ? (size_t) st.st_size : MIN(max, (size_t) 65536);
+        for (;;) {
+                char *p = realloc(data, room + 2);
+                if (!p)
+                        return -ENOMEM;
+                data = p;
+                if (lseek(fd, 0, SEEK_SET) < 0)
+                        return -errno;
+                n = loop_read(fd, data, room + 1);
+                if (n < 0)
+                        return (int) n;
+                if ((size_t) n <= room)
+                        break;
+                if (room >= max)
+                        return -EFBIG;
+                room = MIN(max, room * 2);
+        }
+        data[n] = 0;
+        *ret = TAKE_PTR(data);
+        if (ret_size)
+                *ret_size = (size_t) n;
+        return 0;
+}
+
+int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
+{
+        /* O_NONBLOCK: a FIFO where a file is expected must not hang us. */
+        _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+        if (fd < 0)
+                return -errno;
+        return read_fd_bounded(fd, max, ret, ret_size);
+}
+
+int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode)
+{
+        _cleanup_close_ int fd =
+                openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
+
+        if (fd < 0)
+                return -errno;
+        return loop_write(fd, p, n);
+}
+
+static int write_and_sync(int fd, const void *p, size_t n, mode_t mode, bool sync)
+{
+        int r = loop_write(fd, p, n);
+
+        if (r < 0)
+                return r;
+        if (fchmod(fd, mode) < 0 || (sync && fsync(fd) < 0))
+                return -errno;
+        return 0;
+}
+
+int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode, bool sync)
+{
+        static unsigned counter;
+        _cleanup_free_ char *temporary = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = xasprintf(&temporary, "%s.%d-%u.tmp", path, (int) getpid(), ++counter);
+        if (r < 0)
+                return r;
+        fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        if (fd < 0)
+                return -errno;
+        r = write_and_sync(fd, p, n, mode, sync);
+        if (r >= 0 && renameat(dir_fd, temporary, dir_fd, path) < 0)
+                r = -errno;
+        if (r < 0) {
+                (void) unlinkat(dir_fd, temporary, 0);
+                return r;
+        }
+        if (sync && !strchr(path, '/'))
+                return fsync_dir(dir_fd);
+        return 0;
+}
+
+int write_attribute_at(int dir_fd, const char *path, const char *value)
+{
+        _cleanup_close_ int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+
+        if (fd < 0)
+                return -errno;
+        return loop_write(fd, value, strlen(value));
+}
+
+int fsync_dir(int dir_fd)
+{
+        _cleanup_close_ int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0 || fsync(fd) < 0)
+                return -errno;
+        return 0;
+}
+
+#define FDS_MAX 253 /* SCM_MAX_FD */
+
+int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+        union {
+                struct cmsghdr align;
+                char buffer[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+        } control = {};
+        struct iovec iov = {.iov_base = (void *) data, .iov_len = n};
+        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+        if (n_fds > FDS_MAX)
+                return -E2BIG;
+        if (n_fds > 0) {
+                m.msg_control = control.buffer;
+                m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+                struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+                c->cmsg_level = SOL_SOCKET;
+                c->cmsg_type = SCM_RIGHTS;
+                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+        }
+        ssize_t k;
+        do
+                k = sendmsg(sock, &m, MSG_NOSIGNAL);
+        while (k < 0 && errno == EINTR);
+        if (k < 0)
+                return -errno;
+        return (size_t) k == n ? 0 : -EMSGSIZE;
+}
+
+ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds)
+{
+        union {
+                struct cmsghdr align;
+                char buffer[CMSG_SPACE(sizeof(int) * FDS_MAX)];
+        } control;
+        struct iovec iov = {.iov_base = data, .iov_len = n};
+        struct msghdr m = {
+                .msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = control.buffer,
+                .msg_controllen = sizeof(control.buffer),
+        };
+        size_t got = 0;
+        ssize_t k;
+
+        do
+                k = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+        while (k < 0 && errno == EINTR);
+        if (k < 0)
+                return -errno;
+
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                size_t n_here = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < n_here; i++) {
+                        int fd;
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+                        if (got < max_fds)
+                                fds[got++] = fd;
+                        else
+                                safe_close(fd);
+                }
+        }
+        *ret_n_fds = got;
+        return k;
+}

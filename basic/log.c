@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Messages of our programs: one line each, on stderr, so that stdout stays data.
+ *
+ * Each line is written by one write(), so that lines of several processes do not mix. Colours appear only on a terminal
+ * and follow NO_COLOR and SYSTEMD_COLORS, as in systemd's own tools.
+ */
+
+#include "basic/basic.h"
+
+static LogLevel max_level = LOG_LEVEL_INFO;
+
+static const struct {
+        const char *color, *word;
+} levels[] = {
+        [LOG_LEVEL_ERROR] = {"\033[0;1;31m", "Error: "},
+        [LOG_LEVEL_WARNING] = {"\033[0;1;38:5:185m", "Warning: "},
+        [LOG_LEVEL_INFO] = {"", ""},
+        [LOG_LEVEL_DEBUG] = {"\033[0;90m", "Debug: "},
+};
+
+void log_set_max_level(LogLevel level)
+{
+        max_level = level;
+}
+
+LogLevel log_get_max_level(void)
+{
+        return max_level;
+}
+
+bool colors_enabled(int fd)
+{
+        const char *s = getenv("SYSTEMD_COLORS");
+
+        if (s) {
+                int b = parse_boolean(s);
+                return b != 0; /* "16", "256", "truecolor" are ways to say yes */
+        }
+        if (!isempty(getenv("NO_COLOR")) || streq(getenv("TERM") ?: "dumb", "dumb"))
+                return false;
+        return isatty(fd);
+}
+
+void log_message(LogLevel level, const char *format, ...)
+{
+        _cleanup_free_ char *text = NULL, *line = NULL;
+        int saved_errno = errno;
+        va_list ap;
+
+        if (level > max_level)
+                return;
+
+        va_start(ap, format);
+        int r = vasprintf(&text, format, ap);
+        va_end(ap);
+        if (r < 0) {
+                text = NULL;
+                return;
+        }
+
+        bool colors = colors_enabled(STDERR_FILENO) && levels[level].color[0];
+        r = asprintf(&line, "%s%s%s%s\n", colors ? levels[level].color : "", levels[level].word,
+                     colors ? "\033[0m" : "", text);
+        if (r < 0)
+                line = NULL;
+        else
+                (void) loop_write(STDERR_FILENO, line, (size_t) r);
+        errno = saved_errno;
+}

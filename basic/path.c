@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Paths that a stranger had a hand in, walked by descriptor.
+ *
+ * What an image, a manifest or an app names is never resolved by string: openat2() does it, with the root (or the base)
+ * fixed as a descriptor, so that neither "..", nor an absolute name, nor a symlink, nor a swap in the middle leads out.
+ */
+
+#include <dirent.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "basic/basic.h"
+
+static int do_openat2(int dir_fd, const char *path, int flags, uint64_t resolve)
+{
+        struct open_how how = {
+                .flags = (uint64_t) (flags | O_CLOEXEC) | (flags & O_PATH ? 0 : O_NOCTTY),
+                .resolve = resolve,
+        };
+
+        /* EAGAIN: a rename raced with the walk; the kernel asks to try again. */
+        for (unsigned tries = 0; tries < 64; tries++) {
+                int fd = (int) syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+                if (fd >= 0)
+                        return fd;
+                if (errno != EAGAIN && errno != EINTR)
+                        return -errno;
+        }
+        return -EAGAIN;
+}
+
+int open_in_root(int root_fd, const char *path, int flags)
+{
+        return do_openat2(root_fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+}
+
+int open_no_symlinks(int dir_fd, const char *path, int flags)
+{
+        return do_openat2(dir_fd, path, flags, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+int open_beneath(int dir_fd, const char *path, int flags)
+{
+        return do_openat2(dir_fd, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+int fd_reopen(int fd, int flags)
+{
+        char path[sizeof("/proc/self/fd/") + 12];
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        int n = open(path, flags | O_CLOEXEC | O_NOCTTY);
+        return n < 0 ? -errno : n;
+}
+
+int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd)
+{
+        _cleanup_strv_free_ char **parts = NULL;
+        _cleanup_free_ char *so_far = NULL;
+        _cleanup_close_ int parent = -EBADF;
+
+        int r = strv_split(path, "/", &parts);
+        if (r < 0)
+                return r;
+        parent = open_in_root(root_fd, ".", O_PATH | O_DIRECTORY);
+        if (parent < 0)
+                return parent;
+        so_far = strdup("");
+        if (!so_far)
+                return -ENOMEM;
+
+        STRV_FOREACH (part, parts) {
+                char *longer;
+
+                if (streq(*part, "."))
+                        continue;
+                if (streq(*part, ".."))
+                        return -EINVAL;
+                r = xasprintf(&longer, "%s/%s", so_far, *part);
+                if (r < 0)
+                        return r;
+                free(so_far);
+                so_far = longer;
+
+                /* The prefix is resolved from the root each time, so that a symlink in it stays inside. */
+                int fd = open_in_root(root_fd, so_far, O_PATH | O_DIRECTORY);
+                if (fd == -ENOENT) {
+                        if (mkdirat(parent, *part, mode) < 0)
+                                return errno == EEXIST ? -ELOOP : -errno; /* there, but leads nowhere */
+                        fd = openat(parent, *part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                        if (fd < 0)
+                                fd = -errno;
+                }
+                if (fd < 0)
+                        return fd;
+                safe_close(parent);
+                parent = fd;
+        }
+        if (ret_fd)
+                *ret_fd = TAKE_FD(parent);
+        return 0;
+}
+
+int mkdir_p(const char *path, mode_t mode)
+{
+        _cleanup_free_ char *copy = strdup(path);
+
+        if (!copy)
+                return -ENOMEM;
+        for (char *p = copy + strspn(copy, "/"); *p;) {
+                p += strcspn(p, "/");
+                char c = *p;
+                *p = 0;
+                if (mkdir(copy, mode) < 0 && errno != EEXIST)
+                        return -errno;
+                *p = c;
+                p += strspn(p, "/");
+        }
+        return 0;
+}
+
+/* One directory being emptied: its stream, and the name to remove once it is empty. */
+typedef struct RemoveFrame {
+        DIR *dir;
+        char name[NAME_MAX + 1];
+} RemoveFrame;
+
+/* How deep we descend before a directory is first moved up: each level costs a descriptor, and a stranger chose the depth. */
+#define REMOVE_DEPTH_MAX 128
+
+typedef struct RemoveStack {
+        RemoveFrame *frames;
+        size_t n, allocated;
+        unsigned moved;    /* directories moved up so far: makes their names unique */
+        bool look_again;   /* something was moved into the lowest directory since it was last read from the start */
+} RemoveStack;
+
+static void remove_stack_done(RemoveStack *s)
+{
+        for (size_t i = 0; i < s->n; i++)
+                closedir(s->frames[i].dir);
+        free(s->frames);
+}
+
+static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name, dev_t *dev)
+{
+        struct stat st;
+        _cleanup_close_ int fd =
+                openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+        if (fd < 0)
+                return -errno;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (s->n == 0)
+                *dev = st.st_dev;
+        else if (st.st_dev != *dev)
+                return -EXDEV; /* something is mounted here: not ours to empty */
+
+        if (GREEDY_REALLOC(s->frames, s->allocated, s->n + 1) < 0)
+                return -ENOMEM;
+        DIR *d = fdopendir(fd);
+        if (!d)
+                return -errno;
+        (void) TAKE_FD(fd);
+        RemoveFrame *f = &s->frames[s->n++];
+        f->dir = d;
+        snprintf(f->name, sizeof(f->name), "%s", name);
+        return 0;
+}
+
+/* Moves the directory NAME of the topmost frame up into the lowest one, which is read again before it is left. */
+static int remove_stack_move_up(RemoveStack *s, const char *name)
+{
+        char new_name[64];
+
+        snprintf(new_name, sizeof(new_name), ".acnspawn-removing-%d-%u", (int) getpid(), s->moved++);
+        if (renameat(dirfd(s->frames[s->n - 1].dir), name, dirfd(s->frames[0].dir), new_name) < 0)
+                return -errno;
+        s->look_again = true;
+        return 0;
+}
+
+/* Removes the next entry of the topmost directory, descends into it, or leaves the directory when it is empty. */
+static int remove_step(RemoveStack *s, int top_fd, dev_t *dev)
+{
+        RemoveFrame *f = &s->frames[s->n - 1];
+        struct dirent *de;
+
+        do {
+                errno = 0;
+                de = readdir(f->dir);
+        } while (de && (streq(de->d_name, ".") || streq(de->d_name, "..")));
+        if (!de) {
+                if (errno != 0)
+                        return -errno;
+                if (s->n == 1 && s->look_again) {
+                        s->look_again = false;
+                        rewinddir(f->dir);
+                        return 0;
+                }
+                closedir(f->dir);
+                s->n--;
+                int parent = s->n > 0 ? dirfd(s->frames[s->n - 1].dir) : top_fd;
+                return unlinkat(parent, f->name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+        }
+        if (unlinkat(dirfd(f->dir), de->d_name, 0) >= 0 || errno == ENOENT)
+                return 0;
+        if (errno != EISDIR && errno != EPERM)
+                return -errno;
+        if (s->n >= REMOVE_DEPTH_MAX)
+                return remove_stack_move_up(s, de->d_name);
+        return remove_stack_push(s, dirfd(f->dir), de->d_name, dev);
+}
+
+int rm_rf_at(int dir_fd, const char *name)
+{
+        _cleanup_(remove_stack_done) RemoveStack s = {};
+        dev_t dev = 0;
+
+        if (unlinkat(dir_fd, name, 0) >= 0 || errno == ENOENT)
+                return 0;
+        if (errno != EISDIR && errno != EPERM)
+                return -errno;
+
+        /* A stack of our own instead of recursion, and a bound on it: a stranger chooses the depth. */
+        int r = remove_stack_push(&s, dir_fd, name, &dev);
+        if (r == -ENOENT)
+                return 0;
+        while (r >= 0 && s.n > 0)
+                r = remove_step(&s, dir_fd, &dev);
+        return r;
+}
+
+bool path_is_absolute(const char *p)
+{
+        return p && p[0] == '/';
+}
+
+int path_normalize(const char *p, char **ret)
+{
+        _cleanup_strv_free_ char **parts = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (!path_is_absolute(p))
+                return -EINVAL;
+        int r = strv_split(p, "/", &parts);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (part, parts) {
+                if (streq(*part, ".."))
+                        return -EINVAL;
+                if (!streq(*part, "."))
+                        text_addf(&t, "/%s", *part);
+        }
+        if (t.size == 0)
+                text_add(&t, "/");
+        return text_take(&t, ret, NULL);
+}
+
+bool path_is_normalized(const char *p)
+{
+        _cleanup_free_ char *n = NULL;
+
+        return path_normalize(p, &n) >= 0 && streq(p, n);
+}
+
+bool path_has_prefix(const char *path, const char *prefix)
+{
+        const char *rest = startswith(path, prefix);
+
+        return rest && (*rest == 0 || *rest == '/' || endswith(prefix, "/"));
+}

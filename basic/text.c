@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Text that grows, and text to numbers and back.
+ *
+ * The parsers are strict: the whole string must be the number, in range, without sign, space or suffix that was not asked
+ * for. Everything here is free of locale.
+ */
+
+#include "basic/basic.h"
+
+int xasprintf(char **ret, const char *format, ...)
+{
+        char *s;
+        va_list ap;
+
+        va_start(ap, format);
+        int r = vasprintf(&s, format, ap);
+        va_end(ap);
+        if (r < 0)
+                return -ENOMEM;
+        *ret = s;
+        return 0;
+}
+
+int grow_array(void **p, size_t *allocated, size_t n, size_t size)
+{
+        if (n <= *allocated)
+                return 0;
+        size_t want = MAX(n, MAX(*allocated * 2, (size_t) 8));
+        void *q = reallocarray(*p, want, size);
+        if (!q)
+                return -ENOMEM;
+        *p = q;
+        *allocated = want;
+        return 0;
+}
+
+static int parse_number(const char *s, unsigned base, uint64_t max, uint64_t *ret)
+{
+        uint64_t v = 0;
+
+        if (isempty(s))
+                return -EINVAL;
+        for (; *s; s++) {
+                unsigned digit = (unsigned char) *s - (unsigned) '0';
+                if (digit >= base)
+                        return -EINVAL;
+                if (v > (max - digit) / base)
+                        return -ERANGE;
+                v = v * base + digit;
+        }
+        *ret = v;
+        return 0;
+}
+
+int parse_u64(const char *s, uint64_t *ret)
+{
+        return parse_number(s, 10, UINT64_MAX, ret);
+}
+
+int parse_u32(const char *s, uint32_t *ret)
+{
+        uint64_t v;
+        int r = parse_number(s, 10, UINT32_MAX, &v);
+
+        if (r >= 0)
+                *ret = (uint32_t) v;
+        return r;
+}
+
+int parse_octal(const char *s, uint32_t *ret)
+{
+        uint64_t v;
+        int r = parse_number(s, 8, UINT32_MAX, &v);
+
+        if (r >= 0)
+                *ret = (uint32_t) v;
+        return r;
+}
+
+int parse_boolean(const char *s)
+{
+        static const char *const yes[] = {"1", "yes", "y", "true", "t", "on"};
+        static const char *const no[] = {"0", "no", "n", "false", "f", "off"};
+
+        for (size_t i = 0; s && i < ELEMENTSOF(yes); i++) {
+                if (strcasecmp(s, yes[i]) == 0)
+                        return 1;
+                if (strcasecmp(s, no[i]) == 0)
+                        return 0;
+        }
+        return -EINVAL;
+}
+
+static const struct {
+        const char *suffix;
+        uint64_t usec;
+} time_units[] = {
+        {"us", 1},           {"usec", 1},          {"ms", 1000},          {"msec", 1000},
+        {"s", 1000000},      {"sec", 1000000},     {"", 1000000},         {"m", 60000000},
+        {"min", 60000000},   {"h", 3600000000ULL}, {"hr", 3600000000ULL}, {"hour", 3600000000ULL},
+        {"d", 86400000000ULL}, {"day", 86400000000ULL}, {"days", 86400000000ULL}, {"w", 604800000000ULL},
+        {"hours", 3600000000ULL}, {"minutes", 60000000}, {"seconds", 1000000}, {"weeks", 604800000000ULL},
+};
+
+static int lookup_time_unit(const char *s, size_t n, uint64_t *ret)
+{
+        for (size_t i = 0; i < ELEMENTSOF(time_units); i++)
+                if (strlen(time_units[i].suffix) == n && strncmp(time_units[i].suffix, s, n) == 0) {
+                        *ret = time_units[i].usec;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
+int parse_usec(const char *s, uint64_t *ret)
+{
+        uint64_t total = 0;
+
+        s += strspn(s, " ");
+        if (!*s)
+                return -EINVAL;
+        if (streq(s, "infinity")) {
+                *ret = UINT64_MAX;
+                return 0;
+        }
+        while (*s) {
+                _cleanup_free_ char *digits = NULL;
+                uint64_t value, unit;
+                size_t n = strspn(s, "0123456789");
+
+                digits = strndup(s, n);
+                if (!digits)
+                        return -ENOMEM;
+                int r = parse_u64(digits, &value);
+                if (r < 0)
+                        return r;
+                s += n;
+                s += strspn(s, " ");
+                n = strspn(s, "abcdefghijklmnopqrstuvwxyz");
+                r = lookup_time_unit(s, n, &unit);
+                if (r < 0)
+                        return r;
+                s += n;
+                s += strspn(s, " ");
+                if (__builtin_mul_overflow(value, unit, &value) || __builtin_add_overflow(total, value, &total))
+                        return -ERANGE;
+        }
+        *ret = total;
+        return 0;
+}
+
+/* The length of the UTF-8 sequence at P (at most N bytes), 0 if there is none: no overlong forms, no surrogates. */
+static size_t utf8_sequence(const unsigned char *p, size_t n)
+{
+        static const struct {
+                unsigned char first_min, first_max, second_min, second_max, length;
+        } forms[] = {
+                {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+                {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+                {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(forms); i++) {
+                if (*p < forms[i].first_min || *p > forms[i].first_max)
+                        continue;
+                if (forms[i].length > n)
+                        return 0;
+                if (forms[i].length > 1 && (p[1] < forms[i].second_min || p[1] > forms[i].second_max))
+                        return 0;
+                for (size_t k = 2; k < forms[i].length; k++)
+                        if ((p[k] & 0xc0) != 0x80)
+                                return 0;
+                return forms[i].length;
+        }
+        return 0;
+}
+
+bool utf8_is_valid(const char *s, size_t n)
+{
+        const unsigned char *p = (const unsigned char *) s;
+
+        while (n > 0) {
+                size_t k = utf8_sequence(p, n);
+                if (k == 0)
+                        return false;
+                p += k;
+                n -= k;
+        }
+        return true;
+}
+
+char *text_escape_for_terminal(const char *s)
+{
+        _cleanup_text_ Text t = {};
+        const unsigned char *p = (const unsigned char *) s;
+        size_t n = strlen(s);
+        char *escaped;
+
+        while (n > 0) {
+                size_t k = utf8_sequence(p, n);
+                /* C0, DEL and the C1 controls (U+0080 to U+009F) could steer a terminal. */
+                if (k == 0 || *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0)) {
+                        k = k ?: 1;
+                        for (size_t i = 0; i < k; i++)
+                                text_addf(&t, "\\x%02x", p[i]);
+                } else
+                        text_add_bytes(&t, p, k);
+                p += k;
+                n -= k;
+        }
+        return text_take(&t, &escaped, NULL) < 0 ? NULL : escaped;
+}
+
+char *hex_encode(const void *p, size_t n)
+{
+        static const char digits[] = "0123456789abcdef";
+        const unsigned char *b = p;
+        char *s = malloc(2 * n + 1);
+
+        if (!s)
+                return NULL;
+        for (size_t i = 0; i < n; i++) {
+                s[2 * i] = digits[b[i] >> 4];
+                s[2 * i + 1] = digits[b[i] & 15];
+        }
+        s[2 * n] = 0;
+        return s;
+}
+
+static int unhex(char c)
+{
+        if (c >= '0' && c <= '9')
+                return c - '0';
+        if (c >= 'a' && c <= 'f')
+                return c - 'a' + 10;
+        if (c >= 'A' && c <= 'F')
+                return c - 'A' + 10;
+        return -EINVAL;
+}
+
+int hex_decode(const char *s, size_t n, void *ret)
+{
+        unsigned char *b = ret;
+
+        if (strlen(s) != 2 * n)
+                return -EINVAL;
+        for (size_t i = 0; i < n; i++)
+                if (unhex(s[2 * i]) < 0 || unhex(s[2 * i + 1]) < 0)
+                        return -EINVAL;
+        for (size_t i = 0; i < n; i++)
+                b[i] = (unsigned char) (unhex(s[2 * i]) << 4 | unhex(s[2 * i + 1]));
+        return 0;
+}
+
+void text_done(Text *t)
+{
+        free(t->data);
+        *t = (Text){};
+}
+
+void text_add_bytes(Text *t, const void *p, size_t n)
+{
+        if (t->failed || GREEDY_REALLOC(t->data, t->allocated, t->size + n + 1) < 0) {
+                t->failed = true;
+                return;
+        }
+        if (n > 0)
+                memcpy(t->data + t->size, p, n);
+        t->size += n;
+        t->data[t->size] = 0;
+}
+
+void text_add(Text *t, const char *s)
+{
+        text_add_bytes(t, s, strlen(s));
+}
+
+void text_addf(Text *t, const char *format, ...)
+{
+        _cleanup_free_ char *s = NULL;
+        va_list ap;
+
+        va_start(ap, format);
+        int r = vasprintf(&s, format, ap);
+        va_end(ap);
+        if (r < 0) {
+                s = NULL;
+                t->failed = true;
+                return;
+        }
+        text_add_bytes(t, s, (size_t) r);
+}
+
+int text_take(Text *t, char **ret, size_t *ret_size)
+{
+        if (!t->failed && !t->data)
+                text_add_bytes(t, "", 0);
+        if (t->failed)
+                return -ENOMEM;
+        if (ret_size)
+                *ret_size = t->size;
+        *ret = TAKE_PTR(t->data);
+        text_done(t);
+        return 0;
+}
+
+uint64_t now_usec(clockid_t clock)
+{
+        struct timespec ts = {};
+
+        (void) clock_gettime(clock, &ts);
+        return (uint64_t) ts.tv_sec * 1000000U + (uint64_t) ts.tv_nsec / 1000U;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* schema/: the types and the two manifests of the App Container specification 0.8.11, as data and as checks.
+ *
+ * Pure functions, no I/O, no logging. Text comes in, a structure comes out, or a list of findings that say where in the
+ * document (as a path such as apps[1].app.isolators[0].value.limit) what is wrong and why. Structures go back to text in
+ * one canonical form. Strings in the structures are NUL-terminated and were valid UTF-8 when they came from a document;
+ * those that came from a command line may hold any bytes and are written with U+FFFD where they are no UTF-8.
+ *
+ * Memory: every …_free() accepts NULL and returns NULL. A structure owns everything its pointers point to.
+ */
+
+#include <json-c/json.h>
+
+#include "basic/basic.h"
+
+#define SCHEMA_VERSION "0.8.11"
+#define IMAGE_ID_PREFIX "sha512-"
+#define IMAGE_ID_LENGTH (7 + 128) /* "sha512-" and 128 hex digits */
+#define MANIFEST_SIZE_MAX (4U * 1024U * 1024U)
+
+/* --- Findings ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Finding {
+        char *path; /* place in the document, "" for the whole; "line 3, column 7" for text that is no JSON */
+        char *message;
+} Finding;
+
+typedef struct Findings {
+        Finding *items;
+        size_t n, allocated;
+} Findings;
+
+void findings_done(Findings *f);
+#define _cleanup_findings_ _cleanup_(findings_done)
+
+/* --- Simple types (spec: types.md): 0 if S is valid, else -EINVAL with the reason in the error object ------------- */
+
+int ac_name_check(const char *s, Error *e);
+int ac_identifier_check(const char *s, Error *e);
+int ac_version_check(const char *s, Error *e);
+int image_id_check(const char *s, Error *e);
+int uuid_check(const char *s, Error *e); /* RFC 4122 text form, lower or upper case */
+int environment_name_check(const char *s, Error *e);
+int timestamp_check(const char *s, Error *e); /* RFC 3339 */
+
+/* A quantity ("123Mi", "250m", "0.3", "1G") in units of 1/SCALE: SCALE 1 for bytes (fractions are rounded up),
+ * 1000 for milli-cores. Never negative; -ERANGE beyond 2^63-1. */
+int quantity_parse(const char *s, uint64_t scale, uint64_t *ret, Error *e);
+
+/* --- Parts of manifests ------------------------------------------------------------------------------------------ */
+
+/* Labels, annotations, environment, userAnnotations, userLabels: pairs in the order of the document, names unique. */
+typedef struct Pair {
+        char *name, *value;
+} Pair;
+
+typedef struct PairList {
+        Pair *items;
+        size_t n, allocated;
+} PairList;
+
+void pair_list_done(PairList *l);
+const char *pair_list_get(const PairList *l, const char *name); /* NULL if absent */
+int pair_list_set(PairList *l, const char *name, const char *value); /* replaces in place, or appends */
+int pair_list_copy(const PairList *l, PairList *ret);
+
+typedef enum IsolatorType {
+        ISOLATOR_UNKNOWN, /* kept as it is; whoever applies isolators reports it as ignored */
+        ISOLATOR_RESOURCE_BLOCK_BANDWIDTH,
+        ISOLATOR_RESOURCE_BLOCK_IOPS,
+        ISOLATOR_RESOURCE_CPU,
+        ISOLATOR_RESOURCE_MEMORY,
+        ISOLATOR_RESOURCE_NETWORK_BANDWIDTH,
+        ISOLATOR_CAPABILITIES_RETAIN_SET,
+        ISOLATOR_CAPABILITIES_REMOVE_SET,
+        ISOLATOR_SECCOMP_RETAIN_SET,
+        ISOLATOR_SECCOMP_REMOVE_SET,
+        ISOLATOR_NO_NEW_PRIVILEGES,
+        ISOLATOR_SELINUX_CONTEXT,
+        ISOLATOR_APPARMOR_PROFILE,
+        ISOLATOR_OOM_SCORE_ADJ,
+        ISOLATOR_CPU_SHARES,
+        ISOLATOR_SYSCTL,
+        _ISOLATOR_TYPE_MAX,
+} IsolatorType;
+
+/* "resource/memory", …; NULL for ISOLATOR_UNKNOWN. */
+const char *isolator_type_to_string(IsolatorType t);
+IsolatorType isolator_type_from_string(const char *s);
+
+typedef struct Isolator {
+        char *name;
+        IsolatorType type;
+        json_object *value; /* as in the document; owned */
+
+        /* Which of these is set depends on the type. */
+        bool has_request, has_limit;
+        uint64_t request, limit; /* resource: bytes, bytes/s, operations/s; cpu: milli-cores */
+        char **set;              /* capabilities: names in upper case with CAP_; seccomp: names and @wildcards */
+        char *errno_name;        /* seccomp: "EPERM", or NULL */
+        bool enabled;            /* no-new-privileges */
+        int64_t number;          /* oom-score-adj, cpu-shares */
+        char *text;              /* apparmor profile; selinux "user:role:type:level" */
+        PairList sysctl;
+} Isolator;
+
+typedef struct IsolatorList {
+        Isolator *items;
+        size_t n, allocated;
+} IsolatorList;
+
+void isolator_list_done(IsolatorList *l);
+/* Parses one isolator given as name and JSON text of its value (command line). */
+int isolator_parse(const char *name, const char *value_json, Isolator *ret, Error *e);
+void isolator_done(Isolator *i);
+
+typedef struct MountPoint {
+        char *name, *path;
+        bool read_only;
+} MountPoint;
+
+typedef struct Port {
+        char *name, *protocol;
+        uint32_t port, count;
+        bool socket_activated;
+} Port;
+
+typedef struct App {
+        char **exec; /* may be NULL */
+        char **pre_start, **post_stop; /* event handlers; NULL: none */
+        char *user, *group;
+        uint32_t *supplementary_gids;
+        size_t n_supplementary_gids;
+        char *working_directory; /* NULL: not given, that is "/" */
+        PairList environment;
+        IsolatorList isolators;
+        MountPoint *mount_points;
+        size_t n_mount_points;
+        Port *ports;
+        size_t n_ports;
+        PairList user_annotations, user_labels;
+} App;
+
+App *app_free(App *a);
+DEFINE_TRIVIAL_CLEANUP_FUNC(App *, app_free);
+int app_copy(const App *a, App **ret);
+
+typedef struct Dependency {
+        char *image_name;
+        char *image_id; /* or NULL */
+        PairList labels;
+        bool has_size;
+        uint64_t size; /* bytes */
+} Dependency;
+
+/* --- Image manifest (spec: aci.md) ------------------------------------------------------------------------------- */
+
+typedef struct ImageManifest {
+        char *ac_version, *name;
+        PairList labels;
+        App *app; /* or NULL */
+        Dependency *dependencies;
+        size_t n_dependencies;
+        char **path_whitelist;
+        PairList annotations;
+} ImageManifest;
+
+ImageManifest *image_manifest_free(ImageManifest *m);
+DEFINE_TRIVIAL_CLEANUP_FUNC(ImageManifest *, image_manifest_free);
+
+/* --- Pod manifest (spec: pods.md) -------------------------------------------------------------------------------- */
+
+typedef enum VolumeKind { VOLUME_EMPTY, VOLUME_HOST } VolumeKind;
+
+typedef struct Volume {
+        char *name;
+        VolumeKind kind;
+        char *source; /* host: absolute path */
+        bool has_read_only, read_only;
+        bool has_recursive, recursive; /* host; absent means recursive */
+        uint32_t mode, uid, gid;       /* empty; defaults 0755, 0, 0 */
+} Volume;
+
+typedef struct Mount {
+        char *volume, *path;
+        Volume *app_volume; /* or NULL */
+} Mount;
+
+typedef struct PodApp {
+        char *name;
+        char *image_id;   /* NULL only in templates, that is before reifying */
+        char *image_name; /* or NULL */
+        PairList image_labels;
+        App *app; /* or NULL: the image's */
+        bool read_only_rootfs;
+        Mount *mounts;
+        size_t n_mounts, mounts_allocated;
+        PairList annotations;
+} PodApp;
+
+typedef struct ExposedPort {
+        char *name;
+        uint32_t host_port;
+        char *host_ip; /* or NULL */
+        Port *pod_port; /* or NULL */
+} ExposedPort;
+
+typedef struct PodManifest {
+        char *ac_version;
+        PodApp *apps;
+        size_t n_apps, apps_allocated;
+        Volume *volumes;
+        size_t n_volumes, volumes_allocated;
+        IsolatorList isolators;
+        PairList annotations;
+        ExposedPort *ports;
+        size_t n_ports, ports_allocated;
+        PairList user_annotations, user_labels;
+} PodManifest;
+
+PodManifest *pod_manifest_free(PodManifest *m);
+DEFINE_TRIVIAL_CLEANUP_FUNC(PodManifest *, pod_manifest_free);
+void pod_app_done(PodApp *a);
+void volume_done(Volume *v);
+void mount_done(Mount *m);
+Volume *volume_free(Volume *v);
+PodApp *pod_manifest_find_app(const PodManifest *m, const char *name); /* NULL if absent */
+Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);
+/* Append a zeroed item, to be filled in by the caller. NULL: out of memory. */
+PodApp *pod_manifest_add_app(PodManifest *m);
+Volume *pod_manifest_add_volume(PodManifest *m);
+Mount *pod_app_add_mount(PodApp *a);
+PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */
+
+/* --- Text to structure and back ---------------------------------------------------------------------------------- */
+
+/* Parse and validate. On failure -EBADMSG (no JSON) or -EINVAL (JSON, but not valid); FINDINGS, if given, has all that
+ * was found; the error object has the first finding and how many more there are. A reified pod manifest, which is what
+ * pods run from, needs an image ID for every app; templates may leave it out if they give a name.
+ * SIZE is bounded by MANIFEST_SIZE_MAX (-EFBIG). */
+int image_manifest_parse(const char *text, size_t size, ImageManifest **ret, Findings *findings, Error *e);
+int pod_manifest_parse(const char *text, size_t size, PodManifest **ret, Findings *findings, Error *e);
+
+/* Strict JSON: duplicate keys, NaN, invalid UTF-8, \u0000, nesting beyond 64, 64-bit overflow, garbage after the end
+ * are refused, with line and column. For the documents of our own files as well. */
+int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e);
+static inline void json_object_putp(json_object **o)
+{
+        if (*o)
+                json_object_put(*o);
+}
+#define _cleanup_json_ _cleanup_(json_object_putp)
+/* A JSON string; bytes that are not UTF-8 become U+FFFD. NULL: out of memory. */
+json_object *json_new_string_lossy(const char *s);
+
+/* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end. */
+int image_manifest_format(const ImageManifest *m, char **ret);
+int pod_manifest_format(const PodManifest *m, char **ret);
+/* Annotations as the metadata service serves them: a JSON array of name and value objects. */
+int annotations_format(const PairList *l, char **ret);
+
+/* --- Meaning ----------------------------------------------------------------------------------------------------- */
+
+/* The annotations of an app as the specification merges them: the image's, with the pod manifest's taking precedence. */
+int app_annotations_merge(const PairList *image, const PairList *app, PairList *ret);
+/* The last component of an image name, turned into a valid AC Name: the default name of an app. */
+int app_name_from_image_name(const char *image_name, char **ret);
+/* os and arch of this machine in the words of the label table ("linux", "amd64"). */
+const char *host_os_label(void);
+const char *host_arch_label(void);
