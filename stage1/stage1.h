@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage1/: the inside of a pod: the root of its systemd, the units that make its apps, and the launcher that every app's
+ * process starts as.
+ *
+ * The root of a pod (root/ in the pod directory) holds no operating system, only what its systemd needs:
+ *
+ *     usr/ lib64 …                    places for the host's systemd, journald and their libraries (bound read-only at start)
+ *     etc/{os-release,machine-id,passwd,group,hostname}
+ *     acnspawn/units/                 every unit of the pod; the only unit path
+ *     acnspawn/launch                 the launcher (bound at start)
+ *     acnspawn/apps/<app>             what the launcher needs to start an app: NUL-separated, no quoting anywhere
+ *     acnspawn/status/<app>           how the app is or how it ended; written by the launcher (bind of status/)
+ *     acnspawn/socket                 where the launcher asks stage0 for the app's root and volumes
+ *     var/log/journal/<id>            bind of journal/
+ */
+
+#include "schema/schema.h"
+
+/* --- How an app is, or how it ended (app-status.c) --------------------------------------------------------------- */
+
+typedef enum AppState {
+        APP_WAITING,   /* not started: no record yet */
+        APP_PRE_START, /* its pre-start handler runs */
+        APP_RUNNING,
+        APP_POST_STOP, /* its processes have ended, its post-stop handler runs */
+        APP_ENDED,
+        _APP_STATE_MAX,
+} AppState;
+
+const char *app_state_to_string(AppState s); /* "waiting", "pre-start", "running", "post-stop", "ended" */
+AppState app_state_from_string(const char *s);
+
+/* Why an app ended. Only the first two are the app's own doing. */
+typedef enum AppCause {
+        CAUSE_NONE,              /* has not ended */
+        CAUSE_EXITED,            /* exit_status has its code */
+        CAUSE_SIGNAL,            /* signal has the number */
+        CAUSE_OOM_KILL,          /* killed for memory; signal is set as well */
+        CAUSE_TIMEOUT,           /* did not end in time after SIGTERM, or did not start in time; signal is set */
+        CAUSE_PRE_START,         /* the pre-start handler failed, pre_start_* say how; the app never ran */
+        CAUSE_COMMAND_NOT_FOUND, /* exec[0] is missing in the image */
+        CAUSE_COMMAND_NOT_EXECUTABLE,
+        CAUSE_WORKING_DIRECTORY, /* workingDirectory is missing */
+        CAUSE_USER,              /* user or group is not in the image */
+        CAUSE_SETUP,             /* its root or its volumes could not be made; message says what */
+        CAUSE_NOT_STARTED,       /* the pod ended before it could start */
+        CAUSE_POD_KILLED,        /* the pod was killed under it: no status could be taken */
+        _APP_CAUSE_MAX,
+} AppCause;
+
+const char *app_cause_to_string(AppCause c); /* "exited", "signal", "oom-kill", … */
+AppCause app_cause_from_string(const char *s);
+
+/* How one event handler ended. */
+typedef struct HandlerStatus {
+        bool ran;
+        bool timed_out;
+        int exit_status; /* or -1 */
+        int signal;      /* or 0 */
+} HandlerStatus;
+
+typedef struct AppStatus {
+        AppState state;
+        AppCause cause;
+        int exit_status; /* 0…255, or -1 if it did not exit by itself */
+        int signal;      /* number, or 0 */
+        bool core_dumped;
+        char *message;   /* what went wrong, for people; or NULL */
+        HandlerStatus pre_start, post_stop;
+        uint64_t started_usec, ended_usec; /* realtime; 0: never */
+} AppStatus;
+
+void app_status_done(AppStatus *s);
+#define _cleanup_app_status_ _cleanup_(app_status_done)
+/* Reads the record of APP from the directory of records (status/ of a pod directory). No record: APP_WAITING, success.
+ * Records come out of the pod: they are read with bounds and checked. */
+int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
+int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
+/* The exit status as container users know it: the code; 128 + signal; 127 not found, 126 not executable, 125 otherwise
+ * not to be run. 0 while it has not ended. */
+int app_status_to_exit_code(const AppStatus *s);
+/* Whether the app counts as failed for the pod. */
+bool app_status_failed(const AppStatus *s);
+
+/* --- The pod's root (root.c, units.c) ---------------------------------------------------------------------------- */
+
+typedef struct Stage1Options {
+        const char *uuid, *hostname;
+        uint32_t uid_base; /* owner of what the pod may write */
+        bool private_users;
+        bool exit_on_failure, exit_on_any;
+        uint64_t stop_timeout_usec;
+} Stage1Options;
+
+/* One generated file: path relative to the pod's root, or a symlink if TARGET is set. */
+typedef struct Stage1File {
+        char *path;
+        char *content;
+        size_t size;
+        char *target;
+        mode_t mode;
+} Stage1File;
+
+typedef struct Stage1Files {
+        Stage1File *items;
+        size_t n, allocated;
+} Stage1Files;
+
+void stage1_files_done(Stage1Files *f);
+#define _cleanup_stage1_files_ _cleanup_(stage1_files_done)
+
+/* Pure: what the pod's root holds for this reified manifest, in a fixed order. Same input, same output. */
+int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *ret, Error *e);
+/* Generates and writes the files below ROOT_FD (a new, empty directory). */
+int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, Error *e);
+
+/* --- Isolators (isolators.c) ------------------------------------------------------------------------------------- */
+
+typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;
+const char *isolator_verdict_to_string(IsolatorVerdict v);
+
+/* What the host offers, as far as isolators depend on it. */
+typedef struct HostFeatures {
+        bool cpu, memory, io, pids; /* cgroup v2 controllers that a pod can use */
+} HostFeatures;
+
+/* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */
+int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret, char **ret_detail);
