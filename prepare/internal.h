@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/ share with each other and with their unit tests, and nobody else uses. */
+
+#include "prepare/prepare.h"
+
+/* --- Store (store.c) --------------------------------------------------------------------------------------------- */
+
+typedef enum StoreFlags {
+        /* For unit tests, which run without root: owners that cannot be set stay ours, and any file system will do. */
+        STORE_UNPRIVILEGED = 1 << 0,
+} StoreFlags;
+
+struct Store {
+        unsigned n_ref;
+        StoreFlags flags;
+        char *path;
+        int fd;
+};
+
+int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e);
+Store *store_ref(Store *s);
+
+/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for whoever looks an
+ * image up and records that a pod needs it. Exclusive: for whoever removes. Waits. Closing the descriptor unlocks.
+ * Never take it twice in one thread: the second would wait for the first. */
+int store_lock_shared(Store *s, int *ret_fd, Error *e);
+int store_lock_exclusive(Store *s, int *ret_fd, Error *e);
+
+/* A piece of work below tmp/: a directory with a random name that is ours as long as the descriptor, which carries a
+ * flock, is open. Whoever can take that flock may remove the directory. */
+typedef struct StoreTemporary {
+        Store *store; /* not a reference of its own */
+        char *name;   /* "tmp/…", relative to the store; NULL: nothing there (any more) */
+        int dir_fd;
+} StoreTemporary;
+
+#define STORE_TEMPORARY_NULL ((StoreTemporary){.dir_fd = -EBADF})
+int store_temporary_new(Store *s, StoreTemporary *ret, Error *e);
+/* Makes everything in it durable, then renames it to PATH (relative to the store), whose parent is made durable, too.
+ * Returns 1 if it is in place, 0 if somebody else was faster (ours is removed). */
+int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
+/* Moves the directory PATH of the store below tmp/ and removes it there: gone at once, and never half there. -ENOENT. */
+int store_remove_tree(Store *s, const char *path, Error *e);
+void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
+
+/* --- Streams: a file, decompressed if need be (stream.c) --------------------------------------------------------- */
+
+typedef struct Stream Stream;
+
+/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz). FD must outlive the stream. WAKE_FD: an
+ * eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. */
+int stream_new(int fd, int wake_fd, Stream **ret, Error *e);
+Stream *stream_free(Stream *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
+/* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and bytes after
+ * the end of the compressed data are errors. */
+ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e);
+uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descriptor so far */
+
+/* --- Reading ahead (pipeline.c) ---------------------------------------------------------------------------------- */
+
+/* A stream read and hashed by threads of their own, a bounded distance ahead of whoever takes its blocks. */
+typedef struct Pipeline Pipeline;
+
+int pipeline_new(int fd, uint64_t size_max, Pipeline **ret, Error *e);
+Pipeline *pipeline_free(Pipeline *p); /* stops and waits for the threads */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Pipeline *, pipeline_free);
+/* The next block; the one before it is given back. All blocks but the last have a size that is a multiple of 512.
+ * 0 at the end. */
+ssize_t pipeline_next(Pipeline *p, const void **ret, Error *e);
+
+typedef struct PipelineResult {
+        char *id;                 /* sha512-… over all bytes */
+        uint64_t size;            /* how many these are */
+        uint64_t compressed_size; /* how many were read */
+        uint64_t data_size;       /* up to and with the last byte that is not zero */
+} PipelineResult;
+
+/* After pipeline_next() has returned 0. */
+int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e);
+
+/* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) ------------------------------------------------------ */
+
+struct archive;
+struct archive_entry;
+
+/* What an archive may ask for. Each of these is an error that names itself, long before memory or disk are used up. */
+#define ENTRIES_MAX (4U * 1024U * 1024U)          /* directories that are only implied count, too */
+#define PATH_DEPTH_MAX 512U                       /* components */
+#define PATH_SIZE_MAX 4095U                       /* bytes; what the kernel takes without the final NUL */
+#define LINK_SIZE_MAX 4095U                       /* bytes of a symlink's target */
+#define ENTRY_HEADERS_MAX (16U * 1024U * 1024U)   /* bytes of one entry's headers: names, attributes, sparse maps */
+#define XATTR_SIZE_MAX 65536U                     /* bytes of a value; the kernel's bound */
+#define XATTRS_SIZE_MAX (1024U * 1024U)           /* bytes of all names and values of one entry */
+#define ENTRY_COST 4096U                          /* bytes of disk that an entry is taken to use beside its content */
+#define DISK_RESERVE (64ULL * 1024U * 1024U)      /* bytes that an import leaves free */
+#define STREAM_SLACK (4ULL << 30)                 /* how much longer than the free space the uncompressed archive may be */
+#define PADDING_MAX (64ULL << 20)                 /* zero bytes after the end of the archive */
+
+typedef struct Unpack {
+        int dir_fd;       /* where "rootfs" goes */
+        bool unprivileged;
+        char *origin;
+        uint64_t n_entries;
+        uint64_t budget;  /* bytes of disk that may still be used */
+        int parent_fd;    /* the directory that the last entry went to, and its path */
+        char *parent;
+        FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */
+        bool rootfs;
+} Unpack;
+
+#define UNPACK_NULL ((Unpack){.dir_fd = -EBADF, .parent_fd = -EBADF})
+/* DIR_FD is only borrowed; TEMPORARY_FD is a directory for scratch files. */
+int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
+void unpack_done(Unpack *u);
+/* Creates what ENTRY describes at PATH, which is normalized by unpack_normalize_path() and is "rootfs" or below. */
+int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e);
+/* Gives the directories their modes, owners, attributes and times. */
+int unpack_finish(Unpack *u, Error *e);
+
+/* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names and ".."
+ * are refused, and so is what is too long or too deep. */
+int unpack_normalize_path(const char *name, char **ret, Error *e);
+
+/* --- Names (image-name.c) ---------------------------------------------------------------------------------------- */
+
+typedef struct ImageName {
+        char *name;
+        PairList labels; /* "version" is one of them */
+} ImageName;
+
+void image_name_done(ImageName *n);
+/* name[:version][,label=value]… */
+int image_name_parse(const char *s, ImageName *ret, Error *e);
+/* The image has that name and all those labels. */
+bool image_name_matches(const char *name, const PairList *labels, const ImageManifest *m);
+/* "example.com/app:1.0,arch=amd64" */
+int image_name_format(const char *name, const PairList *labels, char **ret);
+/* Less than, equal to or greater than zero. NULL: no version, which is older than any. */
+int image_version_compare(const char *a, const char *b);
+
+/* --- Images (image.c, image-find.c, image-remove.c) -------------------------------------------------------------- */
+
+typedef struct ImageInfo {
+        uint64_t import_time;     /* microseconds since the epoch */
+        uint64_t size;            /* bytes, uncompressed */
+        uint64_t archive_size;    /* bytes, as it came */
+} ImageInfo;
+
+int image_info_read(int image_fd, ImageInfo *ret, Error *e);
+int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error *e);
+/* Like image_list(), but images that cannot be read are left out and counted. */
+int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e);
+/* Of those in LIST that have the name and the labels, the one to prefer; NULL: none. */
+Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
+/* Says that an image was used now. Failure does not matter. */
+void image_touch(const Image *i);
+/* Whether I satisfies D. */
+bool image_satisfies(const Image *i, const Dependency *d);
+
+/* --- Rendering (render.c) ---------------------------------------------------------------------------------------- */
+
+/* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost first) as a tree
+ * of its own, and returns its path relative to the store. Done once; later calls find it. */
+int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e);
