@@ -121,6 +121,21 @@ static int write_and_sync(int fd, const void *p, size_t n, mode_t mode, bool syn
         return 0;
 }
 
+/* Syncs the directory that holds PATH. */
+static int fsync_parent(int dir_fd, const char *path)
+{
+        _cleanup_free_ char *parent = NULL;
+        const char *slash = strrchr(path, '/');
+
+        if (!slash)
+                return fsync_dir(dir_fd);
+        parent = strndup(path, (size_t) (slash - path + 1));
+        if (!parent)
+                return -ENOMEM;
+        _cleanup_close_ int fd = openat(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
 int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode, bool sync)
 {
         static unsigned counter;
@@ -140,9 +155,7 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
                 (void) unlinkat(dir_fd, temporary, 0);
                 return r;
         }
-        if (sync && !strchr(path, '/'))
-                return fsync_dir(dir_fd);
-        return 0;
+        return sync ? fsync_parent(dir_fd, path) : 0;
 }
 
 int write_attribute_at(int dir_fd, const char *path, const char *value)

@@ -118,6 +118,11 @@ int mkdir_p(const char *path, mode_t mode)
                 *p = c;
                 p += strspn(p, "/");
         }
+        /* What was there already may be something else. */
+        int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        safe_close(fd);
         return 0;
 }
 
@@ -176,11 +181,15 @@ static int remove_stack_move_up(RemoveStack *s, const char *name)
 {
         char new_name[64];
 
-        snprintf(new_name, sizeof(new_name), ".acnspawn-removing-%d-%u", (int) getpid(), s->moved++);
-        if (renameat(dirfd(s->frames[s->n - 1].dir), name, dirfd(s->frames[0].dir), new_name) < 0)
-                return -errno;
-        s->look_again = true;
-        return 0;
+        /* The stranger may have taken the name; each that he took costs him more than us. */
+        do {
+                snprintf(new_name, sizeof(new_name), ".acnspawn-removing-%d-%u", (int) getpid(), s->moved++);
+                if (renameat(dirfd(s->frames[s->n - 1].dir), name, dirfd(s->frames[0].dir), new_name) >= 0) {
+                        s->look_again = true;
+                        return 0;
+                }
+        } while (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR);
+        return -errno;
 }
 
 /* Removes the next entry of the topmost directory, descends into it, or leaves the directory when it is empty. */
