@@ -6,90 +6,26 @@
  *
  * The root of a pod (root/ in the pod directory) holds no operating system, only what its systemd needs:
  *
- *     usr/ lib64 …                    places for the host's systemd, journald and their libraries (bound read-only at start)
- *     etc/{os-release,machine-id,passwd,group,hostname}
+ *     usr/ lib lib64 …                places for the host's systemd, journald and their libraries (bound read-only at start)
+ *     etc/{os-release,machine-id,passwd,group,hostname,systemd/journald.conf}
  *     acnspawn/units/                 every unit of the pod; the only unit path
  *     acnspawn/launch                 the launcher (bound at start)
- *     acnspawn/apps/<app>             what the launcher needs to start an app: NUL-separated, no quoting anywhere
- *     acnspawn/status/<app>           how the app is or how it ended; written by the launcher (bind of status/)
- *     acnspawn/socket                 where the launcher asks stage0 for the app's root and volumes
- *     var/log/journal/<id>            bind of journal/
+ *     acnspawn/status/<app>           how the app is or how it ended; written by the launcher
+ *     acnspawn/socket                 where the launcher asks stage0 for an app's root, volumes and launch file
+ *     acnspawn/mnt/                   where the launcher puts an app's root together, in a mount namespace of the app
+ *     var/log/journal/<id>/           the journal of the pod
+ *
+ * What a stranger wrote (arguments, environment, paths) is in none of these files: the launch file of an app, apps/<app>/launch
+ * in the pod directory, holds it NUL-separated, and stage0 hands it to the launcher as a descriptor.
  */
 
 #include "schema/schema.h"
-
-/* --- How an app is, or how it ended (app-status.c) --------------------------------------------------------------- */
-
-typedef enum AppState {
-        APP_WAITING,   /* not started: no record yet */
-        APP_PRE_START, /* its pre-start handler runs */
-        APP_RUNNING,
-        APP_POST_STOP, /* its processes have ended, its post-stop handler runs */
-        APP_ENDED,
-        _APP_STATE_MAX,
-} AppState;
-
-const char *app_state_to_string(AppState s); /* "waiting", "pre-start", "running", "post-stop", "ended" */
-AppState app_state_from_string(const char *s);
-
-/* Why an app ended. Only the first two are the app's own doing. */
-typedef enum AppCause {
-        CAUSE_NONE,              /* has not ended */
-        CAUSE_EXITED,            /* exit_status has its code */
-        CAUSE_SIGNAL,            /* signal has the number */
-        CAUSE_OOM_KILL,          /* killed for memory; signal is set as well */
-        CAUSE_TIMEOUT,           /* did not end in time after SIGTERM, or did not start in time; signal is set */
-        CAUSE_PRE_START,         /* the pre-start handler failed, pre_start_* say how; the app never ran */
-        CAUSE_COMMAND_NOT_FOUND, /* exec[0] is missing in the image */
-        CAUSE_COMMAND_NOT_EXECUTABLE,
-        CAUSE_WORKING_DIRECTORY, /* workingDirectory is missing */
-        CAUSE_USER,              /* user or group is not in the image */
-        CAUSE_SETUP,             /* its root or its volumes could not be made; message says what */
-        CAUSE_NOT_STARTED,       /* the pod ended before it could start */
-        CAUSE_POD_KILLED,        /* the pod was killed under it: no status could be taken */
-        _APP_CAUSE_MAX,
-} AppCause;
-
-const char *app_cause_to_string(AppCause c); /* "exited", "signal", "oom-kill", … */
-AppCause app_cause_from_string(const char *s);
-
-/* How one event handler ended. */
-typedef struct HandlerStatus {
-        bool ran;
-        bool timed_out;
-        int exit_status; /* or -1 */
-        int signal;      /* or 0 */
-} HandlerStatus;
-
-typedef struct AppStatus {
-        AppState state;
-        AppCause cause;
-        int exit_status; /* 0…255, or -1 if it did not exit by itself */
-        int signal;      /* number, or 0 */
-        bool core_dumped;
-        char *message;   /* what went wrong, for people; or NULL */
-        HandlerStatus pre_start, post_stop;
-        uint64_t started_usec, ended_usec; /* realtime; 0: never */
-} AppStatus;
-
-void app_status_done(AppStatus *s);
-#define _cleanup_app_status_ _cleanup_(app_status_done)
-/* Reads the record of APP from the directory of records (status/ of a pod directory). No record: APP_WAITING, success.
- * Records come out of the pod: they are read with bounds and checked. */
-int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
-int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
-/* The exit status as container users know it: the code; 128 + signal; 127 not found, 126 not executable, 125 otherwise
- * not to be run. 0 while it has not ended. */
-int app_status_to_exit_code(const AppStatus *s);
-/* Whether the app counts as failed for the pod. */
-bool app_status_failed(const AppStatus *s);
+#include "stage1/app-status.h"
 
 /* --- The pod's root (root.c, units.c) ---------------------------------------------------------------------------- */
 
 typedef struct Stage1Options {
         const char *uuid, *hostname;
-        uint32_t uid_base; /* owner of what the pod may write */
-        bool private_users;
         bool exit_on_failure, exit_on_any;
         uint64_t stop_timeout_usec;
 } Stage1Options;
@@ -113,8 +49,21 @@ void stage1_files_done(Stage1Files *f);
 
 /* Pure: what the pod's root holds for this reified manifest, in a fixed order. Same input, same output. */
 int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *ret, Error *e);
-/* Generates and writes the files below ROOT_FD (a new, empty directory). */
-int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, Error *e);
+/* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and gid). */
+int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
+/* The name of the unit of an app ("app-web.service"). */
+int stage1_app_unit_name(const char *app, char **ret);
+/* What the launcher is to do for APP (whose App object must be resolved): content of its launch file. */
+int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
+/* The capabilities that an app's processes may have at all: bit n is capability n. */
+uint64_t stage1_app_capabilities(const App *app);
+
+/* --- The host's systemd (host-files.c) --------------------------------------------------------------------------- */
+
+/* Absolute paths of systemd, journald, systemd-shutdown, systemd-executor where there is one, and every library they load (found from
+ * the ELF headers, dlopen notes among them), below ROOT ("/" for the host's own), in a fixed order. Each is the name the loader will
+ * look for; it may be a symlink. -ENOENT names what is missing and the package that has it. */
+int stage1_host_files(int root_fd, char ***ret, Error *e);
 
 /* --- Isolators (isolators.c) ------------------------------------------------------------------------------------- */
 
@@ -128,3 +77,6 @@ typedef struct HostFeatures {
 
 /* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */
 int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret, char **ret_detail);
+/* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is to enforce. */
+int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
+int host_features_detect(HostFeatures *ret);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Writing and reading the launch file. The first pair is the format's name and version; then come pairs in any order, those of
+ * lists once per element. Unknown keys are an error: writer and reader are always of the same build. */
+
+#include "stage1/launch-config.h"
+
+#define FORMAT_KEY "acnspawn-launch"
+#define FORMAT_VERSION "1"
+
+void launch_config_done(LaunchConfig *c)
+{
+        free(c->app);
+        strv_free(c->exec);
+        strv_free(c->pre_start);
+        strv_free(c->post_stop);
+        strv_free(c->environment);
+        free(c->user);
+        free(c->group);
+        free(c->gids);
+        free(c->working_directory);
+        strv_free(c->mounts);
+        *c = (LaunchConfig){};
+}
+
+static int set_string(LaunchConfig *c, size_t offset, const char *value)
+{
+        char **p = (char **) ((char *) c + offset);
+        char *copy = strdup(value);
+
+        if (!copy)
+                return -ENOMEM;
+        free(*p);
+        *p = copy;
+        return 0;
+}
+
+static int set_list(LaunchConfig *c, size_t offset, const char *value)
+{
+        return strv_extend((char ***) ((char *) c + offset), value);
+}
+
+static int set_flag(LaunchConfig *c, size_t offset, const char *value)
+{
+        int b = parse_boolean(value);
+
+        if (b < 0)
+                return b;
+        *(bool *) ((char *) c + offset) = b > 0;
+        return 0;
+}
+
+static int set_mask(LaunchConfig *c, size_t offset, const char *value)
+{
+        return parse_u64(value, (uint64_t *) ((char *) c + offset));
+}
+
+static int add_gid(LaunchConfig *c, size_t offset, const char *value)
+{
+        uint32_t gid;
+        int r = parse_u32(value, &gid);
+
+        (void) offset;
+        if (r < 0)
+                return r;
+        if (GREEDY_REALLOC(c->gids, c->gids_allocated, c->n_gids + 1) < 0)
+                return -ENOMEM;
+        c->gids[c->n_gids++] = gid;
+        return 0;
+}
+
+static const struct {
+        const char *key;
+        int (*set)(LaunchConfig *c, size_t offset, const char *value);
+        size_t offset;
+} keys[] = {
+        {"app", set_string, offsetof(LaunchConfig, app)},
+        {"arg", set_list, offsetof(LaunchConfig, exec)},
+        {"pre-start", set_list, offsetof(LaunchConfig, pre_start)},
+        {"post-stop", set_list, offsetof(LaunchConfig, post_stop)},
+        {"env", set_list, offsetof(LaunchConfig, environment)},
+        {"user", set_string, offsetof(LaunchConfig, user)},
+        {"group", set_string, offsetof(LaunchConfig, group)},
+        {"gid", add_gid, 0},
+        {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
+        {"mount", set_list, offsetof(LaunchConfig, mounts)},
+        {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
+        {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
+        {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
+};
+
+static int set_key(LaunchConfig *c, const char *key, const char *value)
+{
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++)
+                if (streq(keys[i].key, key))
+                        return keys[i].set(c, keys[i].offset, value);
+        return -EBADMSG;
+}
+
+/* The NUL-terminated string at *P, which moves behind it; NULL at the end or if the terminator is missing. */
+static const char *next_string(const char **p, const char *end)
+{
+        const char *s = *p;
+        const char *nul = s < end ? memchr(s, 0, (size_t) (end - s)) : NULL;
+
+        if (!nul)
+                return NULL;
+        *p = nul + 1;
+        return s;
+}
+
+int launch_config_parse(const char *data, size_t size, LaunchConfig *ret)
+{
+        _cleanup_launch_config_ LaunchConfig c = {};
+        const char *p = data, *end = data + size;
+        const char *key = next_string(&p, end), *value = next_string(&p, end);
+
+        if (!key || !value || !streq(key, FORMAT_KEY) || !streq(value, FORMAT_VERSION))
+                return -EBADMSG;
+        while (p < end) {
+                key = next_string(&p, end);
+                value = key ? next_string(&p, end) : NULL;
+                if (!value)
+                        return -EBADMSG;
+                int r = set_key(&c, key, value);
+                if (r < 0)
+                        return r;
+        }
+        if (!c.app || !c.exec || !c.user || !c.group || !c.working_directory)
+                return -EBADMSG;
+        *ret = c;
+        c = (LaunchConfig){};
+        return 0;
+}
+
+static void add_pair(Text *t, const char *key, const char *value)
+{
+        text_add_bytes(t, key, strlen(key) + 1);
+        text_add_bytes(t, value, strlen(value) + 1);
+}
+
+static void add_list(Text *t, const char *key, char *const *values)
+{
+        STRV_FOREACH (v, values)
+                add_pair(t, key, *v);
+}
+
+static void add_number(Text *t, const char *key, uint64_t value)
+{
+        char s[24];
+
+        snprintf(s, sizeof(s), "%llu", (unsigned long long) value);
+        add_pair(t, key, s);
+}
+
+int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
+{
+        _cleanup_text_ Text t = {};
+
+        add_pair(&t, FORMAT_KEY, FORMAT_VERSION);
+        add_pair(&t, "app", c->app);
+        add_list(&t, "arg", c->exec);
+        add_list(&t, "pre-start", c->pre_start);
+        add_list(&t, "post-stop", c->post_stop);
+        add_list(&t, "env", c->environment);
+        add_pair(&t, "user", c->user);
+        add_pair(&t, "group", c->group);
+        for (size_t i = 0; i < c->n_gids; i++)
+                add_number(&t, "gid", c->gids[i]);
+        add_pair(&t, "working-directory", c->working_directory);
+        add_list(&t, "mount", c->mounts);
+        add_number(&t, "capabilities", c->capabilities);
+        add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
+        add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");
+        return text_take(&t, ret, ret_size);
+}

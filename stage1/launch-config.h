@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* The launch file of an app: everything the launcher needs to know, as NUL-separated key and value pairs. No value is quoted
+ * or interpreted, so that arguments and environment reach the app byte for byte. Depends on basic/ alone. */
+
+#include "basic/basic.h"
+
+typedef struct LaunchConfig {
+        char *app;
+        char **exec, **pre_start, **post_stop;
+        char **environment; /* NAME=VALUE, without what the launcher adds */
+        char *user, *group; /* name, number, or path whose owner counts; resolved in the app's root */
+        gid_t *gids;        /* supplementary */
+        size_t n_gids, gids_allocated;
+        char *working_directory;
+        char **mounts; /* targets of the volumes, absolute and normalized */
+        uint64_t capabilities; /* bounding set: bit n is capability n */
+        bool no_new_privileges;
+        bool read_only_root;
+} LaunchConfig;
+
+void launch_config_done(LaunchConfig *c);
+#define _cleanup_launch_config_ _cleanup_(launch_config_done)
+int launch_config_parse(const char *data, size_t size, LaunchConfig *ret);
+int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From an app of the reified manifest to what the launcher is to do: the app's launch file. */
+
+#include <cap-ng.h>
+
+#include "stage1/launch-config.h"
+#include "stage1/launch-protocol.h"
+#include "stage1/stage1.h"
+
+/* Spec: ace.md, "os/linux/capabilities-remove-set". */
+static const unsigned default_capabilities[] = {
+        CAP_AUDIT_WRITE, CAP_CHOWN,   CAP_DAC_OVERRIDE,     CAP_FSETID, CAP_FOWNER, CAP_KILL,    CAP_MKNOD,
+        CAP_NET_RAW,     CAP_NET_BIND_SERVICE, CAP_SETUID,  CAP_SETGID, CAP_SETPCAP, CAP_SETFCAP, CAP_SYS_CHROOT,
+};
+
+static uint64_t mask_of_names(char *const *names)
+{
+        uint64_t mask = 0;
+
+        STRV_FOREACH (name, names) {
+                const char *bare = strncasecmp(*name, "CAP_", 4) == 0 ? *name + 4 : *name;
+                int cap = capng_name_to_capability(bare);
+                if (cap >= 0 && cap < 64)
+                        mask |= UINT64_C(1) << cap;
+        }
+        return mask;
+}
+
+uint64_t stage1_app_capabilities(const App *app)
+{
+        uint64_t mask = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(default_capabilities); i++)
+                mask |= UINT64_C(1) << default_capabilities[i];
+        for (size_t i = 0; i < app->isolators.n; i++) {
+                const Isolator *isolator = &app->isolators.items[i];
+                if (isolator->type == ISOLATOR_CAPABILITIES_RETAIN_SET)
+                        mask = mask_of_names(isolator->set);
+                else if (isolator->type == ISOLATOR_CAPABILITIES_REMOVE_SET)
+                        mask &= ~mask_of_names(isolator->set);
+        }
+        return mask;
+}
+
+static bool wants_no_new_privileges(const App *app)
+{
+        for (size_t i = 0; i < app->isolators.n; i++)
+                if (app->isolators.items[i].type == ISOLATOR_NO_NEW_PRIVILEGES)
+                        return app->isolators.items[i].enabled;
+        return false;
+}
+
+static int plan_environment(const App *app, LaunchConfig *c)
+{
+        for (size_t i = 0; i < app->environment.n; i++) {
+                const Pair *p = &app->environment.items[i];
+                int r = strv_extendf(&c->environment, "%s=%s", p->name, p->value);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int plan_groups(const App *app, LaunchConfig *c)
+{
+        for (size_t i = 0; i < app->n_supplementary_gids; i++) {
+                if (GREEDY_REALLOC(c->gids, c->gids_allocated, c->n_gids + 1) < 0)
+                        return -ENOMEM;
+                c->gids[c->n_gids++] = app->supplementary_gids[i];
+        }
+        return 0;
+}
+
+static int plan_mounts(const PodApp *pa, LaunchConfig *c)
+{
+        for (size_t i = 0; i < pa->n_mounts; i++) {
+                int r = strv_extend(&c->mounts, pa->mounts[i].path);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int plan_strings(const PodApp *pa, LaunchConfig *c)
+{
+        c->app = strdup(pa->name);
+        c->user = strdup(pa->app->user);
+        c->group = strdup(pa->app->group);
+        c->working_directory = strdup(pa->app->working_directory ?: "/");
+        return c->app && c->user && c->group && c->working_directory ? 0 : -ENOMEM;
+}
+
+static int plan_app(const PodApp *pa, LaunchConfig *c)
+{
+        int r = plan_strings(pa, c);
+
+        if (r >= 0)
+                r = strv_copy(pa->app->exec, &c->exec);
+        if (r >= 0 && pa->app->pre_start)
+                r = strv_copy(pa->app->pre_start, &c->pre_start);
+        if (r >= 0 && pa->app->post_stop)
+                r = strv_copy(pa->app->post_stop, &c->post_stop);
+        if (r >= 0)
+                r = plan_environment(pa->app, c);
+        if (r >= 0)
+                r = plan_groups(pa->app, c);
+        if (r >= 0)
+                r = plan_mounts(pa, c);
+        c->capabilities = stage1_app_capabilities(pa->app);
+        c->no_new_privileges = wants_no_new_privileges(pa->app);
+        c->read_only_root = pa->read_only_rootfs;
+        return r;
+}
+
+int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e)
+{
+        _cleanup_launch_config_ LaunchConfig c = {};
+
+        (void) m;
+        if (app->n_mounts > LAUNCH_MOUNTS_MAX)
+                return error_set(e, -E2BIG, "App %s has %zu mounts, at most %u are possible", app->name, app->n_mounts,
+                                 LAUNCH_MOUNTS_MAX);
+        int r = plan_app(app, &c);
+        if (r >= 0)
+                r = launch_config_format(&c, ret, ret_size);
+        return r < 0 ? error_oom(e) : 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The launcher: the program that every process of an app starts as, inside the pod.
+ *
+ *     launch main APP         becomes the app (ExecStart=)
+ *     launch pre-start APP    runs the pre-start handler and waits for it (ExecStartPre=)
+ *     launch end APP          records how the app ended (ExecStopPost=)
+ *     launch post-stop APP    the same, and runs the post-stop handler
+ *
+ * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity and execs, so that the
+ * process that systemd watches is the app itself. It is linked statically, since the pod has no base system, and knows the app
+ * only by a file of NUL-separated strings: no rule of quoting stands between a manifest and execve().
+ */
+
+#include "stage1/launch/launch.h"
+
+int failure_set(Failure *f, AppCause cause, int code, const char *format, ...)
+{
+        _cleanup_free_ char *s = NULL;
+        va_list ap;
+
+        va_start(ap, format);
+        int r = vasprintf(&s, format, ap);
+        va_end(ap);
+        if (r < 0)
+                s = NULL;
+        f->cause = cause;
+        return error_set_errno(&f->error, code, "%s", s ?: "Failed");
+}
+
+/* Everything here is freed with the process; this keeps leak checkers and readers content. */
+void launch_done(Launch *l)
+{
+        launch_config_done(&l->config);
+        free(l->metadata_url);
+        for (size_t i = 0; i < l->n_volumes; i++)
+                safe_close(l->volume_fds[i]);
+        free(l->volume_fds);
+        safe_close(l->root_fd);
+        safe_close(l->dev_fd);
+        safe_close(l->status_fd);
+        safe_close(l->record_fd);
+        safe_close(l->stdout_fd);
+        safe_close(l->stderr_fd);
+}
+
+static int run_main(Launch *l)
+{
+        Failure f = {};
+
+        (void) launch_become(l, record_running, &f);
+        record_main_failed(l, &f);
+
+        AppStatus s = {.cause = f.cause, .exit_status = -1};
+        error_done(&f.error);
+        return app_status_to_exit_code(&s);
+}
+
+static int run_pre_start(Launch *l)
+{
+        HandlerStatus h = {.ran = true, .exit_status = -1};
+        Failure f = {};
+
+        if (record_pre_start_begin(l) < 0)
+                return 125;
+        int r = launch_run_handler(l, &h, &f);
+        if (record_pre_start_end(l, &h, r < 0 ? &f : NULL) < 0)
+                return 125;
+        error_done(&f.error);
+        return r < 0 ? 125 : h.exit_status >= 0 ? h.exit_status : 128 + h.signal;
+}
+
+/* The handler is for an app that did run (spec: aci.md, "post-stop"). */
+static void run_post_stop(Launch *l, AppStatus *s)
+{
+        Failure f = {};
+
+        if (s->started_usec == 0)
+                return;
+        s->post_stop = (HandlerStatus){.ran = true, .exit_status = -1};
+        if (launch_run_handler(l, &s->post_stop, &f) < 0 && !s->message)
+                s->message = TAKE_PTR(f.error.message);
+        error_done(&f.error);
+}
+
+static int run_end(Launch *l, bool handler)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        int r = record_main_ended(l, &s);
+        if (r < 0)
+                return 125;
+        if (handler)
+                run_post_stop(l, &s);
+        s.state = APP_ENDED;
+        return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
+}
+
+static int run_phase(const char *word, Launch *l)
+{
+        if (streq(word, "main")) {
+                l->phase = LAUNCH_MAIN;
+                return run_main(l);
+        }
+        if (streq(word, "pre-start")) {
+                l->phase = LAUNCH_PRE_START;
+                return run_pre_start(l);
+        }
+        l->phase = LAUNCH_POST_STOP;
+        if (streq(word, "post-stop") || streq(word, "end"))
+                return run_end(l, streq(word, "post-stop"));
+        return 125;
+}
+
+int main(int argc, char *argv[])
+{
+        _cleanup_(launch_done) Launch l = {
+                .root_fd = -EBADF,
+                .dev_fd = -EBADF,
+                .status_fd = -EBADF,
+                .record_fd = -EBADF,
+                .stdout_fd = -EBADF,
+                .stderr_fd = -EBADF,
+        };
+
+        if (argc != 3) {
+                fprintf(stderr, "This program is run by the pod's systemd.\n");
+                return 2;
+        }
+        l.app = argv[2];
+        l.status_fd = open(LAUNCH_STATUS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (l.status_fd < 0)
+                return 125;
+        return run_phase(argv[1], &l);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The app's record: one small file, replaced at every step of the app's life.
+ *
+ * The last word is written by the unit's last process (ExecStopPost), when systemd has made sure that no process of the app is left
+ * and says in its environment how the main process ended. What the launcher itself knew better (the command was missing, the
+ * pre-start handler failed) is in the record by then and is kept.
+ */
+
+#include <signal.h>
+
+#include "stage1/launch/launch.h"
+
+static uint64_t now(void)
+{
+        return now_usec(CLOCK_REALTIME);
+}
+
+static int read_record(Launch *l, AppStatus *ret)
+{
+        int r = app_status_read(l->status_fd, l->app, ret);
+
+        if (r < 0)
+                *ret = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
+        return r;
+}
+
+static void set_failure(AppStatus *s, const Failure *f)
+{
+        s->cause = f->cause != CAUSE_NONE ? f->cause : CAUSE_SETUP;
+        free(s->message);
+        s->message = f->error.message ? strdup(f->error.message) : NULL;
+}
+
+int record_pre_start_begin(Launch *l)
+{
+        /* A new execution: nothing of an earlier one counts. */
+        AppStatus s = {.state = APP_PRE_START, .exit_status = -1, .pre_start = {.ran = true, .exit_status = -1}, .post_stop.exit_status = -1};
+
+        return app_status_write(l->status_fd, l->app, &s);
+}
+
+static int describe_handler(const HandlerStatus *h, char **ret)
+{
+        if (h->timed_out)
+                return xasprintf(ret, "The pre-start handler was stopped");
+        if (h->signal > 0)
+                return xasprintf(ret, "The pre-start handler was killed by SIG%s", sigabbrev_np(h->signal) ?: "?");
+        return xasprintf(ret, "The pre-start handler exited with status %d", h->exit_status);
+}
+
+int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        (void) read_record(l, &s);
+        s.pre_start = *h;
+        if (f)
+                set_failure(&s, f);
+        else if (h->exit_status != 0) {
+                s.cause = CAUSE_PRE_START;
+                int r = describe_handler(h, &s.message);
+                if (r < 0)
+                        return r;
+        }
+        return app_status_write(l->status_fd, l->app, &s);
+}
+
+int record_running(Launch *l, Failure *f)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        (void) read_record(l, &s);
+        if (s.state != APP_PRE_START) {
+                app_status_done(&s);
+                s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
+        }
+        s.state = APP_RUNNING;
+        s.started_usec = now();
+        int r = app_status_write(l->status_fd, l->app, &s);
+        if (r >= 0)
+                r = l->record_fd = open_beneath(l->status_fd, l->app, O_RDWR);
+        if (r < 0)
+                return failure_set(f, CAUSE_SETUP, r, "Cannot record that app %s runs", l->app);
+        return 0;
+}
+
+/* Without privileges the directory is out of reach; the open record is not. */
+static void overwrite_record(Launch *l, const AppStatus *s)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        if (app_status_format(s, &text, &size) < 0 || ftruncate(l->record_fd, 0) < 0)
+                return;
+        if (pwrite(l->record_fd, text, size, 0) < 0)
+                return;
+}
+
+void record_main_failed(Launch *l, const Failure *f)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        (void) read_record(l, &s);
+        s.started_usec = 0; /* it never ran */
+        set_failure(&s, f);
+        if (l->record_fd >= 0)
+                overwrite_record(l, &s);
+        else
+                (void) app_status_write(l->status_fd, l->app, &s);
+}
+
+/* The name systemd gives a signal ("KILL", "RTMIN+3") as a number; 0 if it is none. */
+static int signal_from_name(const char *name)
+{
+        uint32_t n;
+        const char *rest;
+
+        if (parse_u32(name, &n) >= 0)
+                return n < NSIG ? (int) n : 0;
+        for (int s = 1; s < NSIG; s++)
+                if (streq_ptr(sigabbrev_np(s), name))
+                        return s;
+        rest = startswith(name, "RTMIN");
+        if (rest && *rest == '+' && parse_u32(rest + 1, &n) >= 0 && n < 64)
+                return SIGRTMIN + (int) n;
+        return rest && !*rest ? SIGRTMIN : 0;
+}
+
+static const struct {
+        const char *result;
+        AppCause cause;
+} results[] = {
+        {"oom-kill", CAUSE_OOM_KILL},
+        {"timeout", CAUSE_TIMEOUT},
+        {"watchdog", CAUSE_TIMEOUT},
+};
+
+static void add_main_result(AppStatus *s)
+{
+        const char *result = getenv("SERVICE_RESULT") ?: "", *code = getenv("EXIT_CODE"), *status = getenv("EXIT_STATUS");
+        uint32_t n;
+
+        if (code && status && streq(code, "exited") && parse_u32(status, &n) >= 0 && n <= 255) {
+                s->exit_status = (int) n;
+                s->cause = CAUSE_EXITED;
+        } else if (code && status) {
+                s->signal = signal_from_name(status);
+                s->core_dumped = streq(code, "dumped");
+                s->cause = CAUSE_SIGNAL;
+        } else
+                s->cause = s->state == APP_PRE_START ? CAUSE_PRE_START : CAUSE_NOT_STARTED;
+        for (size_t i = 0; i < ELEMENTSOF(results); i++)
+                if (streq(results[i].result, result) && s->cause != CAUSE_NOT_STARTED)
+                        s->cause = results[i].cause;
+}
+
+int record_main_ended(Launch *l, AppStatus *ret)
+{
+        AppStatus s = {};
+
+        (void) read_record(l, &s);
+        if (s.cause == CAUSE_NONE)
+                add_main_result(&s);
+        s.state = APP_POST_STOP;
+        s.ended_usec = now();
+        int r = app_status_write(l->status_fd, l->app, &s);
+        if (r < 0) {
+                app_status_done(&s);
+                return r;
+        }
+        *ret = s;
+        return 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Asking stage0, outside of the pod, for the app's launch file, root, /dev and volumes: one packet there, one back. */
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "stage1/launch/launch.h"
+
+static int connect_to_stage0(Failure *f)
+{
+        static const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = LAUNCH_SOCKET_PATH};
+        _cleanup_close_ int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        if (sock < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot create a socket");
+        if (connect(sock, (const struct sockaddr *) &address, sizeof(address)) < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot reach the pod's supervisor at " LAUNCH_SOCKET_PATH);
+        return TAKE_FD(sock);
+}
+
+static int read_launch_file(Launch *l, int fd, Failure *f)
+{
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+        int r = read_fd_bounded(fd, LAUNCH_FILE_SIZE_MAX, &data, &size);
+
+        if (r >= 0)
+                r = launch_config_parse(data, size, &l->config);
+        if (r < 0)
+                return failure_set(f, CAUSE_SETUP, r, "Cannot read the launch file of app %s", l->app);
+        return 0;
+}
+
+static int take_descriptors(Launch *l, int *fds, size_t n, Failure *f)
+{
+        l->root_fd = TAKE_FD(fds[LAUNCH_FD_ROOT]);
+        l->dev_fd = TAKE_FD(fds[LAUNCH_FD_DEV]);
+        l->n_volumes = n - LAUNCH_FD_VOLUMES;
+        l->volume_fds = calloc(l->n_volumes + 1, sizeof(int));
+        if (!l->volume_fds)
+                return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
+        for (size_t i = 0; i < l->n_volumes; i++)
+                l->volume_fds[i] = TAKE_FD(fds[LAUNCH_FD_VOLUMES + i]);
+        return read_launch_file(l, fds[LAUNCH_FD_FILE], f);
+}
+
+static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Failure *f)
+{
+        reply->text[sizeof(reply->text) - 1] = 0;
+        if (reply->error < 0)
+                return error_set(&f->error, reply->error, "%s", reply->text);
+        if (n_fds < LAUNCH_FD_VOLUMES || n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes)
+                return failure_set(f, CAUSE_SETUP, -EBADMSG, "The pod's supervisor sent %zu descriptors", n_fds);
+        l->metadata_url = strdup(reply->text);
+        if (!l->metadata_url)
+                return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
+        int r = take_descriptors(l, fds, n_fds, f);
+        if (r < 0)
+                return r;
+        if (strv_length(l->config.mounts) != l->n_volumes)
+                return failure_set(f, CAUSE_SETUP, -EBADMSG, "The launch file of app %s wants %zu volumes, %zu came", l->app,
+                                   strv_length(l->config.mounts), l->n_volumes);
+        return 0;
+}
+
+int launch_request(Launch *l, Failure *f)
+{
+        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX];
+        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = l->phase};
+        LaunchReply reply = {};
+        size_t n_fds = 0;
+        _cleanup_close_ int sock = connect_to_stage0(f);
+
+        if (sock < 0)
+                return sock;
+        f->cause = CAUSE_SETUP;
+        if (strlen(l->app) >= sizeof(request.app))
+                return failure_set(f, CAUSE_SETUP, -ENAMETOOLONG, "App name too long");
+        memcpy(request.app, l->app, strlen(l->app));
+        int r = send_fds(sock, &request, sizeof(request), NULL, 0);
+        if (r < 0)
+                return failure_set(f, CAUSE_SETUP, r, "Cannot ask the pod's supervisor for the root of app %s", l->app);
+
+        ssize_t n = recv_fds(sock, &reply, sizeof(reply), fds, ELEMENTSOF(fds), &n_fds);
+        if (n != (ssize_t) sizeof(reply))
+                r = failure_set(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG, "No answer from the pod's supervisor");
+        else
+                r = take_reply(l, &reply, fds, n_fds, f);
+        for (size_t i = 0; i < n_fds; i++)
+                safe_close(fds[i]);
+        return r;
+}

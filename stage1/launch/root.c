@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The app's root, in a mount namespace that only this app's process has.
+ *
+ * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the namespace was
+ * unshared, so that nobody else ever sees them: the cost of one app does not grow with the number of apps. /proc and /sys
+ * are the pod's own, with what leaks from the host masked; /sys, the cgroup tree in it included, is read-only.
+ *
+ * Paths inside the root are the image's: they are resolved as in a chroot, never outside.
+ */
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "stage1/launch/launch.h"
+
+/* What is taken from the pod as it is. */
+static const struct {
+        const char *source, *target;
+        bool read_only, optional;
+} pod_mounts[] = {
+        {"/proc", "/proc", false, false},
+        {"/sys", "/sys", true, false},
+        {"/dev/pts", "/dev/pts", false, false},
+        {"/dev/shm", "/dev/shm", false, false},
+        {"/dev/mqueue", "/dev/mqueue", false, true},
+        {"/dev/console", "/dev/console", false, true},
+};
+
+/* What the kernel tells about the host, or lets a privileged process do to it. */
+static const char *const masked_paths[] = {
+        "/proc/kallsyms", "/proc/kcore",      "/proc/keys",     "/proc/latency_stats", "/proc/sched_debug", "/proc/sysrq-trigger",
+        "/proc/timer_list", "/proc/timer_stats", "/proc/acpi",  "/proc/scsi",          "/sys/firmware",     "/sys/fs/selinux",
+};
+
+static int attach(int mount_fd, int target_fd)
+{
+        if (syscall(SYS_move_mount, mount_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+static int set_read_only(int mount_fd, bool recursive)
+{
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr, sizeof(attr)) < 0)
+                return -errno;
+        return 0;
+}
+
+static int clone_tree(const char *path)
+{
+        int fd = (int) syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+
+        return fd < 0 ? -errno : fd;
+}
+
+/* Opens the place for a mount of a file in the image, making it if it is missing. */
+static int open_file_target(int root_fd, const char *path)
+{
+        _cleanup_free_ char *parent = NULL;
+        _cleanup_close_ int parent_fd = -EBADF;
+        const char *slash = strrchr(path, '/');
+
+        int fd = open_in_root(root_fd, path, O_PATH);
+        if (fd != -ENOENT)
+                return fd;
+        parent = strndup(path, (size_t) (slash - path) + 1);
+        if (!parent)
+                return -ENOMEM;
+        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY, 0644);
+        return fd < 0 ? -errno : fd;
+}
+
+/* Opens the place for a mount of a directory; a file that is in the way gives place to a directory (spec: ace.md,
+ * "Volume Setup"). */
+static int open_directory_target(int root_fd, const char *path)
+{
+        int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
+
+        if (r != -ENOTDIR)
+                return r < 0 ? r : fd;
+
+        _cleanup_free_ char *parent = strndup(path, (size_t) (strrchr(path, '/') - path) + 1);
+        _cleanup_close_ int parent_fd = -EBADF;
+        if (!parent)
+                return -ENOMEM;
+        parent_fd = open_in_root(root_fd, parent, O_PATH | O_DIRECTORY);
+        if (parent_fd < 0)
+                return parent_fd;
+        if (unlinkat(parent_fd, strrchr(path, '/') + 1, 0) < 0)
+                return -errno;
+        r = mkdir_p_in_root(root_fd, path, 0755, &fd);
+        return r < 0 ? r : fd;
+}
+
+static int mount_at(int root_fd, int mount_fd, const char *path)
+{
+        _cleanup_close_ int target = -EBADF;
+        struct stat st;
+
+        if (fstat(mount_fd, &st) < 0)
+                return -errno;
+        target = S_ISDIR(st.st_mode) ? open_directory_target(root_fd, path) : open_file_target(root_fd, path);
+        if (target < 0)
+                return target;
+        return attach(mount_fd, target);
+}
+
+static int mount_from_pod(int root_fd, size_t i, Failure *f)
+{
+        _cleanup_close_ int fd = clone_tree(pod_mounts[i].source);
+        int r = fd;
+
+        if (r == -ENOENT && pod_mounts[i].optional)
+                return 0;
+        if (r >= 0 && pod_mounts[i].read_only)
+                r = set_read_only(fd, true);
+        if (r >= 0)
+                r = mount_at(root_fd, fd, pod_mounts[i].target);
+        if (r < 0)
+                return failure_set(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root", pod_mounts[i].target);
+        return 0;
+}
+
+static int mask_path(int root_fd, const char *path)
+{
+        _cleanup_close_ int target = open_in_root(root_fd, path, O_PATH), mask = -EBADF;
+        struct stat st;
+
+        if (target == -ENOENT)
+                return 0;
+        if (target < 0)
+                return target;
+        if (fstat(target, &st) < 0)
+                return -errno;
+        mask = clone_tree(S_ISDIR(st.st_mode) ? "/run/host/inaccessible/dir" : "/run/host/inaccessible/reg");
+        if (mask < 0)
+                return mask;
+        return attach(mask, target);
+}
+
+static int fill_root(Launch *l, int root_fd, Failure *f)
+{
+        int r = mount_at(root_fd, l->dev_fd, "/dev");
+
+        if (r < 0)
+                return failure_set(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
+        for (size_t i = 0; i < ELEMENTSOF(pod_mounts); i++) {
+                r = mount_from_pod(root_fd, i, f);
+                if (r < 0)
+                        return r;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(masked_paths); i++) {
+                r = mask_path(root_fd, masked_paths[i]);
+                if (r < 0)
+                        return failure_set(f, CAUSE_SETUP, r, "Cannot mask %s", masked_paths[i]);
+        }
+        for (size_t i = 0; i < l->n_volumes; i++) {
+                r = mount_at(root_fd, l->volume_fds[i], l->config.mounts[i]);
+                if (r < 0)
+                        return failure_set(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", l->config.mounts[i]);
+        }
+        return 0;
+}
+
+/* The old root goes below the new one, at the same place, and is then detached with everything in it. */
+static int change_root(int root_fd, Failure *f)
+{
+        if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot change to the app's root");
+        return 0;
+}
+
+int launch_enter_root(Launch *l, Failure *f)
+{
+        _cleanup_close_ int mount_point = -EBADF;
+
+        if (unshare(CLONE_NEWNS) < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot create a mount namespace");
+        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot make the mount namespace private");
+        mount_point = open(LAUNCH_MOUNT_PATH, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (mount_point < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot open " LAUNCH_MOUNT_PATH);
+        int r = attach(l->root_fd, mount_point);
+        if (r < 0)
+                return failure_set(f, CAUSE_SETUP, r, "Cannot attach the app's root");
+        r = fill_root(l, l->root_fd, f);
+        if (r < 0)
+                return r;
+        if (l->config.read_only_root) {
+                r = set_read_only(l->root_fd, false);
+                if (r < 0)
+                        return failure_set(f, CAUSE_SETUP, r, "Cannot make the app's root read-only");
+        }
+        return change_root(l->root_fd, f);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Standard output and standard error as two streams of the pod's journal.
+ *
+ * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error gets the
+ * priority "err", so that acnspawn run can put it on its own standard error, and journalctl -p finds it.
+ */
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <syslog.h>
+
+#include "stage1/launch/launch.h"
+
+static int open_stream(const char *app, int priority)
+{
+        static const struct sockaddr_un address = {
+                .sun_family = AF_UNIX,
+                .sun_path = "/run/systemd/journal/stdout",
+        };
+        _cleanup_free_ char *header = NULL;
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+                return -errno;
+        if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 || shutdown(fd, SHUT_RD) < 0)
+                return -errno;
+        /* Identifier, unit (the journal finds it by the cgroup), priority, whether lines carry a level prefix, and
+         * whether to forward to syslog, kmsg and the console. */
+        int r = xasprintf(&header, "%s\n\n%d\n0\n0\n0\n0\n", app, priority);
+        if (r >= 0)
+                r = loop_write(fd, header, strlen(header));
+        return r < 0 ? r : TAKE_FD(fd);
+}
+
+int launch_open_streams(Launch *l, Failure *f)
+{
+        l->stdout_fd = open_stream(l->app, LOG_INFO);
+        l->stderr_fd = open_stream(l->app, LOG_ERR);
+        if (l->stdout_fd < 0 || l->stderr_fd < 0)
+                return failure_set(f, CAUSE_SETUP, l->stdout_fd < 0 ? l->stdout_fd : l->stderr_fd,
+                                   "Cannot connect app %s to the pod's journal", l->app);
+        return 0;
+}

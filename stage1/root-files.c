@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The root of the pod's systemd: a few small files and empty directories. First everything is generated as a list, which is what
+ * tests look at; then the list is written below a descriptor.
+ */
+
+#include <sys/stat.h>
+
+#include "stage1/stage1-internal.h"
+
+void stage1_files_done(Stage1Files *f)
+{
+        for (size_t i = 0; i < f->n; i++) {
+                free(f->items[i].path);
+                free(f->items[i].content);
+                free(f->items[i].target);
+        }
+        free(f->items);
+        *f = (Stage1Files){};
+}
+
+static int add_item(Stage1Files *f, Stage1File item, const char *path, const char *content, const char *target)
+{
+        if (GREEDY_REALLOC(f->items, f->allocated, f->n + 1) < 0)
+                return -ENOMEM;
+        item.path = strdup(path);
+        if (content) {
+                item.content = malloc(item.size + 1);
+                if (item.content) {
+                        memcpy(item.content, content, item.size);
+                        item.content[item.size] = 0;
+                }
+        }
+        item.target = target ? strdup(target) : NULL;
+        f->items[f->n++] = item;
+        return item.path && (!content || item.content) && (!target || item.target) ? 0 : -ENOMEM;
+}
+
+int stage1_files_add(Stage1Files *f, const char *path, const char *content, size_t size, mode_t mode)
+{
+        return add_item(f, (Stage1File){.size = size, .mode = mode}, path, content, NULL);
+}
+
+int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target)
+{
+        return add_item(f, (Stage1File){.mode = 0777}, path, NULL, target);
+}
+
+/* What holds no content of the pod's own. */
+static const struct {
+        const char *path, *content;
+} fixed_files[] = {
+        /* nspawn takes a directory for a root only if it finds this. */
+        {"etc/os-release", "ID=acnspawn\nNAME=\"acnspawn pod\"\nPRETTY_NAME=\"acnspawn pod\"\n"},
+        {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
+        {"etc/group", "root:x:0:\n"},
+        /* Every line of an app is kept: no rate limit, and nothing of the host's kernel. */
+        {"etc/systemd/journald.conf", "[Journal]\n"
+                                      "Storage=persistent\n"
+                                      "RateLimitIntervalSec=0\n"
+                                      "SplitMode=none\n"
+                                      "ForwardToSyslog=no\n"
+                                      "ForwardToKMsg=no\n"
+                                      "ForwardToConsole=no\n"
+                                      "ForwardToWall=no\n"
+                                      "ReadKMsg=no\n"
+                                      "Audit=no\n"},
+        {"etc/systemd/system.conf", "[Manager]\n"
+                                    "LogTarget=journal-or-kmsg\n"
+                                    "ShowStatus=no\n"
+                                    "DefaultOOMPolicy=stop\n"},
+};
+
+static const char *const directories[] = {
+        "usr",  "usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "proc",          "sys", "dev",
+        "run",  "tmp",     "root",    "var/log/journal", "acnspawn/status", "acnspawn/mnt",
+};
+
+static const struct {
+        const char *path, *target;
+} links[] = {{"bin", "usr/bin"}, {"lib", "usr/lib"}, {"lib64", "usr/lib64"}, {"sbin", "usr/sbin"}};
+
+static int add_machine_id(Stage1Files *files, const char *uuid)
+{
+        _cleanup_free_ char *journal = NULL;
+        char id[34];
+        size_t n = 0;
+
+        for (const char *c = uuid; *c && n < 32; c++)
+                if (*c != '-')
+                        id[n++] = *c;
+        id[n] = 0;
+        int r = xasprintf(&journal, "var/log/journal/%s", id);
+        if (r >= 0)
+                r = stage1_files_add(files, journal, NULL, 0, S_IFDIR | 0755);
+        id[n++] = '\n';
+        return r < 0 ? r : stage1_files_add(files, "etc/machine-id", id, n, 0444);
+}
+
+static int add_hostname(Stage1Files *files, const char *hostname)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = xasprintf(&text, "%s\n", hostname);
+
+        return r < 0 ? r : stage1_files_add(files, "etc/hostname", text, strlen(text), 0644);
+}
+
+int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *ret, Error *e)
+{
+        _cleanup_stage1_files_ Stage1Files files = {};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(directories); i++)
+                r = stage1_files_add(&files, directories[i], NULL, 0, S_IFDIR | 0755);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(links); i++)
+                r = stage1_files_add_symlink(&files, links[i].path, links[i].target);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(fixed_files); i++)
+                r = stage1_files_add(&files, fixed_files[i].path, fixed_files[i].content, strlen(fixed_files[i].content), 0644);
+        if (r >= 0)
+                r = add_machine_id(&files, o->uuid);
+        if (r >= 0)
+                r = add_hostname(&files, o->hostname);
+        if (r >= 0)
+                r = stage1_generate_units(m, o, &files);
+        if (r < 0)
+                return error_oom(e);
+        *ret = files;
+        files = (Stage1Files){};
+        return 0;
+}
+
+/* --- Writing ------------------------------------------------------------------------------------------------------- */
+
+static int make_parents(int root_fd, const char *path, uid_t owner)
+{
+        _cleanup_free_ char *copy = strdup(path);
+
+        if (!copy)
+                return -ENOMEM;
+        for (char *p = strchr(copy, '/'); p; p = strchr(p + 1, '/')) {
+                *p = 0;
+                if (mkdirat(root_fd, copy, 0755) >= 0) {
+                        if (fchownat(root_fd, copy, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                                return -errno;
+                } else if (errno != EEXIST)
+                        return -errno;
+                *p = '/';
+        }
+        return 0;
+}
+
+static int write_item(int root_fd, const Stage1File *f)
+{
+        if (f->target)
+                return symlinkat(f->target, root_fd, f->path) < 0 ? -errno : 0;
+        if (S_ISDIR(f->mode))
+                return mkdirat(root_fd, f->path, f->mode & 07777) < 0 && errno != EEXIST ? -errno : 0;
+        return write_file_new_at(root_fd, f->path, f->content, f->size, f->mode);
+}
+
+static int write_one(int root_fd, const Stage1File *f, uid_t owner)
+{
+        int r = make_parents(root_fd, f->path, owner);
+
+        if (r >= 0)
+                r = write_item(root_fd, f);
+        if (r >= 0 && fchownat(root_fd, f->path, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                r = -errno;
+        return r;
+}
+
+int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e)
+{
+        _cleanup_stage1_files_ Stage1Files files = {};
+        int r = stage1_generate(m, o, &files, e);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < files.n; i++) {
+                r = write_one(root_fd, &files.items[i], owner);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot write %s of the pod's root", files.items[i].path);
+        }
+        return fchown(root_fd, owner, owner) < 0 ? error_set_errno(e, -errno, "Cannot give the pod's root to user %u", owner) : 0;
+}

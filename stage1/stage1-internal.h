@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Shared by the sources of stage1/; nothing here is for other rooms. */
+
+#include "stage1/stage1.h"
+
+/* root-files.c: append one file, or one symlink, to the list. Everything is copied. */
+int stage1_files_add(Stage1Files *f, const char *path, const char *content, size_t size, mode_t mode);
+int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target);
+
+/* units.c */
+int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files);

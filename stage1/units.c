@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The unit generator: a reified manifest goes in, the text of every unit of the pod comes out.
+ *
+ * What stands in a unit is either ours or restricted by the specification to letters, digits and dashes (names of apps, names of
+ * images): a stranger's arguments, environment and paths are in the launch files. Whatever ends the pod (an app, the exit policy,
+ * a signal to PID 1) goes through exit.target, so that the manager stops the apps in order, runs their post-stop handlers, and
+ * leaves only when the last of them is inactive:
+ *
+ *     app-<app>.service  --Requires-->  acnspawn-alive.target  (unneeded when the last app has ended: exit)
+ *                        --Conflicts, Before-->  shutdown.target  <--After--  systemd-exit.service  (exit-force)
+ */
+
+#include "stage1/stage1-internal.h"
+
+#define UNITS "acnspawn/units/"
+
+static const char header[] = "# Made by acnspawn for this pod.\n\n";
+
+/* The units that are the same in every pod. */
+static const struct {
+        const char *name, *text;
+} common_units[] = {
+        {"acnspawn-alive.target", "[Unit]\n"
+                                  "Description=Some App Runs\n"
+                                  "DefaultDependencies=no\n"
+                                  "StopWhenUnneeded=yes\n"
+                                  "SuccessAction=exit\n"},
+        {"exit.target", "[Unit]\n"
+                        "Description=End of the Pod\n"
+                        "DefaultDependencies=no\n"
+                        "AllowIsolate=yes\n"
+                        "Requires=systemd-exit.service\n"
+                        "After=systemd-exit.service\n"},
+        {"shutdown.target", "[Unit]\n"
+                            "Description=All Apps Have Ended\n"
+                            "DefaultDependencies=no\n"
+                            "RefuseManualStart=yes\n"},
+        {"systemd-exit.service", "[Unit]\n"
+                                 "Description=Leave the Pod\n"
+                                 "DefaultDependencies=no\n"
+                                 "Requires=shutdown.target\n"
+                                 "After=shutdown.target\n"
+                                 "SuccessAction=exit-force\n"},
+        {"systemd-journald.socket", "[Unit]\n"
+                                    "Description=Journal Socket\n"
+                                    "DefaultDependencies=no\n"
+                                    "IgnoreOnIsolate=yes\n"
+                                    "\n"
+                                    "[Socket]\n"
+                                    "ListenStream=/run/systemd/journal/stdout\n"
+                                    "ListenDatagram=/run/systemd/journal/socket\n"
+                                    "SocketMode=0666\n"
+                                    "PassCredentials=yes\n"
+                                    "ReceiveBuffer=8M\n"
+                                    "Service=systemd-journald.service\n"},
+        /* journald writes to /var/log/journal from the start only if it finds the mark that the journal was flushed; a runtime
+         * directory of that name is the cheapest way to put it there. */
+        {"systemd-journald.service", "[Unit]\n"
+                                     "Description=Journal of the Pod\n"
+                                     "DefaultDependencies=no\n"
+                                     "IgnoreOnIsolate=yes\n"
+                                     "Requires=systemd-journald.socket\n"
+                                     "After=systemd-journald.socket\n"
+                                     "\n"
+                                     "[Service]\n"
+                                     "Type=notify\n"
+                                     "ExecStart=/usr/lib/systemd/systemd-journald\n"
+                                     "Sockets=systemd-journald.socket\n"
+                                     "RuntimeDirectory=systemd/journal/flushed\n"
+                                     "RuntimeDirectoryPreserve=yes\n"
+                                     "Environment=RUNTIME_DIRECTORY=/run/systemd/journal\n"
+                                     "StandardOutput=null\n"
+                                     "Restart=always\n"
+                                     "RestartSec=0\n"
+                                     "FileDescriptorStoreMax=4224\n"
+                                     "OOMScoreAdjust=-250\n"},
+};
+
+/* What PID 1 is told by signals, and by machinectl, ends the pod in the one way there is. */
+static const char *const exit_aliases[] = {"halt.target", "poweroff.target", "reboot.target", "kexec.target"};
+
+static int add_unit(Stage1Files *files, const char *name, const char *text)
+{
+        _cleanup_free_ char *path = NULL, *content = NULL;
+        int r = xasprintf(&path, UNITS "%s", name);
+
+        if (r >= 0)
+                r = xasprintf(&content, "%s%s", header, text);
+        return r < 0 ? r : stage1_files_add(files, path, content, strlen(content), 0644);
+}
+
+static int add_unit_text(Stage1Files *files, const char *name, Text *t)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = text_take(t, &text, NULL);
+
+        return r < 0 ? r : add_unit(files, name, text);
+}
+
+static int add_common_units(Stage1Files *files)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(common_units); i++)
+                r = add_unit(files, common_units[i].name, common_units[i].text);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(exit_aliases); i++) {
+                _cleanup_free_ char *path = NULL;
+                r = xasprintf(&path, UNITS "%s", exit_aliases[i]);
+                if (r >= 0)
+                        r = stage1_files_add_symlink(files, path, "exit.target");
+        }
+        return r;
+}
+
+int stage1_app_unit_name(const char *app, char **ret)
+{
+        return xasprintf(ret, "app-%s.service", app);
+}
+
+/* In the name of a slice a dash means "below": it is escaped, or the app "a-b" would be a part of the app "a". */
+static int app_slice_name(const char *app, char **ret)
+{
+        _cleanup_text_ Text t = {};
+
+        text_add(&t, "app-");
+        for (const char *c = app; *c; c++)
+                text_add_bytes(&t, *c == '-' ? "\\x2d" : c, *c == '-' ? 4 : 1);
+        text_add(&t, ".slice");
+        return text_take(&t, ret, NULL);
+}
+
+static void add_time(Text *t, const char *key, uint64_t usec)
+{
+        if (usec == UINT64_MAX)
+                text_addf(t, "%s=infinity\n", key);
+        else
+                text_addf(t, "%s=%lluus\n", key, (unsigned long long) usec);
+}
+
+static int add_slice(Stage1Files *files, const char *name, const char *description, const char *detail, const IsolatorList *isolators,
+                     bool pod_scope, Text *service)
+{
+        _cleanup_text_ Text t = {};
+
+        text_addf(&t, "[Unit]\nDescription=%s%s\nDefaultDependencies=no\n\n[Slice]\n", description, detail);
+        int r = stage1_isolator_directives(isolators, pod_scope, &t, service);
+        return r < 0 ? r : add_unit_text(files, name, &t);
+}
+
+static void add_service_head(Text *t, const PodApp *app, const char *slice, const Stage1Options *o)
+{
+        text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name, app->image_name ?: app->image_id);
+        text_add(t, "DefaultDependencies=no\n"
+                    "Requires=acnspawn-alive.target systemd-journald.socket\n"
+                    "After=acnspawn-alive.target systemd-journald.socket\n"
+                    "Conflicts=shutdown.target\n"
+                    "Before=shutdown.target\n");
+        if (o->exit_on_failure || o->exit_on_any)
+                text_add(t, "FailureAction=exit\n");
+        if (o->exit_on_any)
+                text_add(t, "SuccessAction=exit\n");
+        text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
+}
+
+static void add_service_commands(Text *t, const PodApp *app, const Stage1Options *o)
+{
+        if (app->app->pre_start)
+                text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
+        text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
+        text_addf(t, "ExecStopPost=/acnspawn/launch %s %s\n", app->app->post_stop ? "post-stop" : "end", app->name);
+        /* The launcher connects the streams itself, one for output and one for errors. */
+        text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
+        text_add(t, "TimeoutStartSec=infinity\n");
+        add_time(t, "TimeoutStopSec", o->stop_timeout_usec);
+}
+
+static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o)
+{
+        _cleanup_free_ char *slice = NULL, *unit = NULL;
+        _cleanup_text_ Text t = {}, service = {};
+
+        int r = app_slice_name(app->name, &slice);
+        if (r >= 0)
+                r = stage1_app_unit_name(app->name, &unit);
+        if (r >= 0)
+                r = add_slice(files, slice, "Resources of App ", app->name, &app->app->isolators, false, &service);
+        if (r < 0)
+                return r;
+        add_service_head(&t, app, slice, o);
+        add_service_commands(&t, app, o);
+        text_add_bytes(&t, service.data, service.size);
+        return add_unit_text(files, unit, &t);
+}
+
+static int add_default_target(Stage1Files *files, const PodManifest *m, const Stage1Options *o)
+{
+        _cleanup_text_ Text t = {};
+
+        text_addf(&t, "[Unit]\nDescription=Pod %s\nDefaultDependencies=no\nAllowIsolate=yes\n", o->uuid);
+        text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
+        for (size_t i = 0; i < m->n_apps; i++)
+                text_addf(&t, "Wants=app-%s.service\nAfter=app-%s.service\n", m->apps[i].name, m->apps[i].name);
+        return add_unit_text(files, "default.target", &t);
+}
+
+int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files)
+{
+        int r = add_common_units(files);
+
+        if (r >= 0)
+                r = add_default_target(files, m, o);
+        if (r >= 0)
+                r = add_slice(files, "app.slice", "Resources of the Pod", "", &m->isolators, true, NULL);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = add_app(files, &m->apps[i], o);
+        return r;
+}
