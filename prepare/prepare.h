@@ -14,10 +14,12 @@
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                         the reified pod manifest
  *         config                      PodConfig as JSON
- *         apps/<app>/{manifest,lowers,upper/,work/}   the image's manifest; one overlay lower directory per line, uppermost first
+ *         apps/<app>/{manifest,lowers,launch,upper/,work/}   the image's manifest; one overlay lower directory per line,
+ *                                     uppermost first; the launch file (stage1/)
  *         volumes/<volume>/           empty volumes
- *         root/                       the root of the pod's own systemd (written by stage1/)
- *         journal/  status/           what the apps wrote; how they ended
+ *         root/                       the root of the pod's own systemd (written by stage1/); in it, once the pod runs,
+ *                                     acnspawn/status/<app> (how the apps ended) and var/log/journal/<id>/ (what they wrote)
+ *         result                      how the pod ended (written by stage0/)
  *     names/<name>                    symlink to the UUID of the pod of that name
  *     uids/<base>                     symlink to the UUID of the pod that owns the 65536 uids from <base> on
  */
