@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What all verbs share: global options, how a command line that is wrong is answered, opening the store, and writing
+ * results.
+ *
+ * Results are collected by stdio and pushed out at the end of main(), which is where a full disk or a reader that has
+ * gone away is noticed. Text that comes from images or pods passes through text_escape_for_terminal() when it goes to a
+ * terminal: nobody else may steer it.
+ */
+
+#include "config.h"
+#include "stage0/verb.h"
+
+/* --- Global options ---------------------------------------------------------------------------------------------- */
+
+static const char *const json_modes[_JSON_MODE_MAX] = {
+        [JSON_OFF] = "off",
+        [JSON_SHORT] = "short",
+        [JSON_PRETTY] = "pretty",
+};
+
+static int option_json(const Option *o, const char *value, void *target, Error *e)
+{
+        JsonMode *mode = target;
+
+        if (!value) { /* -j: for whoever reads it */
+                *mode = isatty(STDOUT_FILENO) ? JSON_PRETTY : JSON_SHORT;
+                return 0;
+        }
+        for (size_t i = 0; i < _JSON_MODE_MAX; i++)
+                if (streq(json_modes[i], value)) {
+                        *mode = (JsonMode) i;
+                        return 0;
+                }
+        return option_invalid(o, value, e, "must be short, pretty or off");
+}
+
+static int option_stop(const Option *o, const char *value, void *target, Error *e)
+{
+        *(bool *) target = true;
+        return OPTION_STOP;
+}
+
+static int option_quiet(const Option *o, const char *value, void *target, Error *e)
+{
+        *(bool *) target = true;
+        log_set_max_level(LOG_LEVEL_ERROR);
+        return 0;
+}
+
+static int option_debug(const Option *o, const char *value, void *target, Error *e)
+{
+        *(bool *) target = true;
+        log_set_max_level(LOG_LEVEL_DEBUG);
+        return 0;
+}
+
+const Option global_options[] = {
+        {"Global Options", "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory",
+         option_string, offsetof(Context, dir)},
+        {NULL, "json", 0, "MODE", false, "Show results as JSON: short, pretty or off", "short|pretty|off", option_json,
+         offsetof(Context, json)},
+        {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere", NULL, option_json,
+         offsetof(Context, json)},
+        {NULL, "no-legend", 0, NULL, false, "Do not show headers of tables", NULL, option_true,
+         offsetof(Context, no_legend)},
+        {NULL, "quiet", 'q', NULL, false, "Show errors only, no warnings and no progress", NULL, option_quiet,
+         offsetof(Context, quiet)},
+        {NULL, "debug", 0, NULL, false, "Show what is being done in detail", NULL, option_debug,
+         offsetof(Context, debug)},
+        {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop, offsetof(Context, help)},
+        {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop, offsetof(Context, version)},
+        OPTION_END,
+};
+
+/* --- Command lines ----------------------------------------------------------------------------------------------- */
+
+int context_usage_error(Context *c, int r)
+{
+        _cleanup_free_ char *hint = c->error.hint ? strdup(c->error.hint) : NULL;
+        const char *name = c->verb ? c->verb->name : NULL;
+
+        c->usage = true;
+        return error_hint(&c->error, r, "%s%sTry 'acnspawn %s%s--help' for more information.", hint ?: "",
+                          hint ? " " : "", name ?: "", name ? " " : "");
+}
+
+int context_usage(Context *c, const char *format, ...)
+{
+        _cleanup_free_ char *message = NULL;
+        va_list ap;
+
+        va_start(ap, format);
+        int r = vasprintf(&message, format, ap);
+        va_end(ap);
+        if (r < 0) {
+                message = NULL;
+                return error_oom(&c->error);
+        }
+        return context_usage_error(c, error_set(&c->error, -EINVAL, "%s", message));
+}
+
+void words_done(Words *w)
+{
+        free(w->list);
+        w->list = NULL;
+}
+
+static int check_words(Context *c, const Words *w)
+{
+        if (w->n < w->min)
+                return context_usage(c, "'acnspawn %s' needs %s", c->verb->name, w->what);
+        if (w->n > w->max) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(w->list[w->max]);
+                return context_usage(c, "Unexpected argument '%s'", shown ?: "");
+        }
+        return 1;
+}
+
+int context_parse(Context *c, const Option *options, void *data, int argc, char **argv, Words *words)
+{
+        static const Option none[] = {OPTION_END};
+        _cleanup_words_ Words no_words = {};
+        OptionSet sets[] = {{options ?: none, data}, {global_options, c}};
+        OptionParser p = {.sets = sets, .n_sets = ELEMENTSOF(sets), .argc = argc, .argv = argv};
+        Words *w = words ?: &no_words;
+
+        int r = options_words(&p, &w->list, &w->n, &c->error);
+        if (r < 0)
+                return context_usage_error(c, r);
+        if (c->help || c->version)
+                return c->help ? context_show_help(c, c->verb) : context_show_version(c);
+        return check_words(c, w);
+}
+
+/* --- The store --------------------------------------------------------------------------------------------------- */
+
+static int refuse_user(Context *c, const char *dir)
+{
+        error_set(&c->error, -EACCES, "'acnspawn %s' needs root: the store '%s' is not accessible to user %u",
+                  c->verb->name, dir, (unsigned) geteuid());
+        return error_hint(&c->error, -EACCES, "Run it as root, for example with sudo.");
+}
+
+int context_open_store(Context *c)
+{
+        int r = store_open(c->dir, &c->store, &c->error);
+
+        if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
+                return refuse_user(c, c->dir);
+        return r;
+}
+
+int context_open_store_as_root(Context *c)
+{
+        if (geteuid() != 0) {
+                error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it makes mounts and namespaces", c->verb->name);
+                return error_hint(&c->error, -EPERM, "Run it as root, for example with sudo.");
+        }
+        return context_open_store(c);
+}
+
+/* --- Results ----------------------------------------------------------------------------------------------------- */
+
+int context_flush(Context *c)
+{
+        errno = 0;
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return 0;
+        return error_set_errno(&c->error, -(errno ?: EIO), "Cannot write to standard output");
+}
+
+int context_show_text(Context *c, const char *text)
+{
+        /* A failure sticks to the stream; context_flush() reports it. */
+        (void) fputs(text, stdout);
+        return 0;
+}
+
+int context_show_json(Context *c, json_object *o)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (json_to_text(o, c->json == JSON_PRETTY, &text) < 0)
+                return error_oom(&c->error);
+        return context_show_text(c, text);
+}
+
+int context_show_table(Context *c, const Table *t, const char *empty)
+{
+        _cleanup_free_ char *text = NULL;
+        Display d = display_of(STDOUT_FILENO);
+
+        if (c->json != JSON_OFF) {
+                _cleanup_json_ json_object *o = table_to_json(t);
+                return context_show_json(c, o);
+        }
+        if (empty && table_n_rows(t) == 0) {
+                log_info("%s", empty);
+                return 0;
+        }
+        if (table_format(t, &d, !c->no_legend, &text) < 0)
+                return error_oom(&c->error);
+        return context_show_text(c, text);
+}
+
+static int show_escaped_line(Context *c, const char *line, size_t n)
+{
+        _cleanup_free_ char *copy = strndup(line, n), *shown = copy ? text_escape_for_terminal(copy) : NULL;
+
+        if (!shown)
+                return error_oom(&c->error);
+        return context_show_text(c, shown);
+}
+
+int context_show_document(Context *c, const char *text, size_t size)
+{
+        if (!isatty(STDOUT_FILENO)) {
+                (void) fwrite(text, 1, size, stdout);
+                return 0;
+        }
+        for (const char *end = text + size; text < end;) {
+                /* Tabs are harmless, and what stands between them is not cut at NUL bytes this way. */
+                size_t n = 0;
+                while (text + n < end && text[n] != '\n' && text[n] != '\t' && text[n] != 0)
+                        n++;
+                int r = show_escaped_line(c, text, n);
+                if (r < 0)
+                        return r;
+                if (text + n < end)
+                        (void) fputs(text[n] == 0 ? "\\x00" : text[n] == '\n' ? "\n" : "\t", stdout);
+                text += n + 1;
+        }
+        return 0;
+}

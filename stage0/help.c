@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The help: rendered from the tables of verbs and options, in the layout of systemd's tools, so that it cannot say
+ * anything else than what the program takes.
+ */
+
+#include "stage0/verb.h"
+
+#define COLUMN_WIDTH 27 /* where the explanation of a verb or an option begins */
+#define COLUMNS_MAX 100 /* longer lines are hard to read, however wide the terminal */
+
+static size_t help_width(const Display *d)
+{
+        return d->columns > 0 ? MIN(MAX(d->columns, (size_t) 50), (size_t) COLUMNS_MAX) : 80;
+}
+
+static void add_heading(Text *t, const Display *d, const char *heading)
+{
+        text_addf(t, "\n%s%s:%s\n", color_sequence(d, COLOR_BOLD), heading, color_sequence(d, COLOR_NONE));
+}
+
+/* One line of two columns; a left side that is too long gets a line of its own. */
+static void add_line(Text *t, const Display *d, const char *left, const char *right)
+{
+        size_t w = text_width(left);
+
+        if (w + 1 < COLUMN_WIDTH)
+                text_addf(t, "%s%*s", left, (int) (COLUMN_WIDTH - w), "");
+        else
+                text_addf(t, "%s\n%*s", left, COLUMN_WIDTH, "");
+        text_wrap(t, right, COLUMN_WIDTH, help_width(d));
+        text_add(t, "\n");
+}
+
+static void add_option(Text *t, const Display *d, const Option *o)
+{
+        _cleanup_text_ Text left = {};
+        const char *value = o->value ?: "", *equals = o->value ? "=" : "";
+        bool brackets = o->value && o->value_optional;
+
+        if (o->letter)
+                text_addf(&left, "  -%c", o->letter);
+        else
+                text_add(&left, "    ");
+        if (o->name)
+                text_addf(&left, " --%s%s%s%s%s", o->name, brackets ? "[" : "", equals, value, brackets ? "]" : "");
+        else if (o->value)
+                text_addf(&left, " %s", value);
+        if (left.data && !left.failed)
+                add_line(t, d, left.data, o->help);
+        else
+                t->failed = true;
+}
+
+static void add_options(Text *t, const Display *d, const Option *options)
+{
+        for (const Option *o = options; !option_is_end(o); o++) {
+                if (o->group)
+                        add_heading(t, d, o->group);
+                add_option(t, d, o);
+        }
+}
+
+static void add_paragraph(Text *t, const Display *d, const char *text)
+{
+        text_add(t, "\n");
+        text_wrap(t, text, 0, help_width(d));
+        text_add(t, "\n");
+}
+
+/* One usage line per line of the synopsis. */
+static void add_usage(Text *t, const Verb *verb)
+{
+        for (const char *s = verb->synopsis; *s;) {
+                size_t n = strcspn(s, "\n");
+                text_addf(t, "acnspawn %s%s%.*s\n", verb->name, n > 0 ? " " : "", (int) n, s);
+                s += n + (s[n] == '\n');
+        }
+        if (!verb->synopsis[0])
+                text_addf(t, "acnspawn %s\n", verb->name);
+}
+
+static void add_verbs(Text *t, const Display *d)
+{
+        for (const Verb *const *v = verbs; *v; v++) {
+                _cleanup_free_ char *left = NULL;
+                const char *words = startswith((*v)->synopsis, "[OPTIONS…] ") ?: (*v)->synopsis;
+
+                if ((*v)->group)
+                        add_heading(t, d, (*v)->group);
+                if (xasprintf(&left, "  %s %.*s", (*v)->name, (int) strcspn(words, "\n"), words) < 0)
+                        t->failed = true;
+                else
+                        add_line(t, d, left, (*v)->summary);
+        }
+}
+
+int help_format(const Verb *verb, const Display *d, char **ret)
+{
+        _cleanup_text_ Text t = {};
+
+        if (verb) {
+                add_usage(&t, verb);
+                add_paragraph(&t, d, verb->text ?: verb->summary);
+                for (const Option *const *o = verb->options; o && *o; o++)
+                        add_options(&t, d, *o);
+        } else {
+                text_add(&t, "acnspawn [OPTIONS…] COMMAND …\n");
+                add_paragraph(&t, d, "Run pods of App Container images as systemd services.");
+                add_verbs(&t, d);
+        }
+        add_options(&t, d, global_options);
+        text_addf(&t, "\nSee the acnspawn(1) man page for details.\n");
+        return text_take(&t, ret, NULL);
+}
+
+int context_show_help(Context *c, const Verb *verb)
+{
+        _cleanup_free_ char *text = NULL;
+        Display d = display_of(STDOUT_FILENO);
+
+        int r = help_format(verb, &d, &text);
+        if (r < 0)
+                return error_oom(&c->error);
+        return context_show_text(c, text);
+}
+
+/* --- For programs ------------------------------------------------------------------------------------------------ */
+
+static void dump_options(Text *t, const char *verb, const Option *options)
+{
+        for (const Option *o = options; !option_is_end(o); o++)
+                text_addf(t, "option\t%s\t%s%s\t%s%.1s\t%s\t%s\t%s\t%s\n", verb, o->name ? "--" : "", o->name ?: "-",
+                          o->letter ? "-" : "", o->letter ? &o->letter : "-",
+                          !o->value ? "flag" : o->value_optional ? "optional" : "value", o->value ?: "-",
+                          o->complete ?: "-", o->help);
+}
+
+int help_dump(char **ret)
+{
+        _cleanup_text_ Text t = {};
+
+        dump_options(&t, "-", global_options);
+        for (const Verb *const *v = verbs; *v; v++) {
+                text_addf(&t, "verb\t%s\t%s\t%s\n", (*v)->name, (*v)->words ?: "-", (*v)->summary);
+                for (const Option *const *o = (*v)->options; o && *o; o++)
+                        dump_options(&t, (*v)->name, *o);
+        }
+        return text_take(&t, ret, NULL);
+}
+
+const Verb *verb_find(const char *name, const char *second)
+{
+        for (const Verb *const *v = verbs; *v; v++) {
+                const char *rest = startswith((*v)->name, name);
+
+                if (!rest)
+                        continue;
+                if (!*rest || (*rest == ' ' && second && streq(rest + 1, second)))
+                        return *v;
+        }
+        return NULL;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The acnspawn command: finds the verb, runs it, and turns its result into messages and an exit status.
+ *
+ * Exit status 1 is a failure, 2 a command line that is wrong, both with a message on stderr; "run" in the foreground
+ * exits with the pod's status.
+ */
+
+#include <locale.h>
+#include <signal.h>
+
+#include "config.h"
+#include "stage0/verb.h"
+
+const Verb *const verbs[] = {
+        &verb_fetch,   &verb_image_list,   &verb_image_rm, &verb_image_cat_manifest, &verb_validate, &verb_prepare,
+        &verb_run,     &verb_stop,         &verb_rm,       &verb_gc,                 &verb_list,     &verb_status,
+        &verb_logs,    &verb_cat_manifest, &verb_cat,      &verb_help,               &verb_version,  NULL,
+};
+
+/* A program started with a standard stream closed would get the next file it opens in its place. What is put there fails
+ * on every use, as a closed descriptor does. */
+static int open_standard_streams(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+                if (fcntl(fd, F_GETFD) >= 0)
+                        continue;
+                if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) /* kept across exec on purpose */
+                        return -errno;
+        }
+        return 0;
+}
+
+static void ignore_signal(int sig)
+{
+}
+
+/* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited by what we
+ * execute. */
+static void catch_sigpipe(void)
+{
+        const struct sigaction sa = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
+
+        (void) sigaction(SIGPIPE, &sa, NULL);
+}
+
+static int show_dump(Context *c)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (help_dump(&text) < 0)
+                return error_oom(&c->error);
+        return context_show_text(c, text);
+}
+
+static int unknown_verb(Context *c, const char *word)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(word);
+        const char *names[64] = {};
+        size_t n = 0;
+
+        for (; verbs[n] && n < ELEMENTSOF(names); n++)
+                names[n] = verbs[n]->name;
+        const char *near = nearest_match(word, names, n, sizeof(names[0]));
+
+        int r = error_set(&c->error, -EINVAL, "Unknown command '%s'", shown ?: "");
+        if (near)
+                r = error_hint(&c->error, r, "Did you mean '%s'?", near);
+        return context_usage_error(c, r);
+}
+
+/* "acnspawn image" and "acnspawn image lst": the first word is right. */
+static int unknown_second_word(Context *c, const char *word, const char *second)
+{
+        _cleanup_free_ char *shown = second ? text_escape_for_terminal(second) : NULL;
+        _cleanup_strv_free_ char **seconds = NULL;
+        size_t n = strlen(word);
+
+        for (const Verb *const *v = verbs; *v; v++)
+                if (startswith((*v)->name, word) && (*v)->name[n] == ' ' && strv_extend(&seconds, (*v)->name + n + 1) < 0)
+                        return error_oom(&c->error);
+        if (!seconds)
+                return unknown_verb(c, word);
+        _cleanup_free_ char *list = strv_join(seconds, ", ");
+        if (shown)
+                return context_usage(c, "Unknown command '%s %s': '%s' has %s", word, shown, word, list ?: "");
+        return context_usage(c, "'acnspawn %s' needs one of: %s", word, list ?: "");
+}
+
+static int dispatch(Context *c, int argc, char **argv)
+{
+        OptionSet set = {global_options, c};
+        OptionParser p = {.sets = &set, .n_sets = 1, .argc = argc - 1, .argv = argv + 1};
+        const char *word = NULL, *second;
+
+        int r = options_next(&p, &word, &c->error);
+        if (r < 0)
+                return context_usage_error(c, r);
+        if (r == OPTION_STOP)
+                return c->version ? context_show_version(c) : context_show_help(c, NULL);
+        if (r == OPTION_DONE)
+                return context_usage(c, "No command given");
+        if (r != OPTION_WORD)
+                return context_usage(c, "A command is needed before '--'");
+
+        second = p.index < p.argc ? p.argv[p.index] : NULL;
+        c->verb = verb_find(word, second);
+        if (!c->verb)
+                return unknown_second_word(c, word, second);
+        if (strchr(c->verb->name, ' '))
+                p.index++;
+        return c->verb->run(c, p.argc - p.index, p.argv + p.index);
+}
+
+static int finish(Context *c, int r)
+{
+        int k = r < 0 ? r : context_flush(c);
+
+        if (r < 0)
+                (void) fflush(stdout); /* what was found before the failure */
+        if (k == -EPIPE && r >= 0)
+                return r ?: EXIT_STATUS_FAILURE; /* whoever read has had enough and needs no message */
+        if (k >= 0)
+                return r;
+        error_print(&c->error, k);
+        return c->usage ? EXIT_STATUS_USAGE : EXIT_STATUS_FAILURE;
+}
+
+int main(int argc, char *argv[])
+{
+        const char *dir = getenv("ACNSPAWN_DIR");
+        Context c = {.dir = isempty(dir) ? ACNSPAWN_STATEDIR : dir};
+        int r;
+
+        if (open_standard_streams() < 0)
+                return EXIT_STATUS_FAILURE;
+        (void) setlocale(LC_CTYPE, "");
+        catch_sigpipe();
+
+        r = argc == 2 && streq(argv[1], "--dump-options") ? show_dump(&c) : dispatch(&c, argc, argv);
+        r = finish(&c, r);
+        store_unref(c.store);
+        error_done(&c.error);
+        return r;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A pod's report as JSON: every field, null where there is no value, times in microseconds since the epoch. */
+
+#include <signal.h>
+
+#include "stage0/pod-status-text.h"
+
+/* These add a member and return whether that failed, so that a function can collect them with |=. */
+
+static bool put(json_object *o, const char *key, json_object *value)
+{
+        if (json_object_object_add(o, key, value) >= 0)
+                return false;
+        json_object_put(value);
+        return true;
+}
+
+static bool put_object(json_object *o, const char *key, json_object *value)
+{
+        return !value || put(o, key, value);
+}
+
+static bool put_text(json_object *o, const char *key, const char *s)
+{
+        return s ? put_object(o, key, json_new_string_lossy(s)) : put(o, key, NULL);
+}
+
+static bool put_bool(json_object *o, const char *key, bool b)
+{
+        return put_object(o, key, json_object_new_boolean(b));
+}
+
+static bool put_unsigned(json_object *o, const char *key, uint64_t n)
+{
+        return put_object(o, key, json_object_new_uint64(n));
+}
+
+/* A number that is null unless it is at least MINIMUM. */
+static bool put_number(json_object *o, const char *key, int64_t n, int64_t minimum)
+{
+        return n >= minimum ? put_object(o, key, json_object_new_int64(n)) : put(o, key, NULL);
+}
+
+static bool put_time(json_object *o, const char *key, uint64_t usec)
+{
+        return usec > 0 ? put_unsigned(o, key, usec) : put(o, key, NULL);
+}
+
+static bool put_signal(json_object *o, int sig)
+{
+        const char *abbreviation = sig > 0 ? sigabbrev_np(sig) : NULL;
+        char name[32] = "";
+
+        if (abbreviation)
+                snprintf(name, sizeof(name), "SIG%s", abbreviation);
+        return put_number(o, "signal", sig, 1) | put_text(o, "signalName", abbreviation ? name : NULL);
+}
+
+/* Takes O; NULL if something failed on the way. */
+static json_object *take_unless(bool failed, json_object *o)
+{
+        if (!failed)
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+static json_object *handler_json(const HandlerStatus *h)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_bool(o, "ran", h->ran);
+                failed |= put_bool(o, "timedOut", h->timed_out);
+                failed |= put_number(o, "exitStatus", h->ran ? h->exit_status : -1, 0);
+                failed |= put_signal(o, h->signal);
+        }
+        return take_unless(failed, o);
+}
+
+static json_object *app_json(const AppReport *a)
+{
+        json_object *o = json_object_new_object();
+        const AppStatus *s = &a->status;
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_text(o, "name", a->app->name);
+                failed |= put_text(o, "imageID", a->app->image_id);
+                failed |= put_text(o, "imageName", a->app->image_name);
+                failed |= put_text(o, "imageVersion", pair_list_get(&a->app->image_labels, "version"));
+                failed |= put_text(o, "state", app_state_to_string(s->state));
+                failed |= put_text(o, "cause", s->state == APP_ENDED ? app_cause_to_string(s->cause) : NULL);
+                failed |= put_number(o, "exitStatus", s->state == APP_ENDED ? s->exit_status : -1, 0);
+                failed |= put_signal(o, s->signal);
+                failed |= put_bool(o, "coreDumped", s->core_dumped);
+                failed |= put_text(o, "message", s->message);
+                failed |= put_time(o, "started", s->started_usec);
+                failed |= put_time(o, "ended", s->ended_usec);
+                failed |= put_object(o, "preStart", handler_json(&s->pre_start));
+                failed |= put_object(o, "postStop", handler_json(&s->post_stop));
+        }
+        return take_unless(failed, o);
+}
+
+static json_object *isolator_json(const IsolatorReport *k)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_text(o, "app", k->app);
+                failed |= put_text(o, "name", k->name);
+                failed |= put_text(o, "verdict", isolator_verdict_to_string(k->verdict));
+                failed |= put_text(o, "detail", k->detail);
+        }
+        return take_unless(failed, o);
+}
+
+/* Takes ITEM. */
+static bool append(json_object *array, json_object *item)
+{
+        if (item && json_object_array_add(array, item) >= 0)
+                return false;
+        json_object_put(item);
+        return true;
+}
+
+static json_object *lists_json(const PodReport *r, json_object *o)
+{
+        json_object *addresses = json_object_new_array(), *apps = json_object_new_array();
+        json_object *isolators = json_object_new_array();
+        bool failed = !addresses || !apps || !isolators;
+
+        for (size_t i = 0; !failed && r->addresses && r->addresses[i]; i++)
+                failed |= append(addresses, json_new_string_lossy(r->addresses[i]));
+        for (size_t i = 0; !failed && i < r->n_apps; i++)
+                failed |= append(apps, app_json(&r->apps[i]));
+        for (size_t i = 0; !failed && i < r->n_isolators; i++)
+                failed |= append(isolators, isolator_json(&r->isolators[i]));
+        failed |= put_object(o, "addresses", addresses);
+        failed |= put_object(o, "apps", apps);
+        failed |= put_object(o, "isolators", isolators);
+        return take_unless(failed, o);
+}
+
+static json_object *users_json(const PodConfig *c)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_bool(o, "private", c->private_users);
+                failed |= put_unsigned(o, "base", c->uid_base);
+                failed |= put_unsigned(o, "size", UID_RANGE_SIZE);
+        }
+        return take_unless(failed, o);
+}
+
+json_object *pod_status_json(const Pod *p, const PodReport *r)
+{
+        json_object *o = json_object_new_object();
+        const PodConfig *k = &p->config;
+        bool failed = !o;
+
+        if (!o)
+                return NULL;
+        failed |= put_text(o, "uuid", p->uuid);
+        failed |= put_text(o, "name", k->name);
+        failed |= put_text(o, "state", pod_state_to_string(p->state));
+        failed |= put_time(o, "created", k->created_usec);
+        failed |= put_time(o, "started", r->started_usec);
+        failed |= put_time(o, "ended", r->ended_usec);
+        failed |= put_number(o, "exitStatus", r->exit_status, 0);
+        failed |= put_number(o, "leader", r->leader, 1);
+        failed |= put_text(o, "hostname", k->hostname);
+        failed |= put_text(o, "network", net_mode_to_string(k->net));
+        failed |= put_object(o, "users", users_json(k));
+        failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));
+        failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL) :
+                                                       put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
+        failed |= put_text(o, "stage1", k->stage1);
+        o = take_unless(failed, o);
+        return o ? lists_json(r, o) : NULL;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A pod's report as text, in the manner of "systemctl status": a line that names the pod, then fields whose names are
+ * aligned to the right. Fields without a value are left out. Messages and names come from images and from the pod's
+ * inside, and are escaped.
+ */
+
+#include <inttypes.h>
+#include <signal.h>
+
+#include "stage0/pod-status-text.h"
+
+#define LABEL_WIDTH 11
+
+static void add_label(Text *t, const char *label)
+{
+        text_addf(t, "%*s: ", LABEL_WIDTH, label);
+}
+
+static void add_escaped(Text *t, const char *s)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(s);
+
+        if (shown)
+                text_add(t, shown);
+        else
+                t->failed = true;
+}
+
+static void add_colored(Text *t, const Display *d, Color c, const char *s)
+{
+        if (c == COLOR_NONE)
+                text_add(t, s);
+        else
+                text_addf(t, "%s%s%s", color_sequence(d, c), s, color_sequence(d, COLOR_NONE));
+}
+
+static void add_dot(Text *t, const Display *d, Color c)
+{
+        add_colored(t, d, c, d->utf8 ? "●" : "*");
+        text_add(t, " ");
+}
+
+/* "Thu 2016-05-12 08:30:00 UTC; 2min ago" */
+static void add_time(Text *t, const Display *d, uint64_t usec)
+{
+        _cleanup_free_ char *when = format_timestamp(usec), *distance = format_relative(usec, d->now);
+
+        if (when && distance)
+                text_addf(t, "%s; %s", when, distance);
+        else
+                t->failed = true;
+}
+
+static void add_time_field(Text *t, const Display *d, const char *label, uint64_t usec)
+{
+        if (usec == 0)
+                return;
+        add_label(t, label);
+        add_time(t, d, usec);
+        text_add(t, "\n");
+}
+
+/* --- Apps -------------------------------------------------------------------------------------------------------- */
+
+static void add_signal(Text *t, int sig)
+{
+        const char *name = sigabbrev_np(sig);
+
+        if (name)
+                text_addf(t, "SIG%s", name);
+        else
+                text_addf(t, "signal %i", sig);
+}
+
+static void add_handler(Text *t, const char *name, const HandlerStatus *h)
+{
+        text_addf(t, "%s handler ", name);
+        if (h->timed_out)
+                text_add(t, "timed out");
+        else if (h->signal > 0) {
+                text_add(t, "killed by ");
+                add_signal(t, h->signal);
+        } else
+                text_addf(t, "exited with status %i", h->exit_status);
+}
+
+static bool handler_failed(const HandlerStatus *h)
+{
+        return h->ran && (h->timed_out || h->signal > 0 || h->exit_status != 0);
+}
+
+/* The words for causes that need no more than words. */
+static const char *const cause_words[_APP_CAUSE_MAX] = {
+        [CAUSE_NONE] = "ended",
+        [CAUSE_OOM_KILL] = "killed for lack of memory",
+        [CAUSE_TIMEOUT] = "killed after a time-out",
+        [CAUSE_COMMAND_NOT_FOUND] = "command not found",
+        [CAUSE_COMMAND_NOT_EXECUTABLE] = "command not executable",
+        [CAUSE_WORKING_DIRECTORY] = "working directory missing",
+        [CAUSE_USER] = "user or group not in the image",
+        [CAUSE_SETUP] = "could not be set up",
+        [CAUSE_NOT_STARTED] = "not started: the pod ended before",
+        [CAUSE_POD_KILLED] = "ended with the pod, which was killed",
+};
+
+static void add_end(Text *t, const AppStatus *s)
+{
+        if (s->cause == CAUSE_EXITED)
+                text_addf(t, "exited with status %i", s->exit_status);
+        else if (s->cause == CAUSE_SIGNAL) {
+                text_add(t, "killed by ");
+                add_signal(t, s->signal);
+        } else if (s->cause == CAUSE_PRE_START)
+                add_handler(t, "pre-start", &s->pre_start);
+        else
+                text_add(t, s->cause >= 0 && s->cause < _APP_CAUSE_MAX ? cause_words[s->cause] : "ended");
+        if (s->core_dumped)
+                text_add(t, ", core dumped");
+        if (handler_failed(&s->post_stop)) {
+                text_add(t, "; ");
+                add_handler(t, "post-stop", &s->post_stop);
+        }
+}
+
+int app_status_phrase(const AppStatus *s, char **ret)
+{
+        static const char *const words[_APP_STATE_MAX] = {
+                [APP_WAITING] = "waiting",
+                [APP_PRE_START] = "pre-start handler runs",
+                [APP_RUNNING] = "running",
+                [APP_POST_STOP] = "post-stop handler runs",
+        };
+        _cleanup_text_ Text t = {};
+
+        if (s->state == APP_ENDED)
+                add_end(&t, s);
+        else
+                text_add(&t, words[s->state]);
+        return text_take(&t, ret, NULL);
+}
+
+static Color app_color(const AppStatus *s)
+{
+        if (s->state == APP_ENDED)
+                return app_status_failed(s) ? COLOR_RED : COLOR_GREY;
+        return s->state == APP_WAITING ? COLOR_NONE : s->state == APP_RUNNING ? COLOR_GREEN : COLOR_YELLOW;
+}
+
+/* "example.com/web:1.2 sha512-0123456789ab" */
+static void add_image(Text *t, const Display *d, const PodApp *app)
+{
+        const char *version = pair_list_get(&app->image_labels, "version");
+
+        if (!app->image_name && !app->image_id)
+                return;
+        text_addf(t, "%s  ", color_sequence(d, COLOR_GREY));
+        add_escaped(t, app->image_name ?: "");
+        if (version) {
+                text_add(t, ":");
+                add_escaped(t, version);
+        }
+        if (app->image_id)
+                text_addf(t, "%s%.19s", app->image_name ? " " : "", app->image_id);
+        text_add(t, color_sequence(d, COLOR_NONE));
+}
+
+static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_width)
+{
+        _cleanup_free_ char *phrase = NULL;
+        Color color = app_color(&a->status);
+        uint64_t since = a->status.state == APP_ENDED ? a->status.ended_usec : a->status.started_usec;
+
+        if (app_status_phrase(&a->status, &phrase) < 0) {
+                t->failed = true;
+                return;
+        }
+        add_dot(t, d, color);
+        text_addf(t, "%-*s  ", (int) name_width, a->app->name);
+        add_colored(t, d, color, phrase);
+        if (since > 0) {
+                _cleanup_free_ char *distance = format_relative(since, d->now);
+                text_addf(t, "; %s", distance ?: "");
+        }
+        add_image(t, d, a->app);
+        text_add(t, "\n");
+        if (!isempty(a->status.message)) {
+                text_addf(t, "%*s", LABEL_WIDTH + 4, "");
+                add_escaped(t, a->status.message);
+                text_add(t, "\n");
+        }
+}
+
+static void add_apps(Text *t, const Display *d, const PodReport *report)
+{
+        size_t width = 0;
+
+        for (size_t i = 0; i < report->n_apps; i++)
+                width = MAX(width, strlen(report->apps[i].app->name)); /* an AC Name: plain ASCII */
+        for (size_t i = 0; i < report->n_apps; i++) {
+                if (i == 0)
+                        add_label(t, "Apps");
+                else
+                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
+                add_app(t, d, &report->apps[i], width);
+        }
+}
+
+/* --- The pod ----------------------------------------------------------------------------------------------------- */
+
+static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *r)
+{
+        Color color = pod_state_color(p->state, r->exit_status);
+        uint64_t since = r->ended_usec > 0 ? r->ended_usec : r->started_usec;
+
+        add_label(t, "State");
+        add_colored(t, d, color, pod_state_to_string(p->state));
+        if (p->state == POD_EXITED && r->exit_status >= 0)
+                text_addf(t, " with status %i", r->exit_status);
+        if (since > 0) {
+                text_add(t, r->ended_usec > 0 ? " at " : " since ");
+                add_time(t, d, since);
+        }
+        text_add(t, "\n");
+}
+
+static void add_network(Text *t, const Pod *p, const PodReport *r)
+{
+        _cleanup_free_ char *addresses = strv_join(r->addresses, ", ");
+
+        add_label(t, "Network");
+        text_add(t, net_mode_to_string(p->config.net));
+        if (!isempty(addresses)) {
+                text_add(t, "; ");
+                add_escaped(t, addresses);
+        }
+        text_add(t, "\n");
+}
+
+static void add_config(Text *t, const Pod *p)
+{
+        _cleanup_free_ char *timeout = format_span(p->config.stop_timeout_usec);
+
+        add_label(t, "Users");
+        if (p->config.private_users)
+                text_addf(t, "private, %" PRIu32 " to %" PRIu32 "\n", p->config.uid_base,
+                          p->config.uid_base + (UID_RANGE_SIZE - 1));
+        else
+                text_add(t, "the host's\n");
+        add_label(t, "Exit policy");
+        text_addf(t, "%s, stop time-out %s\n", exit_policy_to_string(p->config.exit_policy), timeout ?: "");
+        if (p->config.stage1) {
+                add_label(t, "Stage1");
+                add_escaped(t, p->config.stage1);
+                text_add(t, "\n");
+        }
+}
+
+static void add_isolators(Text *t, const Display *d, const PodReport *report)
+{
+        static const Color colors[] = {
+                [ISOLATOR_ENFORCED] = COLOR_NONE,
+                [ISOLATOR_MODIFIED] = COLOR_YELLOW,
+                [ISOLATOR_IGNORED] = COLOR_RED,
+        };
+
+        for (size_t i = 0; i < report->n_isolators; i++) {
+                const IsolatorReport *k = &report->isolators[i];
+
+                if (i == 0)
+                        add_label(t, "Isolators");
+                else
+                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
+                text_addf(t, "%s%s", k->app ?: "pod", " ");
+                add_escaped(t, k->name);
+                text_add(t, ": ");
+                add_colored(t, d, colors[k->verdict], isolator_verdict_to_string(k->verdict));
+                if (!isempty(k->detail)) {
+                        text_add(t, ", ");
+                        add_escaped(t, k->detail);
+                }
+                text_add(t, "\n");
+        }
+}
+
+int pod_status_text(const Pod *p, const PodReport *report, const Display *d, char **ret)
+{
+        _cleanup_text_ Text t = {};
+
+        add_dot(&t, d, pod_state_color(p->state, report->exit_status));
+        if (!isempty(p->config.name))
+                text_addf(&t, "%s - ", p->config.name);
+        text_addf(&t, "%s\n", p->uuid);
+        add_state(&t, d, p, report);
+        add_time_field(&t, d, "Created", p->config.created_usec);
+        if (report->ended_usec > 0)
+                add_time_field(&t, d, "Started", report->started_usec);
+        if (report->leader > 0) {
+                add_label(&t, "Leader");
+                text_addf(&t, "%i\n", (int) report->leader);
+        }
+        if (p->manifest) {
+                add_network(&t, p, report);
+                add_config(&t, p);
+        }
+        add_apps(&t, d, report);
+        add_isolators(&t, d, report);
+        return text_take(&t, ret, NULL);
+}

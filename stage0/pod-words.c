@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the verbs that look at pods have in common: finding them, going through several, and naming them. */
+
+#include "stage0/pod-words.h"
+
+Color pod_state_color(PodState s, int exit_status)
+{
+        static const Color colors[_POD_STATE_MAX] = {
+                [POD_EMBRYO] = COLOR_GREY,   [POD_PREPARING] = COLOR_YELLOW, [POD_ABORTED_PREPARE] = COLOR_RED,
+                [POD_PREPARED] = COLOR_NONE, [POD_RUNNING] = COLOR_GREEN,    [POD_EXITED] = COLOR_GREY,
+                [POD_GARBAGE] = COLOR_GREY,
+        };
+
+        return s == POD_EXITED && exit_status > 0 ? COLOR_RED : colors[s];
+}
+
+int context_find_pod(Context *c, const char *reference, Pod **ret)
+{
+        return pod_find(c->store, reference, ret, &c->error);
+}
+
+const char *pod_display_name(const Pod *p)
+{
+        return isempty(p->config.name) ? p->uuid : p->config.name;
+}
+
+int context_for_each_pod(Context *c, const Words *words, int (*function)(Context *c, Pod *p, void *userdata),
+                         void *userdata)
+{
+        bool failed = false;
+
+        for (size_t i = 0; i < words->n; i++) {
+                _cleanup_(pod_freep) Pod *p = NULL;
+
+                int r = context_find_pod(c, words->list[i], &p);
+                if (r >= 0)
+                        r = function(c, p, userdata);
+                if (r >= 0)
+                        continue;
+                error_print(&c->error, r);
+                error_done(&c->error);
+                failed = true;
+        }
+        return failed ? EXIT_STATUS_FAILURE : EXIT_SUCCESS;
+}
+
+size_t pod_short_uuid_length(Pod *const *pods, size_t n)
+{
+        size_t length = 8;
+
+        for (size_t i = 0; i < n; i++)
+                for (size_t j = i + 1; j < n; j++) {
+                        size_t k = 0;
+
+                        while (pods[i]->uuid[k] && pods[i]->uuid[k] == pods[j]->uuid[k])
+                                k++;
+                        length = MAX(length, k + 1);
+                }
+        return length;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the verbs that look at pods have in common. */
+
+#include "stage0/verb.h"
+
+/* The colour of a state, as it is shown in lists and in front of a pod's status. */
+Color pod_state_color(PodState s, int exit_status);
+/* Finds the pod that was named on the command line. */
+int context_find_pod(Context *c, const char *reference, Pod **ret);
+/* The pod's name, or its UUID. */
+const char *pod_display_name(const Pod *p);
+/* Calls FUNCTION for each pod named; prints the message of a failure at once and goes on. Returns the exit status. */
+int context_for_each_pod(Context *c, const Words *words, int (*function)(Context *c, Pod *p, void *userdata),
+                         void *userdata);
+/* How many characters of the UUIDs are needed to tell these pods apart, at least eight. */
+size_t pod_short_uuid_length(Pod *const *pods, size_t n);

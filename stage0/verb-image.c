@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn image list, rm, cat-manifest: what is in the store. */
+
+#include "stage0/verb.h"
+
+/* --- list -------------------------------------------------------------------------------------------------------- */
+
+#define SHORT_ID_LENGTH (7 + 12) /* "sha512-" and enough digits to tell images apart by eye */
+
+static const TableColumn columns[] = {
+        {"ID", "id", false, 0},
+        {"NAME", "name", false, 20},
+        {"VERSION", "version", false, 10},
+        {"LABELS", "labels", false, 12},
+        {"IMPORTED", "imported", false, 0},
+        {"USED", "lastUsed", false, 0},
+        {"SIZE", "size", true, 0},
+};
+
+typedef struct ListArguments {
+        bool full;
+} ListArguments;
+
+static const Option list_options[] = {
+        {"Options", "full", 'l', NULL, false, "Show IDs in full on a terminal as well", NULL, option_true,
+         offsetof(ListArguments, full)},
+        OPTION_END,
+};
+
+static int add_labels(Table *t, const PairList *labels)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        for (size_t i = 0; i < labels->n; i++)
+                if (!streq(labels->items[i].name, "version") &&
+                    strv_extendf(&l, "%s=%s", labels->items[i].name, labels->items[i].value) < 0)
+                        return -ENOMEM;
+        table_add_list(t, l);
+        return 0;
+}
+
+static int add_image(Table *t, const Image *i, bool full)
+{
+        _cleanup_free_ char *id = strndup(i->id, full ? strlen(i->id) : SHORT_ID_LENGTH);
+
+        if (!id)
+                return -ENOMEM;
+        table_add_text_as(t, i->id, id);
+        table_add_text(t, i->manifest->name);
+        table_add_text(t, pair_list_get(&i->manifest->labels, "version"));
+        int r = add_labels(t, &i->manifest->labels);
+        table_add_time(t, i->import_time);
+        table_add_time(t, i->last_used);
+        table_add_size(t, i->size);
+        return r;
+}
+
+static int list(Context *c, int argc, char **argv)
+{
+        _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+        bool terminal = isatty(STDOUT_FILENO);
+        ListArguments a = {};
+        Image **images = NULL;
+        size_t n = 0;
+
+        int r = context_parse(c, list_options, &a, argc, argv, NULL);
+        if (r <= 0)
+                return r;
+        r = context_open_store(c);
+        if (r < 0)
+                return r;
+        r = image_list(c->store, &images, &n, &c->error);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; t && r >= 0 && i < n; i++)
+                r = add_image(t, images[i], a.full || !terminal);
+        image_list_free(images, n);
+        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "No images.");
+}
+
+const Verb verb_image_list = {
+        .name = "image list",
+        .synopsis = "[OPTIONS…]",
+        .summary = "List the images in the store",
+        .options = (const Option *const[]){list_options, NULL},
+        .run = list,
+};
+
+/* --- rm ---------------------------------------------------------------------------------------------------------- */
+
+static int rm(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
+        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+
+        if (r <= 0)
+                return r;
+        r = context_open_store(c);
+        for (size_t i = 0; r >= 0 && i < words.n; i++) {
+                _cleanup_free_ char *id = NULL;
+
+                r = image_remove(c->store, words.list[i], &id, &c->error);
+                if (r >= 0)
+                        printf("%s\n", id);
+        }
+        return r < 0 ? r : EXIT_SUCCESS;
+}
+
+const Verb verb_image_rm = {
+        .name = "image rm",
+        .synopsis = "[OPTIONS…] IMAGE…",
+        .summary = "Remove images from the store",
+        .text = "Removes images and prints their IDs. An image that a prepared or running pod needs, or that another "
+                "image depends on, is kept, with a message that says by whom it is needed.",
+        .words = "image",
+        .run = rm,
+};
+
+/* --- cat-manifest ------------------------------------------------------------------------------------------------ */
+
+static int cat_manifest(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "an image"};
+        _cleanup_(image_freep) Image *image = NULL;
+        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+
+        if (r <= 0)
+                return r;
+        r = context_open_store(c);
+        if (r < 0)
+                return r;
+        r = image_find(c->store, words.list[0], &image, &c->error);
+        if (r < 0)
+                return r;
+        return context_show_document(c, image->manifest_text, image->manifest_size);
+}
+
+const Verb verb_image_cat_manifest = {
+        .name = "image cat-manifest",
+        .synopsis = "[OPTIONS…] IMAGE",
+        .summary = "Show the manifest of an image",
+        .text = "Shows the image's manifest, byte for byte as it is in the archive.",
+        .words = "image",
+        .run = cat_manifest,
+};

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn list: the pods there are, one per line. */
+
+#include "stage0/pod-words.h"
+
+static const TableColumn columns[] = {
+        {"UUID", "uuid", false, 0},
+        {"NAME", "name", false, 12},
+        {"STATE", "state", false, 0},
+        {"APPS", "apps", false, 16},
+        {"CREATED", "created", false, 0},
+        {"EXIT", "exitStatus", true, 0},
+};
+
+typedef struct Arguments {
+        bool full;
+} Arguments;
+
+static const Option options[] = {
+        {"Options", "full", 'l', NULL, false, "Show UUIDs in full on a terminal as well", NULL, option_true,
+         offsetof(Arguments, full)},
+        OPTION_END,
+};
+
+/* Only a pod that has ended has one. That it cannot be told is no reason to list nothing. */
+static int exit_status_of(Pod *p)
+{
+        PodReport report = {};
+        int status = -1;
+
+        if (p->state != POD_EXITED || !p->manifest)
+                return -1;
+        if (pod_report(p, &report, NULL) >= 0)
+                status = report.exit_status;
+        pod_report_done(&report);
+        return status;
+}
+
+static int add_apps(Table *t, const Pod *p)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
+                if (strv_extend(&names, p->manifest->apps[i].name) < 0)
+                        return -ENOMEM;
+        table_add_list(t, names);
+        return 0;
+}
+
+static int add_pod(Table *t, Pod *p, size_t uuid_length)
+{
+        _cleanup_free_ char *uuid = strndup(p->uuid, uuid_length);
+        int status = exit_status_of(p);
+
+        if (!uuid)
+                return -ENOMEM;
+        table_add_text_as(t, p->uuid, uuid);
+        table_add_text(t, p->config.name);
+        table_add_text(t, pod_state_to_string(p->state));
+        table_set_color(t, pod_state_color(p->state, status));
+        int r = add_apps(t, p);
+        table_add_time(t, p->config.created_usec);
+        if (status >= 0)
+                table_add_number(t, status);
+        else
+                table_add_none(t);
+        if (status > 0)
+                table_set_color(t, COLOR_RED);
+        return r;
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+        Arguments a = {};
+        Pod **pods = NULL;
+        size_t n = 0;
+
+        int r = context_parse(c, options, &a, argc, argv, NULL);
+        if (r <= 0)
+                return r;
+        r = context_open_store(c);
+        if (r < 0)
+                return r;
+        r = pod_list(c->store, &pods, &n, &c->error);
+        if (r < 0)
+                return r;
+        /* In full for programs; for people as much as they need to type. */
+        size_t length = a.full || !isatty(STDOUT_FILENO) ? SIZE_MAX : pod_short_uuid_length(pods, n);
+        for (size_t i = 0; t && r >= 0 && i < n; i++)
+                r = add_pod(t, pods[i], length);
+        pod_list_free(pods, n);
+        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "No pods.");
+}
+
+const Verb verb_list = {
+        .group = "Inspection Commands",
+        .name = "list",
+        .synopsis = "[OPTIONS…]",
+        .summary = "List pods",
+        .options = (const Option *const[]){options, NULL},
+        .run = run,
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn run: runs a prepared pod, or prepares one from images and runs it, or, without arguments, runs the one pod
+ * that is prepared.
+ *
+ * A single word without anything that describes a new pod may be either an existing pod or an image. A pod is looked for
+ * first; a word that fits both is refused rather than guessed at. Anything that describes a pod, an option or a second
+ * image, means that the words are images.
+ */
+
+#include "stage0/pod-arguments.h"
+#include "stage0/pod-words.h"
+
+typedef struct Arguments {
+        bool detach, remove;
+} Arguments;
+
+static const Option options[] = {
+        {"Run Options (before the first image)", "detach", 'd', NULL, false,
+         "Return once the pod is up, and print its UUID", NULL, option_true, offsetof(Arguments, detach)},
+        {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)", NULL, option_true,
+         offsetof(Arguments, remove)},
+        OPTION_END,
+};
+
+/* --- Which pod? -------------------------------------------------------------------------------------------------- */
+
+static int list_candidates(Context *c, Pod *const *pods, size_t n)
+{
+        int r = error_set(&c->error, -ENOTUNIQ, "Several pods are prepared: say which one to run");
+        _cleanup_text_ Text hint = {};
+
+        text_add(&hint, "Prepared pods:");
+        for (size_t i = 0; i < n; i++)
+                if (pods[i]->state == POD_PREPARED)
+                        text_addf(&hint, "\n  %s%s%s", pods[i]->uuid, pods[i]->config.name ? " " : "",
+                                  pods[i]->config.name ?: "");
+        return error_hint(&c->error, r, "%s", hint.data && !hint.failed ? hint.data : "See 'acnspawn list'.");
+}
+
+/* "acnspawn run" alone. */
+static int find_only_pod(Context *c, Pod **ret)
+{
+        Pod **pods = NULL, *found = NULL;
+        size_t n = 0, n_prepared = 0;
+
+        int r = pod_list(c->store, &pods, &n, &c->error);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                if (pods[i]->state == POD_PREPARED) {
+                        found = pods[i];
+                        n_prepared++;
+                }
+        if (n_prepared == 0) {
+                r = error_set(&c->error, -ENOENT, "No pod is prepared");
+                r = error_hint(&c->error, r, "Prepare one with 'acnspawn prepare IMAGE', or run an image: 'acnspawn run IMAGE'.");
+        } else if (n_prepared > 1)
+                r = list_candidates(c, pods, n);
+        else
+                r = context_find_pod(c, found->uuid, ret);
+        pod_list_free(pods, n);
+        return r;
+}
+
+/* The same rule as image_find() has. */
+static bool is_image_file(const char *word)
+{
+        return (strchr(word, '/') || endswith(word, ".aci")) && access(word, F_OK) >= 0;
+}
+
+/* 1: an existing pod; 0: an image. */
+static int pod_or_image(Context *c, const char *word, Pod **ret)
+{
+        _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_error_ Error image_error = ERROR_NULL;
+        _cleanup_(pod_freep) Pod *p = NULL;
+        _cleanup_free_ char *shown = text_escape_for_terminal(word);
+
+        if (is_image_file(word))
+                return 0;
+        int r = context_find_pod(c, word, &p);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        int k = image_find(c->store, word, &image, &image_error);
+        if (r >= 0 && k >= 0) {
+                error_set(&c->error, -ENOTUNIQ, "'%s' is both a pod (%s) and an image (%s)", shown ?: "", p->uuid,
+                          image->manifest->name);
+                return error_hint(&c->error, -ENOTUNIQ, "Write the UUID of the pod, or the ID of the image, in full.");
+        }
+        if (r >= 0) {
+                *ret = TAKE_PTR(p);
+                return 1;
+        }
+        error_done(&c->error);
+        if (k >= 0)
+                return 0;
+        if (k != -ENOENT) { /* an image that cannot be read, or several: that is what to say */
+                c->error = image_error;
+                image_error = ERROR_NULL;
+                return k;
+        }
+        error_set(&c->error, -ENOENT, "There is neither a pod nor an image '%s'", shown ?: "");
+        return error_hint(&c->error, -ENOENT, "'acnspawn list' and 'acnspawn image list' show what there is.");
+}
+
+static int find_or_prepare(Context *c, PodArguments *a, Pod **ret)
+{
+        if (!a->describes_pod && a->request.n_apps == 0)
+                return find_only_pod(c, ret);
+        if (!a->describes_pod) {
+                int r = pod_or_image(c, a->request.apps[0].reference, ret);
+                if (r != 0)
+                        return r;
+        }
+        return pod_arguments_prepare(c, a, ret);
+}
+
+/* --- Running ----------------------------------------------------------------------------------------------------- */
+
+static int remove_pod(Context *c, const char *uuid)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = context_find_pod(c, uuid, &p); /* in the state it has now */
+        if (r >= 0)
+                r = pod_release(p, NULL, &c->error);
+        if (r >= 0)
+                r = pod_remove(p, &c->error);
+        return r;
+}
+
+/* The lock on the pod ends with P, so that it can be removed. */
+static int run_and_release(Context *c, Pod *p, const Arguments *a)
+{
+        _cleanup_(pod_freep) Pod *owned = p;
+        const RunOptions o = {.detach = a->detach, .quiet = c->quiet};
+
+        int r = run_pod(owned, &o, &c->error);
+        if (r >= 0 && a->detach)
+                printf("%s\n", owned->uuid);
+        return r;
+}
+
+static int run_it(Context *c, Pod *p, const Arguments *a)
+{
+        _cleanup_free_ char *uuid = strdup(p->uuid);
+
+        if (!uuid) {
+                pod_free(p);
+                return error_oom(&c->error);
+        }
+        int status = run_and_release(c, p, a);
+        if (!a->remove || a->detach)
+                return status;
+        if (status < 0) { /* the first failure is the one to report */
+                Error first = c->error;
+                c->error = ERROR_NULL;
+                (void) remove_pod(c, uuid);
+                error_done(&c->error);
+                c->error = first;
+                return status;
+        }
+        int r = remove_pod(c, uuid);
+        if (r < 0) { /* the pod's own status is worth more than ours */
+                error_print(&c->error, r);
+                error_done(&c->error);
+                return status ?: EXIT_STATUS_FAILURE;
+        }
+        return status;
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_pod_arguments_ PodArguments a;
+        Arguments own = {};
+        Pod *p = NULL;
+
+        pod_arguments_init(&a);
+        int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
+        if (r <= 0)
+                return r;
+        if (own.remove && own.detach)
+                return context_usage(c, "--rm works in the foreground only: it cannot be given together with --detach");
+        if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
+                return context_usage(c, "Options that describe a pod need an image to make it from, or --pod-manifest=");
+        r = context_open_store_as_root(c);
+        if (r >= 0)
+                r = find_or_prepare(c, &a, &p);
+        return r < 0 ? r : run_it(c, p, &own);
+}
+
+const Verb verb_run = {
+        .name = "run",
+        .synopsis = "[RUN OPTIONS…] [POD]\n"
+                    "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
+                    "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
+        .summary = "Run a pod, or prepare and run one",
+        .text = "Runs a prepared pod (without an argument: the one there is), or makes one of images, as 'acnspawn "
+                "prepare' does, and runs it. In the foreground shows what the apps write, ends the pod in order on SIGINT "
+                "and SIGTERM, and exits with the pod's status.",
+        .words = "pod",
+        .options = (const Option *const[]){options, pod_options, app_options, NULL},
+        .run = run,
+};

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn stop: ends running pods, in order or at once, and returns when they have ended. */
+
+#include "stage0/pod-words.h"
+
+typedef struct Arguments {
+        bool force;
+} Arguments;
+
+static const Option options[] = {
+        {"Options", "force", 'f', NULL, false, "Kill the pod at once: no orderly end, no post-stop handlers", NULL,
+         option_true, offsetof(Arguments, force)},
+        OPTION_END,
+};
+
+static int stop(Context *c, Pod *p, void *userdata)
+{
+        const Arguments *a = userdata;
+
+        if (p->state != POD_RUNNING) {
+                int r = error_set(&c->error, -EINVAL, "Pod '%s' is not running: it is %s", pod_display_name(p),
+                                  pod_state_to_string(p->state));
+                return p->state == POD_PREPARED ?
+                               error_hint(&c->error, r, "'acnspawn rm %s' removes it.", pod_display_name(p)) :
+                               r;
+        }
+        return stop_pod(p, a->force, &c->error);
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "a pod: its UUID, a prefix of it, or its name"};
+        Arguments a = {};
+
+        int r = context_parse(c, options, &a, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        r = context_open_store(c);
+        return r < 0 ? r : context_for_each_pod(c, &words, stop, &a);
+}
+
+const Verb verb_stop = {
+        .name = "stop",
+        .synopsis = "[OPTIONS…] POD…",
+        .summary = "Stop running pods",
+        .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when the pods have ended. "
+                "How long an app may take is set with --stop-timeout= when the pod is prepared.",
+        .words = "pod",
+        .options = (const Option *const[]){options, NULL},
+        .run = run,
+};

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn version and help. */
+
+#include "config.h"
+#include "stage0/verb.h"
+
+int context_show_version(Context *c)
+{
+        if (c->json == JSON_OFF) {
+                printf("acnspawn %s\nApp Container specification %s\n", ACNSPAWN_VERSION, SCHEMA_VERSION);
+                return EXIT_SUCCESS;
+        }
+        _cleanup_json_ json_object *o = json_object_new_object();
+        if (!o || json_object_object_add(o, "version", json_object_new_string(ACNSPAWN_VERSION)) < 0 ||
+            json_object_object_add(o, "acVersion", json_object_new_string(SCHEMA_VERSION)) < 0)
+                return error_oom(&c->error);
+        return context_show_json(c, o);
+}
+
+static int version(Context *c, int argc, char **argv)
+{
+        int r = context_parse(c, NULL, NULL, argc, argv, NULL);
+
+        return r <= 0 ? r : context_show_version(c);
+}
+
+const Verb verb_version = {
+        .name = "version",
+        .synopsis = "[OPTIONS…]",
+        .summary = "Show the version",
+        .text = "Shows the version of acnspawn, and that of the App Container specification it implements.",
+        .run = version,
+};
+
+static int help(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.max = 2, .what = ""};
+        const Verb *verb;
+
+        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        if (words.n == 0)
+                return context_show_help(c, NULL);
+        verb = verb_find(words.list[0], words.n > 1 ? words.list[1] : NULL);
+        if (!verb || (words.n > 1 && !strchr(verb->name, ' '))) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(words.list[0]);
+                return context_usage(c, "There is no command '%s%s%s'", shown ?: "", words.n > 1 ? " " : "",
+                                     words.n > 1 ? words.list[1] : "");
+        }
+        return context_show_help(c, verb);
+}
+
+const Verb verb_help = {
+        .group = "Other Commands",
+        .name = "help",
+        .synopsis = "[OPTIONS…] [COMMAND]",
+        .summary = "Show this help, or that of a command",
+        .words = "verb",
+        .run = help,
+};
