@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What becomes of isolators. One table has a row for each type of the specification: what systemd is told about it (directives of
+ * the app's or the pod's slice, or of the app's service), and what the user is told about it. Limits are carried by cgroups, so
+ * they hold exactly where the host has the controller. Requests are shares between the apps of one pod: what the pod as a whole
+ * gets from the host is not decided in here, and the verdict says so. Whatever has no row that does something is reported as
+ * ignored, with the reason.
+ */
+
+#include "stage1/stage1.h"
+
+#define CPU_WEIGHT_MIN 1U
+#define CPU_WEIGHT_MAX 10000U
+#define CPU_WEIGHT_DEFAULT 100U
+#define CPU_SHARES_DEFAULT 1024U
+#define MILLI 1000U
+/* What systemd's parser of percentages can hold. */
+#define CPU_LIMIT_MAX (UINT64_C(200000) * MILLI)
+#define OOM_SCORE_MAX 1000
+
+static const char *const verdicts[] = {
+        [ISOLATOR_ENFORCED] = "enforced",
+        [ISOLATOR_MODIFIED] = "modified",
+        [ISOLATOR_IGNORED] = "ignored",
+};
+
+const char *isolator_verdict_to_string(IsolatorVerdict v)
+{
+        return (size_t) v < ELEMENTSOF(verdicts) ? verdicts[v] : NULL;
+}
+
+/* --- Values ---------------------------------------------------------------------------------------------------------- */
+
+/* Spec: ace.md, "Resource Isolators": a request that is left out is the limit. */
+static bool effective_request(const Isolator *i, uint64_t *ret)
+{
+        if (!i->has_request && !i->has_limit)
+                return false;
+        *ret = i->has_request ? i->request : i->limit;
+        if (i->has_limit && *ret > i->limit)
+                *ret = i->limit;
+        return true;
+}
+
+/* VALUE of which UNIT is systemd's default weight, as a weight. EXACT tells whether nothing was rounded or cut off. */
+static uint64_t scale_weight(uint64_t value, uint64_t unit, bool *exact)
+{
+        if (value > CPU_WEIGHT_MAX * unit / CPU_WEIGHT_DEFAULT) {
+                *exact = false;
+                return CPU_WEIGHT_MAX;
+        }
+        uint64_t weight = (value * CPU_WEIGHT_DEFAULT + unit / 2) / unit;
+        *exact = weight >= CPU_WEIGHT_MIN && weight * unit == value * CPU_WEIGHT_DEFAULT;
+        return MAX(weight, CPU_WEIGHT_MIN);
+}
+
+static uint64_t cpu_request_weight(const Isolator *i, bool *exact)
+{
+        uint64_t request = 0;
+
+        (void) effective_request(i, &request);
+        return scale_weight(request, MILLI, exact);
+}
+
+static uint64_t cpu_shares_weight(const Isolator *i, bool *exact)
+{
+        return scale_weight(i->number > 0 ? (uint64_t) i->number : 0, CPU_SHARES_DEFAULT, exact);
+}
+
+/* A quota of nothing is no quota for systemd, so the smallest there is stands for it: a thousandth of a CPU. */
+static uint64_t cpu_limit(const Isolator *i)
+{
+        return MAX(MIN(i->limit, CPU_LIMIT_MAX), UINT64_C(1));
+}
+
+static int oom_score(const Isolator *i)
+{
+        return (int) MAX(MIN(i->number, (int64_t) OOM_SCORE_MAX), (int64_t) -OOM_SCORE_MAX);
+}
+
+static const char *format_percent(char buffer[static 32], uint64_t milli)
+{
+        if (milli % 10 == 0)
+                snprintf(buffer, 32, "%llu%%", (unsigned long long) (milli / 10));
+        else
+                snprintf(buffer, 32, "%llu.%llu%%", (unsigned long long) (milli / 10), (unsigned long long) (milli % 10));
+        return buffer;
+}
+
+static const Isolator *find_isolator(const IsolatorList *l, IsolatorType type)
+{
+        for (size_t i = l->n; i > 0; i--)
+                if (l->items[i - 1].type == type)
+                        return &l->items[i - 1];
+        return NULL;
+}
+
+/* --- Directives: each adds lines for the isolator I of the list L ------------------------------------------------------ */
+
+typedef struct Sections {
+        Text *slice, *service; /* service: NULL at pod scope */
+} Sections;
+
+/* Zero would be refused by systemd and leave the memory unlimited; a byte is as good as nothing, and is taken. */
+static void memory_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
+{
+        uint64_t request;
+
+        (void) l;
+        if (i->has_limit)
+                text_addf(s.slice, "MemoryMax=%llu\nMemorySwapMax=0\n", (unsigned long long) MAX(i->limit, UINT64_C(1)));
+        if (!pod_scope && effective_request(i, &request))
+                text_addf(s.slice, "MemoryLow=%llu\n", (unsigned long long) request);
+}
+
+static void cpu_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
+{
+        char percent[32];
+        uint64_t request;
+        bool exact;
+
+        if (i->has_limit)
+                text_addf(s.slice, "CPUQuota=%s\n", format_percent(percent, cpu_limit(i)));
+        /* Shares that somebody wrote down go before a request that merely follows from the limit. */
+        if (!i->has_request && find_isolator(l, ISOLATOR_CPU_SHARES))
+                return;
+        if (!pod_scope && effective_request(i, &request))
+                text_addf(s.slice, "CPUWeight=%llu\n", (unsigned long long) cpu_request_weight(i, &exact));
+}
+
+static void cpu_shares_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
+{
+        const Isolator *cpu = find_isolator(l, ISOLATOR_RESOURCE_CPU);
+        bool exact;
+
+        if (!pod_scope && !(cpu && cpu->has_request))
+                text_addf(s.slice, "CPUWeight=%llu\n", (unsigned long long) cpu_shares_weight(i, &exact));
+}
+
+static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
+{
+        (void) l;
+        if (!pod_scope && s.service)
+                text_addf(s.service, "OOMScoreAdjust=%d\n", oom_score(i));
+}
+
+/* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ---------------------------- */
+
+static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        uint64_t request = 0;
+
+        if (i->has_limit)
+                text_addf(detail, "%s at most %llu bytes, without swap", pod_scope ? "all apps together" : "the app",
+                          (unsigned long long) i->limit);
+        if (!i->has_request)
+                return i->has_limit ? ISOLATOR_ENFORCED : ISOLATOR_IGNORED;
+        (void) effective_request(i, &request);
+        if (i->has_limit)
+                text_add(detail, "; ");
+        if (pod_scope) {
+                text_add(detail, "the request is not applied: the pod gets no memory of the host set aside");
+                return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
+        }
+        text_addf(detail, "%llu bytes are kept for it where the apps of the pod compete, not against the rest of the host",
+                  (unsigned long long) request);
+        return ISOLATOR_MODIFIED;
+}
+
+static void cpu_limit_detail(const Isolator *i, bool pod_scope, Text *detail)
+{
+        char percent[32];
+
+        text_addf(detail, "%s at most %s of one CPU", pod_scope ? "all apps together" : "the app",
+                  format_percent(percent, cpu_limit(i)));
+        if (cpu_limit(i) > i->limit)
+                text_add(detail, ", the least there is");
+}
+
+static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        bool exact;
+
+        if (i->has_limit)
+                cpu_limit_detail(i, pod_scope, detail);
+        if (!i->has_request)
+                return !i->has_limit ? ISOLATOR_IGNORED : cpu_limit(i) == i->limit ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
+        if (i->has_limit)
+                text_add(detail, "; ");
+        if (pod_scope) {
+                text_add(detail, "the request is not applied: the pod has no share of its own of the host's CPUs");
+                return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
+        }
+        text_addf(detail, "the request is a weight of %llu where the apps of the pod compete, not a guarantee",
+                  (unsigned long long) cpu_request_weight(i, &exact));
+        return ISOLATOR_MODIFIED;
+}
+
+static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        bool exact;
+        uint64_t weight = cpu_shares_weight(i, &exact);
+
+        if (pod_scope) {
+                text_add(detail, "the pod has no share of its own of the host's CPUs");
+                return ISOLATOR_IGNORED;
+        }
+        text_addf(detail, "a weight of %llu%s where the apps of the pod compete; a request of resource/cpu goes before it",
+                  (unsigned long long) weight, exact ? "" : ", which is as near as weights come,");
+        return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
+}
+
+/* The kernel lets nobody but the host's own root go below the value that the pod was started with. */
+static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        (void) pod_scope;
+        if (oom_score(i) < 0) {
+                text_addf(detail, "%d in a pod without private users; with them an app cannot go below its pod", oom_score(i));
+                return ISOLATOR_MODIFIED;
+        }
+        text_addf(detail, "the app's processes start with %d", oom_score(i));
+        return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
+}
+
+static IsolatorVerdict capabilities_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        (void) i, (void) pod_scope;
+        text_add(detail, "the launcher bounds the app's capabilities");
+        return ISOLATOR_ENFORCED;
+}
+
+static IsolatorVerdict no_new_privileges_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        (void) pod_scope;
+        text_add(detail, i->enabled ? "the launcher sets the flag before it starts the app" : "the flag is not set, as asked");
+        return ISOLATOR_ENFORCED;
+}
+
+/* --- The table ------------------------------------------------------------------------------------------------------- */
+
+typedef struct IsolatorRule {
+        void (*directives)(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s);
+        IsolatorVerdict (*verdict)(const Isolator *i, bool pod_scope, Text *detail);
+        size_t feature;      /* offset in HostFeatures of what it needs */
+        const char *needs;   /* how that is called; NULL: nothing */
+        bool app_only;       /* means nothing for a pod as a whole */
+        const char *ignored; /* what is not done, where nothing is */
+} IsolatorRule;
+
+static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
+        [ISOLATOR_UNKNOWN] = {.ignored = "no isolator of this name is known"},
+        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {.ignored = "reading and writing of disks is not slowed down"},
+        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {.ignored = "disk operations are not counted or slowed down"},
+        [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, offsetof(HostFeatures, cpu), "cpu"},
+        [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, offsetof(HostFeatures, memory), "memory"},
+        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {.ignored = "network traffic is not shaped"},
+        [ISOLATOR_CAPABILITIES_RETAIN_SET] = {.verdict = capabilities_verdict, .app_only = true},
+        [ISOLATOR_CAPABILITIES_REMOVE_SET] = {.verdict = capabilities_verdict, .app_only = true},
+        [ISOLATOR_SECCOMP_RETAIN_SET] = {.ignored = "system calls are filtered for the pod as a whole, not by this set"},
+        [ISOLATOR_SECCOMP_REMOVE_SET] = {.ignored = "system calls are filtered for the pod as a whole, not by this set"},
+        [ISOLATOR_NO_NEW_PRIVILEGES] = {.verdict = no_new_privileges_verdict, .app_only = true},
+        [ISOLATOR_SELINUX_CONTEXT] = {.ignored = "processes keep the SELinux label they are started with"},
+        [ISOLATOR_APPARMOR_PROFILE] = {.ignored = "processes are put into no AppArmor profile"},
+        [ISOLATOR_OOM_SCORE_ADJ] = {.directives = oom_score_directives, .verdict = oom_score_verdict, .app_only = true},
+        [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, offsetof(HostFeatures, cpu), "cpu"},
+        [ISOLATOR_SYSCTL] = {.ignored = "kernel parameters keep the values that a new pod has"},
+};
+
+static const IsolatorRule *rule_of(const Isolator *i)
+{
+        return &rules[(size_t) i->type < ELEMENTSOF(rules) ? i->type : ISOLATOR_UNKNOWN];
+}
+
+static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+{
+        if (!rule->verdict) {
+                text_add(detail, rule->ignored);
+                return ISOLATOR_IGNORED;
+        }
+        if (rule->app_only && pod_scope) {
+                text_add(detail, "this is for apps, and means nothing for a pod as a whole");
+                return ISOLATOR_IGNORED;
+        }
+        if (rule->needs && !*(const bool *) ((const char *) h + rule->feature)) {
+                text_addf(detail, "this host has no cgroup v2 controller \"%s\" for pods", rule->needs);
+                return ISOLATOR_IGNORED;
+        }
+        return rule->verdict(i, pod_scope, detail);
+}
+
+int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret, char **ret_detail)
+{
+        _cleanup_text_ Text detail = {};
+        _cleanup_free_ char *text = NULL;
+        IsolatorVerdict v = apply_rule(rule_of(i), i, pod_scope, h, &detail);
+
+        if (detail.size == 0)
+                text_add(&detail, "neither a request nor a limit is given");
+        int r = text_take(&detail, &text, NULL);
+        if (r < 0)
+                return r;
+        *ret = v;
+        if (ret_detail)
+                *ret_detail = TAKE_PTR(text);
+        return 0;
+}
+
+int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service)
+{
+        for (size_t i = 0; i < l->n; i++) {
+                const IsolatorRule *rule = rule_of(&l->items[i]);
+                if (rule->directives)
+                        rule->directives(l, &l->items[i], pod_scope, (Sections){slice, service});
+        }
+        return slice->failed || (service && service->failed) ? -ENOMEM : 0;
+}
+
+/* --- The host -------------------------------------------------------------------------------------------------------- */
+
+/* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such file. */
+static const char *const controller_files[] = {
+        "/sys/fs/cgroup/cgroup.controllers",
+        "/sys/fs/cgroup/unified/cgroup.controllers",
+};
+
+static int read_controllers(char **ret)
+{
+        for (size_t i = 0; i < ELEMENTSOF(controller_files); i++) {
+                int r = read_file_at(AT_FDCWD, controller_files[i], 4096, ret, NULL);
+                if (r != -ENOENT && r != -ENOTDIR)
+                        return r;
+        }
+        return -ENOENT;
+}
+
+int host_features_detect(HostFeatures *ret)
+{
+        _cleanup_strv_free_ char **controllers = NULL;
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_controllers(&text);
+        if (r >= 0)
+                r = strv_split(text, " \n", &controllers);
+        if (r < 0 && r != -ENOENT)
+                return r;
+        *ret = (HostFeatures){
+                .cpu = strv_contains(controllers, "cpu"),
+                .memory = strv_contains(controllers, "memory"),
+                .io = strv_contains(controllers, "io"),
+                .pids = strv_contains(controllers, "pids"),
+        };
+        return 0;
+}
