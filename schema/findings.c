@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The list of what is wrong with a document. */
+/* What is wrong with a document, and where.
+ *
+ * A parser walks down the document and keeps the path of where it is; whatever is wrong is noted under that path, and
+ * parsing goes on, so that a user sees everything at once. The number of findings is bounded: a document made to have a
+ * million faults must not cost a million messages. Values that are quoted in messages are escaped, because messages end
+ * up on terminals, and cut, because they may be megabytes.
+ */
 
-#include "schema/schema.h"
+#include "schema/schema-internal.h"
+
+#define FINDINGS_MAX 256U
+#define QUOTED_MAX 80U
 
 void findings_done(Findings *f)
 {
@@ -12,4 +21,200 @@ void findings_done(Findings *f)
         }
         free(f->items);
         *f = (Findings){};
+}
+
+int findings_add(Findings *f, const char *path, const char *message)
+{
+        if (f->n > FINDINGS_MAX)
+                return 0;
+        if (f->n == FINDINGS_MAX) {
+                path = "";
+                message = "there is more that is wrong, which is not listed";
+        }
+        if (GREEDY_REALLOC(f->items, f->allocated, f->n + 1) < 0)
+                return -ENOMEM;
+        Finding *i = f->items + f->n;
+        *i = (Finding){.path = strdup(path), .message = strdup(message)};
+        if (!i->path || !i->message) {
+                free(i->path);
+                free(i->message);
+                return -ENOMEM;
+        }
+        f->n++;
+        return 0;
+}
+
+char *quote_value(const char *s)
+{
+        _cleanup_free_ char *cut = NULL, *escaped = NULL;
+        char *quoted;
+        size_t n = strnlen(s, QUOTED_MAX + 1);
+        bool is_long = n > QUOTED_MAX;
+
+        /* Cut between characters, not within one. */
+        for (n = MIN(n, (size_t) QUOTED_MAX); is_long && n > 0 && ((unsigned char) s[n] & 0xc0) == 0x80; n--)
+                ;
+        cut = strndup(s, n);
+        if (!cut)
+                return NULL;
+        escaped = text_escape_for_terminal(cut);
+        if (!escaped || xasprintf(&quoted, "\"%s%s\"", escaped, is_long ? "..." : "") < 0)
+                return NULL;
+        return quoted;
+}
+
+int error_value(Error *e, const char *value, const char *why)
+{
+        _cleanup_free_ char *quoted = NULL;
+
+        if (!e)
+                return -EINVAL;
+        quoted = quote_value(value);
+        if (!quoted)
+                return error_oom(e);
+        return error_set(e, -EINVAL, "%s %s", quoted, why);
+}
+
+void parser_done(Parser *p)
+{
+        text_done(&p->path);
+}
+
+/* Keys that would be hard to tell from the path around them are quoted: sysctl names have dots in them, for one. */
+static bool key_is_plain(const char *key)
+{
+        return *key && key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] == 0;
+}
+
+size_t parser_enter_key(Parser *p, const char *key)
+{
+        _cleanup_free_ char *quoted = NULL;
+        size_t mark = p->path.size;
+
+        if (key_is_plain(key) && strlen(key) <= QUOTED_MAX) {
+                text_addf(&p->path, "%s%s", mark > 0 ? "." : "", key);
+                return mark;
+        }
+        quoted = quote_value(key);
+        if (!quoted)
+                p->oom = true;
+        else
+                text_addf(&p->path, "[%s]", quoted);
+        return mark;
+}
+
+size_t parser_enter_index(Parser *p, size_t i)
+{
+        size_t mark = p->path.size;
+
+        text_addf(&p->path, "[%zu]", i);
+        return mark;
+}
+
+void parser_leave(Parser *p, size_t mark)
+{
+        if (p->path.failed)
+                p->oom = true;
+        else if (p->path.data) {
+                p->path.size = mark;
+                p->path.data[mark] = 0;
+        }
+}
+
+void parser_finding(Parser *p, const char *format, ...)
+{
+        _cleanup_free_ char *s = NULL;
+        va_list ap;
+
+        va_start(ap, format);
+        int r = vasprintf(&s, format, ap);
+        va_end(ap);
+        if (r < 0) {
+                s = NULL;
+                p->oom = true;
+                return;
+        }
+        if (findings_add(p->findings, p->path.data ?: "", s) < 0)
+                p->oom = true;
+}
+
+void parser_finding_error(Parser *p, Error *e)
+{
+        if (e->code == -ENOMEM || !e->message)
+                p->oom = true;
+        else
+                parser_finding(p, "%s", e->message);
+        error_done(e);
+}
+
+void parser_wrong_type(Parser *p, const char *expected, json_object *v)
+{
+        static const char *const names[] = {
+                [json_type_null] = "null",     [json_type_boolean] = "a boolean", [json_type_double] = "a fraction",
+                [json_type_int] = "a number",  [json_type_object] = "an object",  [json_type_array] = "a list",
+                [json_type_string] = "a string",
+        };
+
+        parser_finding(p, "must be %s, not %s", expected, names[json_object_get_type(v)]);
+}
+
+/* Sorting keeps this from being quadratic, which somebody with four megabytes of labels could make felt. */
+typedef struct Named {
+        const char *name;
+        size_t index;
+} Named;
+
+static int compare_named(const void *a, const void *b)
+{
+        const Named *x = a, *y = b;
+        int c = strcmp(x->name, y->name);
+
+        return c ?: (x->index > y->index) - (x->index < y->index);
+}
+
+void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_size)
+{
+        _cleanup_free_ Named *sorted = NULL;
+        size_t k = 0;
+
+        if (n < 2)
+                return;
+        sorted = calloc(n, sizeof(Named));
+        if (!sorted) {
+                p->oom = true;
+                return;
+        }
+        for (size_t i = 0; i < n; i++) {
+                const char *name = *(char *const *) ((const char *) items + i * item_size);
+                if (name) /* else it was not valid, which has been said */
+                        sorted[k++] = (Named){name, i};
+        }
+        qsort(sorted, k, sizeof(Named), compare_named);
+        for (size_t i = 1; i < k; i++) {
+                _cleanup_free_ char *quoted = NULL;
+
+                if (!streq(sorted[i].name, sorted[i - 1].name))
+                        continue;
+                size_t mark = parser_enter_index(p, sorted[i].index);
+                (void) parser_enter_key(p, "name");
+                quoted = quote_value(sorted[i].name);
+                parser_finding(p, "%s is there twice; names must be unique", quoted ?: "this");
+                parser_leave(p, mark);
+        }
+}
+
+int parser_conclude(Parser *p, const char *what, size_t first, Error *e)
+{
+        const Findings *f = p->findings;
+
+        if (p->oom || p->path.failed)
+                return error_oom(e);
+        if (f->n <= first)
+                return 0;
+        const Finding *i = f->items + first;
+        const char *separator = i->path[0] ? ": " : "";
+        if (f->n - first == 1)
+                return error_set(e, -EINVAL, "Invalid %s: %s%s%s", what, i->path, separator, i->message);
+        return error_set(e, -EINVAL, "Invalid %s: %s%s%s (and %zu more)", what, i->path, separator,
+                         i->message, f->n - first - 1);
 }

@@ -184,7 +184,8 @@ typedef struct Volume {
 } Volume;
 
 typedef struct Mount {
-        char *volume, *path;
+        char *volume;
+        char *path; /* absolute; or the name of a mount point, see pod_app_resolve_mounts() */
         Volume *app_volume; /* or NULL */
 } Mount;
 
@@ -228,6 +229,13 @@ void mount_done(Mount *m);
 Volume *volume_free(Volume *v);
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name); /* NULL if absent */
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);
+/* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path as long as the mount
+ * points are not known, that is where the pod manifest has no app object. This gives them their paths from APP's, that is
+ * the image's, mount points. -ENOENT: there is none of that name. */
+int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e);
+/* What a pod manifest needs to be run, beyond what parsing has checked: image IDs, a volume and a path for every mount,
+ * a mount for every mount point of app objects. -EINVAL, with the place of the first finding and how many more. */
+int pod_manifest_check_reified(const PodManifest *m, Error *e);
 /* Append a zeroed item, to be filled in by the caller. NULL: out of memory. */
 PodApp *pod_manifest_add_app(PodManifest *m);
 Volume *pod_manifest_add_volume(PodManifest *m);

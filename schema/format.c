@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* JSON trees to canonical text: two spaces of indentation, members in the order they were added, one newline at the end.
+ *
+ * json-c's own writer leaves the layout of empty containers and of slashes to its version; golden files, digests and
+ * diffs want the same bytes everywhere. The depth of recursion is bounded by that of the documents we read (64 levels)
+ * and of our own tables.
+ */
+
+#include "schema/schema-internal.h"
+
+static void value_format(Text *t, json_object *o, unsigned depth);
+
+static void string_escape(Text *t, const char *s, size_t n)
+{
+        static const char specials[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+
+        text_add(t, "\"");
+        for (size_t i = 0, start = 0; i <= n; i++) {
+                unsigned char c = i < n ? (unsigned char) s[i] : 0;
+
+                if (i < n && c >= 0x20 && c != '"' && c != '\\')
+                        continue;
+                text_add_bytes(t, s + start, i - start);
+                start = i + 1;
+                const char *special = c ? strchr(specials, c) : NULL;
+                if (special)
+                        text_addf(t, "\\%c", letters[special - specials]);
+                else if (i < n)
+                        text_addf(t, "\\u%04x", c);
+        }
+        text_add(t, "\"");
+}
+
+static void integer_format(Text *t, json_object *o)
+{
+        int64_t v = json_object_get_int64(o);
+
+        if (v == INT64_MAX)
+                text_addf(t, "%" PRIu64, json_object_get_uint64(o));
+        else
+                text_addf(t, "%" PRId64, v);
+}
+
+static void line_start(Text *t, unsigned depth)
+{
+        text_addf(t, "\n%*s", (int) (2 * depth), "");
+}
+
+static void object_members_format(Text *t, json_object *o, unsigned depth)
+{
+        const char *separator = "";
+
+        json_object_object_foreach(o, key, member) {
+                text_add(t, separator);
+                line_start(t, depth);
+                string_escape(t, key, strlen(key));
+                text_add(t, ": ");
+                value_format(t, member, depth);
+                separator = ",";
+        }
+}
+
+static void array_elements_format(Text *t, json_object *o, unsigned depth)
+{
+        for (size_t i = 0; i < json_object_array_length(o); i++) {
+                text_add(t, i > 0 ? "," : "");
+                line_start(t, depth);
+                value_format(t, json_object_array_get_idx(o, i), depth);
+        }
+}
+
+static void container_format(Text *t, json_object *o, unsigned depth, bool object)
+{
+        bool empty = object ? json_object_object_length(o) == 0 : json_object_array_length(o) == 0;
+
+        text_add(t, object ? "{" : "[");
+        if (object)
+                object_members_format(t, o, depth + 1);
+        else
+                array_elements_format(t, o, depth + 1);
+        if (!empty)
+                line_start(t, depth);
+        text_add(t, object ? "}" : "]");
+}
+
+static void value_format(Text *t, json_object *o, unsigned depth)
+{
+        switch (json_object_get_type(o)) {
+        case json_type_object:
+                container_format(t, o, depth, true);
+                break;
+        case json_type_array:
+                container_format(t, o, depth, false);
+                break;
+        case json_type_string:
+                string_escape(t, json_object_get_string(o), (size_t) json_object_get_string_len(o));
+                break;
+        case json_type_int:
+                integer_format(t, o);
+                break;
+        case json_type_null:
+        case json_type_boolean:
+        case json_type_double:
+                /* A fraction keeps the digits it was read with. */
+                text_add(t, json_object_to_json_string(o));
+                break;
+        }
+}
+
+int json_format(json_object *o, char **ret)
+{
+        _cleanup_text_ Text t = {};
+
+        value_format(&t, o, 0);
+        text_add(&t, "\n");
+        return text_take(&t, ret, NULL);
+}
+
+int manifest_format(const Type *t, const void *source, char **ret)
+{
+        _cleanup_json_ json_object *o = NULL;
+        int r = t->format(t, source, &o);
+
+        return r < 0 ? r : json_format(o, ret);
+}

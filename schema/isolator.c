@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Isolators (spec: ace.md, "Isolators"): a name and any JSON value, whose form depends on the name.
+ *
+ * Those that the specification and its reference implementation know are checked and taken apart here; all others are
+ * kept as they are, since an executor may ignore what it does not understand but must be able to say so. The value is
+ * kept as well and is what is written again.
+ *
+ * Where a value could end up in a unit file or in the name of a file under /proc/sys, characters that no true value has
+ * are refused, though the reference lets them pass.
+ */
+
+#include "schema/schema-internal.h"
+
+typedef struct Kind {
+        const char *name;
+        void (*parse)(Parser *p, json_object *v, Isolator *i);
+        bool single;           /* only one in a list */
+        IsolatorType excludes; /* the other of a pair of which a list can have only one; or ISOLATOR_UNKNOWN */
+} Kind;
+
+void isolator_done(Isolator *i)
+{
+        free(i->name);
+        if (i->value)
+                json_object_put(i->value);
+        strv_free(i->set);
+        free(i->errno_name);
+        free(i->text);
+        pair_list_done(&i->sysctl);
+        *i = (Isolator){};
+}
+
+void isolator_list_done(IsolatorList *l)
+{
+        for (size_t i = 0; i < l->n; i++)
+                isolator_done(l->items + i);
+        free(l->items);
+        *l = (IsolatorList){};
+}
+
+/* --- Resources --------------------------------------------------------------------------------------------------- */
+
+typedef struct Amount {
+        bool given;
+        uint64_t value;
+} Amount;
+
+typedef struct Resource {
+        bool is_default;
+        Amount request, limit;
+} Resource;
+
+/* Before 0.7.0 resource/cpu counted milli-cores and knew neither fractions nor the suffix m: a number that has one of
+ * these is meant as cores in whatever version. */
+static bool counts_milli_cores(const Parser *p, const Type *t, const char *s)
+{
+        return p->milli_cores && t->scale == 1000 && !strpbrk(s, ".mnu");
+}
+
+/* As a string, or, as the reference takes it, as a bare number. */
+static void amount_parse(Parser *p, const Type *t, json_object *v, void *target)
+{
+        _cleanup_error_ Error e = {};
+        Amount *a = target;
+
+        if (!json_object_is_type(v, json_type_string) && !json_object_is_type(v, json_type_int) &&
+            !json_object_is_type(v, json_type_double)) {
+                parser_wrong_type(p, "a quantity such as \"1G\"", v);
+                return;
+        }
+        const char *s = json_object_get_string(v);
+        if (!s) {
+                p->oom = true;
+                return;
+        }
+        if (quantity_parse(s, counts_milli_cores(p, t, s) ? 1 : t->scale, &a->value, &e) < 0)
+                parser_finding_error(p, &e);
+        else
+                a->given = true;
+}
+
+static const Type type_amount = {.parse = amount_parse, .scale = 1};
+static const Type type_cores = {.parse = amount_parse, .scale = 1000};
+
+static const Field resource_fields[] = {
+        {"default", &type_bool, offsetof(Resource, is_default)},
+        {"request", &type_amount, offsetof(Resource, request)},
+        {"limit", &type_amount, offsetof(Resource, limit)},
+        {},
+};
+static const Type type_resource = {.fields = resource_fields};
+
+static const Field cpu_fields[] = {
+        {"default", &type_bool, offsetof(Resource, is_default)},
+        {"request", &type_cores, offsetof(Resource, request)},
+        {"limit", &type_cores, offsetof(Resource, limit)},
+        {},
+};
+static const Type type_cpu = {.fields = cpu_fields};
+
+static void finding_at(Parser *p, const char *key, const char *message)
+{
+        size_t mark = parser_enter_key(p, key);
+
+        parser_finding(p, "%s", message);
+        parser_leave(p, mark);
+}
+
+static void resource_parse(Parser *p, const Type *t, json_object *v, bool is_default, Isolator *i)
+{
+        Resource resource = {};
+
+        object_parse(p, t, v, &resource);
+        if (!json_object_is_type(v, json_type_object))
+                return;
+        if (resource.is_default != is_default)
+                finding_at(p, "default", is_default ? "must be true" : "must be false");
+        if (is_default && resource.request.given)
+                finding_at(p, "request", "is not supported for this resource");
+        i->has_request = resource.request.given;
+        i->request = resource.request.value;
+        i->has_limit = resource.limit.given;
+        i->limit = resource.limit.value;
+}
+
+/* Bandwidths and operations have only a limit, which holds for all devices: "default" must be there and true. */
+static void bandwidth_parse(Parser *p, json_object *v, Isolator *i)
+{
+        resource_parse(p, &type_resource, v, true, i);
+}
+
+static void memory_parse(Parser *p, json_object *v, Isolator *i)
+{
+        resource_parse(p, &type_resource, v, false, i);
+}
+
+static int milli_add(json_object *o, const char *key, bool given, uint64_t value)
+{
+        char s[32];
+
+        if (!given)
+                return 0;
+        snprintf(s, sizeof(s), "%" PRIu64 "m", value);
+        json_object *v = json_object_new_string(s);
+        if (v && json_object_object_add(o, key, v) >= 0)
+                return 0;
+        json_object_put(v);
+        return -ENOMEM;
+}
+
+/* Writes a value that counted milli-cores in a way that means the same in every version, since isolators move from
+ * image manifests to pod manifests of other versions. */
+static void cpu_modernize(Parser *p, Isolator *i)
+{
+        json_object *o = json_object_new_object();
+
+        if (!o || milli_add(o, "request", i->has_request, i->request) < 0 ||
+            milli_add(o, "limit", i->has_limit, i->limit) < 0) {
+                json_object_put(o);
+                p->oom = true;
+                return;
+        }
+        json_object_put(i->value);
+        i->value = o;
+}
+
+static void cpu_parse(Parser *p, json_object *v, Isolator *i)
+{
+        resource_parse(p, &type_cpu, v, false, i);
+        if (p->milli_cores && json_object_is_type(v, json_type_object))
+                cpu_modernize(p, i);
+}
+
+/* --- Sets -------------------------------------------------------------------------------------------------------- */
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+static bool made_of(const char *s, const char *characters)
+{
+        return *s && !s[strspn(s, characters)];
+}
+
+/* CAP_NET_ADMIN; the prefix may be missing and the case does not matter. Which capabilities there are depends on the
+ * kernel, so names that we do not know are left to whoever applies them. */
+static int capability_convert(const char *s, char **ret, Error *e)
+{
+        char *name;
+
+        if (!made_of(s, LOWER UPPER DIGITS "_"))
+                return error_value(e, s, "is not the name of a capability as in CAP_NET_ADMIN");
+        if (xasprintf(&name, "%s%s", strncasecmp(s, "CAP_", 4) == 0 ? "" : "CAP_", s) < 0)
+                return error_oom(e);
+        for (char *c = name; *c; c++)
+                if (*c >= 'a' && *c <= 'z')
+                        *c = (char) (*c - 'a' + 'A');
+        *ret = name;
+        return 0;
+}
+
+static int syscall_check(const char *s, Error *e)
+{
+        if (made_of(s, LOWER UPPER DIGITS "_") || (*s == '@' && made_of(s + 1, LOWER UPPER DIGITS "-._~/")))
+                return 0;
+        return error_value(e, s, "is neither the name of a system call nor a set as in @appc.io/all");
+}
+
+static int errno_check(const char *s, Error *e)
+{
+        if (*s == 'E' && made_of(s, UPPER DIGITS))
+                return 0;
+        return error_value(e, s, "is not the name of an error as in EPERM");
+}
+
+static const Type type_capability = {.parse = string_parse, .convert = capability_convert};
+static const Type type_capabilities = {.parse = strings_parse, .item = &type_capability, .not_empty = true};
+static const Type type_syscall = {.parse = string_parse, .check = syscall_check};
+static const Type type_syscalls = {.parse = strings_parse, .item = &type_syscall, .not_empty = true};
+static const Type type_errno = {.parse = string_parse, .check = errno_check, .empty_is_absent = true};
+
+static const Field capabilities_fields[] = {
+        {"set", &type_capabilities, offsetof(Isolator, set), FIELD_REQUIRED},
+        {},
+};
+static const Type type_capabilities_value = {.fields = capabilities_fields};
+
+static const Field seccomp_fields[] = {
+        {"set", &type_syscalls, offsetof(Isolator, set), FIELD_REQUIRED},
+        {"errno", &type_errno, offsetof(Isolator, errno_name)},
+        {},
+};
+static const Type type_seccomp_value = {.fields = seccomp_fields};
+
+static void capabilities_parse(Parser *p, json_object *v, Isolator *i)
+{
+        object_parse(p, &type_capabilities_value, v, i);
+}
+
+static void seccomp_parse(Parser *p, json_object *v, Isolator *i)
+{
+        object_parse(p, &type_seccomp_value, v, i);
+}
+
+/* --- The rest ---------------------------------------------------------------------------------------------------- */
+
+static void no_new_privileges_parse(Parser *p, json_object *v, Isolator *i)
+{
+        type_bool.parse(p, &type_bool, v, &i->enabled);
+}
+
+static void oom_score_adj_parse(Parser *p, json_object *v, Isolator *i)
+{
+        (void) parse_integer(p, v, -1000, 1000, &i->number);
+}
+
+static void cpu_shares_parse(Parser *p, json_object *v, Isolator *i)
+{
+        (void) parse_integer(p, v, 2, 262144, &i->number);
+}
+
+static bool is_one_word(const char *s)
+{
+        for (const unsigned char *c = (const unsigned char *) s; *c; c++)
+                if (*c <= 0x20 || *c == 0x7f)
+                        return false;
+        return *s;
+}
+
+static int selinux_part_check(const char *s, Error *e)
+{
+        if (is_one_word(s) && !strchr(s, ':'))
+                return 0;
+        return error_value(e, s, "is not a part of an SELinux context: it must be one word without \":\"");
+}
+
+static int one_word_check(const char *s, Error *e)
+{
+        return is_one_word(s) ? 0 : error_value(e, s, "is not one word");
+}
+
+typedef struct Context {
+        char *user, *role, *type, *level;
+} Context;
+
+static const Type type_selinux_part = {STRING_OPS, .check = selinux_part_check};
+static const Type type_one_word = {STRING_OPS, .check = one_word_check};
+
+static const Field selinux_fields[] = {
+        {"user", &type_selinux_part, offsetof(Context, user), FIELD_REQUIRED},
+        {"role", &type_selinux_part, offsetof(Context, role), FIELD_REQUIRED},
+        {"type", &type_selinux_part, offsetof(Context, type), FIELD_REQUIRED},
+        {"level", &type_one_word, offsetof(Context, level), FIELD_REQUIRED},
+        {},
+};
+static const Type type_selinux = {.fields = selinux_fields};
+
+static void selinux_parse(Parser *p, json_object *v, Isolator *i)
+{
+        Context c = {};
+
+        object_parse(p, &type_selinux, v, &c);
+        if (c.user && c.role && c.type && c.level &&
+            xasprintf(&i->text, "%s:%s:%s:%s", c.user, c.role, c.type, c.level) < 0)
+                p->oom = true;
+        object_done(&type_selinux, &c);
+}
+
+/* Not in the specification, which names AppArmor only in passing: the name of a profile that is loaded on the host. */
+static void apparmor_parse(Parser *p, json_object *v, Isolator *i)
+{
+        string_parse(p, &type_one_word, v, &i->text);
+}
+
+/* Names become paths below /proc/sys, with "." or "/" between the parts. Which ones may be set is for whoever does it. */
+static bool sysctl_name_valid(const char *s)
+{
+        return is_one_word(s) && !strchr("./", *s) && !strstr(s, "..") && !strstr(s, "//") && !strstr(s, "/.") &&
+               !strstr(s, "./") && !strchr("./", s[strlen(s) - 1]);
+}
+
+static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
+{
+        type_user_map.parse(p, &type_user_map, v, &i->sysctl);
+        for (size_t k = 0; k < i->sysctl.n; k++)
+                if (!sysctl_name_valid(i->sysctl.items[k].name))
+                        finding_at(p, i->sysctl.items[k].name, "is not the name of a kernel parameter");
+}
+
+/* --- By name ----------------------------------------------------------------------------------------------------- */
+
+static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
+        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {"resource/block-bandwidth", bandwidth_parse},
+        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {"resource/block-iops", bandwidth_parse},
+        [ISOLATOR_RESOURCE_CPU] = {"resource/cpu", cpu_parse},
+        [ISOLATOR_RESOURCE_MEMORY] = {"resource/memory", memory_parse},
+        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth", bandwidth_parse},
+        /* The text of the specification says that the two do not go together; the reference does not look. */
+        [ISOLATOR_CAPABILITIES_RETAIN_SET] = {"os/linux/capabilities-retain-set", capabilities_parse, false,
+                                              ISOLATOR_CAPABILITIES_REMOVE_SET},
+        [ISOLATOR_CAPABILITIES_REMOVE_SET] = {"os/linux/capabilities-remove-set", capabilities_parse, false,
+                                              ISOLATOR_CAPABILITIES_RETAIN_SET},
+        [ISOLATOR_SECCOMP_RETAIN_SET] = {"os/linux/seccomp-retain-set", seccomp_parse, true,
+                                         ISOLATOR_SECCOMP_REMOVE_SET},
+        [ISOLATOR_SECCOMP_REMOVE_SET] = {"os/linux/seccomp-remove-set", seccomp_parse, true,
+                                         ISOLATOR_SECCOMP_RETAIN_SET},
+        [ISOLATOR_NO_NEW_PRIVILEGES] = {"os/linux/no-new-privileges", no_new_privileges_parse},
+        [ISOLATOR_SELINUX_CONTEXT] = {"os/linux/selinux-context", selinux_parse, true},
+        [ISOLATOR_APPARMOR_PROFILE] = {"os/linux/apparmor-profile", apparmor_parse, true},
+        [ISOLATOR_OOM_SCORE_ADJ] = {"os/linux/oom-score-adj", oom_score_adj_parse, true},
+        [ISOLATOR_CPU_SHARES] = {"os/linux/cpu-shares", cpu_shares_parse, true},
+        [ISOLATOR_SYSCTL] = {"os/unix/sysctl", sysctl_parse, true},
+};
+
+const char *isolator_type_to_string(IsolatorType t)
+{
+        return t > ISOLATOR_UNKNOWN && t < _ISOLATOR_TYPE_MAX ? kinds[t].name : NULL;
+}
+
+IsolatorType isolator_type_from_string(const char *s)
+{
+        for (unsigned t = ISOLATOR_UNKNOWN + 1; t < _ISOLATOR_TYPE_MAX; t++)
+                if (streq(s, kinds[t].name))
+                        return (IsolatorType) t;
+        return ISOLATOR_UNKNOWN;
+}
+
+static void isolator_interpret(Parser *p, Isolator *i)
+{
+        i->type = isolator_type_from_string(i->name);
+        if (i->type != ISOLATOR_UNKNOWN)
+                kinds[i->type].parse(p, i->value, i);
+}
+
+/* --- In manifests ------------------------------------------------------------------------------------------------ */
+
+static void any_parse(Parser *p, const Type *t, json_object *v, void *target)
+{
+        json_object **place = target;
+
+        *place = json_object_get(v);
+}
+
+static int any_format(const Type *t, const void *source, json_object **ret)
+{
+        json_object *const *place = source;
+
+        *ret = json_object_get(*place);
+        return 1; /* null is a value as well */
+}
+
+static const Type type_any = {.parse = any_parse, .format = any_format, .size = sizeof(json_object *)};
+
+static const Field isolator_fields[] = {
+        {"name", &type_ac_identifier, offsetof(Isolator, name), FIELD_REQUIRED},
+        {"value", &type_any, offsetof(Isolator, value), FIELD_REQUIRED | FIELD_NULL_COUNTS},
+        {},
+};
+static const Type type_isolator_object = {.fields = isolator_fields};
+
+static void isolator_item_parse(Parser *p, const Type *t, json_object *v, void *target)
+{
+        size_t before = p->findings->n;
+        Isolator *i = target;
+
+        object_parse(p, &type_isolator_object, v, i);
+        if (p->findings->n > before || !i->name)
+                return;
+        size_t mark = parser_enter_key(p, "value");
+        isolator_interpret(p, i);
+        parser_leave(p, mark);
+}
+
+static int isolator_item_format(const Type *t, const void *source, json_object **ret)
+{
+        return object_format(&type_isolator_object, source, ret);
+}
+
+static int isolator_item_copy(const Type *t, const void *source, void *target)
+{
+        const Isolator *from = source;
+        Isolator *to = target;
+
+        *to = *from;
+        to->name = to->errno_name = to->text = NULL;
+        to->value = NULL;
+        to->set = NULL;
+        to->sysctl = (PairList){};
+        if (from->value && json_object_deep_copy(from->value, &to->value, NULL) < 0)
+                return -ENOMEM;
+        int r = string_copy(&type_string, &from->name, &to->name);
+        if (r >= 0)
+                r = string_copy(&type_string, &from->errno_name, &to->errno_name);
+        if (r >= 0)
+                r = string_copy(&type_string, &from->text, &to->text);
+        if (r >= 0)
+                r = strings_copy(&type_strings, &from->set, &to->set);
+        return r < 0 ? r : pair_list_copy(&from->sysctl, &to->sysctl);
+}
+
+static void isolator_item_done(const Type *t, void *target)
+{
+        isolator_done(target);
+}
+
+static void isolators_finish(Parser *p, void *target)
+{
+        const IsolatorList *l = target;
+        bool seen[_ISOLATOR_TYPE_MAX] = {};
+
+        for (size_t i = 0; i < l->n; i++) {
+                IsolatorType t = l->items[i].type;
+                const Kind *k = kinds + t;
+                size_t mark = parser_enter_index(p, i);
+
+                if (t != ISOLATOR_UNKNOWN && k->single && seen[t])
+                        parser_finding(p, "%s can be there only once", k->name);
+                if (t != ISOLATOR_UNKNOWN && k->excludes != ISOLATOR_UNKNOWN && seen[k->excludes])
+                        parser_finding(p, "%s cannot be used together with %s", k->name, kinds[k->excludes].name);
+                parser_leave(p, mark);
+                seen[t] = true;
+        }
+}
+
+static const Type type_isolator = {
+        .parse = isolator_item_parse, .format = isolator_item_format, .copy = isolator_item_copy,
+        .done = isolator_item_done, .size = sizeof(Isolator),
+};
+const Type type_isolators = {
+        LIST_OPS, .size = sizeof(IsolatorList), .item = &type_isolator, .growable = true, .finish = isolators_finish,
+};
+
+int isolator_parse(const char *name, const char *value_json, Isolator *ret, Error *e)
+{
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_parser_ Parser p = {.findings = &findings};
+        _cleanup_(isolator_done) Isolator i = {};
+
+        int r = ac_identifier_check(name, e);
+        if (r < 0)
+                return error_prefix(e, r, "Invalid name of an isolator");
+        r = json_parse_strict(value_json, strlen(value_json), &i.value, NULL, e);
+        if (r < 0)
+                return error_prefix(e, r, "Invalid value of isolator %s", name);
+        i.name = strdup(name);
+        if (!i.name)
+                return error_oom(e);
+        isolator_interpret(&p, &i);
+        r = parser_conclude(&p, "value", 0, e);
+        if (r < 0)
+                return error_prefix(e, r, "Isolator %s", name);
+        *ret = i;
+        i = (Isolator){};
+        return 0;
+}

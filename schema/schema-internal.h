@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Inside of schema/: how documents are described.
+ *
+ * Every object of the specification is a table of fields (name in the document, type, place in the C structure), in the
+ * order in which the specification lists them. The same table serves to parse, to format, to copy and to free, so a
+ * field cannot be known to one and forgotten by another. The machine that works through the tables is table.c; types
+ * that need code of their own bring it as functions.
+ */
+
+#include <inttypes.h>
+
+#include "schema/schema.h"
+
+/* What is kept while a document is taken apart: where we are in it, and what was found. */
+typedef struct Parser {
+        Findings *findings;
+        Text path;       /* "apps[1].app.user" */
+        bool milli_cores; /* acVersion before 0.7.0: resource/cpu counts milli-cores */
+        bool oom;
+} Parser;
+
+void parser_done(Parser *p);
+#define _cleanup_parser_ _cleanup_(parser_done)
+/* Go one step down in the document; the result takes parser_leave() back up. */
+size_t parser_enter_key(Parser *p, const char *key);
+size_t parser_enter_index(Parser *p, size_t i);
+void parser_leave(Parser *p, size_t mark);
+/* Notes something that is wrong at the present place. */
+void parser_finding(Parser *p, const char *format, ...) _printf_(2, 3);
+/* The same with the text of an error object, which is released. */
+void parser_finding_error(Parser *p, Error *e);
+void parser_wrong_type(Parser *p, const char *expected, json_object *v);
+/* Finds elements of a list (structures whose first member is the name) that have the name of an earlier one. */
+void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_size);
+/* What the parser's caller returns: 0, or -EINVAL and the first of the findings since the FIRST one in the error. */
+int parser_conclude(Parser *p, const char *what, size_t first, Error *e);
+
+int findings_add(Findings *f, const char *path, const char *message);
+/* A string of a stranger's for a message: in quotes, escaped, cut if it is long. */
+char *quote_value(const char *s);
+/* "VALUE" WHY, as -EINVAL. */
+int error_value(Error *e, const char *value, const char *why);
+
+typedef struct Type Type;
+
+typedef struct Field {
+        const char *name; /* NULL ends the table */
+        const Type *type;
+        size_t offset;
+        unsigned flags;
+} Field;
+
+#define FIELD_REQUIRED (1U << 0)
+#define FIELD_NULL_COUNTS (1U << 1) /* null is a value, not the absence of one */
+
+struct Type {
+        /* Takes V apart into TARGET, which is zeroed. What is wrong goes to the findings. */
+        void (*parse)(Parser *p, const Type *t, json_object *v, void *target);
+        /* Returns 1 and the value, or 0 if the document says nothing about it. */
+        int (*format)(const Type *t, const void *source, json_object **ret);
+        /* Needed by what an app consists of. NULL: plain bytes, SIZE of them. TARGET is zeroed, and may be left half done
+         * on failure; done() cleans it up. */
+        int (*copy)(const Type *t, const void *source, void *target);
+        void (*done)(const Type *t, void *target); /* NULL: nothing to free */
+        size_t size;
+
+        /* Objects. */
+        const Field *fields;
+        void (*init)(void *target);               /* defaults, before the fields; or NULL */
+        void (*finish)(Parser *p, void *target);  /* what concerns several fields; or NULL */
+        /* Lists and pointers. */
+        const Type *item;
+        bool growable, keep_empty;
+        /* Strings: either a check, or a conversion to the form we keep. */
+        int (*check)(const char *s, Error *e);
+        int (*convert)(const char *s, char **ret, Error *e);
+        bool empty_is_absent;
+        bool not_empty; /* lists of strings */
+        const char *constant; /* the only value */
+        /* Integers. */
+        int64_t min, max;
+        /* Quantities: units in one. */
+        uint64_t scale;
+};
+
+/* --- table.c ----------------------------------------------------------------------------------------------------- */
+
+void object_parse(Parser *p, const Type *t, json_object *v, void *target);
+int object_format(const Type *t, const void *source, json_object **ret);
+int object_copy(const Type *t, const void *source, void *target);
+void object_done(const Type *t, void *target);
+#define OBJECT_OPS .parse = object_parse, .format = object_format, .copy = object_copy, .done = object_done
+
+/* Lists: what all of them in schema.h begin with. LIST_FIELD() checks at compile time that the number follows the items. */
+typedef struct List {
+        void *items;
+        size_t n;
+        size_t allocated; /* growable lists only */
+} List;
+
+void list_parse(Parser *p, const Type *t, json_object *v, void *target);
+int list_format(const Type *t, const void *source, json_object **ret);
+int list_copy(const Type *t, const void *source, void *target);
+void list_done(const Type *t, void *target);
+#define LIST_OPS .parse = list_parse, .format = list_format, .copy = list_copy, .done = list_done
+
+/* A pointer to an object of its own, NULL if absent. */
+void pointer_parse(Parser *p, const Type *t, json_object *v, void *target);
+int pointer_format(const Type *t, const void *source, json_object **ret);
+int pointer_copy(const Type *t, const void *source, void *target);
+void pointer_done(const Type *t, void *target);
+#define POINTER_OPS .parse = pointer_parse, .format = pointer_format, .copy = pointer_copy, .done = pointer_done
+
+/* --- scalars.c --------------------------------------------------------------------------------------------------- */
+
+void string_parse(Parser *p, const Type *t, json_object *v, void *target);
+int string_format(const Type *t, const void *source, json_object **ret);
+int string_copy(const Type *t, const void *source, void *target);
+void string_done(const Type *t, void *target);
+#define STRING_OPS .parse = string_parse, .format = string_format, .copy = string_copy, .done = string_done
+
+/* A list of strings that is a NULL-terminated array. */
+void strings_parse(Parser *p, const Type *t, json_object *v, void *target);
+int strings_format(const Type *t, const void *source, json_object **ret);
+int strings_copy(const Type *t, const void *source, void *target);
+void strings_done(const Type *t, void *target);
+#define STRINGS_OPS .parse = strings_parse, .format = strings_format, .copy = strings_copy, .done = strings_done
+
+/* Takes an integer out of V if it is one from MIN to MAX, or says in the findings why not. */
+bool parse_integer(Parser *p, json_object *v, int64_t min, int64_t max, int64_t *ret);
+void u32_parse(Parser *p, const Type *t, json_object *v, void *target);
+int u32_format(const Type *t, const void *source, json_object **ret);
+#define U32_OPS .parse = u32_parse, .format = u32_format, .size = sizeof(uint32_t)
+
+extern const Type type_string, type_string_required, type_ac_name, type_ac_identifier, type_ac_version, type_image_id;
+extern const Type type_bool;          /* bool; false is not written */
+extern const Type type_optional_bool; /* two bools, the first tells whether the second was given */
+extern const Type type_strings, type_uid, type_port_number;
+extern const Type type_absolute_path;
+
+/* A member that has one possible value only, and no place in the structure. */
+void constant_parse(Parser *p, const Type *t, json_object *v, void *target);
+int constant_format(const Type *t, const void *source, json_object **ret);
+#define CONSTANT_OPS .parse = constant_parse, .format = constant_format
+
+/* --- Types of parts of manifests --------------------------------------------------------------------------------- */
+
+extern const Type type_labels, type_annotations, type_environment, type_user_map; /* pairs.c */
+extern const Type type_isolators;                                                /* isolator.c */
+extern const Type type_app_pointer, type_port_pointer;                           /* app.c */
+extern const Type type_volume, type_volume_pointer;                              /* volume.c */
+extern const Type type_mount_path;                                               /* app.c */
+
+#define LIST_FIELD(key, Struct, list_items, number, list_type, field_flags)                                       \
+        {                                                                                                         \
+                .name = (key), .type = (list_type), .flags = (field_flags),                                       \
+                .offset = offsetof(Struct, list_items) +                                                          \
+                          0 * sizeof(char[offsetof(Struct, number) == offsetof(Struct, list_items) + sizeof(void *) \
+                                                  ? 1                                                             \
+                                                  : -1])                                                          \
+        }
+
+/* --- Helpers of single types ------------------------------------------------------------------------------------- */
+
+/* Parses a whole manifest: size, text, object. Returns as image_manifest_parse() does. */
+int manifest_parse(const char *text, size_t size, const char *what, const Type *t, void *target, Findings *findings,
+                   Error *e);
+int manifest_format(const Type *t, const void *source, char **ret);
+/* Whether version A.B of S (an AC Version) is below MAJOR.MINOR. */
+bool ac_version_before(const char *s, uint64_t major, uint64_t minor);
+/* Of a JSON tree, as the canonical form writes it. */
+int json_format(json_object *o, char **ret);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The simple types of the specification (types.md): names, identifiers, versions, image IDs, UUIDs, times.
+ *
+ * The checks are written out by hand rather than as regular expressions: messages can then say what is wrong, and the
+ * time they take is linear in the length of the string. None of them depends on the locale.
+ */
+
+#include "schema/schema-internal.h"
+
+static bool is_digit(char c)
+{
+        return c >= '0' && c <= '9';
+}
+
+static bool is_lower(char c)
+{
+        return c >= 'a' && c <= 'z';
+}
+
+static bool is_upper(char c)
+{
+        return c >= 'A' && c <= 'Z';
+}
+
+static bool is_hex(char c)
+{
+        return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Words of lower case letters and digits with single separators between them. The reference implementation lets several
+ * separators follow each other, the text of the specification has this regular expression; we follow the text. */
+static int name_check(const char *s, const char *separators, const char *what, Error *e)
+{
+        _cleanup_free_ char *quoted = NULL;
+        const char *why = NULL;
+        bool separated = true;
+
+        if (!*s)
+                return error_set(e, -EINVAL, "must be an %s, not an empty string", what);
+        for (const char *c = s; *c && !why; c++) {
+                bool separator = strchr(separators, *c);
+
+                if (!separator && !is_lower(*c) && !is_digit(*c))
+                        why = "has characters other than lower case letters, digits and";
+                else if (separator && separated)
+                        why = c == s ? "begins with one of" : "has two in a row of";
+                separated = separator;
+        }
+        if (!why && separated)
+                why = "ends with one of";
+        if (!why)
+                return 0;
+        quoted = quote_value(s);
+        return error_set(e, -EINVAL, "%s is not an %s: it %s \"%s\"", quoted ?: "this", what, why, separators);
+}
+
+int ac_name_check(const char *s, Error *e)
+{
+        return name_check(s, "-", "AC Name", e);
+}
+
+int ac_identifier_check(const char *s, Error *e)
+{
+        return name_check(s, "-._~/", "AC Identifier", e);
+}
+
+/* One of the three numbers of a version: no leading zeros, 63 bits. */
+static bool version_number(const char **s, uint64_t *ret)
+{
+        const char *p = *s;
+        uint64_t v = 0;
+
+        if (!is_digit(*p) || (*p == '0' && is_digit(p[1])))
+                return false;
+        for (; is_digit(*p); p++) {
+                unsigned digit = (unsigned) (*p - '0');
+                if (v > ((uint64_t) INT64_MAX - digit) / 10)
+                        return false;
+                v = v * 10 + digit;
+        }
+        *s = p;
+        *ret = v;
+        return true;
+}
+
+/* The dotted words after - or +. Words of digits alone must not begin with 0 in a pre-release. */
+static bool version_words(const char **s, bool zeros)
+{
+        const char *p = *s;
+
+        for (;;) {
+                const char *word = p;
+                bool digits = true;
+
+                for (; is_digit(*p) || is_lower(*p) || is_upper(*p) || *p == '-'; p++)
+                        digits = digits && is_digit(*p);
+                if (p == word || (!zeros && digits && *word == '0' && p - word > 1))
+                        return false;
+                if (*p != '.')
+                        break;
+                p++;
+        }
+        *s = p;
+        return true;
+}
+
+static bool version_numbers(const char **s, uint64_t v[static 3])
+{
+        for (int i = 0; i < 3; i++) {
+                if (i > 0 && *(*s)++ != '.')
+                        return false;
+                if (!version_number(s, v + i))
+                        return false;
+        }
+        return true;
+}
+
+/* SemVer 2.0.0. 0.0.0 is refused, as by the reference. The major version is not looked at: rkt wrote its own version
+ * into the pod manifests that it made, and those are to be read. */
+int ac_version_check(const char *s, Error *e)
+{
+        const char *p = s;
+        uint64_t v[3];
+
+        bool valid = version_numbers(&p, v);
+        if (valid && *p == '-') {
+                p++;
+                valid = version_words(&p, false);
+        }
+        if (valid && *p == '+') {
+                p++;
+                valid = version_words(&p, true);
+        }
+        if (!valid || *p)
+                return error_value(e, s, "is not a version as in " SCHEMA_VERSION " (semantic versioning 2.0.0)");
+        if (v[0] == 0 && v[1] == 0 && v[2] == 0)
+                return error_value(e, s, "is no version of the specification");
+        return 0;
+}
+
+bool ac_version_before(const char *s, uint64_t major, uint64_t minor)
+{
+        uint64_t v[3];
+
+        if (!version_numbers(&s, v))
+                return false;
+        return v[0] < major || (v[0] == major && v[1] < minor);
+}
+
+int image_id_check(const char *s, Error *e)
+{
+        const char *digits = startswith(s, IMAGE_ID_PREFIX);
+        size_t n = 0;
+
+        while (digits && is_hex(digits[n]) && n <= IMAGE_ID_LENGTH)
+                n++;
+        if (!digits || digits[n] || strlen(IMAGE_ID_PREFIX) + n != IMAGE_ID_LENGTH)
+                return error_value(e, s, "is not an image ID: expected \"" IMAGE_ID_PREFIX "\" and 128 hex digits");
+        return 0;
+}
+
+/* The reference takes UUIDs without their dashes as well; those are not the text form of RFC 4122. */
+int uuid_check(const char *s, Error *e)
+{
+        static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+        size_t i;
+
+        for (i = 0; form[i] && s[i]; i++)
+                if (form[i] == 'x' ? !is_hex(s[i]) : s[i] != '-')
+                        break;
+        if (form[i] || s[i])
+                return error_value(e, s, "is not a UUID as in 6733c088-a507-4694-aabf-edbe4fc5266f");
+        return 0;
+}
+
+int environment_name_check(const char *s, Error *e)
+{
+        bool valid = is_lower(*s) || is_upper(*s) || *s == '_';
+
+        for (const char *c = s; *c && valid; c++)
+                valid = is_lower(*c) || is_upper(*c) || is_digit(*c) || strchr("_.-", *c);
+        if (!valid)
+                return error_value(e, s, "is not the name of an environment variable: expected letters, digits and "
+                                         "\"_.-\", not beginning with a digit or \".-\"");
+        return 0;
+}
+
+/* Takes exactly N digits off *S, as a number from MIN to MAX. */
+static bool timestamp_number(const char **s, unsigned n, unsigned min, unsigned max, unsigned *ret)
+{
+        unsigned v = 0;
+
+        for (; n > 0; n--, (*s)++) {
+                if (!is_digit(**s))
+                        return false;
+                v = v * 10 + (unsigned) (**s - '0');
+        }
+        *ret = v;
+        return v >= min && v <= max;
+}
+
+static unsigned days_of_month(unsigned year, unsigned month)
+{
+        static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+        bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+        return days[month - 1] + (month == 2 && leap ? 1U : 0U);
+}
+
+static bool timestamp_date(const char **s)
+{
+        unsigned year, month, day;
+
+        return timestamp_number(s, 4, 0, 9999, &year) && *(*s)++ == '-' && timestamp_number(s, 2, 1, 12, &month) &&
+               *(*s)++ == '-' && timestamp_number(s, 2, 1, days_of_month(year, month), &day);
+}
+
+static bool timestamp_zone(const char **s)
+{
+        unsigned v;
+
+        if (**s == 'Z') {
+                (*s)++;
+                return true;
+        }
+        if (**s != '+' && **s != '-')
+                return false;
+        (*s)++;
+        return timestamp_number(s, 2, 0, 23, &v) && *(*s)++ == ':' && timestamp_number(s, 2, 0, 59, &v);
+}
+
+/* A second of 60 is refused, as by the reference: leap seconds are not announced to images. */
+static bool timestamp_time(const char **s)
+{
+        unsigned v;
+
+        if (!timestamp_number(s, 2, 0, 23, &v) || *(*s)++ != ':' || !timestamp_number(s, 2, 0, 59, &v) ||
+            *(*s)++ != ':' || !timestamp_number(s, 2, 0, 59, &v))
+                return false;
+        if (**s == '.') {
+                (*s)++;
+                size_t n = strspn(*s, "0123456789");
+                *s += n;
+                return n > 0;
+        }
+        return true;
+}
+
+int timestamp_check(const char *s, Error *e)
+{
+        const char *p = s;
+
+        if (!timestamp_date(&p) || *p++ != 'T' || !timestamp_time(&p) || !timestamp_zone(&p) || *p)
+                return error_value(e, s, "is not a time as in 2014-10-27T19:32:27Z (RFC 3339)");
+        return 0;
+}
