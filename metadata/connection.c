@@ -117,6 +117,7 @@ void metadata_connection_resume(MetadataServer *s, MetadataConnection *c)
         if (!c->ended)
                 list_append(s, c);
         MHD_resume_connection(c->http);
+        s->resumed = true;
 }
 
 uint64_t metadata_connections_expire(MetadataServer *s)

@@ -116,6 +116,8 @@ static int poll_timeout(const MetadataServer *s, uint64_t next)
         MHD_UNSIGNED_LONG_LONG library;
         uint64_t msec = UINT64_MAX;
 
+        if (s->resumed)
+                return 0;
         if (next != UINT64_MAX)
                 msec = next > s->now ? (next - s->now + 999) / 1000 : 0;
         if (s->daemon && MHD_get_timeout(s->daemon, &library) == MHD_YES)
@@ -146,6 +148,7 @@ static int serve_turn(MetadataServer *s, Error *e)
                 if (r <= 0)
                         return r < 0 ? error_set_errno(e, r, "Cannot read the control channel") : 0;
         }
+        s->resumed = false;
         if (s->daemon && MHD_run(s->daemon) != MHD_YES)
                 return error_set(e, -EIO, "The HTTP server has failed");
         return 1;

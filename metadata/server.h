@@ -71,6 +71,7 @@ typedef struct MetadataServer {
         MetadataQuestion questions[METADATA_QUESTIONS_MAX];
         uint64_t question_serial;
         unsigned n_questions;
+        bool resumed; /* there are connections that go on, which the library looks at only when it is run */
 } MetadataServer;
 
 /* server.c */
