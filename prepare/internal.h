@@ -41,8 +41,9 @@ int store_temporary_new(Store *s, StoreTemporary *ret, Error *e);
 /* Makes everything in it durable, then renames it to PATH (relative to the store), whose parent is made durable, too.
  * Returns 1 if it is in place, 0 if somebody else was faster (ours is removed). */
 int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
-/* Moves the directory PATH of the store below tmp/ and removes it there: gone at once, and never half there. -ENOENT. */
-int store_remove_tree(Store *s, const char *path, Error *e);
+/* Moves the directory PATH of the store below tmp/: gone at once, and never half there. store_temporary_done() then
+ * removes it. -ENOENT, -EBUSY: somebody has a flock on it. */
+int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
 void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
 
 /* --- Streams: a file, decompressed if need be (stream.c) --------------------------------------------------------- */
@@ -207,11 +208,70 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 /* Says that an image was used now. Failure does not matter. */
 void image_touch(const Image *i);
-/* Whether I satisfies D. */
-bool image_satisfies(const Image *i, const Dependency *d);
+/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be damaged. */
+int image_find_id(Store *s, const char *reference, char **ret, Error *e);
 
 /* --- Rendering (render.c) ---------------------------------------------------------------------------------------- */
 
 /* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost first) as a tree
- * of its own, and returns its path relative to the store. Done once; later calls find it. */
+ * of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done once; later calls find it. */
 int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e);
+/* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all depths. KEY_FD
+ * is "rendered/<key>". */
+int render_read_layers(int key_fd, char **ret);
+
+/* --- Pods (pod.c, pod-life.c) ------------------------------------------------------------------------------------ */
+
+#define POD_CONFIG_SIZE_MAX (64U * 1024U)
+
+/* The states that are directories, in the order of a pod's life. */
+#define N_POD_PLACES 6U
+extern const PodState pod_places[N_POD_PLACES];
+const char *pod_state_to_place(PodState s); /* "pods/running" */
+int pod_place_path(const char *uuid, PodState place, char **ret); /* relative to the store */
+
+int pod_alloc(Store *s, const char *uuid, Pod **ret);
+/* The pod of exactly that UUID, without what is written in it. -ENOENT. */
+int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
+/* The same with config and manifest, if these can be read. */
+int pod_open(Store *s, const char *uuid, Pod **ret, Error *e);
+/* Whether the directory that DIR_FD stands for is the pod at that place. */
+bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);
+/* 1: there is a pod of that UUID which is at most that far in its life; 0: there is none. */
+int pod_exists(Store *s, const char *uuid, PodState last);
+/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only look whether it
+ * is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
+int pod_lock(Pod *p, bool wait, Error *e);
+/* Every pod there is, whatever its state; sorted. */
+int pod_list_uuids(Store *s, char ***ret, Error *e);
+
+int pod_config_format(const PodConfig *c, char **ret, Error *e);
+int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
+int pod_name_check(const char *s, Error *e);
+int hostname_check(const char *s, Error *e);
+
+/* Files and directories below DIR_FD are on disk when this returns. */
+int sync_tree(int dir_fd);
+/* The entries of a directory. */
+int list_names(int dir_fd, char ***ret);
+
+/* --- What only one pod may have (pod-links.c, uids.c) ------------------------------------------------------------ */
+
+typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
+
+const char *registry_directory(Registry g); /* "names" */
+/* The pod that has KEY. -ENOENT (without a message): nobody has. RET_UUID may be NULL. */
+int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error *e);
+/* Gives KEY to the pod. -EEXIST (without a message): *RET_HOLDER, which may be NULL, has it. */
+int registry_take(Store *s, Registry g, const char *key, const char *uuid, char **ret_holder, Error *e);
+/* Takes KEY away from the pod, if that has it. */
+void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
+int registry_sync(Store *s, Registry g, Error *e);
+/* Removes the links whose pods are no more; appends their keys to the list. */
+int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error *e);
+
+bool uid_base_is_valid(uint32_t base);
+/* The N-th base that a pod of that UUID tries. */
+uint32_t uid_base_nth(const char *uuid, uint32_t n);
+/* Whether the ranges in TEXT (of /etc/subuid) overlap that of BASE. TEXT may be NULL. */
+bool subids_overlap(const char *text, uint32_t base);

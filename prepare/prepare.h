@@ -20,6 +20,7 @@
  *         root/                       the root of the pod's own systemd (written by stage1/); in it, once the pod runs,
  *                                     acnspawn/status/<app> (how the apps ended) and var/log/journal/<id>/ (what they wrote)
  *         result                      how the pod ended (written by stage0/)
+ *         ended                       when it ended: microseconds since the epoch, in decimal
  *     names/<name>                    symlink to the UUID of the pod of that name
  *     uids/<base>                     symlink to the UUID of the pod that owns the 65536 uids from <base> on
  */
@@ -124,10 +125,12 @@ typedef struct Pod {
         Store *store;
         char *uuid; /* lower case, with dashes */
         PodState state; /* as it was when the pod was looked at or last moved by us */
+        PodState place; /* where the directory lies: differs from STATE where a process was killed (see pod.c) */
         int dir_fd;     /* the pod directory; carries the flock while LOCKED */
         bool locked;
+        int store_lock_fd; /* prepare's own: keeps the images from being removed until the pod is published */
         PodConfig config;      /* filled in by pod_load() */
-        PodManifest *manifest; /* filled in by pod_load() */
+        PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
 } Pod;
 
 Pod *pod_free(Pod *p); /* closes and so unlocks */
@@ -147,11 +150,16 @@ void pod_abandon(Pod *p);
 /* Finds a pod by UUID, unique prefix of it (at least one digit), or name; tells its state; loads config and manifest where they
  * are there. Messages list candidates. */
 int pod_find(Store *s, const char *reference, Pod **ret, Error *e);
+/* Reads config and manifest (again). pod_find() and pod_list() do so by themselves, but let a pod pass where that fails, so
+ * that it can be shown and removed: this tells why. */
+int pod_load(Pod *p, Error *e);
 /* All pods, by time of creation. Those that vanish or are half made while we look are left out or shown with their state. */
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e);
 void pod_list_free(Pod **l, size_t n);
 /* Absolute path of the pod directory in its present state. */
 int pod_path(const Pod *p, char **ret);
+/* When a pod that has run ended, in microseconds since the epoch. */
+uint64_t pod_ended_usec(const Pod *p);
 
 /* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by whoever is to keep the pod running.
  * -EBUSY: somebody else was faster; -ESTALE: exited already (a pod runs once). */
