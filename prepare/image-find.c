@@ -108,16 +108,14 @@ static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error
         return error_hint(e, r, "Write more digits of the ID.");
 }
 
-/* 1: found; 0: no image's ID begins so. */
-static int find_by_id(Store *s, const char *reference, Image **ret, Error *e)
+/* 1: found; 0: no image's ID begins so, and REFERENCE may be a name. */
+static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
 {
         _cleanup_strv_free_ char **ids = NULL;
-        _cleanup_free_ char *prefix = NULL;
+        _cleanup_free_ char *prefix = NULL, *shown = NULL;
         const char *digits = startswith(reference, IMAGE_ID_PREFIX);
 
-        if (!digits && strlen(reference) < HEX_PREFIX_MIN)
-                return 0;
-        if (!is_hex(digits ?: reference))
+        if (!digits && (strlen(reference) < HEX_PREFIX_MIN || !is_hex(reference)))
                 return 0;
         if (xasprintf(&prefix, IMAGE_ID_PREFIX "%s", digits ?: reference) < 0)
                 return error_oom(e);
@@ -126,10 +124,12 @@ static int find_by_id(Store *s, const char *reference, Image **ret, Error *e)
                 return r;
         if (strv_length(ids) > 1)
                 return ambiguous_id(s, reference, ids, e);
-        if (strv_length(ids) == 0)
-                return 0;
-        r = image_open(s, ids[0], ret, e);
-        return r < 0 ? r : 1;
+        if (strv_length(ids) == 0) {
+                shown = text_escape_for_terminal(reference);
+                return digits ? error_set(e, -ENOENT, "No image in the store %s has the ID %s", s->path, shown ?: "?") : 0;
+        }
+        *ret = TAKE_PTR(ids[0]);
+        return 1;
 }
 
 /* --- By name ----------------------------------------------------------------------------------------------------- */
@@ -264,40 +264,57 @@ static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
 }
 
 /* A word such as "cafe" can be the beginning of an ID and a name: if there are both, the user has to say which. */
-static int check_not_a_name(Store *s, const char *reference, const Image *found, Error *e)
+static int check_not_a_name(Store *s, const char *reference, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *named = NULL;
 
-        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(s, reference, &named, NULL) < 0 ||
-            streq(named->id, found->id))
+        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(s, reference, &named, NULL) < 0 || streq(named->id, id))
                 return 0;
         int r = error_set(
                 e, -ENOTUNIQ, "\"%s\" is the name of the image %.*s… and the beginning of the ID %.*s…", reference, ID_SHOWN,
-                named->id, ID_SHOWN, found->id);
+                named->id, ID_SHOWN, id);
         return error_hint(e, r, "Write the beginning of the ID that is meant, with \"sha512-\" before it.");
+}
+
+/* 1: *RET_ID; 0: *RET_IMAGE. */
+static int find_in_store(Store *s, const char *reference, char **ret_id, Image **ret_image, Error *e)
+{
+        _cleanup_free_ char *id = NULL;
+
+        int r = find_by_id(s, reference, &id, e);
+        if (r > 0)
+                r = check_not_a_name(s, reference, id, e);
+        else if (r == 0)
+                return find_by_name(s, reference, ret_image, e);
+        if (r < 0)
+                return r;
+        *ret_id = TAKE_PTR(id);
+        return 1;
 }
 
 int image_find(Store *s, const char *reference, Image **ret, Error *e)
 {
-        _cleanup_(image_freep) Image *found = NULL;
+        _cleanup_free_ char *id = NULL;
 
         if (isempty(reference))
                 return error_set(e, -EINVAL, "The name of the image is empty");
         int r = find_by_file(s, reference, ret, e);
         if (r != 0)
                 return r < 0 ? r : 0;
-        r = find_by_id(s, reference, &found, e);
+        r = find_in_store(s, reference, &id, ret, e);
+        return r > 0 ? image_open(s, id, ret, e) : r;
+}
+
+int image_find_id(Store *s, const char *reference, char **ret, Error *e)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        char *id = NULL;
+
+        if (isempty(reference))
+                return error_set(e, -EINVAL, "The name of the image is empty");
+        int r = find_in_store(s, reference, &id, &i, e);
         if (r < 0)
                 return r;
-        if (r == 0 && startswith(reference, IMAGE_ID_PREFIX)) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(reference);
-                return error_set(e, -ENOENT, "No image in the store %s has the ID %s", s->path, shown ?: "?");
-        }
-        if (r == 0)
-                return find_by_name(s, reference, ret, e);
-        r = check_not_a_name(s, reference, found, e);
-        if (r < 0)
-                return r;
-        *ret = TAKE_PTR(found);
+        *ret = r > 0 ? id : TAKE_PTR(i->id);
         return 0;
 }

@@ -11,6 +11,9 @@
  *     tmp/                            images being unpacked; anything there that is not locked is rubbish
  *     images/sha512-<128 hex>/        one image: complete or absent (renamed into place)
  *         manifest  rootfs/  info     info: JSON with the time of import, size, where it came from
+ *         used                        empty; its modification time is when the image was used last
+ *     rendered/<key>/                 what an image with a pathWhitelist and its dependencies come to: complete or absent
+ *         rootfs/  layers             hard links to the files of images; the layers it was made from, one per line
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                         the reified pod manifest
  *         config                      PodConfig as JSON

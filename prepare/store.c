@@ -392,7 +392,7 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e)
         return 1;
 }
 
-int store_remove_tree(Store *s, const char *path, Error *e)
+int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e)
 {
         _cleanup_free_ char *name = NULL;
         _cleanup_close_ int fd = -EBADF;
@@ -404,9 +404,8 @@ int store_remove_tree(Store *s, const char *path, Error *e)
                 r = random_name(&name);
         if (r >= 0 && renameat2(s->fd, path, s->fd, name, RENAME_NOREPLACE) < 0)
                 r = -errno;
-        if (r >= 0)
-                r = rm_rf_at(s->fd, name);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot remove %s/%s", s->path, path);
+        *ret = (StoreTemporary){.store = s, .name = TAKE_PTR(name), .dir_fd = TAKE_FD(fd)};
         return 0;
 }
