@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What all verbs share: global options, how a command line that is wrong is answered, opening the store, and writing
- * results.
+/* What all verbs share: global options, how a command line that is wrong is answered, opening the store, and
+ * writing results.
  *
- * Results are collected by stdio and pushed out at the end of main(), which is where a full disk or a reader that has
- * gone away is noticed. Text that comes from images or pods passes through text_escape_for_terminal() when it goes to a
- * terminal: nobody else may steer it.
+ * Results are collected by stdio and pushed out at the end of main(), which is where a full disk or a reader
+ * that has gone away is noticed. Text that comes from images or pods passes through
+ * text_escape_for_terminal() when it goes to a terminal: nobody else may steer it.
  */
 
 #include "config.h"
 #include "stage0/verb.h"
 
-/* --- Global options ---------------------------------------------------------------------------------------------- */
+/* --- Global options ------------------------------------------------------------------------------------ */
 
 static const char *const json_modes[_JSON_MODE_MAX] = {
         [JSON_OFF] = "off",
@@ -56,16 +56,16 @@ static int option_debug(const Option *o, const char *value, void *target, Error 
 }
 
 const Option global_options[] = {
-        {"Global Options", "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory",
-         option_string, offsetof(Context, dir)},
-        {NULL, "json", 0, "MODE", false, "Show results as JSON: short, pretty or off", "short|pretty|off", option_json,
-         offsetof(Context, json)},
-        {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere", NULL, option_json,
-         offsetof(Context, json)},
+        {"Global Options", "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR,
+         "directory", option_string, offsetof(Context, dir)},
+        {NULL, "json", 0, "MODE", false, "Show results as JSON: short, pretty or off", "short|pretty|off",
+         option_json, offsetof(Context, json)},
+        {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere", NULL,
+         option_json, offsetof(Context, json)},
         {NULL, "no-legend", 0, NULL, false, "Do not show headers of tables", NULL, option_true,
          offsetof(Context, no_legend)},
-        {NULL, "quiet", 'q', NULL, false, "Show errors only, no warnings and no progress", NULL, option_quiet,
-         offsetof(Context, quiet)},
+        {NULL, "quiet", 'q', NULL, false, "Show errors only, no warnings and no progress", NULL,
+         option_quiet, offsetof(Context, quiet)},
         {NULL, "debug", 0, NULL, false, "Show what is being done in detail", NULL, option_debug,
          offsetof(Context, debug)},
         {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop, offsetof(Context, help)},
@@ -73,7 +73,7 @@ const Option global_options[] = {
         OPTION_END,
 };
 
-/* --- Command lines ----------------------------------------------------------------------------------------------- */
+/* --- Command lines ------------------------------------------------------------------------------------- */
 
 int context_usage_error(Context *c, int r)
 {
@@ -133,12 +133,13 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
         return check_words(c, w);
 }
 
-/* --- The store --------------------------------------------------------------------------------------------------- */
+/* --- The store ----------------------------------------------------------------------------------------- */
 
 static int refuse_user(Context *c, const char *dir)
 {
-        error_set(&c->error, -EACCES, "'acnspawn %s' needs root: the store '%s' is not accessible to user %u",
-                  c->verb->name, dir, (unsigned) geteuid());
+        error_set(&c->error, -EACCES,
+                  "'acnspawn %s' needs root: the store '%s' is not accessible to user %u", c->verb->name,
+                  dir, (unsigned) geteuid());
         return error_hint(&c->error, -EACCES, "Run it as root, for example with sudo.");
 }
 
@@ -154,13 +155,14 @@ int context_open_store(Context *c)
 int context_open_store_as_root(Context *c)
 {
         if (geteuid() != 0) {
-                error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it makes mounts and namespaces", c->verb->name);
+                error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it makes mounts and namespaces",
+                          c->verb->name);
                 return error_hint(&c->error, -EPERM, "Run it as root, for example with sudo.");
         }
         return context_open_store(c);
 }
 
-/* --- Results ----------------------------------------------------------------------------------------------------- */
+/* --- Results ------------------------------------------------------------------------------------------- */
 
 int context_flush(Context *c)
 {

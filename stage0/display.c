@@ -2,9 +2,9 @@
 
 /* How text looks for people.
  *
- * Everything depends on a Display value that says what the place where the text goes can show; nothing here asks the
- * terminal behind the caller's back, so that the same input gives the same text in a test. The words for times and sizes
- * are those that systemd's tools use.
+ * Everything depends on a Display value that says what the place where the text goes can show; nothing here
+ * asks the terminal behind the caller's back, so that the same input gives the same text in a test. The
+ * words for times and sizes are those that systemd's tools use.
  */
 
 #include <inttypes.h>
@@ -44,18 +44,18 @@ Display display_of(int fd)
 const char *color_sequence(const Display *d, Color c)
 {
         static const char *const sequences[_COLOR_MAX] = {
-                [COLOR_NONE] = "\033[0m",      [COLOR_BOLD] = "\033[0;1;39m",
-                [COLOR_GREY] = "\033[0;90m",   [COLOR_GREEN] = "\033[0;1;32m",
-                [COLOR_RED] = "\033[0;1;31m",  [COLOR_YELLOW] = "\033[0;1;38:5:185m",
+                [COLOR_NONE] = "\033[0m",     [COLOR_BOLD] = "\033[0;1;39m",
+                [COLOR_GREY] = "\033[0;90m",  [COLOR_GREEN] = "\033[0;1;32m",
+                [COLOR_RED] = "\033[0;1;31m", [COLOR_YELLOW] = "\033[0;1;38:5:185m",
         };
 
         return d->colors ? sequences[c] : "";
 }
 
-/* --- Width ------------------------------------------------------------------------------------------------------- */
+/* --- Width --------------------------------------------------------------------------------------------- */
 
-/* Takes one character off N bytes at S (which text_escape_for_terminal() or we ourselves made: valid UTF-8, but a stray
- * byte is taken for a character). */
+/* Takes one character off N bytes at S (which text_escape_for_terminal() or we ourselves made: valid UTF-8,
+ * but a stray byte is taken for a character). */
 static wchar_t next_character(const char **s)
 {
         const unsigned char *p = (const unsigned char *) *s;
@@ -148,7 +148,7 @@ void text_wrap(Text *t, const char *s, size_t indent, size_t width)
         }
 }
 
-/* --- Times and sizes --------------------------------------------------------------------------------------------- */
+/* --- Times and sizes ----------------------------------------------------------------------------------- */
 
 char *format_timestamp(uint64_t usec)
 {
@@ -156,7 +156,8 @@ char *format_timestamp(uint64_t usec)
         char buffer[64];
         struct tm tm;
 
-        if (!localtime_r(&seconds, &tm) || strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S %Z", &tm) == 0)
+        if (!localtime_r(&seconds, &tm) ||
+            strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S %Z", &tm) == 0)
                 return strdup("-");
 
         /* The day of the week in English, as everything else: strftime() would follow the locale. */
@@ -221,7 +222,7 @@ char *format_size(uint64_t bytes)
                 whole /= 1024;
                 u++;
         }
-        int r = tenths > 0 && u > 0 ? xasprintf(&s, "%" PRIu64 ".%" PRIu64 "%c", whole, tenths, units[u]) :
-                                      xasprintf(&s, "%" PRIu64 "%c", whole, units[u]);
+        int r = tenths > 0 && u > 0 ? xasprintf(&s, "%" PRIu64 ".%" PRIu64 "%c", whole, tenths, units[u])
+                                    : xasprintf(&s, "%" PRIu64 "%c", whole, units[u]);
         return r < 0 ? NULL : s;
 }

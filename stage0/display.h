@@ -5,7 +5,15 @@
 
 #include "basic/basic.h"
 
-typedef enum Color { COLOR_NONE, COLOR_BOLD, COLOR_GREY, COLOR_GREEN, COLOR_YELLOW, COLOR_RED, _COLOR_MAX } Color;
+typedef enum Color {
+        COLOR_NONE,
+        COLOR_BOLD,
+        COLOR_GREY,
+        COLOR_GREEN,
+        COLOR_YELLOW,
+        COLOR_RED,
+        _COLOR_MAX
+} Color;
 
 /* What the place where text goes can show. Tests fill one in by hand; programs take display_of(). */
 typedef struct Display {
@@ -13,7 +21,7 @@ typedef struct Display {
         bool colors;
         bool utf8;
         size_t columns; /* 0: lines may be of any length */
-        uint64_t now;   /* microseconds since the epoch: what relative times are relative to */
+        uint64_t now; /* microseconds since the epoch: what relative times are relative to */
 } Display;
 
 /* FD as it is: COLUMNS is honoured on terminals, NO_COLOR and the like for colours. */
@@ -24,14 +32,14 @@ const char *color_sequence(const Display *d, Color c);
 
 /* Columns that S takes on a terminal: wide characters count twice, combining ones nothing. */
 size_t text_width(const char *s);
-/* S in at most WIDTH columns, with an ellipsis at the end where something was cut off. NULL: out of memory. */
+/* S in at most WIDTH columns, with an ellipsis at the end if something was cut off. NULL: out of memory. */
 char *text_ellipsize(const char *s, size_t width, bool utf8);
-/* Breaks S between words into lines of at most WIDTH columns (a longer word stands alone). Every line after the first
- * begins with INDENT spaces, which count. */
+/* Breaks S between words into lines of at most WIDTH columns (a longer word stands alone). Every line after
+ * the first begins with INDENT spaces, which count. */
 void text_wrap(Text *t, const char *s, size_t indent, size_t width);
 
 /* All return NULL when out of memory. */
-char *format_timestamp(uint64_t usec);               /* "Thu 2016-05-12 08:30:00 UTC", local time */
-char *format_relative(uint64_t usec, uint64_t now);  /* "2min 3s ago", "5min left" */
-char *format_span(uint64_t usec);                    /* "1h 30min"; the two largest units */
-char *format_size(uint64_t bytes);                   /* "1.5M", powers of 1024 */
+char *format_timestamp(uint64_t usec); /* "Thu 2016-05-12 08:30:00 UTC", local time */
+char *format_relative(uint64_t usec, uint64_t now); /* "2min 3s ago", "5min left" */
+char *format_span(uint64_t usec); /* "1h 30min"; the two largest units */
+char *format_size(uint64_t bytes); /* "1.5M", powers of 1024 */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The help: rendered from the tables of verbs and options, in the layout of systemd's tools, so that it cannot say
- * anything else than what the program takes.
+/* The help: rendered from the tables of verbs and options, in the layout of systemd's tools, so that it
+ * cannot say anything else than what the program takes.
  */
 
 #include "stage0/verb.h"
 
-#define COLUMN_WIDTH 27 /* where the explanation of a verb or an option begins */
+/* Where the explanation of an option or a verb begins. */
+#define OPTION_COLUMN 27
+#define VERB_COLUMN 30
 #define COLUMNS_MAX 100 /* longer lines are hard to read, however wide the terminal */
 
 static size_t help_width(const Display *d)
@@ -20,15 +22,15 @@ static void add_heading(Text *t, const Display *d, const char *heading)
 }
 
 /* One line of two columns; a left side that is too long gets a line of its own. */
-static void add_line(Text *t, const Display *d, const char *left, const char *right)
+static void add_line(Text *t, const Display *d, const char *left, size_t column, const char *right)
 {
         size_t w = text_width(left);
 
-        if (w + 1 < COLUMN_WIDTH)
-                text_addf(t, "%s%*s", left, (int) (COLUMN_WIDTH - w), "");
+        if (w + 1 < column)
+                text_addf(t, "%s%*s", left, (int) (column - w), "");
         else
-                text_addf(t, "%s\n%*s", left, COLUMN_WIDTH, "");
-        text_wrap(t, right, COLUMN_WIDTH, help_width(d));
+                text_addf(t, "%s\n%*s", left, (int) column, "");
+        text_wrap(t, right, column, help_width(d));
         text_add(t, "\n");
 }
 
@@ -43,11 +45,12 @@ static void add_option(Text *t, const Display *d, const Option *o)
         else
                 text_add(&left, "    ");
         if (o->name)
-                text_addf(&left, " --%s%s%s%s%s", o->name, brackets ? "[" : "", equals, value, brackets ? "]" : "");
+                text_addf(&left, " --%s%s%s%s%s", o->name, brackets ? "[" : "", equals, value,
+                          brackets ? "]" : "");
         else if (o->value)
                 text_addf(&left, " %s", value);
         if (left.data && !left.failed)
-                add_line(t, d, left.data, o->help);
+                add_line(t, d, left.data, OPTION_COLUMN, o->help);
         else
                 t->failed = true;
 }
@@ -80,18 +83,22 @@ static void add_usage(Text *t, const Verb *verb)
                 text_addf(t, "acnspawn %s\n", verb->name);
 }
 
+static void add_verb(Text *t, const Display *d, const Verb *v)
+{
+        _cleanup_free_ char *left = NULL;
+
+        if (xasprintf(&left, "  %s%s%s", v->name, v->brief ? " " : "", v->brief ?: "") < 0)
+                t->failed = true;
+        else
+                add_line(t, d, left, VERB_COLUMN, v->summary);
+}
+
 static void add_verbs(Text *t, const Display *d)
 {
         for (const Verb *const *v = verbs; *v; v++) {
-                _cleanup_free_ char *left = NULL;
-                const char *words = startswith((*v)->synopsis, "[OPTIONS…] ") ?: (*v)->synopsis;
-
                 if ((*v)->group)
                         add_heading(t, d, (*v)->group);
-                if (xasprintf(&left, "  %s %.*s", (*v)->name, (int) strcspn(words, "\n"), words) < 0)
-                        t->failed = true;
-                else
-                        add_line(t, d, left, (*v)->summary);
+                add_verb(t, d, *v);
         }
 }
 
@@ -125,15 +132,32 @@ int context_show_help(Context *c, const Verb *verb)
         return context_show_text(c, text);
 }
 
-/* --- For programs ------------------------------------------------------------------------------------------------ */
+int context_show_group_help(Context *c, const char *word)
+{
+        Display d = display_of(STDOUT_FILENO);
+        _cleanup_text_ Text t = {};
+        size_t n = strlen(word);
+
+        text_addf(&t, "acnspawn %s COMMAND …\n", word);
+        add_heading(&t, &d, "Commands");
+        for (const Verb *const *v = verbs; *v; v++)
+                if (startswith((*v)->name, word) && (*v)->name[n] == ' ')
+                        add_verb(&t, &d, *v);
+        text_addf(&t, "\n'acnspawn %s COMMAND --help' tells more.\n", word);
+        return t.failed ? error_oom(&c->error) : context_show_text(c, t.data);
+}
+
+/* --- For programs -------------------------------------------------------------------------------------- */
 
 static void dump_options(Text *t, const char *verb, const Option *options)
 {
         for (const Option *o = options; !option_is_end(o); o++)
-                text_addf(t, "option\t%s\t%s%s\t%s%.1s\t%s\t%s\t%s\t%s\n", verb, o->name ? "--" : "", o->name ?: "-",
-                          o->letter ? "-" : "", o->letter ? &o->letter : "-",
-                          !o->value ? "flag" : o->value_optional ? "optional" : "value", o->value ?: "-",
-                          o->complete ?: "-", o->help);
+                text_addf(t, "option\t%s\t%s%s\t%s%.1s\t%s\t%s\t%s\t%s\n", verb, o->name ? "--" : "",
+                          o->name ?: "-", o->letter ? "-" : "", o->letter ? &o->letter : "-",
+                          !o->value           ? "flag"
+                          : o->value_optional ? "optional"
+                                              : "value",
+                          o->value ?: "-", o->complete ?: "-", o->help);
 }
 
 int help_dump(char **ret)

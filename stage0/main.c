@@ -2,8 +2,8 @@
 
 /* The acnspawn command: finds the verb, runs it, and turns its result into messages and an exit status.
  *
- * Exit status 1 is a failure, 2 a command line that is wrong, both with a message on stderr; "run" in the foreground
- * exits with the pod's status.
+ * Exit status 1 is a failure, 2 a command line that is wrong, both with a message on stderr; "run" in the
+ * foreground exits with the pod's status.
  */
 
 #include <locale.h>
@@ -13,19 +13,26 @@
 #include "stage0/verb.h"
 
 const Verb *const verbs[] = {
-        &verb_fetch,   &verb_image_list,   &verb_image_rm, &verb_image_cat_manifest, &verb_validate, &verb_prepare,
-        &verb_run,     &verb_stop,         &verb_rm,       &verb_gc,                 &verb_list,     &verb_status,
-        &verb_logs,    &verb_cat_manifest, &verb_cat,      &verb_help,               &verb_version,  NULL,
+        &verb_fetch,    &verb_image_list,
+        &verb_image_rm, &verb_image_cat_manifest,
+        &verb_validate, &verb_prepare,
+        &verb_run,      &verb_stop,
+        &verb_rm,       &verb_gc,
+        &verb_list,     &verb_status,
+        &verb_logs,     &verb_cat_manifest,
+        &verb_cat,      &verb_help,
+        &verb_version,  NULL,
 };
 
-/* A program started with a standard stream closed would get the next file it opens in its place. What is put there fails
- * on every use, as a closed descriptor does. */
+/* A program started with a standard stream closed would get the next file it opens in its place. What is put
+ * there fails on every use, as a closed descriptor does. */
 static int open_standard_streams(void)
 {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
                 if (fcntl(fd, F_GETFD) >= 0)
                         continue;
-                if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) /* kept across exec on purpose */
+                /* Without O_CLOEXEC: what we execute needs its standard streams as well. */
+                if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
                         return -errno;
         }
         return 0;
@@ -35,8 +42,8 @@ static void ignore_signal(int sig)
 {
 }
 
-/* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited by what we
- * execute. */
+/* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited
+ * by what we execute. */
 static void catch_sigpipe(void)
 {
         const struct sigaction sa = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
@@ -77,13 +84,17 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
         size_t n = strlen(word);
 
         for (const Verb *const *v = verbs; *v; v++)
-                if (startswith((*v)->name, word) && (*v)->name[n] == ' ' && strv_extend(&seconds, (*v)->name + n + 1) < 0)
+                if (startswith((*v)->name, word) && (*v)->name[n] == ' ' &&
+                    strv_extend(&seconds, (*v)->name + n + 1) < 0)
                         return error_oom(&c->error);
         if (!seconds)
                 return unknown_verb(c, word);
+        if (second && (streq(second, "--help") || streq(second, "-h")))
+                return context_show_group_help(c, word);
         _cleanup_free_ char *list = strv_join(seconds, ", ");
         if (shown)
-                return context_usage(c, "Unknown command '%s %s': '%s' has %s", word, shown, word, list ?: "");
+                return context_usage(c, "Unknown command '%s %s': '%s' has %s", word, shown, word,
+                                     list ?: "");
         return context_usage(c, "'acnspawn %s' needs one of: %s", word, list ?: "");
 }
 

@@ -2,15 +2,16 @@
 
 /* The parser of command lines.
  *
- * It walks the words once. A word that begins with a dash is looked up in the option sets that the caller has put up for
- * this place of the command line, and its handler stores the value; anything else goes back to the caller, who may change
- * the sets before going on. That is all that the position-sensitive grammar of prepare and run needs. Options that exist
- * but not here are kept in sets marked as misplaced, so that the message can say where they belong.
+ * It walks the words once. A word that begins with a dash is looked up in the option sets that the caller
+ * has put up for this place of the command line, and its handler stores the value; anything else goes back
+ * to the caller, who may change the sets before going on. That is all that the position-sensitive grammar of
+ * prepare and run needs. Options that exist but not here are kept in sets marked as misplaced, so that the
+ * message can say where they belong.
  */
 
 #include "stage0/options.h"
 
-/* --- Messages ---------------------------------------------------------------------------------------------------- */
+/* --- Messages ------------------------------------------------------------------------------------------ */
 
 static void option_label(const Option *o, char ret[static 64])
 {
@@ -63,7 +64,7 @@ static int unknown_option(const OptionParser *p, const char *word, Error *e)
         return near ? error_hint(e, r, "Did you mean '--%s'?", near) : r;
 }
 
-/* --- Looking options up ------------------------------------------------------------------------------------------ */
+/* --- Looking options up -------------------------------------------------------------------------------- */
 
 static bool option_matches(const Option *o, const char *name, size_t n, char letter)
 {
@@ -73,7 +74,8 @@ static bool option_matches(const Option *o, const char *name, size_t n, char let
 }
 
 /* An option that is for here is preferred to one of the same name that is not. */
-static const Option *find_option(OptionParser *p, const char *name, size_t n, char letter, OptionSet **ret_set)
+static const Option *find_option(OptionParser *p, const char *name, size_t n, char letter,
+                                 OptionSet **ret_set)
 {
         const Option *misplaced = NULL;
 
@@ -202,7 +204,7 @@ int options_words(OptionParser *p, const char ***ret_words, size_t *ret_n, Error
         return r;
 }
 
-/* --- Stock handlers ---------------------------------------------------------------------------------------------- */
+/* --- Stock handlers ------------------------------------------------------------------------------------ */
 
 int option_true(const Option *o, const char *value, void *target, Error *e)
 {
@@ -247,11 +249,12 @@ int option_u64(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
-/* --- What was meant ---------------------------------------------------------------------------------------------- */
+/* --- What was meant ------------------------------------------------------------------------------------ */
 
 #define NEAR_MAX 40 /* longer words than this are not compared */
 
-/* How many letters have to be put in, taken out, replaced or swapped with their neighbour to get from A to B. */
+/* How many letters have to be put in, taken out, replaced or swapped with their neighbour to get from A to
+ * B. */
 static size_t edit_distance(const char *a, const char *b)
 {
         size_t n = strlen(a), m = strlen(b);

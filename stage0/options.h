@@ -3,27 +3,30 @@
 
 /* Command lines as tables.
  *
- * A verb describes its options in a table; the parser, the --help text, what shells complete, and the test that compares
- * the man page with the program all read that table. Options and other words may be mixed; what the words mean, and
- * what "--" and "---" do, is the caller's business: options_next() hands them out one by one.
+ * A verb describes its options in a table; the parser, the --help text, what shells complete, and the test
+ * that compares the man page with the program all read that table. Options and other words may be mixed;
+ * what the words mean, and what "--" and "---" do, is the caller's business: options_next() hands them out
+ * one by one.
  */
 
 #include "basic/basic.h"
 
 typedef struct Option Option;
 
-/* Stores VALUE (NULL if the option has none) at TARGET, that is the data of the option's set plus its offset. Returns
- * OPTION_STOP to end parsing here (for --help), else 0 or a negative errno with the reason in E. */
+/* Stores VALUE (NULL if the option has none) at TARGET, that is the data of the option's set plus its
+ * offset. Returns OPTION_STOP to end parsing here (for --help), else 0 or a negative errno with the reason
+ * in E. */
 typedef int (*OptionHandler)(const Option *o, const char *value, void *target, Error *e);
 
 struct Option {
-        const char *group;   /* heading that begins with this option, or NULL */
-        const char *name;    /* long name without the dashes, or NULL */
-        char letter;         /* short name, or 0 */
-        const char *value;   /* how the help calls its value; NULL: it takes none */
+        const char *group; /* heading that begins with this option, or NULL */
+        const char *name; /* long name without the dashes, or NULL */
+        char letter; /* short name, or 0 */
+        const char *value; /* how the help calls its value; NULL: it takes none */
         bool value_optional; /* the value may be left out, and is given as --name=VALUE only */
         const char *help;
-        /* What a shell can offer for the value: "file", "directory", "pod", "image", or words separated by "|". */
+        /* What a shell can offer for the value: "file", "directory", "pod", "image", or words separated by
+         * "|". */
         const char *complete;
         OptionHandler handler;
         size_t offset;
@@ -43,10 +46,10 @@ typedef struct OptionSet {
 
 typedef enum OptionEvent {
         OPTION_DONE = 0, /* the command line is at its end */
-        OPTION_WORD,     /* a word that is no option */
-        OPTION_DASHES,   /* "--" */
-        OPTION_NEXT,     /* "---" */
-        OPTION_STOP,     /* a handler asked to stop */
+        OPTION_WORD, /* a word that is no option */
+        OPTION_DASHES, /* "--" */
+        OPTION_NEXT, /* "---" */
+        OPTION_STOP, /* a handler asked to stop */
 } OptionEvent;
 
 typedef struct OptionParser {
@@ -60,17 +63,17 @@ typedef struct OptionParser {
 /* Handles options until something else comes up, and returns that. Negative: the command line is wrong. */
 int options_next(OptionParser *p, const char **ret_word, Error *e);
 
-/* For verbs with plain words: handles all options and returns the words (which point into argv; the array is the
- * caller's). Everything after "--" is a word. Returns OPTION_DONE or OPTION_STOP. */
+/* For verbs with plain words: handles all options and returns the words (which point into argv; the array is
+ * the caller's). Everything after "--" is a word. Returns OPTION_DONE or OPTION_STOP. */
 int options_words(OptionParser *p, const char ***ret_words, size_t *ret_n, Error *e);
 
 /* Stock handlers. */
-int option_true(const Option *o, const char *value, void *target, Error *e);    /* bool */
-int option_false(const Option *o, const char *value, void *target, Error *e);   /* bool */
-int option_string(const Option *o, const char *value, void *target, Error *e);  /* const char *: points into argv */
-int option_copy(const Option *o, const char *value, void *target, Error *e);    /* char *: owned, replaced */
-int option_usec(const Option *o, const char *value, void *target, Error *e);    /* uint64_t */
-int option_u64(const Option *o, const char *value, void *target, Error *e);     /* uint64_t */
+int option_true(const Option *o, const char *value, void *target, Error *e);   /* bool */
+int option_false(const Option *o, const char *value, void *target, Error *e);  /* bool */
+int option_string(const Option *o, const char *value, void *target, Error *e); /* const char *: in argv */
+int option_copy(const Option *o, const char *value, void *target, Error *e);   /* char *: owned, replaced */
+int option_usec(const Option *o, const char *value, void *target, Error *e);   /* uint64_t */
+int option_u64(const Option *o, const char *value, void *target, Error *e);    /* uint64_t */
 
 /* An error about the option's value: "Invalid value 'x' for --name: REASON". */
 int option_invalid(const Option *o, const char *value, Error *e, const char *reason, ...) _printf_(4, 5);
@@ -81,6 +84,6 @@ static inline bool option_is_end(const Option *o)
         return !o->name && o->letter == 0;
 }
 
-/* Of the N strings at FIRST (one every STRIDE bytes; NULLs are passed over) the one that was probably meant by WORD, or
- * NULL if none is near. */
+/* Of the N strings at FIRST (one every STRIDE bytes; NULLs are passed over) the one that was probably meant
+ * by WORD, or NULL if none is near. */
 const char *nearest_match(const char *word, const char *const *first, size_t n, size_t stride);

@@ -2,9 +2,10 @@
 
 /* The command line of prepare and run.
  *
- * The parser hands out the words; what a word or an option means depends on whether an image has been named yet. So
- * there are two option tables with partly the same names (--name, --mount, …), and at any time one of them is in force
- * and the other is known but misplaced, which gives messages that say where the option belongs.
+ * The parser hands out the words; what a word or an option means depends on whether an image has been named
+ * yet. So there are two option tables with partly the same names (--name, --mount, …), and at any time one
+ * of them is in force and the other is known but misplaced, which gives messages that say where the option
+ * belongs.
  */
 
 #include "stage0/pod-arguments.h"
@@ -28,7 +29,7 @@ void pod_arguments_done(PodArguments *a)
         *a = (PodArguments){};
 }
 
-/* --- The tables -------------------------------------------------------------------------------------------------- */
+/* --- The tables ---------------------------------------------------------------------------------------- */
 
 static int option_net(const Option *o, const char *value, void *target, Error *e)
 {
@@ -67,62 +68,70 @@ static int option_stage1(const Option *o, const char *value, void *target, Error
 #define APP(member) offsetof(AppOverrides, member)
 
 const Option pod_options[] = {
-        {"Pod Options (before the first image)", "name", 0, "NAME", false, "Name the pod", NULL, option_string,
-         POD(options.name)},
-        {NULL, "pod-manifest", 0, "FILE", false, "Make the pod from a pod manifest instead of naming images", "file",
-         option_string, POD(manifest_file)},
+        {"Pod Options (before the first image)", "name", 0, "NAME", false, "Name the pod", NULL,
+         option_string, POD(options.name)},
+        {NULL, "pod-manifest", 0, "FILE", false, "Make the pod from a pod manifest instead of naming images",
+         "file", option_string, POD(manifest_file)},
         {NULL, "volume", 0, "NAME,kind=KIND[,…]", false,
-         "Define a volume: kind=empty[,mode=,uid=,gid=] or kind=host,source=PATH[,readOnly=,recursive=]", NULL,
-         option_volume, POD(request)},
-        {NULL, "mount", 0, "volume=VOLUME,target=PATH", false,
-         "Mount a volume in all apps; short: --mount=VOLUME:PATH", NULL, option_pod_mount, POD(request)},
-        {NULL, "net", 0, "none|host", false, "Network: a private one with loopback only (default), or the host's",
-         "none|host", option_net, POD(options.net)},
+         "Define a volume: kind=empty[,mode=,uid=,gid=] or kind=host,source=PATH[,readOnly=,recursive=]",
+         NULL, option_volume, POD(request)},
+        {NULL, "mount", 0, "VOLUME:PATH", false,
+         "Mount a volume in all apps; in full: volume=VOLUME,target=PATH", NULL, option_pod_mount,
+         POD(request)},
+        {NULL, "net", 0, "none|host", false,
+         "Network: a private one with loopback only (default), or the host's", "none|host", option_net,
+         POD(options.net)},
         {NULL, "hostname", 0, "NAME", false, "Set the host name of the pod", NULL, option_string,
          POD(options.hostname)},
         {NULL, "environment", 'E', "NAME[=VALUE]", false,
-         "Set an environment variable in all apps; without a value it is taken from here", NULL, option_environment,
-         POD(request.environment)},
+         "Set an environment variable in all apps; without a value it is taken from here", NULL,
+         option_environment, POD(request.environment)},
         {NULL, "annotation", 0, "NAME=VALUE", false, "Add an annotation to the pod", NULL, option_annotation,
          POD(request.annotations)},
-        {NULL, "user-annotation", 0, "NAME=VALUE", false, "Add a user annotation to the pod", NULL, option_pair,
-         POD(request.user_annotations)},
+        {NULL, "user-annotation", 0, "NAME=VALUE", false, "Add a user annotation to the pod", NULL,
+         option_pair, POD(request.user_annotations)},
         {NULL, "user-label", 0, "NAME=VALUE", false, "Add a user label to the pod", NULL, option_pair,
          POD(request.user_labels)},
-        {NULL, "isolator", 0, "NAME=JSON", false, "Add an isolator for the pod as a whole", NULL, option_isolator,
-         POD(request.isolators)},
+        {NULL, "isolator", 0, "NAME=JSON", false, "Add an isolator for the pod as a whole", NULL,
+         option_isolator, POD(request.isolators)},
         {NULL, "exit-policy", 0, "on-failure|all|any", false,
-         "End the pod when all apps have ended or one has failed (default), only when all have ended, or when any has",
+         "End the pod when all apps have ended or one failed (default), only when all have ended, or when any has",
          "on-failure|all|any", option_exit_policy, POD(options.exit_policy)},
         {NULL, "stop-timeout", 0, "TIME", false,
-         "How long an app may take to end after SIGTERM, and a post-stop handler to run (default: 10s)", NULL,
-         option_usec, POD(options.stop_timeout_usec)},
-        {NULL, "no-userns", 0, NULL, false, "Do not use a user namespace: root in the pod is root of the host", NULL,
-         option_false, POD(options.private_users)},
-        {NULL, "stage1", 0, "DIR", false, "Boot the systemd in DIR instead of the host's", "directory", option_stage1,
-         0},
+         "How long an app may take to end after SIGTERM, and a post-stop handler to run (default: 10s)",
+         NULL, option_usec, POD(options.stop_timeout_usec)},
+        {NULL, "no-userns", 0, NULL, false,
+         "Do not use a user namespace: root in the pod is root of the host", NULL, option_false,
+         POD(options.private_users)},
+        {NULL, "stage1", 0, "DIR", false, "Boot the systemd in DIR instead of the host's", "directory",
+         option_stage1, 0},
         {NULL, "uuid-file", 0, "FILE", false, "Write the pod's UUID to FILE as well", "file", option_string,
          POD(uuid_file)},
         OPTION_END,
 };
 
 const Option app_options[] = {
-        {"App Options (after an image)", "name", 0, "NAME", false, "Name the app (default: from the image's name)",
-         NULL, option_copy, APP(name)},
-        {NULL, "exec", 0, "PATH", false, "Run this program instead of the image's", NULL, option_exec, APP(exec)},
-        {NULL, "user", 0, "USER", false, "Run as this user: a name, a number, or a path in the image whose owner counts",
-         NULL, option_copy, APP(user)},
+        {"App Options (after an image)", "name", 0, "NAME", false,
+         "Name the app (default: from the image's name)", NULL, option_copy, APP(name)},
+        {NULL, "exec", 0, "PATH", false, "Run this program instead of the image's", NULL, option_exec,
+         APP(exec)},
+        {NULL, "user", 0, "USER", false,
+         "Run as this user: a name, a number, or a path in the image whose owner counts", NULL, option_copy,
+         APP(user)},
         {NULL, "group", 0, "GROUP", false, "Run as this group", NULL, option_copy, APP(group)},
         {NULL, "supplementary-gids", 0, "GID[,…]", false, "Add groups, by number", NULL, option_gids, 0},
         {NULL, "working-directory", 0, "PATH", false, "Run in this directory", NULL, option_copy,
          APP(working_directory)},
-        {NULL, "environment", 'E', "NAME[=VALUE]", false, "Set an environment variable", NULL, option_environment,
-         APP(environment)},
-        {NULL, "mount", 0, "volume=VOLUME,target=PATH", false, "Mount a volume in this app; short: --mount=VOLUME:PATH",
-         NULL, option_app_mount, 0},
-        {NULL, "read-only", 0, NULL, false, "Make the app's root read-only", NULL, option_true, APP(read_only_rootfs)},
-        {NULL, "readonly-rootfs", 0, NULL, false, "Same as --read-only", NULL, option_true, APP(read_only_rootfs)},
-        {NULL, "memory", 0, "SIZE", false, "Limit the app's memory: 64Mi, 1G, …", NULL, option_memory, APP(isolators)},
+        {NULL, "environment", 'E', "NAME[=VALUE]", false, "Set an environment variable", NULL,
+         option_environment, APP(environment)},
+        {NULL, "mount", 0, "VOLUME:PATH", false,
+         "Mount a volume in this app; in full: volume=VOLUME,target=PATH", NULL, option_app_mount, 0},
+        {NULL, "read-only", 0, NULL, false, "Make the app's root read-only", NULL, option_true,
+         APP(read_only_rootfs)},
+        {NULL, "readonly-rootfs", 0, NULL, false, "Same as --read-only", NULL, option_true,
+         APP(read_only_rootfs)},
+        {NULL, "memory", 0, "SIZE", false, "Limit the app's memory: 64Mi, 1G, …", NULL, option_memory,
+         APP(isolators)},
         {NULL, "cpu", 0, "AMOUNT", false, "Limit the app's processor time: 500m, 2, …", NULL, option_cpu,
          APP(isolators)},
         {NULL, "caps-retain", 0, "CAP[,…]", false, "Keep only these capabilities", NULL, option_caps_retain,
@@ -130,14 +139,16 @@ const Option app_options[] = {
         {NULL, "caps-remove", 0, "CAP[,…]", false, "Take these capabilities away", NULL, option_caps_remove,
          APP(isolators)},
         {NULL, "isolator", 0, "NAME=JSON", false, "Add an isolator", NULL, option_isolator, APP(isolators)},
-        {NULL, "annotation", 0, "NAME=VALUE", false, "Add an annotation", NULL, option_annotation, APP(annotations)},
+        {NULL, "annotation", 0, "NAME=VALUE", false, "Add an annotation", NULL, option_annotation,
+         APP(annotations)},
         {NULL, "user-annotation", 0, "NAME=VALUE", false, "Add a user annotation", NULL, option_pair,
          APP(user_annotations)},
-        {NULL, "user-label", 0, "NAME=VALUE", false, "Add a user label", NULL, option_pair, APP(user_labels)},
+        {NULL, "user-label", 0, "NAME=VALUE", false, "Add a user label", NULL, option_pair,
+         APP(user_labels)},
         OPTION_END,
 };
 
-/* --- The grammar ------------------------------------------------------------------------------------------------- */
+/* --- The grammar --------------------------------------------------------------------------------------- */
 
 enum { SET_VERB, SET_POD, SET_APP, SET_GLOBAL, _SET_MAX };
 
@@ -186,7 +197,8 @@ static int take_arguments(PodParser *p)
         AppOverrides *app = current_app(p);
 
         if (!app || p->wants_image)
-                return context_usage(p->context, "'--' begins the arguments of an app and stands after its image");
+                return context_usage(p->context,
+                                     "'--' begins the arguments of an app and stands after its image");
         if (app->args)
                 return context_usage(p->context, "The arguments of '%s' are given twice", app->reference);
         p->arguments->has_arguments = true;
@@ -201,7 +213,8 @@ static int next_app(PodParser *p)
         if (!current_app(p) || p->wants_image)
                 return context_usage(p->context, "'---' stands between one app and the image of the next");
         p->wants_image = true;
-        p->sets[SET_APP].misplaced = "is for an app: put it after the image";
+        for (size_t i = SET_VERB; i <= SET_APP; i++)
+                p->sets[i].misplaced = "cannot stand here: '---' is followed by the image of the next app";
         return 0;
 }
 
@@ -220,7 +233,8 @@ static int check_line(PodParser *p)
         if (p->wants_image)
                 return context_usage(p->context, "'---' is followed by the image of the next app");
         if (a->manifest_file && a->request.n_apps > 0)
-                return context_usage(p->context, "Images cannot be named together with --pod-manifest: it names them");
+                return context_usage(p->context,
+                                     "Images cannot be named together with --pod-manifest: it names them");
         a->describes_pod = p->sets[SET_POD].n_seen > 0 || p->sets[SET_APP].n_seen > 0 || a->has_arguments ||
                            a->request.n_apps > 1;
         return 1;
@@ -233,12 +247,13 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
         PodParser p = {
                 .context = c,
                 .arguments = a,
-                .sets = {
-                        [SET_VERB] = {verb_options ?: none, verb_data},
-                        [SET_POD] = {pod_options, a},
-                        [SET_APP] = {app_options, NULL, "is for an app: put it after its image"},
-                        [SET_GLOBAL] = {global_options, c},
-                },
+                .sets =
+                        {
+                                [SET_VERB] = {verb_options ?: none, verb_data},
+                                [SET_POD] = {pod_options, a},
+                                [SET_APP] = {app_options, NULL, "is for an app: put it after its image"},
+                                [SET_GLOBAL] = {global_options, c},
+                        },
         };
         const char *word = NULL;
         int event, r = 0;
@@ -254,7 +269,7 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
         return r < 0 ? r : check_line(&p);
 }
 
-/* --- Preparing --------------------------------------------------------------------------------------------------- */
+/* --- Preparing ----------------------------------------------------------------------------------------- */
 
 static int read_template(Context *c, PodArguments *a)
 {
@@ -262,21 +277,24 @@ static int read_template(Context *c, PodArguments *a)
         _cleanup_free_ char *text = NULL;
         bool standard_input = streq(a->manifest_file, "-");
 
-        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) :
-                              open(a->manifest_file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                            : open(a->manifest_file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
-                return error_set_errno(&c->error, -errno, "Cannot open the pod manifest '%s'", a->manifest_file);
+                return error_set_errno(&c->error, -errno, "Cannot open the pod manifest '%s'",
+                                       a->manifest_file);
         text = malloc(MANIFEST_SIZE_MAX + 1);
         if (!text)
                 return error_oom(&c->error);
         ssize_t n = loop_read(fd, text, MANIFEST_SIZE_MAX + 1);
         if (n < 0)
-                return error_set_errno(&c->error, (int) n, "Cannot read the pod manifest '%s'", a->manifest_file);
+                return error_set_errno(&c->error, (int) n, "Cannot read the pod manifest '%s'",
+                                       a->manifest_file);
         int r = pod_manifest_parse(text, (size_t) n, &a->request.template, NULL, &c->error);
         if (r >= 0)
                 return 0;
         error_prefix(&c->error, r, "Pod manifest '%s' is not valid", a->manifest_file);
-        return error_hint(&c->error, r, "'acnspawn validate %s' shows all that is wrong with it.", a->manifest_file);
+        return error_hint(&c->error, r, "'acnspawn validate %s' shows all that is wrong with it.",
+                          a->manifest_file);
 }
 
 static int write_uuid_file(Context *c, const char *file, const char *uuid)

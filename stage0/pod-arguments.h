@@ -5,8 +5,8 @@
  *
  *     [pod options] IMAGE [app options] [-- ARGUMENTS…] [--- IMAGE [app options] [-- ARGUMENTS…]]…
  *
- * Options before the first image are the pod's, those after an image that app's. "--" begins the app's arguments, which
- * end at "---" or with the command line.
+ * Options before the first image are the pod's, those after an image that app's. "--" begins the app's
+ * arguments, which end at "---" or with the command line.
  */
 
 #include "stage0/verb.h"
@@ -14,7 +14,7 @@
 typedef struct PodArguments {
         PodRequest request;
         PrepareOptions options;
-        char *stage1;              /* owns what options.stage1 points to */
+        char *stage1; /* owns what options.stage1 points to */
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;
         bool describes_pod; /* something was said that only makes sense for a new pod */
@@ -28,25 +28,33 @@ void pod_arguments_done(PodArguments *a);
 extern const Option pod_options[]; /* data: PodArguments */
 extern const Option app_options[]; /* data: AppOverrides */
 
-/* Parses the whole line. VERB_OPTIONS, with VERB_DATA, are the verb's own and stand where the pod's do; NULL: none.
- * Returns as context_parse() does. */
+/* Parses the whole line. VERB_OPTIONS, with VERB_DATA, are the verb's own and stand where the pod's do;
+ * NULL: none. Returns as context_parse() does. */
 int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data, int argc, char **argv,
                         PodArguments *a);
 
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 
-/* Handlers of values with a structure (pod-values.c). What may be given several times adds up. */
-int option_environment(const Option *o, const char *value, void *target, Error *e);    /* PairList: NAME=VALUE, NAME */
-int option_annotation(const Option *o, const char *value, void *target, Error *e);     /* PairList: AC Identifier=VALUE */
-int option_pair(const Option *o, const char *value, void *target, Error *e);           /* PairList: NAME=VALUE */
-int option_volume(const Option *o, const char *value, void *target, Error *e);         /* PodRequest */
-int option_pod_mount(const Option *o, const char *value, void *target, Error *e);      /* PodRequest */
-int option_app_mount(const Option *o, const char *value, void *target, Error *e);      /* AppOverrides */
-int option_isolator(const Option *o, const char *value, void *target, Error *e);       /* IsolatorList: NAME=JSON */
-int option_memory(const Option *o, const char *value, void *target, Error *e);         /* IsolatorList */
-int option_cpu(const Option *o, const char *value, void *target, Error *e);            /* IsolatorList */
-int option_caps_retain(const Option *o, const char *value, void *target, Error *e);    /* IsolatorList */
-int option_caps_remove(const Option *o, const char *value, void *target, Error *e);    /* IsolatorList */
-int option_exec(const Option *o, const char *value, void *target, Error *e);           /* char **: one word */
-int option_gids(const Option *o, const char *value, void *target, Error *e);           /* AppOverrides */
+/* Handlers of values with a structure (pod-values.c), by what TARGET is. What may be given several times adds
+ * up; of what has a name the last one counts. */
+
+/* PairList: NAME=VALUE, or NAME for the variable as it is here. */
+int option_environment(const Option *o, const char *value, void *target, Error *e);
+/* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
+int option_annotation(const Option *o, const char *value, void *target, Error *e);
+int option_pair(const Option *o, const char *value, void *target, Error *e);
+/* PodRequest */
+int option_volume(const Option *o, const char *value, void *target, Error *e);
+int option_pod_mount(const Option *o, const char *value, void *target, Error *e);
+/* AppOverrides */
+int option_app_mount(const Option *o, const char *value, void *target, Error *e);
+int option_gids(const Option *o, const char *value, void *target, Error *e);
+/* IsolatorList: NAME=JSON, and short forms for the usual ones. */
+int option_isolator(const Option *o, const char *value, void *target, Error *e);
+int option_memory(const Option *o, const char *value, void *target, Error *e);
+int option_cpu(const Option *o, const char *value, void *target, Error *e);
+int option_caps_retain(const Option *o, const char *value, void *target, Error *e);
+int option_caps_remove(const Option *o, const char *value, void *target, Error *e);
+/* char **: becomes a list of this one word. */
+int option_exec(const Option *o, const char *value, void *target, Error *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A pod's report as JSON: every field, null where there is no value, times in microseconds since the epoch. */
+/* A pod's report as JSON: every field, null where there is no value, times in microseconds since 1970. */
 
 #include <signal.h>
 
@@ -179,8 +179,8 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_text(o, "network", net_mode_to_string(k->net));
         failed |= put_object(o, "users", users_json(k));
         failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));
-        failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL) :
-                                                       put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
+        failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL)
+                                                     : put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
         failed |= put_text(o, "stage1", k->stage1);
         o = take_unless(failed, o);
         return o ? lists_json(r, o) : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A pod's report as text, in the manner of "systemctl status": a line that names the pod, then fields whose names are
- * aligned to the right. Fields without a value are left out. Messages and names come from images and from the pod's
- * inside, and are escaped.
+/* A pod's report as text, in the manner of "systemctl status": a line that names the pod, then fields whose
+ * names are aligned to the right. Fields without a value are left out. Messages and names come from images
+ * and from the pod's inside, and are escaped.
  */
 
 #include <inttypes.h>
@@ -61,7 +61,7 @@ static void add_time_field(Text *t, const Display *d, const char *label, uint64_
         text_add(t, "\n");
 }
 
-/* --- Apps -------------------------------------------------------------------------------------------------------- */
+/* --- Apps ---------------------------------------------------------------------------------------------- */
 
 static void add_signal(Text *t, int sig)
 {
@@ -206,7 +206,7 @@ static void add_apps(Text *t, const Display *d, const PodReport *report)
         }
 }
 
-/* --- The pod ----------------------------------------------------------------------------------------------------- */
+/* --- The pod ------------------------------------------------------------------------------------------- */
 
 static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *r)
 {

@@ -2,8 +2,9 @@
 
 /* The values of the options of prepare and run: volumes, mounts, isolators, pairs.
  *
- * Volumes and mounts are lists of KEY=VALUE between commas; a comma or a backslash in a value is written with a backslash
- * in front. Names and quantities are checked by the functions that check manifests, so that both know the same rules.
+ * Volumes and mounts are lists of KEY=VALUE between commas; a comma or a backslash in a value is written
+ * with a backslash in front. Names and quantities are checked by the functions that check manifests, so that
+ * both know the same rules.
  */
 
 #include "stage0/pod-arguments.h"
@@ -14,9 +15,10 @@ static int invalid_because(const Option *o, const char *value, Error *e, const E
         return option_invalid(o, value, e, "%s", reason->message ?: "not valid");
 }
 
-/* --- Pairs ------------------------------------------------------------------------------------------------------- */
+/* --- Pairs --------------------------------------------------------------------------------------------- */
 
-static int add_pair(const Option *o, const char *value, PairList *l, int (*check)(const char *, Error *), Error *e)
+static int add_pair(const Option *o, const char *value, PairList *l, int (*check)(const char *, Error *),
+                    Error *e)
 {
         const char *equals = strchr(value, '=');
         _cleanup_error_ Error reason = ERROR_NULL;
@@ -42,7 +44,8 @@ int option_environment(const Option *o, const char *value, void *target, Error *
                 return add_pair(o, value, target, environment_name_check, e);
         inherited = getenv(value);
         if (!inherited)
-                return option_invalid(o, value, e, "no value given, and there is no such variable to take it from");
+                return option_invalid(o, value, e,
+                                      "no value given, and there is no such variable to take it from");
         if (xasprintf(&pair, "%s=%s", value, inherited) < 0)
                 return error_oom(e);
         return add_pair(o, pair, target, environment_name_check, e);
@@ -58,7 +61,7 @@ int option_pair(const Option *o, const char *value, void *target, Error *e)
         return add_pair(o, value, target, NULL, e);
 }
 
-/* --- Lists of fields --------------------------------------------------------------------------------------------- */
+/* --- Lists of fields ----------------------------------------------------------------------------------- */
 
 /* Splits at commas, taking away the backslashes. */
 static int split_fields(const char *s, char ***ret)
@@ -83,14 +86,14 @@ static int split_fields(const char *s, char ***ret)
         return 0;
 }
 
-/* One key of such a list: stores its value, or says with a negative errno and REASON what is wrong with it. */
+/* One key of such a list: stores its value, or says with a negative errno and REASON what is wrong. */
 typedef struct Field {
         const char *key;
         int (*store)(void *target, const char *value, const char **reason);
 } Field;
 
-static int store_field(const Option *o, const char *whole, const Field *fields, size_t n_fields, const char *text,
-                       void *target, Error *e)
+static int store_field(const Option *o, const char *whole, const Field *fields, size_t n_fields,
+                       const char *text, void *target, Error *e)
 {
         const char *equals = strchr(text, '='), *reason = "not valid";
         _cleanup_free_ char *key = NULL;
@@ -114,8 +117,8 @@ static int store_field(const Option *o, const char *whole, const Field *fields, 
         return near ? error_hint(e, r, "Did you mean '%s'?", near) : r;
 }
 
-static int store_fields(const Option *o, const char *whole, const Field *fields, size_t n_fields, char *const *texts,
-                        void *target, Error *e)
+static int store_fields(const Option *o, const char *whole, const Field *fields, size_t n_fields,
+                        char *const *texts, void *target, Error *e)
 {
         STRV_FOREACH (s, texts) {
                 int r = store_field(o, whole, fields, n_fields, *s, target, e);
@@ -125,7 +128,7 @@ static int store_fields(const Option *o, const char *whole, const Field *fields,
         return 0;
 }
 
-/* --- Volumes ----------------------------------------------------------------------------------------------------- */
+/* --- Volumes ------------------------------------------------------------------------------------------- */
 
 typedef struct VolumeFields {
         Volume volume;
@@ -217,8 +220,13 @@ static int store_gid(void *target, const char *value, const char **reason)
 }
 
 static const Field volume_fields[] = {
-        {"kind", store_kind}, {"source", store_source}, {"readOnly", store_read_only}, {"recursive", store_recursive},
-        {"mode", store_mode}, {"uid", store_uid},       {"gid", store_gid},
+        {"kind", store_kind},
+        {"source", store_source},
+        {"readOnly", store_read_only},
+        {"recursive", store_recursive},
+        {"mode", store_mode},
+        {"uid", store_uid},
+        {"gid", store_gid},
 };
 
 /* What fits together. */
@@ -264,7 +272,8 @@ int option_volume(const Option *o, const char *value, void *target, Error *e)
         for (size_t i = 0; r >= 0 && i < request->n_volumes; i++)
                 if (streq(request->volumes[i].name, f.volume.name))
                         r = option_invalid(o, value, e, "there is a volume '%s' already", f.volume.name);
-        if (r >= 0 && GREEDY_REALLOC(request->volumes, request->volumes_allocated, request->n_volumes + 1) < 0)
+        if (r >= 0 &&
+            GREEDY_REALLOC(request->volumes, request->volumes_allocated, request->n_volumes + 1) < 0)
                 r = error_oom(e);
         if (r < 0) {
                 volume_done(&f.volume);
@@ -274,7 +283,7 @@ int option_volume(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
-/* --- Mounts ------------------------------------------------------------------------------------------------------ */
+/* --- Mounts -------------------------------------------------------------------------------------------- */
 
 static int store_mount_volume(void *target, const char *value, const char **reason)
 {
@@ -310,7 +319,8 @@ static int expand_short_mount(const char *value, char ***ret)
 {
         const char *colon = strchr(value, ':');
 
-        if (!colon || memchr(value, '=', (size_t) (colon - value)) || memchr(value, ',', (size_t) (colon - value)))
+        if (!colon || memchr(value, '=', (size_t) (colon - value)) ||
+            memchr(value, ',', (size_t) (colon - value)))
                 return 0;
         _cleanup_strv_free_ char **fields = NULL;
         if (strv_extendf(&fields, "volume=%.*s", (int) (colon - value), value) < 0 ||
@@ -324,6 +334,9 @@ static int parse_mount(const Option *o, const char *value, Mount *m, Error *e)
 {
         _cleanup_strv_free_ char **fields = NULL;
 
+        static const char forms[] = "needs volume=NAME and target=PATH, or NAME:PATH";
+        if (!strpbrk(value, ":="))
+                return option_invalid(o, value, e, "%s", forms);
         int r = expand_short_mount(value, &fields);
         if (r == 0)
                 r = split_fields(value, &fields);
@@ -333,11 +346,12 @@ static int parse_mount(const Option *o, const char *value, Mount *m, Error *e)
         if (r < 0)
                 return r;
         if (!m->volume || !m->path)
-                return option_invalid(o, value, e, "needs volume=NAME and target=PATH, or NAME:PATH");
+                return option_invalid(o, value, e, "%s", forms);
         return 0;
 }
 
-static int add_mount(const Option *o, const char *value, Mount **mounts, size_t *n, size_t *allocated, Error *e)
+static int add_mount(const Option *o, const char *value, Mount **mounts, size_t *n, size_t *allocated,
+                     Error *e)
 {
         Mount m = {};
 
@@ -366,11 +380,11 @@ int option_app_mount(const Option *o, const char *value, void *target, Error *e)
         return add_mount(o, value, &a->mounts, &a->n_mounts, &a->mounts_allocated, e);
 }
 
-/* --- Isolators --------------------------------------------------------------------------------------------------- */
+/* --- Isolators ----------------------------------------------------------------------------------------- */
 
 /* Of two of one name the later counts. */
-static int add_isolator(const Option *o, const char *value, const char *name, const char *json, IsolatorList *l,
-                        Error *e)
+static int add_isolator(const Option *o, const char *value, const char *name, const char *json,
+                        IsolatorList *l, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
         Isolator isolator = {};
@@ -400,7 +414,8 @@ int option_isolator(const Option *o, const char *value, void *target, Error *e)
         _cleanup_free_ char *name = NULL;
 
         if (!equals || equals == value)
-                return option_invalid(o, value, e, "must be NAME=JSON, such as resource/memory={\"limit\":\"64Mi\"}");
+                return option_invalid(o, value, e,
+                                      "must be NAME=JSON, such as resource/memory={\"limit\":\"64Mi\"}");
         name = strndup(value, (size_t) (equals - value));
         if (!name)
                 return error_oom(e);
@@ -424,12 +439,14 @@ static int add_object_isolator(const Option *o, const char *value, IsolatorType 
 
 int option_memory(const Option *o, const char *value, void *target, Error *e)
 {
-        return add_object_isolator(o, value, ISOLATOR_RESOURCE_MEMORY, "limit", json_new_string_lossy(value), target, e);
+        return add_object_isolator(o, value, ISOLATOR_RESOURCE_MEMORY, "limit", json_new_string_lossy(value),
+                                   target, e);
 }
 
 int option_cpu(const Option *o, const char *value, void *target, Error *e)
 {
-        return add_object_isolator(o, value, ISOLATOR_RESOURCE_CPU, "limit", json_new_string_lossy(value), target, e);
+        return add_object_isolator(o, value, ISOLATOR_RESOURCE_CPU, "limit", json_new_string_lossy(value),
+                                   target, e);
 }
 
 /* A capability as it stands in manifests: people also write "net_bind_service". */
@@ -476,7 +493,7 @@ int option_caps_remove(const Option *o, const char *value, void *target, Error *
         return add_capabilities(o, value, ISOLATOR_CAPABILITIES_REMOVE_SET, target, e);
 }
 
-/* --- The rest ---------------------------------------------------------------------------------------------------- */
+/* --- The rest ------------------------------------------------------------------------------------------ */
 
 int option_exec(const Option *o, const char *value, void *target, Error *e)
 {

@@ -7,8 +7,9 @@
 Color pod_state_color(PodState s, int exit_status)
 {
         static const Color colors[_POD_STATE_MAX] = {
-                [POD_EMBRYO] = COLOR_GREY,   [POD_PREPARING] = COLOR_YELLOW, [POD_ABORTED_PREPARE] = COLOR_RED,
-                [POD_PREPARED] = COLOR_NONE, [POD_RUNNING] = COLOR_GREEN,    [POD_EXITED] = COLOR_GREY,
+                [POD_EMBRYO] = COLOR_GREY,         [POD_PREPARING] = COLOR_YELLOW,
+                [POD_ABORTED_PREPARE] = COLOR_RED, [POD_PREPARED] = COLOR_NONE,
+                [POD_RUNNING] = COLOR_GREEN,       [POD_EXITED] = COLOR_GREY,
                 [POD_GARBAGE] = COLOR_GREY,
         };
 

@@ -2,10 +2,11 @@
 
 /* Tables: the rows that a verb has to show, as aligned text for people or as JSON for programs.
  *
- * A cell keeps its value, not its text, so that JSON gets numbers, full identifiers and microseconds where people get
- * sizes, short identifiers and "2min ago". Texts may come from images: on the way to text, control characters are made
- * visible, and line breaks are among them, so a row is always one line. On a terminal that is too narrow, the columns
- * that allow it are cut, the widest first. The last column is not padded.
+ * A cell keeps its value, not its text, so that JSON gets numbers, full identifiers and microseconds where
+ * people get sizes, short identifiers and "2min ago". Texts may come from images: on the way to text,
+ * control characters are made visible, and line breaks are among them, so a row is always one line. On a
+ * terminal that is too narrow, the columns that allow it are cut, the widest first. The last column is not
+ * padded.
  */
 
 #include <inttypes.h>
@@ -57,7 +58,7 @@ Table *table_free(Table *t)
         return NULL;
 }
 
-/* --- Filling ----------------------------------------------------------------------------------------------------- */
+/* --- Filling ------------------------------------------------------------------------------------------- */
 
 static Cell *add_cell(Table *t, CellType type)
 {
@@ -127,7 +128,7 @@ size_t table_n_rows(const Table *t)
         return t->n_cells / t->n_columns;
 }
 
-/* --- Text -------------------------------------------------------------------------------------------------------- */
+/* --- Text ---------------------------------------------------------------------------------------------- */
 
 static char *list_text(const Cell *c)
 {
@@ -175,7 +176,8 @@ static int render_cells(const Table *t, const Display *d, char ***ret)
         return 0;
 }
 
-/* Takes columns away from the widest of those that may shrink until the line fits, or nothing more can be done. */
+/* Takes columns away from the widest of those that may shrink until the line fits, or nothing more can be
+ * done. */
 static void shrink_columns(const Table *t, size_t columns, size_t *widths)
 {
         size_t total = t->n_columns - 1;
@@ -196,7 +198,8 @@ static void shrink_columns(const Table *t, size_t columns, size_t *widths)
         }
 }
 
-static void measure_columns(const Table *t, const Display *d, bool legend, char *const *texts, size_t *widths)
+static void measure_columns(const Table *t, const Display *d, bool legend, char *const *texts,
+                            size_t *widths)
 {
         for (size_t i = 0; i < t->n_columns; i++)
                 widths[i] = legend ? text_width(t->columns[i].header) : 0;
@@ -208,8 +211,9 @@ static void measure_columns(const Table *t, const Display *d, bool legend, char 
                 shrink_columns(t, d->columns, widths);
 }
 
-/* One cell of a line. Escape sequences take no room, so the padding is counted here and not left to printf. */
-static int add_field(Text *out, const Table *t, const Display *d, size_t column, const char *s, size_t width, Color c)
+/* One cell of a line. Escape sequences take no room, so padding is counted here and not left to printf. */
+static int add_field(Text *out, const Table *t, const Display *d, size_t column, const char *s, size_t width,
+                     Color c)
 {
         _cleanup_free_ char *cut = text_ellipsize(s, width, d->utf8);
         const TableColumn *k = &t->columns[column];
@@ -249,7 +253,7 @@ int table_format(const Table *t, const Display *d, bool legend, char **ret)
         return r < 0 ? r : text_take(&out, ret, NULL);
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------------------- */
 
 static json_object *list_json(const Cell *c)
 {
@@ -304,7 +308,8 @@ json_object *table_to_json(const Table *t)
 
 int json_to_text(json_object *o, bool pretty, char **ret)
 {
-        int flags = JSON_C_TO_STRING_NOSLASHESCAPE | (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : 0);
+        int flags = JSON_C_TO_STRING_NOSLASHESCAPE |
+                    (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : 0);
         const char *s = o ? json_object_to_json_string_ext(o, flags) : NULL;
 
         return s ? xasprintf(ret, "%s\n", s) : -ENOMEM;

@@ -9,27 +9,33 @@
 
 typedef struct TableColumn {
         const char *header; /* "UUID" */
-        const char *key;    /* the member's name in JSON: "uuid" */
-        bool right;         /* aligned to the right: numbers */
-        size_t shrink_to;   /* on a terminal too narrow it may be cut to this width; 0: never */
+        const char *key; /* the member's name in JSON: "uuid" */
+        bool right; /* aligned to the right: numbers */
+        size_t shrink_to; /* on a terminal too narrow it may be cut to this width; 0: never */
 } TableColumn;
 
 typedef struct Table Table;
 
-Table *table_new(const TableColumn *columns, size_t n_columns); /* the columns stay the caller's. NULL: out of memory */
+/* The columns stay the caller's. NULL: out of memory. */
+Table *table_new(const TableColumn *columns, size_t n_columns);
 Table *table_free(Table *t);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Table *, table_free);
 
-/* Each adds the next cell, row by row. Running out of memory is remembered and reported when the table is shown.
- * Text is shown with control characters escaped, and put into JSON as it is. */
+/* Each adds the next cell, row by row. Running out of memory is remembered and reported when the table is
+ * shown. Text is shown with control characters escaped, and put into JSON as it is. */
 void table_add_none(Table *t); /* "-" and null */
 void table_add_text(Table *t, const char *s);
-void table_add_text_as(Table *t, const char *s, const char *shown); /* S in JSON, SHOWN as text; S may be NULL: null */
-void table_add_list(Table *t, char *const *l);                      /* "a, b" and an array */
+/* S in JSON (NULL: null), SHOWN as text. */
+void table_add_text_as(Table *t, const char *s, const char *shown);
+/* "a, b" and an array. */
+void table_add_list(Table *t, char *const *l);
 void table_add_number(Table *t, int64_t n);
-void table_add_size(Table *t, uint64_t bytes); /* "1.5M" and a number */
-void table_add_time(Table *t, uint64_t usec);  /* "2min ago" and microseconds since the epoch; 0: none */
-void table_set_color(Table *t, Color c);       /* of the cell added last */
+/* "1.5M" and a number. */
+void table_add_size(Table *t, uint64_t bytes);
+/* "2min ago" and microseconds since the epoch; 0 is none. */
+void table_add_time(Table *t, uint64_t usec);
+/* Of the cell added last. */
+void table_set_color(Table *t, Color c);
 
 size_t table_n_rows(const Table *t);
 

@@ -2,9 +2,9 @@
 
 /* acnspawn cat-manifest: the pod manifest that a pod is made from.
  *
- * acnspawn cat: the units that were generated from it, as "systemctl cat" shows units: each with its path in front. They
- * are read from the pod's directory, so that what is shown is what the pod's systemd reads. Directories (such as the
- * symlinks below pod.target.wants/) are one level deep; more is not looked at.
+ * acnspawn cat: the units that were generated from it, as "systemctl cat" shows units: each with its path in
+ * front. They are read from the pod's directory, so that what is shown is what the pod's systemd reads.
+ * Directories (such as the symlinks below pod.target.wants/) are one level deep; more is not looked at.
  */
 
 #include <dirent.h>
@@ -15,11 +15,11 @@
 #define UNITS_PATH "acnspawn/units"
 #define UNIT_SIZE_MAX (4U * 1024U * 1024U)
 
-/* --- cat-manifest ------------------------------------------------------------------------------------------------ */
+/* --- cat-manifest -------------------------------------------------------------------------------------- */
 
 static int cat_manifest(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "a pod: its UUID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_free_ char *text = NULL;
         size_t size = 0;
@@ -34,21 +34,23 @@ static int cat_manifest(Context *c, int argc, char **argv)
                 return r;
         r = read_file_at(p->dir_fd, "pod", MANIFEST_SIZE_MAX, &text, &size);
         if (r < 0)
-                return error_set_errno(&c->error, r, "Cannot read the manifest of pod '%s' (%s)", pod_display_name(p),
-                                       pod_state_to_string(p->state));
+                return error_set_errno(&c->error, r, "Cannot read the manifest of pod '%s' (%s)",
+                                       pod_display_name(p), pod_state_to_string(p->state));
         return context_show_document(c, text, size);
 }
 
 const Verb verb_cat_manifest = {
         .name = "cat-manifest",
         .synopsis = "[OPTIONS…] POD",
+        .brief = "POD",
         .summary = "Show the pod manifest of a pod",
-        .text = "Shows the reified pod manifest: with the image IDs that were resolved and the volumes that were chosen.",
+        .text = "Shows the reified pod manifest: with the image IDs that were resolved and the volumes "
+                "that were chosen.",
         .words = "pod",
         .run = cat_manifest,
 };
 
-/* --- cat --------------------------------------------------------------------------------------------------------- */
+/* --- cat ----------------------------------------------------------------------------------------------- */
 
 /* The names in a directory, sorted. */
 static int list_directory(int dir_fd, char ***ret)
@@ -116,7 +118,7 @@ static int show_unit(Context *c, int dir_fd, const char *name, const char *path)
         return r;
 }
 
-/* Whether the user asked for this one: UNIT is a unit's name, with or without its suffix, or NULL for all. */
+/* Whether the user asked for this one: UNIT is a unit's name, with or without suffix, or NULL for all. */
 static bool unit_is_wanted(const char *name, const char *unit)
 {
         const char *rest = unit ? startswith(name, unit) : name;
@@ -144,7 +146,8 @@ static int show_directory(Context *c, int dir_fd, const char *prefix, const char
                 if (S_ISDIR(st.st_mode) && directories) {
                         r = strv_extend(directories, *name);
                 } else if (!S_ISDIR(st.st_mode) && unit_is_wanted(*name, unit)) {
-                        r = S_ISLNK(st.st_mode) ? show_link(c, dir_fd, *name, path) : show_unit(c, dir_fd, *name, path);
+                        r = S_ISLNK(st.st_mode) ? show_link(c, dir_fd, *name, path)
+                                                : show_unit(c, dir_fd, *name, path);
                         (*n_shown)++;
                 }
                 if (r < 0)
@@ -176,7 +179,7 @@ static int show_units(Context *c, int units_fd, const char *unit, size_t *n_show
 
 static int cat(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = 2, .what = "a pod: its UUID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {.min = 1, .max = 2, .what = A_POD};
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_close_ int fd = -EBADF;
         size_t n_shown = 0;
@@ -191,8 +194,8 @@ static int cat(Context *c, int argc, char **argv)
                 return r;
         fd = open_beneath(p->dir_fd, "root/" UNITS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
-                return error_set_errno(&c->error, fd, "Cannot open the units of pod '%s' (%s)", pod_display_name(p),
-                                       pod_state_to_string(p->state));
+                return error_set_errno(&c->error, fd, "Cannot open the units of pod '%s' (%s)",
+                                       pod_display_name(p), pod_state_to_string(p->state));
         r = show_units(c, fd, words.n > 1 ? words.list[1] : NULL, &n_shown);
         if (r >= 0 && n_shown == 0)
                 return error_set(&c->error, -ENOENT, "Pod '%s' has no unit '%s'", pod_display_name(p),
@@ -203,9 +206,10 @@ static int cat(Context *c, int argc, char **argv)
 const Verb verb_cat = {
         .name = "cat",
         .synopsis = "[OPTIONS…] POD [UNIT]",
+        .brief = "POD [UNIT]",
         .summary = "Show the units generated for a pod",
-        .text = "Shows the units that the pod's systemd reads, or one of them, by its name with or without suffix (an "
-                "app's name, for one).",
+        .text = "Shows the units that the pod's systemd reads, or one of them, by its name with or "
+                "without suffix (an app's name, for one).",
         .words = "pod",
         .run = cat,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn fetch: brings image archives into the store and prints their IDs, one per line, in the order given. */
+/* acnspawn fetch: brings image archives into the store and prints their IDs, one per line, in the order
+ * given. */
 
 #include "stage0/verb.h"
 
@@ -10,10 +11,12 @@ static int fetch_one(Context *c, const char *file)
         _cleanup_close_ int fd = -EBADF;
         bool standard_input = streq(file, "-");
 
-        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                            : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0) {
                 int r = error_set_errno(&c->error, -errno, "Cannot open the image '%s'", file);
-                return r == -ENOENT ? error_hint(&c->error, r, "Give the path of an image archive (.aci).") : r;
+                return r == -ENOENT ? error_hint(&c->error, r, "Give the path of an image archive (.aci).")
+                                    : r;
         }
 
         int r = image_import(c->store, fd, standard_input ? "standard input" : file, &image, &c->error);
@@ -25,7 +28,8 @@ static int fetch_one(Context *c, const char *file)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "an image file, or '-' for standard input"};
+        _cleanup_words_ Words words = {
+                .min = 1, .max = SIZE_MAX, .what = "an image file, or '-' for standard input"};
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
 
         if (r <= 0)
@@ -40,9 +44,10 @@ const Verb verb_fetch = {
         .group = "Image Commands",
         .name = "fetch",
         .synopsis = "[OPTIONS…] FILE…",
+        .brief = "FILE…",
         .summary = "Import image archives into the store",
-        .text = "Reads App Container images (tar, plain or compressed with gzip, bzip2 or xz), checks them, and unpacks "
-                "them into the store. Prints the ID of each. '-' reads standard input.",
+        .text = "Reads App Container images (tar, plain or compressed with gzip, bzip2 or xz), checks "
+                "them, and unpacks them into the store. Prints the ID of each. '-' reads standard input.",
         .words = "file",
         .run = run,
 };

@@ -8,11 +8,12 @@
 #define DEFAULT_EXPIRE_USEC (24 * 3600 * 1000000ULL)
 
 static const Option options[] = {
-        {"Options", "grace-period", 0, "TIME", false, "Keep pods that ended less than TIME ago (default: 30min)", NULL,
-         option_usec, offsetof(GcOptions, grace_usec)},
+        {"Options", "grace-period", 0, "TIME", false,
+         "Keep pods that ended less than TIME ago (default: 30min)", NULL, option_usec,
+         offsetof(GcOptions, grace_usec)},
         {NULL, "expire-prepared", 0, "TIME", false,
-         "Remove pods that were prepared more than TIME ago and never run (default: 24h; infinity: never)", NULL,
-         option_usec, offsetof(GcOptions, expire_prepared_usec)},
+         "Remove pods that were prepared more than TIME ago and never run (default: 24h; infinity: never)",
+         NULL, option_usec, offsetof(GcOptions, expire_prepared_usec)},
         {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
          offsetof(GcOptions, dry_run)},
         OPTION_END,
@@ -70,8 +71,9 @@ const Verb verb_gc = {
         .name = "gc",
         .synopsis = "[OPTIONS…]",
         .summary = "Remove what nobody needs any more",
-        .text = "Removes pods that have ended, preparations that were given up, and unpacked halves of images, and "
-                "prints what it removed. What is in use is left alone; it may be run at any time.",
+        .text = "Removes pods that have ended, preparations that were given up, and unpacked halves of "
+                "images, and prints what it removed. What is in use is left alone; it may be run at any "
+                "time.",
         .options = (const Option *const[]){options, NULL},
         .run = run,
 };

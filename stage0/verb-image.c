@@ -4,7 +4,7 @@
 
 #include "stage0/verb.h"
 
-/* --- list -------------------------------------------------------------------------------------------------------- */
+/* --- list ---------------------------------------------------------------------------------------------- */
 
 #define SHORT_ID_LENGTH (7 + 12) /* "sha512-" and enough digits to tell images apart by eye */
 
@@ -83,15 +83,17 @@ const Verb verb_image_list = {
         .name = "image list",
         .synopsis = "[OPTIONS…]",
         .summary = "List the images in the store",
+        .text = "Lists the images in the store, by name and version.",
         .options = (const Option *const[]){list_options, NULL},
         .run = list,
 };
 
-/* --- rm ---------------------------------------------------------------------------------------------------------- */
+/* --- rm ------------------------------------------------------------------------------------------------ */
 
 static int rm(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {
+                .min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
 
         if (r <= 0)
@@ -110,14 +112,15 @@ static int rm(Context *c, int argc, char **argv)
 const Verb verb_image_rm = {
         .name = "image rm",
         .synopsis = "[OPTIONS…] IMAGE…",
+        .brief = "IMAGE…",
         .summary = "Remove images from the store",
-        .text = "Removes images and prints their IDs. An image that a prepared or running pod needs, or that another "
-                "image depends on, is kept, with a message that says by whom it is needed.",
+        .text = "Removes images and prints their IDs. An image that a prepared or running pod needs, or "
+                "that another image depends on, is kept, with a message that says by whom it is needed.",
         .words = "image",
         .run = rm,
 };
 
-/* --- cat-manifest ------------------------------------------------------------------------------------------------ */
+/* --- cat-manifest -------------------------------------------------------------------------------------- */
 
 static int cat_manifest(Context *c, int argc, char **argv)
 {
@@ -139,6 +142,7 @@ static int cat_manifest(Context *c, int argc, char **argv)
 const Verb verb_image_cat_manifest = {
         .name = "image cat-manifest",
         .synopsis = "[OPTIONS…] IMAGE",
+        .brief = "IMAGE",
         .summary = "Show the manifest of an image",
         .text = "Shows the image's manifest, byte for byte as it is in the archive.",
         .words = "image",

@@ -5,12 +5,8 @@
 #include "stage0/pod-words.h"
 
 static const TableColumn columns[] = {
-        {"UUID", "uuid", false, 0},
-        {"NAME", "name", false, 12},
-        {"STATE", "state", false, 0},
-        {"APPS", "apps", false, 16},
-        {"CREATED", "created", false, 0},
-        {"EXIT", "exitStatus", true, 0},
+        {"UUID", "uuid", false, 0},  {"NAME", "name", false, 12},      {"STATE", "state", false, 0},
+        {"APPS", "apps", false, 16}, {"CREATED", "created", false, 0}, {"EXIT", "exitStatus", true, 0},
 };
 
 typedef struct Arguments {
@@ -99,6 +95,9 @@ const Verb verb_list = {
         .name = "list",
         .synopsis = "[OPTIONS…]",
         .summary = "List pods",
+        .text = "Lists the pods there are, in the order in which they were made. On a terminal UUIDs are "
+                "shortened to what is needed to tell them apart; a prefix is enough wherever a pod is "
+                "named.",
         .options = (const Option *const[]){options, NULL},
         .run = run,
 };

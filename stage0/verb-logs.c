@@ -14,8 +14,8 @@ static int option_lines(const Option *o, const char *value, void *target, Error 
 }
 
 static const Option options[] = {
-        {"Options", "follow", 'f', NULL, false, "Go on showing what is written until the pod has ended", NULL,
-         option_true, offsetof(LogOptions, follow)},
+        {"Options", "follow", 'f', NULL, false, "Go on showing what is written until the pod has ended",
+         NULL, option_true, offsetof(LogOptions, follow)},
         {NULL, "app", 'a', "APP", false, "Show only what this app wrote", NULL, option_string,
          offsetof(LogOptions, app)},
         {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL, option_lines,
@@ -40,7 +40,7 @@ static int check_app(Context *c, const Pod *p, const char *app)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "a pod: its UUID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
         LogOptions o = {.lines = UINT64_MAX};
         _cleanup_(pod_freep) Pod *p = NULL;
 
@@ -68,9 +68,10 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_logs = {
         .name = "logs",
         .synopsis = "[OPTIONS…] POD",
+        .brief = "POD",
         .summary = "Show what the apps of a pod wrote",
-        .text = "Shows the output of the pod's apps, each line with its app's name where there are several. With --json "
-                "each entry is an object on a line of its own, with its time.",
+        .text = "Shows the output of the pod's apps, each line with its app's name where there are "
+                "several. With --json each entry is an object on a line of its own, with its time.",
         .words = "pod",
         .options = (const Option *const[]){options, NULL},
         .run = run,

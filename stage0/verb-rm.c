@@ -10,7 +10,8 @@ static int remove_one(Context *c, Pod *p, void *userdata)
 
         if (!uuid)
                 return error_oom(&c->error);
-        /* A pod that has ended does not start again, so nobody can be using what it left outside its directory. */
+        /* A pod that has ended does not start again, so nobody can be using what it left outside its
+         * directory. */
         int r = p->state == POD_EXITED ? pod_release(p, NULL, &c->error) : 0;
         if (r >= 0)
                 r = pod_remove(p, &c->error);
@@ -23,7 +24,7 @@ static int remove_one(Context *c, Pod *p, void *userdata)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "a pod: its UUID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
 
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
         if (r <= 0)
@@ -35,9 +36,10 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_rm = {
         .name = "rm",
         .synopsis = "[OPTIONS…] POD…",
+        .brief = "POD…",
         .summary = "Remove pods that are not running",
-        .text = "Removes pods that are prepared or have ended, with their logs, statuses and empty volumes, and prints "
-                "their UUIDs.",
+        .text = "Removes pods that are prepared or have ended, with their logs, statuses and empty "
+                "volumes, and prints their UUIDs.",
         .words = "pod",
         .run = run,
 };

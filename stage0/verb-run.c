@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn run: runs a prepared pod, or prepares one from images and runs it, or, without arguments, runs the one pod
- * that is prepared.
+/* acnspawn run: runs a prepared pod, or prepares one from images and runs it, or, without arguments, runs
+ * the one pod that is prepared.
  *
- * A single word without anything that describes a new pod may be either an existing pod or an image. A pod is looked for
- * first; a word that fits both is refused rather than guessed at. Anything that describes a pod, an option or a second
- * image, means that the words are images.
+ * A single word without anything that describes a new pod may be either an existing pod or an image. A pod
+ * is looked for first; a word that fits both is refused rather than guessed at. Anything that describes a
+ * pod, an option or a second image, means that the words are images.
  */
 
 #include "stage0/pod-arguments.h"
@@ -18,12 +18,12 @@ typedef struct Arguments {
 static const Option options[] = {
         {"Run Options (before the first image)", "detach", 'd', NULL, false,
          "Return once the pod is up, and print its UUID", NULL, option_true, offsetof(Arguments, detach)},
-        {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)", NULL, option_true,
-         offsetof(Arguments, remove)},
+        {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)", NULL,
+         option_true, offsetof(Arguments, remove)},
         OPTION_END,
 };
 
-/* --- Which pod? -------------------------------------------------------------------------------------------------- */
+/* --- Which pod? ---------------------------------------------------------------------------------------- */
 
 static int list_candidates(Context *c, Pod *const *pods, size_t n)
 {
@@ -35,7 +35,8 @@ static int list_candidates(Context *c, Pod *const *pods, size_t n)
                 if (pods[i]->state == POD_PREPARED)
                         text_addf(&hint, "\n  %s%s%s", pods[i]->uuid, pods[i]->config.name ? " " : "",
                                   pods[i]->config.name ?: "");
-        return error_hint(&c->error, r, "%s", hint.data && !hint.failed ? hint.data : "See 'acnspawn list'.");
+        return error_hint(&c->error, r, "%s",
+                          hint.data && !hint.failed ? hint.data : "See 'acnspawn list'.");
 }
 
 /* "acnspawn run" alone. */
@@ -54,7 +55,9 @@ static int find_only_pod(Context *c, Pod **ret)
                 }
         if (n_prepared == 0) {
                 r = error_set(&c->error, -ENOENT, "No pod is prepared");
-                r = error_hint(&c->error, r, "Prepare one with 'acnspawn prepare IMAGE', or run an image: 'acnspawn run IMAGE'.");
+                r = error_hint(
+                        &c->error, r,
+                        "Prepare one with 'acnspawn prepare IMAGE', or run an image: 'acnspawn run IMAGE'.");
         } else if (n_prepared > 1)
                 r = list_candidates(c, pods, n);
         else
@@ -84,9 +87,10 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
                 return r;
         int k = image_find(c->store, word, &image, &image_error);
         if (r >= 0 && k >= 0) {
-                error_set(&c->error, -ENOTUNIQ, "'%s' is both a pod (%s) and an image (%s)", shown ?: "", p->uuid,
-                          image->manifest->name);
-                return error_hint(&c->error, -ENOTUNIQ, "Write the UUID of the pod, or the ID of the image, in full.");
+                error_set(&c->error, -ENOTUNIQ, "'%s' is both a pod (%s) and an image (%s)", shown ?: "",
+                          p->uuid, image->manifest->name);
+                return error_hint(&c->error, -ENOTUNIQ,
+                                  "Write the UUID of the pod, or the ID of the image, in full.");
         }
         if (r >= 0) {
                 *ret = TAKE_PTR(p);
@@ -101,7 +105,9 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
                 return k;
         }
         error_set(&c->error, -ENOENT, "There is neither a pod nor an image '%s'", shown ?: "");
-        return error_hint(&c->error, -ENOENT, "'acnspawn list' and 'acnspawn image list' show what there is.");
+        return error_hint(&c->error, -ENOENT,
+                          "%s%s'acnspawn list' and 'acnspawn image list' show what there is.",
+                          image_error.hint ?: "", image_error.hint ? " " : "");
 }
 
 static int find_or_prepare(Context *c, PodArguments *a, Pod **ret)
@@ -116,7 +122,7 @@ static int find_or_prepare(Context *c, PodArguments *a, Pod **ret)
         return pod_arguments_prepare(c, a, ret);
 }
 
-/* --- Running ----------------------------------------------------------------------------------------------------- */
+/* --- Running ------------------------------------------------------------------------------------------- */
 
 static int remove_pod(Context *c, const char *uuid)
 {
@@ -181,9 +187,11 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         if (own.remove && own.detach)
-                return context_usage(c, "--rm works in the foreground only: it cannot be given together with --detach");
+                return context_usage(
+                        c, "--rm works in the foreground only: it cannot be given together with --detach");
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
-                return context_usage(c, "Options that describe a pod need an image to make it from, or --pod-manifest=");
+                return context_usage(
+                        c, "Options that describe a pod need an image to make it from, or --pod-manifest=");
         r = context_open_store_as_root(c);
         if (r >= 0)
                 r = find_or_prepare(c, &a, &p);
@@ -195,10 +203,11 @@ const Verb verb_run = {
         .synopsis = "[RUN OPTIONS…] [POD]\n"
                     "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
                     "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
+        .brief = "[POD|IMAGE…]",
         .summary = "Run a pod, or prepare and run one",
-        .text = "Runs a prepared pod (without an argument: the one there is), or makes one of images, as 'acnspawn "
-                "prepare' does, and runs it. In the foreground shows what the apps write, ends the pod in order on SIGINT "
-                "and SIGTERM, and exits with the pod's status.",
+        .text = "Runs a prepared pod (without an argument: the one there is), or makes one of images, as "
+                "'acnspawn prepare' does, and runs it. In the foreground shows what the apps write, ends "
+                "the pod in order on SIGINT and SIGTERM, and exits with the pod's status.",
         .words = "pod",
         .options = (const Option *const[]){options, pod_options, app_options, NULL},
         .run = run,

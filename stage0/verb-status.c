@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn status: all that is known of pods, as text in the manner of "systemctl status" or, with --json, as one object
- * per pod with every field. With --wait it first waits until the pods have ended.
+/* acnspawn status: all that is known of pods, as text in the manner of "systemctl status" or, with --json,
+ * as one object per pod with every field. With --wait it first waits until the pods have ended.
  */
 
 #include "stage0/pod-status-text.h"
@@ -23,8 +23,8 @@ static int option_wait(const Option *o, const char *value, void *target, Error *
 }
 
 static const Option options[] = {
-        {"Options", "wait", 'w', "TIMEOUT", true, "Wait until the pods have ended, or until TIMEOUT is over", NULL,
-         option_wait, 0},
+        {"Options", "wait", 'w', "TIMEOUT", true, "Wait until the pods have ended, or until TIMEOUT is over",
+         NULL, option_wait, 0},
         OPTION_END,
 };
 
@@ -73,7 +73,7 @@ static int status(Context *c, Pod *p, void *userdata)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "a pod: its UUID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
         Arguments a = {.timeout_usec = UINT64_MAX};
 
         int r = context_parse(c, options, &a, argc, argv, &words);
@@ -90,9 +90,10 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_status = {
         .name = "status",
         .synopsis = "[OPTIONS…] POD…",
+        .brief = "POD…",
         .summary = "Show the status of pods",
-        .text = "Shows the state of the pods and of each of their apps, how they ended, and which isolators are enforced. "
-                "With --json, one object per pod.",
+        .text = "Shows the state of the pods and of each of their apps, how they ended, and which "
+                "isolators are enforced. With --json, one object per pod.",
         .words = "pod",
         .options = (const Option *const[]){options, NULL},
         .run = run,

@@ -9,8 +9,8 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-        {"Options", "force", 'f', NULL, false, "Kill the pod at once: no orderly end, no post-stop handlers", NULL,
-         option_true, offsetof(Arguments, force)},
+        {"Options", "force", 'f', NULL, false, "Kill the pod at once: no orderly end, no post-stop handlers",
+         NULL, option_true, offsetof(Arguments, force)},
         OPTION_END,
 };
 
@@ -19,18 +19,18 @@ static int stop(Context *c, Pod *p, void *userdata)
         const Arguments *a = userdata;
 
         if (p->state != POD_RUNNING) {
-                int r = error_set(&c->error, -EINVAL, "Pod '%s' is not running: it is %s", pod_display_name(p),
-                                  pod_state_to_string(p->state));
-                return p->state == POD_PREPARED ?
-                               error_hint(&c->error, r, "'acnspawn rm %s' removes it.", pod_display_name(p)) :
-                               r;
+                int r = error_set(&c->error, -EINVAL, "Pod '%s' is not running: it is %s",
+                                  pod_display_name(p), pod_state_to_string(p->state));
+                return p->state == POD_PREPARED ? error_hint(&c->error, r, "'acnspawn rm %s' removes it.",
+                                                             pod_display_name(p))
+                                                : r;
         }
         return stop_pod(p, a->force, &c->error);
 }
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "a pod: its UUID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
         Arguments a = {};
 
         int r = context_parse(c, options, &a, argc, argv, &words);
@@ -43,9 +43,11 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_stop = {
         .name = "stop",
         .synopsis = "[OPTIONS…] POD…",
+        .brief = "POD…",
         .summary = "Stop running pods",
-        .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when the pods have ended. "
-                "How long an app may take is set with --stop-timeout= when the pod is prepared.",
+        .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when the "
+                "pods have ended. How long an app may take is set with --stop-timeout= when the pod is "
+                "prepared.",
         .words = "pod",
         .options = (const Option *const[]){options, NULL},
         .run = run,

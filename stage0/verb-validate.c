@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn validate: checks image and pod manifests against the specification and prints all that is wrong with them,
- * each with its place in the document. Needs neither root nor a store.
+/* acnspawn validate: checks image and pod manifests against the specification and prints all that is wrong
+ * with them, each with its place in the document. Needs neither root nor a store.
  */
 
 #include "stage0/verb.h"
@@ -18,11 +18,13 @@ static int read_manifest(Context *c, const char *file, char **ret, size_t *ret_s
         _cleanup_free_ char *text = NULL;
         bool standard_input = streq(file, "-");
 
-        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                            : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
                 return error_set_errno(&c->error, -errno, "Cannot open '%s'", file);
 
-        /* One byte more than may be there, so that the parser sees that it is too much. Pipes are fine, too. */
+        /* One byte more than may be there, so that the parser sees that it is too much. Pipes are fine, too.
+         */
         text = malloc(MANIFEST_SIZE_MAX + 2);
         if (!text)
                 return error_oom(&c->error);
@@ -37,7 +39,9 @@ static int read_manifest(Context *c, const char *file, char **ret, size_t *ret_s
 
 static bool looks_like_archive(const char *text, size_t n)
 {
-        static const char *const magics[] = {"\x1f\x8b", "BZh", "\xfd" "7zXZ"};
+        static const char *const magics[] = {"\x1f\x8b", "BZh",
+                                             "\xfd"
+                                             "7zXZ"};
 
         for (size_t i = 0; i < ELEMENTSOF(magics); i++)
                 if (n > strlen(magics[i]) && memcmp(text, magics[i], strlen(magics[i])) == 0)
@@ -53,7 +57,8 @@ static const char *document_kind(const char *text, size_t size, json_object **re
         if (json_parse_strict(text, size, ret_document, NULL, NULL) < 0)
                 return NULL;
         if (!json_object_is_type(*ret_document, json_type_object) ||
-            !json_object_object_get_ex(*ret_document, "acKind", &kind) || !json_object_is_type(kind, json_type_string))
+            !json_object_object_get_ex(*ret_document, "acKind", &kind) ||
+            !json_object_is_type(kind, json_type_string))
                 return NULL;
         return json_object_get_string(kind);
 }
@@ -107,7 +112,8 @@ static int validate_one(Context *c, Table *t, const char *file)
                 return r;
         if (looks_like_archive(text, size)) {
                 r = error_set(&c->error, -EINVAL, "'%s' is an archive, not a manifest", file);
-                return error_hint(&c->error, r, "'acnspawn fetch' checks an image archive and the manifest in it.");
+                return error_hint(&c->error, r,
+                                  "'acnspawn fetch' checks an image archive and the manifest in it.");
         }
         r = check(text, size, &findings, &kind, &e);
         if (r == -ENOMEM)
@@ -122,7 +128,8 @@ static int validate_one(Context *c, Table *t, const char *file)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "a manifest file, or '-' for standard input"};
+        _cleanup_words_ Words words = {
+                .min = 1, .max = SIZE_MAX, .what = "a manifest file, or '-' for standard input"};
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
         bool all_valid = true;
 
@@ -145,9 +152,10 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_validate = {
         .name = "validate",
         .synopsis = "[OPTIONS…] FILE…",
+        .brief = "FILE…",
         .summary = "Check image and pod manifests",
-        .text = "Checks manifests against the App Container specification and prints every finding with its place in "
-                "the document. Exits with 0 if all are valid, 1 if not.",
+        .text = "Checks manifests against the App Container specification and prints every finding with "
+                "its place in the document. Exits with 0 if all are valid, 1 if not.",
         .words = "file",
         .run = run,
 };

@@ -29,7 +29,8 @@ const Verb verb_version = {
         .name = "version",
         .synopsis = "[OPTIONS…]",
         .summary = "Show the version",
-        .text = "Shows the version of acnspawn, and that of the App Container specification it implements.",
+        .text = "Shows the version of acnspawn, and that of the App Container specification it "
+                "implements.",
         .run = version,
 };
 
@@ -44,6 +45,8 @@ static int help(Context *c, int argc, char **argv)
         if (words.n == 0)
                 return context_show_help(c, NULL);
         verb = verb_find(words.list[0], words.n > 1 ? words.list[1] : NULL);
+        if (words.n == 1 && streq(words.list[0], "image"))
+                return context_show_group_help(c, words.list[0]);
         if (!verb || (words.n > 1 && !strchr(verb->name, ' '))) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(words.list[0]);
                 return context_usage(c, "There is no command '%s%s%s'", shown ?: "", words.n > 1 ? " " : "",
@@ -56,7 +59,9 @@ const Verb verb_help = {
         .group = "Other Commands",
         .name = "help",
         .synopsis = "[OPTIONS…] [COMMAND]",
+        .brief = "[COMMAND]",
         .summary = "Show this help, or that of a command",
+        .text = "Shows the list of commands, or the help of one of them.",
         .words = "verb",
         .run = help,
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What a verb is, and what all verbs share: the global options, the store, the way out for results and errors.
+/* What a verb is, and what all verbs share: the global options, the store, the way out for results and
+ * errors.
  *
- * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; main.c lists them. Results go to
- * stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with the reason in the
- * context's error object; main() prints it.
+ * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; main.c lists them. Results
+ * go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with the
+ * reason in the context's error object; main() prints it.
  */
 
 #include "stage0/options.h"
@@ -14,6 +15,9 @@
 
 #define EXIT_STATUS_FAILURE 1
 #define EXIT_STATUS_USAGE 2
+
+/* What a verb needs that works on pods, for its message. */
+#define A_POD "a pod: its UUID, a prefix of it, or its name"
 
 typedef struct Verb Verb;
 
@@ -30,12 +34,13 @@ typedef struct Context {
 } Context;
 
 struct Verb {
-        const char *group;    /* heading in the list of verbs that begins with this one, or NULL */
-        const char *name;     /* "list", "image list" */
+        const char *group; /* heading in the list of verbs that begins with this one, or NULL */
+        const char *name; /* "list", "image list" */
         const char *synopsis; /* one or more lines: what follows the name */
-        const char *summary;  /* a few words for the list of verbs */
-        const char *text;     /* a paragraph for the verb's own help, or NULL */
-        const char *words;    /* what the shell can offer for its words, as in Option.complete; or NULL */
+        const char *brief; /* what follows the name in the list of verbs, or NULL: nothing */
+        const char *summary; /* a few words for the list of verbs */
+        const char *text; /* a paragraph for the verb's own help, or NULL */
+        const char *words; /* what the shell can offer for its words, as in Option.complete; or NULL */
         const Option *const *options; /* its option tables, NULL at the end; or NULL */
         int (*run)(Context *c, int argc, char **argv); /* without the names of program and verb */
 };
@@ -47,18 +52,19 @@ extern const Verb verb_fetch, verb_image_list, verb_image_rm, verb_image_cat_man
 extern const Verb verb_prepare, verb_run, verb_list, verb_status, verb_cat, verb_cat_manifest, verb_logs;
 extern const Verb verb_stop, verb_rm, verb_gc, verb_version, verb_help;
 
-/* --- Command lines (context.c) ----------------------------------------------------------------------------------- */
+/* --- Command lines (context.c) ------------------------------------------------------------------------- */
 
-/* The error of a command line that is wrong: the message, and where to read what is right. Returns -EINVAL. */
+/* The error of a command line that is wrong: the message, and where to read more. Returns -EINVAL. */
 int context_usage(Context *c, const char *format, ...) _printf_(2, 3);
 /* The same for an error that the option parser has put into the context. Returns R. */
 int context_usage_error(Context *c, int r);
 
-/* Parses a command line of plain words and the options of one table (or NULL), and checks the number of words. Returns 1
- * to go on, 0 if there is nothing more to do (the help was shown), or a negative errno. WORDS may be NULL if max is 0. */
+/* Parses a command line of plain words and the options of one table (or NULL), and checks the number of
+ * words. Returns 1 to go on, 0 if there is nothing more to do (the help was shown), or a negative errno.
+ * WORDS may be NULL if max is 0. */
 typedef struct Words {
-        size_t min, max;   /* how many there may be */
-        const char *what;  /* how the message calls them: "a pod" */
+        size_t min, max; /* how many there may be */
+        const char *what; /* how the message calls them: "a pod" */
         const char **list; /* result: the array is the caller's, the strings are in argv */
         size_t n;
 } Words;
@@ -67,14 +73,14 @@ void words_done(Words *w);
 #define _cleanup_words_ _cleanup_(words_done)
 int context_parse(Context *c, const Option *options, void *data, int argc, char **argv, Words *words);
 
-/* --- The store ---------------------------------------------------------------------------------------------------- */
+/* --- The store ----------------------------------------------------------------------------------------- */
 
 /* Opens the store named by --dir. Not being root is said in one message. */
 int context_open_store(Context *c);
 /* The same for verbs that cannot work for anybody but root, whoever owns the store. */
 int context_open_store_as_root(Context *c);
 
-/* --- Results ------------------------------------------------------------------------------------------------------ */
+/* --- Results ------------------------------------------------------------------------------------------- */
 
 /* As text or JSON, as the user asked. EMPTY is the message on stderr if there are no rows; may be NULL. */
 int context_show_table(Context *c, const Table *t, const char *empty);
@@ -86,13 +92,15 @@ int context_show_text(Context *c, const char *text);
 /* Pushes everything out; an error if it could not be written. A reader that has gone away is -EPIPE. */
 int context_flush(Context *c);
 
-/* --- Help (help.c) ------------------------------------------------------------------------------------------------ */
+/* --- Help (help.c) ------------------------------------------------------------------------------------- */
 
 /* Pure: the text of "acnspawn --help" or (VERB given) "acnspawn VERB --help". */
 int help_format(const Verb *verb, const Display *d, char **ret);
 /* Every verb and option in a form for programs: what the shell completions and the tests read. */
 int help_dump(char **ret);
 int context_show_help(Context *c, const Verb *verb);
+/* Of all verbs whose first word is this. */
+int context_show_group_help(Context *c, const char *word);
 int context_show_version(Context *c);
 /* The verb that NAME (of one or two words) names, or NULL. */
 const Verb *verb_find(const char *name, const char *second);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Tables as text and as JSON, and the words for widths, times and sizes that they are made of. */
+
+#include "stage0/table.h"
+#include "tests/unit/test.h"
+
+#define SECOND 1000000ULL
+#define NOW (1000000000ULL * SECOND)
+
+static const TableColumn columns[] = {
+        {"ID", "id", false, 0},     {"NAME", "name", false, 4}, {"APPS", "apps", false, 6},
+        {"MADE", "made", false, 0}, {"SIZE", "size", true, 0},
+};
+
+static const Display plain = {.utf8 = true, .now = NOW};
+
+static Table *example(void)
+{
+        Table *t = table_new(columns, ELEMENTSOF(columns));
+        char *apps[] = {(char *) "web", (char *) "proxy", NULL};
+
+        table_add_text_as(t, "0123456789", "0123");
+        table_add_text(t, "first");
+        table_add_list(t, apps);
+        table_add_time(t, NOW - 125 * SECOND);
+        table_add_size(t, 1536);
+
+        table_add_text(t, "4567");
+        table_add_text(t, NULL);
+        table_add_list(t, NULL);
+        table_add_none(t);
+        table_add_number(t, -3);
+        table_set_color(t, COLOR_RED);
+        return t;
+}
+
+#define ASSERT_TABLE(t, d, legend, text)                                                                    \
+        do {                                                                                                \
+                _cleanup_free_ char *_s = NULL;                                                             \
+                ASSERT_OK(table_format((t), (d), (legend), &_s));                                           \
+                ASSERT_STREQ(_s, (text));                                                                   \
+        } while (false)
+
+TEST(aligned)
+{
+        _cleanup_(table_freep) Table *t = example();
+
+        ASSERT_EQ(table_n_rows(t), 2);
+        ASSERT_TABLE(t, &plain, true,
+                     "ID   NAME  APPS       MADE        SIZE\n"
+                     "0123 first web, proxy 2min 5s ago 1.5K\n"
+                     "4567 -     -          -             -3\n");
+        ASSERT_TABLE(t, &plain, false,
+                     "0123 first web, proxy 2min 5s ago 1.5K\n"
+                     "4567 -     -          -             -3\n");
+}
+
+TEST(narrow)
+{
+        _cleanup_(table_freep) Table *t = example();
+        Display d = plain;
+
+        d.columns = 34;
+        ASSERT_TABLE(t, &d, false,
+                     "0123 first web, … 2min 5s ago 1.5K\n"
+                     "4567 -     -      -             -3\n");
+        d.utf8 = false;
+        ASSERT_TABLE(t, &d, false,
+                     "0123 first web... 2min 5s ago 1.5K\n"
+                     "4567 -     -      -             -3\n");
+        d.utf8 = true;
+        d.columns = 10; /* what may not be cut stays */
+        ASSERT_TABLE(t, &d, false,
+                     "0123 fir… web, … 2min 5s ago 1.5K\n"
+                     "4567 -    -      -             -3\n");
+}
+
+TEST(colors_take_no_room)
+{
+        _cleanup_(table_freep) Table *t = example();
+        Display d = plain;
+
+        d.colors = true;
+        ASSERT_TABLE(t, &d, false,
+                     "0123 first web, proxy 2min 5s ago 1.5K\n"
+                     "4567 -     -          -             \033[0;1;31m-3\033[0m\n");
+}
+
+TEST(last_column_is_not_padded)
+{
+        static const TableColumn two[] = {{"A", "a", false, 0}, {"B", "b", false, 0}};
+        _cleanup_(table_freep) Table *t = table_new(two, ELEMENTSOF(two));
+
+        table_add_text(t, "1");
+        table_add_text(t, "long");
+        table_add_text(t, "22");
+        table_add_text(t, "x");
+        ASSERT_TABLE(t, &plain, true, "A  B\n1  long\n22 x\n");
+}
+
+/* What comes from images can neither steer the terminal nor look like another row. */
+TEST(strangers_text)
+{
+        static const TableColumn one[] = {{"A", "a", false, 0}};
+        _cleanup_(table_freep) Table *t = table_new(one, 1);
+        json_object *o;
+        char *list[] = {(char *) "a\tb", NULL};
+
+        table_add_text(t, "x\ny\033[2J\xff");
+        table_add_list(t, list);
+        ASSERT_TABLE(t, &plain, false, "x\\x0ay\\x1b[2J\\xff\na\\x09b\n");
+        o = table_to_json(t);
+        ASSERT_TRUE(o);
+        ASSERT_STREQ(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
+                     "[{\"a\":\"x\\ny\\u001b[2J\xef\xbf\xbd\"},{\"a\":[\"a\\tb\"]}]");
+        json_object_put(o);
+}
+
+TEST(json)
+{
+        _cleanup_(table_freep) Table *t = example();
+        _cleanup_free_ char *s = NULL, *pretty = NULL;
+        json_object *o = table_to_json(t);
+
+        ASSERT_OK(json_to_text(o, false, &s));
+        ASSERT_STREQ(s, "[{\"id\":\"0123456789\",\"name\":\"first\",\"apps\":[\"web\",\"proxy\"],"
+                        "\"made\":999999875000000,\"size\":1536},"
+                        "{\"id\":\"4567\",\"name\":null,\"apps\":[],\"made\":null,\"size\":-3}]\n");
+        ASSERT_OK(json_to_text(o, true, &pretty));
+        ASSERT_CONTAINS(pretty, "\n    \"id\": \"0123456789\",\n");
+        json_object_put(o);
+        ASSERT_ERR(json_to_text(NULL, false, &s), -ENOMEM);
+}
+
+TEST(empty)
+{
+        _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+        json_object *o = table_to_json(t);
+
+        ASSERT_EQ(table_n_rows(t), 0);
+        ASSERT_TABLE(t, &plain, true, "ID NAME APPS MADE SIZE\n");
+        ASSERT_STREQ(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN), "[]");
+        json_object_put(o);
+}
+
+TEST(widths)
+{
+        ASSERT_EQ(text_width(""), 0);
+        ASSERT_EQ(text_width("abc"), 3);
+        ASSERT_EQ(text_width("äöü…"), 4);
+        ASSERT_EQ(text_width("日本"), 4); /* wide */
+        ASSERT_EQ(text_width("e\xcc\x81"), 1); /* combining */
+        ASSERT_EQ(text_width("\xff\xc3"), 2); /* no UTF-8: nothing is read beyond the end */
+}
+
+#define ASSERT_ELLIPSIZED(s, width, utf8, text)                                                             \
+        do {                                                                                                \
+                _cleanup_free_ char *_s = text_ellipsize(s, width, utf8);                                   \
+                ASSERT_STREQ(_s, text);                                                                     \
+        } while (false)
+
+TEST(ellipsis)
+{
+        ASSERT_ELLIPSIZED("abcdef", 6, true, "abcdef");
+        ASSERT_ELLIPSIZED("abcdef", 5, true, "abcd…");
+        ASSERT_ELLIPSIZED("abcdef", 5, false, "ab...");
+        ASSERT_ELLIPSIZED("abcdef", 2, false, "..");
+        ASSERT_ELLIPSIZED("abcdef", 0, true, "");
+        ASSERT_ELLIPSIZED("日本語", 5, true, "日本…");
+        ASSERT_ELLIPSIZED("日本語", 4, true, "日…"); /* half a character is none */
+}
+
+#define ASSERT_WORDS(call, text)                                                                            \
+        do {                                                                                                \
+                _cleanup_free_ char *_s = call;                                                             \
+                ASSERT_STREQ(_s, text);                                                                     \
+        } while (false)
+
+TEST(sizes)
+{
+        ASSERT_WORDS(format_size(0), "0B");
+        ASSERT_WORDS(format_size(1023), "1023B");
+        ASSERT_WORDS(format_size(1024), "1K");
+        ASSERT_WORDS(format_size(1536), "1.5K");
+        ASSERT_WORDS(format_size(330ULL << 20), "330M");
+        ASSERT_WORDS(format_size(UINT64_MAX), "15.9E");
+}
+
+TEST(times)
+{
+        ASSERT_WORDS(format_span(0), "0s");
+        ASSERT_WORDS(format_span(1500), "1ms");
+        ASSERT_WORDS(format_span(90 * SECOND), "1min 30s");
+        ASSERT_WORDS(format_span(90 * SECOND + 5000), "1min 30s");
+        ASSERT_WORDS(format_span(26 * 3600 * SECOND + 7 * SECOND), "1d 2h");
+        ASSERT_WORDS(format_span(UINT64_MAX), "infinity");
+        ASSERT_WORDS(format_relative(NOW - 10 * SECOND, NOW), "10s ago");
+        ASSERT_WORDS(format_relative(NOW + 10 * SECOND, NOW), "10s left");
+        ASSERT_WORDS(format_relative(NOW, NOW), "now");
+}
+
+TEST(timestamps)
+{
+        setenv("TZ", "UTC", 1);
+        tzset();
+        ASSERT_WORDS(format_timestamp(NOW), "Sun 2001-09-09 01:46:40 UTC");
+}
+
+TEST(wrapping)
+{
+        _cleanup_text_ Text t = {}, empty = {};
+
+        text_wrap(&t, "one two three fourfivesixseven eight", 4, 12);
+        ASSERT_STREQ(t.data, "one two\n    three\n    fourfivesixseven\n    eight");
+        text_wrap(&empty, "", 4, 12);
+        ASSERT_EQ(empty.size, 0);
+}
+
+int main(void)
+{
+        RUN(aligned);
+        RUN(narrow);
+        RUN(colors_take_no_room);
+        RUN(last_column_is_not_padded);
+        RUN(strangers_text);
+        RUN(json);
+        RUN(empty);
+        RUN(widths);
+        RUN(ellipsis);
+        RUN(sizes);
+        RUN(times);
+        RUN(timestamps);
+        RUN(wrapping);
+        return TEST_END();
+}
