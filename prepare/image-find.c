@@ -236,7 +236,7 @@ static int not_found(
                 return error_hint(e, r, "Did you mean %s?", similar);
         if (n_damaged > 0)
                 return error_hint(e, r, "%zu images there are damaged: see \"acnspawn image list\".", n_damaged);
-        return error_hint(e, r, "Import one with \"acnspawn image import FILE\".");
+        return error_hint(e, r, "Import one with \"acnspawn fetch FILE\".");
 }
 
 static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
