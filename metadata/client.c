@@ -2,11 +2,12 @@
 
 /* The parent's side of the metadata service: starting it, feeding it, and answering what it asks.
  *
- * The service is started by posix_spawn(), which costs the same however large the caller is and which reports a failing
- * exec. Nothing here waits for the service: messages lie in the channel until it reads them, and its answers are taken from the
- * caller's poll loop, one at a time. What comes from the service is checked like anything from a stranger: a question
- * about a signature carries a UUID, which is checked before the key lookup sees it (it may become part of a path), and a
- * descriptor, which is read with a bound and never mapped.
+ * The service is started by posix_spawn(), which costs the same however large the caller is and which
+ * reports a failing exec. Nothing here waits for the service: messages lie in the channel until it reads
+ * them, and its answers are taken from the caller's poll loop, one at a time. What comes from the service is
+ * checked like anything from a stranger: a question about a signature carries a UUID, which is checked
+ * before the key lookup sees it (it may become part of a path), and a descriptor, which is read with a bound
+ * and never mapped.
  */
 
 #include <poll.h>
@@ -32,7 +33,7 @@ struct MetadataClient {
         char *uuid;
 };
 
-/* --- Start and end ----------------------------------------------------------------------------------------------- */
+/* --- Start and end ------------------------------------------------------------------------------------- */
 
 MetadataClient *metadata_client_abandon(MetadataClient *c)
 {
@@ -45,8 +46,8 @@ MetadataClient *metadata_client_abandon(MetadataClient *c)
         return NULL;
 }
 
-/* The channel being closed, the service ends by itself. By pidfd, so that nobody else can be hit, even where a loop of
- * the caller's has reaped the service already. */
+/* The channel being closed, the service ends by itself. By pidfd, so that nobody else can be hit, even where
+ * a loop of the caller's has reaped the service already. */
 static void reap(int pidfd)
 {
         struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -82,7 +83,8 @@ static void attributes_done(posix_spawnattr_t *a)
         (void) posix_spawnattr_destroy(a);
 }
 
-/* Descriptor 3 is taken first: CHANNEL may itself be one of the standard ones, where the caller runs without. */
+/* Descriptor 3 is taken first: CHANNEL may itself be one of the standard ones, where the caller runs
+ * without. */
 static int set_descriptors(posix_spawn_file_actions_t *a, int channel)
 {
         if (posix_spawn_file_actions_adddup2(a, channel, METADATA_CHANNEL_FD) != 0 ||
@@ -93,7 +95,8 @@ static int set_descriptors(posix_spawn_file_actions_t *a, int channel)
         return 0;
 }
 
-/* Signals as a new program expects them, and a session of its own: a ^C meant for the caller is not for the service. */
+/* Signals as a new program expects them, and a session of its own: a ^C meant for the caller is not for the
+ * service. */
 static int set_attributes(posix_spawnattr_t *a)
 {
         sigset_t all, none;
@@ -101,7 +104,8 @@ static int set_attributes(posix_spawnattr_t *a)
         (void) sigfillset(&all);
         (void) sigemptyset(&none);
         if (posix_spawnattr_setsigdefault(a, &all) != 0 || posix_spawnattr_setsigmask(a, &none) != 0 ||
-            posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID) != 0)
+            posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                                        POSIX_SPAWN_SETSID) != 0)
                 return -EINVAL;
         return 0;
 }
@@ -129,18 +133,23 @@ static int start_service(MetadataClient *c, const MetadataStart *start, Error *e
         _cleanup_close_ int theirs = -EBADF;
         int pair[2];
 
-        if (xasprintf(&uid, "--uid=%u", (unsigned) start->uid) < 0 || xasprintf(&gid, "--gid=%u", (unsigned) start->gid) < 0)
+        if (xasprintf(&uid, "--uid=%u", (unsigned) start->uid) < 0 ||
+            xasprintf(&gid, "--gid=%u", (unsigned) start->gid) < 0)
                 return error_oom(e);
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
-                return error_set_errno(e, -errno, "Cannot make the control channel of pod %s's metadata service", c->uuid);
+                return error_set_errno(e, -errno,
+                                       "Cannot make the control channel of pod %s's metadata service",
+                                       c->uuid);
         c->channel = pair[0];
         theirs = pair[1];
 
-        char *without[] = {(char *) METADATA_PROGRAM, NULL}, *with[] = {(char *) METADATA_PROGRAM, uid, gid, NULL};
+        char *without[] = {(char *) METADATA_PROGRAM, NULL},
+             *with[] = {(char *) METADATA_PROGRAM, uid, gid, NULL};
         int r = spawn(program, geteuid() == 0 ? with : without, theirs, &c->pid);
         if (r < 0) {
                 error_set_errno(e, r, "Cannot start the metadata service %s of pod %s", program, c->uuid);
-                return r == -ENOENT ? error_hint(e, r, "It is part of acnspawn; install the package again.") : r;
+                return r == -ENOENT ? error_hint(e, r, "It is part of acnspawn; install the package again.")
+                                    : r;
         }
         c->pidfd = pidfd_open(c->pid, 0);
         if (c->pidfd >= 0)
@@ -151,7 +160,8 @@ static int start_service(MetadataClient *c, const MetadataStart *start, Error *e
         return error_set_errno(e, r, "Cannot watch the metadata service of pod %s", c->uuid);
 }
 
-int metadata_client_start(const MetadataStart *start, const MetadataConfig *config, MetadataClient **ret, Error *e)
+int metadata_client_start(const MetadataStart *start, const MetadataConfig *config, MetadataClient **ret,
+                          Error *e)
 {
         _cleanup_(metadata_client_freep) MetadataClient *c = calloc(1, sizeof(*c));
 
@@ -170,17 +180,19 @@ int metadata_client_start(const MetadataStart *start, const MetadataConfig *conf
         return 0;
 }
 
-/* --- To the service ---------------------------------------------------------------------------------------------- */
+/* --- To the service ------------------------------------------------------------------------------------ */
 
 static int client_send(MetadataClient *c, const MetadataMessage *m, int fd, const char *what, Error *e)
 {
         int r = metadata_message_send(c->channel, m, fd);
 
         if (r == -EPIPE || r == -ECONNRESET)
-                return error_set(e, -ECONNRESET, "Cannot send the metadata service of pod %s its %s: it has ended", c->uuid,
+                return error_set(e, -ECONNRESET,
+                                 "Cannot send the metadata service of pod %s its %s: it has ended", c->uuid,
                                  what);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot send the metadata service of pod %s its %s", c->uuid, what);
+                return error_set_errno(e, r, "Cannot send the metadata service of pod %s its %s", c->uuid,
+                                       what);
         return 0;
 }
 
@@ -224,7 +236,7 @@ bool metadata_client_configured(const MetadataClient *c)
         return c->configured == c->serial;
 }
 
-/* --- From the service -------------------------------------------------------------------------------------------- */
+/* --- From the service ---------------------------------------------------------------------------------- */
 
 /* Refuses everything but a sealed memfd: reading that never blocks, and it holds still. */
 static int read_content(int fd, char **ret, size_t *ret_size)
@@ -248,7 +260,8 @@ static int judge(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, voi
         if (uuid_check(m->uuid, NULL) < 0 || read_content(fd, &content, &size) < 0)
                 return -EBADMSG;
         for (size_t i = 0; i < sizeof(uuid); i++)
-                uuid[i] = m->uuid[i] >= 'A' && m->uuid[i] <= 'F' ? (char) (m->uuid[i] + 'a' - 'A') : m->uuid[i];
+                uuid[i] = m->uuid[i] >= 'A' && m->uuid[i] <= 'F' ? (char) (m->uuid[i] + 'a' - 'A')
+                                                                 : m->uuid[i];
         if (!lookup || lookup(uuid, key, userdata) < 0)
                 return 0;
         int r = metadata_hmac_verify(key, content, size, m->signature, strlen(m->signature));
@@ -256,29 +269,33 @@ static int judge(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, voi
         return MAX(r, 0);
 }
 
-static int answer_verify(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup, void *userdata,
-                         Error *e)
+static int answer_verify(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
+                         void *userdata, Error *e)
 {
         int verdict = judge(m, fd, lookup, userdata);
 
         if (verdict < 0)
-                return error_set(e, verdict, "The metadata service of pod %s asks about a signature in a way it never should",
+                return error_set(e, verdict,
+                                 "The metadata service of pod %s asks about a signature in a way it never "
+                                 "should",
                                  c->uuid);
         MetadataMessage answer = {.type = METADATA_MESSAGE_VERDICT, .serial = m->serial, .code = verdict};
         int r = metadata_message_send(c->channel, &answer, -EBADF);
         /* A service that asks but does not read gets no answer, which it takes for a no. */
-        return r == -EPIPE ? error_set(e, -ECONNRESET, "The metadata service of pod %s has ended", c->uuid) : 1;
+        return r == -EPIPE ? error_set(e, -ECONNRESET, "The metadata service of pod %s has ended", c->uuid)
+                           : 1;
 }
 
 static int report(const MetadataClient *c, const MetadataMessage *m, const char *what, Error *e)
 {
         _cleanup_free_ char *text = text_escape_for_terminal(m->text);
 
-        return error_set(e, -EREMOTEIO, "The metadata service of pod %s %s: %s", c->uuid, what, text ?: "out of memory");
+        return error_set(e, -EREMOTEIO, "The metadata service of pod %s %s: %s", c->uuid, what,
+                         text ?: "out of memory");
 }
 
-static int take_message(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup, void *userdata,
-                        Error *e)
+static int take_message(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
+                        void *userdata, Error *e)
 {
         switch (m->type) {
         case METADATA_MESSAGE_CONFIGURED:

@@ -2,9 +2,9 @@
 
 /* The configuration of the service, to bytes and back.
  *
- * Manifests can be megabytes, so a configuration travels as a sealed memfd: a header, then strings in a fixed order (UUID,
- * token, pod manifest, three per app, and last the key), each as its size, its bytes and a NUL. The reader checks every
- * size against what is there, and points into the one buffer it has read.
+ * Manifests can be megabytes, so a configuration travels as a sealed memfd: a header, then strings in a
+ * fixed order (UUID, token, pod manifest, three per app, and last the key), each as its size, its bytes and
+ * a NUL. The reader checks every size against what is there, and points into the one buffer it has read.
  */
 
 #include <openssl/crypto.h>
@@ -39,18 +39,21 @@ static bool token_is_valid(const char *token)
 static int config_check(const MetadataConfig *c, Error *e)
 {
         if (!token_is_valid(c->token))
-                return error_set(e, -EINVAL, "The token of pod %s is not %u to %u letters, digits, '-' or '_'",
-                                 c->uuid, METADATA_TOKEN_MIN, METADATA_TOKEN_MAX);
+                return error_set(e, -EINVAL,
+                                 "The token of pod %s is not %u to %u letters, digits, '-' or '_'", c->uuid,
+                                 METADATA_TOKEN_MIN, METADATA_TOKEN_MAX);
         if (c->n_apps > METADATA_APPS_MAX)
-                return error_set(e, -E2BIG, "Pod %s has %zu apps; its metadata service takes at most %u", c->uuid,
-                                 c->n_apps, METADATA_APPS_MAX);
+                return error_set(e, -E2BIG, "Pod %s has %zu apps; its metadata service takes at most %u",
+                                 c->uuid, c->n_apps, METADATA_APPS_MAX);
 
         size_t size = c->pod_manifest_size;
         for (size_t i = 0; i < c->n_apps; i++)
                 if (__builtin_add_overflow(size, c->apps[i].image_manifest_size + 1024, &size))
                         size = SIZE_MAX;
         if (size > METADATA_CONFIG_MAX - 4096)
-                return error_set(e, -E2BIG, "The manifests of pod %s are too large for its metadata service (more than %u MiB)",
+                return error_set(e, -E2BIG,
+                                 "The manifests of pod %s are too large for its metadata service (more than "
+                                 "%u MiB)",
                                  c->uuid, METADATA_CONFIG_MAX / 1024 / 1024);
         return uuid_check(c->uuid, e);
 }
@@ -58,10 +61,10 @@ static int config_check(const MetadataConfig *c, Error *e)
 int metadata_config_encode(const MetadataConfig *config, int *ret_fd, Error *e)
 {
         ConfigHeader header = {
-                .magic = CONFIG_MAGIC,
-                .request_timeout_msec = config->request_timeout_msec,
-                .verify_timeout_msec = config->verify_timeout_msec,
-                .n_apps = config->n_apps,
+                        .magic = CONFIG_MAGIC,
+                        .request_timeout_msec = config->request_timeout_msec,
+                        .verify_timeout_msec = config->verify_timeout_msec,
+                        .n_apps = config->n_apps,
         };
         _cleanup_text_ Text t = {};
 
@@ -85,7 +88,8 @@ int metadata_config_encode(const MetadataConfig *config, int *ret_fd, Error *e)
 
         r = metadata_memfd_new("acnspawn-metadata-config", t.data, t.size, ret_fd);
         OPENSSL_cleanse(t.data, t.size);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the configuration of pod %s's metadata service", config->uuid)
+        return r < 0 ? error_set_errno(e, r, "Cannot write the configuration of pod %s's metadata service",
+                                       config->uuid)
                      : 0;
 }
 

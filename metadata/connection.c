@@ -2,10 +2,11 @@
 
 /* The connections, and what keeps slow or greedy clients from being in the way.
  *
- * There is one rule: a connection has to complete a request every so often (15 seconds by default), however it spends the
- * time: idle, sending a header byte by byte, sending a body, or not reading the answer. The list is in the order in which
- * connections last did so, so whoever is late is at its head. When there are too many connections, the head goes early.
- * Ending one is shutting down its socket: the library then finds it closed and cleans up in its own time.
+ * There is one rule: a connection has to complete a request every so often (15 seconds by default), however
+ * it spends the time: idle, sending a header byte by byte, sending a body, or not reading the answer. The
+ * list is in the order in which connections last did so, so whoever is late is at its head. When there are
+ * too many connections, the head goes early. Ending one is shutting down its socket: the library then finds
+ * it closed and cleans up in its own time.
  */
 
 #include <sys/socket.h>
@@ -45,14 +46,16 @@ static void connection_end(MetadataServer *s, MetadataConnection *c)
 
 MetadataConnection *metadata_connection_get(struct MHD_Connection *http)
 {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(http, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        const union MHD_ConnectionInfo *info =
+                        MHD_get_connection_info(http, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
         return info ? info->socket_context : NULL;
 }
 
 static void connection_started(MetadataServer *s, struct MHD_Connection *http, void **context)
 {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD);
+        const union MHD_ConnectionInfo *info =
+                        MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD);
         MetadataConnection *c = calloc(1, sizeof(*c));
 
         if (!info || !c) {

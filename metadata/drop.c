@@ -2,12 +2,14 @@
 
 /* Giving up privileges, before a single byte of anybody's has been read.
  *
- * What is left in the end: the control channel and stderr, no capabilities and no way to get any, a user of the pod's own,
- * an empty read-only file system, a network namespace without interfaces (the listening socket, which comes through the
- * channel, keeps living in the pod's), no processes to start, no files to write. The namespaces also let go of all mounts: a
- * service never keeps anything of the host or of the pod busy.
+ * What is left in the end: the control channel and stderr, no capabilities and no way to get any, a user of
+ * the pod's own, an empty read-only file system, a network namespace without interfaces (the listening
+ * socket, which comes through the channel, keeps living in the pod's), no processes to start, no files to
+ * write. The namespaces also let go of all mounts: a service never keeps anything of the host or of the pod
+ * busy.
  *
- * Started without root the program can only do the part that needs none. Everything is checked afterwards instead of believed.
+ * Started without root the program can only do the part that needs none. Everything is checked afterwards
+ * instead of believed.
  */
 
 #include <cap-ng.h>
@@ -38,8 +40,8 @@
 #define SANITIZED 0
 #endif
 
-/* The working directory becomes the root, and what was mounted is let go. The very first file system of a machine (an
- * initramfs that never switched its root) cannot be pivoted away, only covered. */
+/* The working directory becomes the root, and what was mounted is let go. The very first file system of a
+ * machine (an initramfs that never switched its root) cannot be pivoted away, only covered. */
 static int change_root(void)
 {
         if (syscall(SYS_pivot_root, ".", ".") >= 0)
@@ -49,18 +51,21 @@ static int change_root(void)
         return chroot(".");
 }
 
-/* Makes an empty tmpfs the root, with no other mount left. The place it is mounted on first is of no importance. */
+/* Makes an empty tmpfs the root, with no other mount left. The place it is mounted on first is of no
+ * importance. */
 static int empty_root(Error *e)
 {
         static const char place[] = "/proc";
 
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 return error_set_errno(e, -errno, "Cannot make the mounts private");
-        if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,nr_inodes=2,mode=0555") < 0)
+        if (mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                  "size=4k,nr_inodes=2,mode=0555") < 0)
                 return error_set_errno(e, -errno, "Cannot mount an empty file system");
         if (chdir(place) < 0 || change_root() < 0 || chdir("/") < 0)
                 return error_set_errno(e, -errno, "Cannot change to an empty root");
-        if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                  NULL) < 0)
                 return error_set_errno(e, -errno, "Cannot make the empty root read-only");
         return 0;
 }
@@ -71,12 +76,16 @@ static int become(uid_t uid, gid_t gid, Error *e)
         gid_t rgid, egid, sgid;
 
         capng_clear(CAPNG_SELECT_ALL);
-        int r = capng_change_id((int) uid, (int) gid, CAPNG_DROP_SUPP_GRP | CAPNG_CLEAR_BOUNDING | CAPNG_CLEAR_AMBIENT);
+        int r = capng_change_id((int) uid, (int) gid,
+                                CAPNG_DROP_SUPP_GRP | CAPNG_CLEAR_BOUNDING | CAPNG_CLEAR_AMBIENT);
         if (r < 0)
-                return error_set(e, -EPERM, "Cannot become user %u and group %u (step %d)", (unsigned) uid, (unsigned) gid, -r);
-        if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0 || ruid != uid || euid != uid ||
-            suid != uid || rgid != gid || egid != gid || sgid != gid || getgroups(0, NULL) != 0)
-                return error_set(e, -EPERM, "Have not become user %u and group %u", (unsigned) uid, (unsigned) gid);
+                return error_set(e, -EPERM, "Cannot become user %u and group %u (step %d)", (unsigned) uid,
+                                 (unsigned) gid, -r);
+        if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0 || ruid != uid ||
+            euid != uid || suid != uid || rgid != gid || egid != gid || sgid != gid ||
+            getgroups(0, NULL) != 0)
+                return error_set(e, -EPERM, "Have not become user %u and group %u", (unsigned) uid,
+                                 (unsigned) gid);
         return 0;
 }
 
@@ -94,7 +103,8 @@ static int drop_as_user(uid_t uid, gid_t gid, Error *e)
 static int drop_as_root(uid_t uid, gid_t gid, Error *e)
 {
         if (uid == 0 || gid == 0 || uid == (uid_t) -1 || gid == (gid_t) -1)
-                return error_set(e, -EINVAL, "The metadata service does not run as root; give it --uid= and --gid=");
+                return error_set(e, -EINVAL,
+                                 "The metadata service does not run as root; give it --uid= and --gid=");
         if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS) < 0)
                 return error_set_errno(e, -errno, "Cannot make namespaces");
         int r = empty_root(e);
@@ -107,13 +117,13 @@ static int limit_resources(unsigned connections, Error *e)
                 int resource;
                 rlim_t limit;
         } limits[] = {
-                {RLIMIT_NOFILE, connections + DESCRIPTORS_BESIDES},
-                {RLIMIT_CORE, 0},
-                {RLIMIT_NPROC, 0},
-                {RLIMIT_MEMLOCK, 0},
-                {RLIMIT_MSGQUEUE, 0},
-                {RLIMIT_FSIZE, METADATA_BODY_MAX}, /* a question to the parent is a memfd */
-                {RLIMIT_DATA, SANITIZED ? RLIM_INFINITY : DATA_LIMIT},
+                        {RLIMIT_NOFILE, connections + DESCRIPTORS_BESIDES},
+                        {RLIMIT_CORE, 0},
+                        {RLIMIT_NPROC, 0},
+                        {RLIMIT_MEMLOCK, 0},
+                        {RLIMIT_MSGQUEUE, 0},
+                        {RLIMIT_FSIZE, METADATA_BODY_MAX}, /* a question to the parent is a memfd */
+                        {RLIMIT_DATA, SANITIZED ? RLIM_INFINITY : DATA_LIMIT},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(limits); i++) {

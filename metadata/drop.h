@@ -3,6 +3,7 @@
 
 #include "metadata/metadata.h"
 
-/* Gives up, for good, everything the service does not need. CONNECTIONS is how many it will serve at once. As root it becomes
- * UID and GID, in namespaces of its own and with an empty file system for a root; otherwise UID and GID must be what it is. */
+/* Gives up, for good, everything the service does not need. CONNECTIONS is how many it will serve at once.
+ * As root it becomes UID and GID, in namespaces of its own and with an empty file system for a root;
+ * otherwise UID and GID must be what it is. */
 int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Forms as browsers, curl and every HTTP library send them: name=value&name=value, with + for a space and %XX for a byte.
+/* Forms as browsers, curl and every HTTP library send them: name=value&name=value, with + for a space and
+ * %XX for a byte.
  *
- * What is parsed comes from the apps of a pod. It is decoded in place, which always fits as decoding only shrinks, and in
- * one pass. What could be read in two ways is refused, as a signature is made over it: a broken escape, or a field that is
- * given twice.
+ * What is parsed comes from the apps of a pod. It is decoded in place, which always fits as decoding only
+ * shrinks, and in one pass. What could be read in two ways is refused, as a signature is made over it: a
+ * broken escape, or a field that is given twice.
  */
 
 #include "metadata/routes.h"
 
 static const char *const field_names[_METADATA_FIELD_MAX] = {
-        [METADATA_FIELD_CONTENT] = "content",
-        [METADATA_FIELD_UUID] = "uuid",
-        [METADATA_FIELD_SIGNATURE] = "signature",
+                [METADATA_FIELD_CONTENT] = "content",
+                [METADATA_FIELD_UUID] = "uuid",
+                [METADATA_FIELD_SIGNATURE] = "signature",
 };
 
 /* Decodes N bytes in place and returns how many are left. */
@@ -71,7 +72,8 @@ int metadata_form_parse(char *data, size_t size, MetadataForm *ret)
         for (char *p = data, *end = data + size; p < end;) {
                 char *separator = memchr(p, '&', (size_t) (end - p)) ?: end;
 
-                if (separator > p && (++n > METADATA_FIELDS_MAX || parse_pair(&form, p, (size_t) (separator - p)) < 0))
+                if (separator > p &&
+                    (++n > METADATA_FIELDS_MAX || parse_pair(&form, p, (size_t) (separator - p)) < 0))
                         return -EINVAL;
                 p = separator + 1;
         }
@@ -86,5 +88,6 @@ bool metadata_form_type(const char *content_type)
         if (!content_type || strncasecmp(content_type, type, sizeof(type) - 1) != 0)
                 return false;
         content_type += sizeof(type) - 1;
-        return content_type[strspn(content_type, " \t")] == 0 || content_type[strspn(content_type, " \t")] == ';';
+        return content_type[strspn(content_type, " \t")] == 0 ||
+               content_type[strspn(content_type, " \t")] == ';';
 }

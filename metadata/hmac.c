@@ -2,9 +2,10 @@
 
 /* The signatures of the identity endpoint: HMAC-SHA512 with a key per pod, written as base64.
  *
- * A signature is compared as text, with the one text that signing makes, and in constant time: so there is exactly one
- * signature that is right, no decoder is needed for what strangers send, and nothing can be learned from how long the
- * answer takes. The crypto library's configuration file is never read: it could not be, where the service lives.
+ * A signature is compared as text, with the one text that signing makes, and in constant time: so there is
+ * exactly one signature that is right, no decoder is needed for what strangers send, and nothing can be
+ * learned from how long the answer takes. The crypto library's configuration file is never read: it could
+ * not be, where the service lives.
  */
 
 #include <openssl/crypto.h>

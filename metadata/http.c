@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Setting up libmicrohttpd: one thread, which is ours; its epoll descriptor is one of those that the main loop polls. */
+/* Setting up libmicrohttpd: one thread, which is ours; its epoll descriptor is one of those that the main
+ * loop polls. */
 
 #include "metadata/server.h"
 
@@ -10,16 +11,16 @@
 static const struct {
         const char *text, *allow;
 } answers[_METADATA_ANSWER_MAX] = {
-        [METADATA_ANSWER_VALID] = {"valid\n"},
-        [METADATA_ANSWER_INVALID] = {"not valid\n"},
-        [METADATA_ANSWER_BAD_FORM] = {"form is malformed or lacks a field\n"},
-        [METADATA_ANSWER_NOT_FOUND] = {"not found\n"},
-        [METADATA_ANSWER_ONLY_GET] = {"only GET and HEAD are allowed\n", "GET, HEAD"},
-        [METADATA_ANSWER_ONLY_POST] = {"only POST is allowed\n", "POST"},
-        [METADATA_ANSWER_TOO_LARGE] = {"form is too large\n"},
-        [METADATA_ANSWER_NOT_A_FORM] = {"form must be application/x-www-form-urlencoded\n"},
-        [METADATA_ANSWER_FAILED] = {"failed\n"},
-        [METADATA_ANSWER_BUSY] = {"busy, try again\n"},
+                [METADATA_ANSWER_VALID] = {"valid\n"},
+                [METADATA_ANSWER_INVALID] = {"not valid\n"},
+                [METADATA_ANSWER_BAD_FORM] = {"form is malformed or lacks a field\n"},
+                [METADATA_ANSWER_NOT_FOUND] = {"not found\n"},
+                [METADATA_ANSWER_ONLY_GET] = {"only GET and HEAD are allowed\n", "GET, HEAD"},
+                [METADATA_ANSWER_ONLY_POST] = {"only POST is allowed\n", "POST"},
+                [METADATA_ANSWER_TOO_LARGE] = {"form is too large\n"},
+                [METADATA_ANSWER_NOT_A_FORM] = {"form must be application/x-www-form-urlencoded\n"},
+                [METADATA_ANSWER_FAILED] = {"failed\n"},
+                [METADATA_ANSWER_BUSY] = {"busy, try again\n"},
 };
 
 int metadata_http_prepare(MetadataServer *s, Error *e)
@@ -28,7 +29,8 @@ int metadata_http_prepare(MetadataServer *s, Error *e)
                 if (!answers[a].text)
                         continue;
                 char *text = strdup(answers[a].text);
-                s->answers[a] = metadata_response_new(text, strlen(answers[a].text), METADATA_TYPE_TEXT, answers[a].allow);
+                s->answers[a] = metadata_response_new(text, strlen(answers[a].text), METADATA_TYPE_TEXT,
+                                                      answers[a].allow);
                 if (!s->answers[a])
                         return error_oom(e);
         }
@@ -40,13 +42,11 @@ int metadata_http_start(MetadataServer *s, Error *e)
         int fd = TAKE_FD(s->listen_fd); /* the library closes it, whatever happens */
 
         s->daemon = MHD_start_daemon(
-                MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, metadata_request_handle, s,
-                MHD_OPTION_LISTEN_SOCKET, fd,
-                MHD_OPTION_CONNECTION_LIMIT, METADATA_CONNECTIONS_MAX,
-                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) CONNECTION_MEMORY,
-                MHD_OPTION_NOTIFY_CONNECTION, metadata_connection_notify, s,
-                MHD_OPTION_NOTIFY_COMPLETED, metadata_connection_completed, s,
-                MHD_OPTION_END);
+                        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, metadata_request_handle, s,
+                        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, METADATA_CONNECTIONS_MAX,
+                        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) CONNECTION_MEMORY,
+                        MHD_OPTION_NOTIFY_CONNECTION, metadata_connection_notify, s,
+                        MHD_OPTION_NOTIFY_COMPLETED, metadata_connection_completed, s, MHD_OPTION_END);
         if (!s->daemon)
                 return error_set(e, -EIO, "Cannot start the HTTP server");
         const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);

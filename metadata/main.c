@@ -2,8 +2,9 @@
 
 /* acnspawn-metadata: the App Container metadata service of one pod.
  *
- * Not meant to be started by hand: its parent gives it a control channel as descriptor 3 (see metadata.h). It takes the user
- * and group to become, gives up everything it does not need, and serves until its parent is gone.
+ * Not meant to be started by hand: its parent gives it a control channel as descriptor 3 (see metadata.h).
+ * It takes the user and group to become, gives up everything it does not need, and serves until its parent
+ * is gone.
  */
 
 #include <sys/socket.h>
@@ -46,9 +47,11 @@ static int check_channel(Error *e)
         int type = 0, flags;
         socklen_t size = sizeof(type);
 
-        if (getsockopt(METADATA_CHANNEL_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_SEQPACKET) {
+        if (getsockopt(METADATA_CHANNEL_FD, SOL_SOCKET, SO_TYPE, &type, &size) < 0 ||
+            type != SOCK_SEQPACKET) {
                 error_set(e, -EINVAL, "There is no control channel on descriptor %d", METADATA_CHANNEL_FD);
-                return error_hint(e, -EINVAL, METADATA_PROGRAM " is started by acnspawn for a pod, never by hand.");
+                return error_hint(e, -EINVAL,
+                                  METADATA_PROGRAM " is started by acnspawn for a pod, never by hand.");
         }
         flags = fcntl(METADATA_CHANNEL_FD, F_GETFL);
         if (flags < 0 || fcntl(METADATA_CHANNEL_FD, F_SETFL, flags | O_NONBLOCK) < 0 ||
@@ -69,8 +72,8 @@ static int run(int argc, char **argv, Error *e)
                 r = metadata_drop(uid, gid, METADATA_CONNECTIONS_MAX, e);
         if (r < 0)
                 return r;
-        /* Whoever reads the parent's stderr to its end should not have to wait for the pod's. From here on what goes wrong
-         * with a configuration or the socket is told through the channel. */
+        /* Whoever reads the parent's stderr to its end should not have to wait for the pod's. From here on
+         * what goes wrong with a configuration or the socket is told through the channel. */
         if (dup2(STDIN_FILENO, STDERR_FILENO) < 0)
                 return error_set_errno(e, -errno, "Cannot let go of stderr");
         return metadata_serve(METADATA_CHANNEL_FD, e);

@@ -3,21 +3,22 @@
 
 /* metadata/: the App Container metadata service of one pod (spec: ace.md, "App Container Metadata Service").
  *
- * The service is a program of its own, acnspawn-metadata: one process per pod, outside the pod, without privileges. The
- * process that runs the pod starts it through the client below and stays connected to it by a control channel (a
- * SOCK_SEQPACKET socket pair; the service's end is its descriptor 3). Everything the service knows comes through that
- * channel; it opens nothing itself:
+ * The service is a program of its own, acnspawn-metadata: one process per pod, outside the pod, without
+ * privileges. The process that runs the pod starts it through the client below and stays connected to it by
+ * a control channel (a SOCK_SEQPACKET socket pair; the service's end is its descriptor 3). Everything the
+ * service knows comes through that channel; it opens nothing itself:
  *
  *     parent -> service   configuration (a sealed memfd), as often as the pod's set of apps changes
  *     parent -> service   the listening socket, opened in the pod's network namespace
  *     service -> parent   configuration N is in force, or was refused and why; serving has begun
  *     service -> parent   "did the pod UUID sign this content so?"; parent -> service yes or no
  *
- * The service ends when the channel closes, that is when the parent ends or frees the client, or on SIGTERM. Only the key
- * of its own pod is ever in it.
+ * The service ends when the channel closes, that is when the parent ends or frees the client, or on SIGTERM.
+ * Only the key of its own pod is ever in it.
  *
- * Signatures: base64 (RFC 4648 standard alphabet, with padding, 88 characters) of HMAC-SHA512 (RFC 2104) over the content
- * alone, keyed with the pod's own 64 random bytes. As no two pods share a key, the key stands for the UUID.
+ * Signatures: base64 (RFC 4648 standard alphabet, with padding, 88 characters) of HMAC-SHA512 (RFC 2104)
+ * over the content alone, keyed with the pod's own 64 random bytes. As no two pods share a key, the key
+ * stands for the UUID.
  *
  * What is served, below http://ADDRESS:PORT/TOKEN/acMetadata/v1:
  *
@@ -39,20 +40,22 @@
 #define METADATA_CONFIG_MAX (64U * 1024U * 1024U) /* bytes of one configuration */
 #define METADATA_BODY_MAX (1024U * 1024U)         /* bytes of a request's body, and so of what is signed */
 
-/* --- Signatures (hmac.c) ----------------------------------------------------------------------------------------- */
+/* --- Signatures (hmac.c) ------------------------------------------------------------------------------- */
 
 /* -EIO if the crypto library fails. */
 int metadata_hmac_sign(const uint8_t key[static METADATA_KEY_SIZE], const void *content, size_t n,
                        char ret[static METADATA_SIGNATURE_SIZE]);
-/* 1: SIGNATURE is exactly what metadata_hmac_sign() makes; 0: it is not. Takes the same time whatever it says. */
+/* 1: SIGNATURE is exactly what metadata_hmac_sign() makes; 0: it is not. Takes the same time whatever it
+ * says. */
 int metadata_hmac_verify(const uint8_t key[static METADATA_KEY_SIZE], const void *content, size_t n,
                          const char *signature, size_t signature_size);
-/* A fresh key for a new pod; belongs into a file that only root can read, for as long as signatures are to be verified. */
+/* A fresh key for a new pod; belongs into a file that only root can read, for as long as signatures are to
+ * be verified. */
 int metadata_key_generate(uint8_t ret[static METADATA_KEY_SIZE]);
 /* A fresh token with 192 random bits. */
 int metadata_token_generate(char **ret);
 
-/* --- What the service is to serve (config.c) --------------------------------------------------------------------- */
+/* --- What the service is to serve (config.c) ----------------------------------------------------------- */
 
 typedef struct MetadataApp {
         const char *name;           /* AC_APP_NAME */
@@ -70,35 +73,40 @@ typedef struct MetadataConfig {
         size_t pod_manifest_size;
         const MetadataApp *apps; /* every app must be in the pod manifest */
         size_t n_apps;
-        uint32_t request_timeout_msec; /* how long a connection may go without completing a request; 0: 15 s */
+        uint32_t request_timeout_msec; /* how long a connection may go without completing a request; 0: 15 s
+                                        */
         uint32_t verify_timeout_msec;  /* how long the parent may take to answer about a signature; 0: 5 s */
 } MetadataConfig;
 
-/* --- The parent's side (client.c) -------------------------------------------------------------------------------- */
+/* --- The parent's side (client.c) ---------------------------------------------------------------------- */
 
 typedef struct MetadataClient MetadataClient;
 
 typedef struct MetadataStart {
         const char *program; /* NULL: the installed one */
-        /* Who the service runs as, if the caller is root. Best a uid and gid of the pod's own range that nobody in the pod
-         * uses (base + 65535), so that the services of two pods cannot signal each other. Without root: the caller's. */
+        /* Who the service runs as, if the caller is root. Best a uid and gid of the pod's own range that
+         * nobody in the pod uses (base + 65535), so that the services of two pods cannot signal each other.
+         * Without root: the caller's. */
         uid_t uid;
         gid_t gid;
 } MetadataStart;
 
-/* Starts the service and sends it its first configuration. Does not wait for it: call this early, and send the listening
- * socket whenever it is there. The service gets no environment, a session of its own, and stderr until it has dropped its
- * privileges; what it has to say afterwards comes through the channel. Nothing but the caller may keep the client's end of
- * the channel: it is close-on-exec, and a forked child that goes on without exec must call metadata_client_abandon(). */
-int metadata_client_start(const MetadataStart *start, const MetadataConfig *config, MetadataClient **ret, Error *e);
-/* Replaces what is served, in one step: requests see all of the old or all of the new. If the service refuses it, it goes on
- * with the old one and metadata_client_handle() says why. */
+/* Starts the service and sends it its first configuration. Does not wait for it: call this early, and send
+ * the listening socket whenever it is there. The service gets no environment, a session of its own, and
+ * stderr until it has dropped its privileges; what it has to say afterwards comes through the channel.
+ * Nothing but the caller may keep the client's end of the channel: it is close-on-exec, and a forked child
+ * that goes on without exec must call metadata_client_abandon(). */
+int metadata_client_start(const MetadataStart *start, const MetadataConfig *config, MetadataClient **ret,
+                          Error *e);
+/* Replaces what is served, in one step: requests see all of the old or all of the new. If the service
+ * refuses it, it goes on with the old one and metadata_client_handle() says why. */
 int metadata_client_configure(MetadataClient *c, const MetadataConfig *config, Error *e);
-/* Passes a listening TCP socket; the caller should close its own afterwards. Connections made before the service is ready
- * wait in the socket's backlog, so give listen() at least 128. */
+/* Passes a listening TCP socket; the caller should close its own afterwards. Connections made before the
+ * service is ready wait in the socket's backlog, so give listen() at least 128. */
 int metadata_client_send_listener(MetadataClient *c, int listen_fd, Error *e);
 
-/* For the caller's poll loop: POLLIN on this descriptor means metadata_client_handle() has something to do. */
+/* For the caller's poll loop: POLLIN on this descriptor means metadata_client_handle() has something to do.
+ */
 int metadata_client_fd(const MetadataClient *c);
 pid_t metadata_client_pid(const MetadataClient *c);
 /* Whether the service answers requests. */
@@ -106,12 +114,14 @@ bool metadata_client_serving(const MetadataClient *c);
 /* Whether the configuration sent last is in force. */
 bool metadata_client_configured(const MetadataClient *c);
 
-/* Finds the key of the pod UUID (lower case, checked): 0 and the key, or a negative errno if there is no such pod. */
+/* Finds the key of the pod UUID (lower case, checked): 0 and the key, or a negative errno if there is no
+ * such pod. */
 typedef int (*MetadataKeyLookup)(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata);
 
 /* Takes one message of the service, without blocking, and answers it. 1: there was one; 0: there was none.
- * -ECONNRESET: the service has ended (reap it with metadata_client_free()); -EREMOTEIO: the service reports a failure, which
- * the error object tells; the service goes on. -EBADMSG: it does not keep to the protocol, free the client. */
+ * -ECONNRESET: the service has ended (reap it with metadata_client_free()); -EREMOTEIO: the service reports
+ * a failure, which the error object tells; the service goes on. -EBADMSG: it does not keep to the protocol,
+ * free the client. */
 int metadata_client_handle(MetadataClient *c, MetadataKeyLookup lookup, void *userdata, Error *e);
 
 /* Ends the service and waits for it (not long: it is killed if it does not go by itself). NULL is fine. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sending and receiving the messages of the control channel, and sealed memfds for what is too large for one.
+/* Sending and receiving the messages of the control channel, and sealed memfds for what is too large for
+ * one.
  *
- * Messages are of one fixed size, so that a packet either is a message or is refused. Nothing here blocks: a full or an
- * empty channel is the caller's decision.
+ * Messages are of one fixed size, so that a packet either is a message or is refused. Nothing here blocks: a
+ * full or an empty channel is the caller's decision.
  */
 
 #include <sys/mman.h>

@@ -3,9 +3,10 @@
 
 /* The messages of the control channel, and the format of a configuration. Internal to metadata/.
  *
- * A message is one packet that starts with MetadataMessage; some carry one descriptor. Both ends are built from the same
- * source and run on the same machine, so numbers are in the machine's own order. The parent trusts nothing that it
- * receives: the service talks to the pod's apps and may have been taken over by one of them.
+ * A message is one packet that starts with MetadataMessage; some carry one descriptor. Both ends are built
+ * from the same source and run on the same machine, so numbers are in the machine's own order. The parent
+ * trusts nothing that it receives: the service talks to the pod's apps and may have been taken over by one
+ * of them.
  */
 
 #include "metadata/metadata.h"
@@ -19,7 +20,8 @@ typedef enum MetadataMessageType {
         METADATA_MESSAGE_LISTENER,   /* descriptor: socket */
         METADATA_MESSAGE_VERDICT,    /* serial of the question; code: 1 yes, 0 no */
         /* service to parent */
-        METADATA_MESSAGE_CONFIGURED, /* serial; code: 0, or negative errno and text says why it was refused */
+        METADATA_MESSAGE_CONFIGURED, /* serial; code: 0, or negative errno and text says why it was refused
+                                      */
         METADATA_MESSAGE_SERVING,    /* code: 0, or negative errno and text says why not */
         METADATA_MESSAGE_VERIFY,     /* serial; uuid; signature; descriptor: memfd with the content */
         _METADATA_MESSAGE_TYPE_MAX,
@@ -36,8 +38,8 @@ typedef struct MetadataMessage {
 
 /* Sends M, with FD if it is one, without blocking (-EAGAIN: the other side does not read). */
 int metadata_message_send(int channel, const MetadataMessage *m, int fd);
-/* 1 and a message, with its descriptor or -EBADF; 0: the other side has closed; -EAGAIN: nothing there; -EBADMSG: no
- * message of ours. Strings are terminated whatever the other side sent. */
+/* 1 and a message, with its descriptor or -EBADF; 0: the other side has closed; -EAGAIN: nothing there;
+ * -EBADMSG: no message of ours. Strings are terminated whatever the other side sent. */
 int metadata_message_receive(int channel, MetadataMessage *ret, int *ret_fd);
 /* A memfd that holds N bytes and that nobody can change any more. */
 int metadata_memfd_new(const char *name, const void *p, size_t n, int *ret);

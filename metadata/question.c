@@ -2,9 +2,9 @@
 
 /* Questions to the parent: whether another pod has made a signature. The keys of other pods never come here.
  *
- * A question goes out with the content in a sealed memfd; the connection is suspended and everybody else is served on. The
- * number of questions that wait is bounded, and each is answered with no if the parent has not answered in time. An answer
- * that comes later finds its question gone.
+ * A question goes out with the content in a sealed memfd; the connection is suspended and everybody else is
+ * served on. The number of questions that wait is bounded, and each is answered with no if the parent has
+ * not answered in time. An answer that comes later finds its question gone.
  */
 
 #include "metadata/server.h"
@@ -53,9 +53,9 @@ int metadata_question_ask(MetadataServer *s, MetadataConnection *c, const Metada
         if (r <= 0)
                 return r == -EAGAIN ? -EBUSY : r;
         *q = (MetadataQuestion){
-                .connection = c,
-                .serial = ++s->question_serial,
-                .deadline = s->now + s->tables->verify_timeout_usec,
+                        .connection = c,
+                        .serial = ++s->question_serial,
+                        .deadline = s->now + s->tables->verify_timeout_usec,
         };
         s->n_questions++;
         metadata_connection_suspend(s, c);

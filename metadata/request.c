@@ -2,10 +2,11 @@
 
 /* One request, from its header to its answer.
  *
- * The library calls the handler once when the header is there, then for every piece of the body, then once more for the
- * answer. What is wrong with a request is decided as early as possible and answered at the end, after reading and dropping
- * a body of reasonable size, so that the client gets to see the answer and can keep its connection. Bodies are kept only
- * for the two endpoints that take a form, bounded each and all together.
+ * The library calls the handler once when the header is there, then for every piece of the body, then once
+ * more for the answer. What is wrong with a request is decided as early as possible and answered at the end,
+ * after reading and dropping a body of reasonable size, so that the client gets to see the answer and can
+ * keep its connection. Bodies are kept only for the two endpoints that take a form, bounded each and all
+ * together.
  */
 
 #include "metadata/server.h"
@@ -25,8 +26,8 @@ static const char *header_get(struct MHD_Connection *http, const char *name)
 }
 
 /* What the header alone says about the request. */
-static MetadataAnswer judge_header(const MetadataServer *s, struct MHD_Connection *http, const char *url, const char *method,
-                                   MetadataRoute *ret)
+static MetadataAnswer judge_header(const MetadataServer *s, struct MHD_Connection *http, const char *url,
+                                   const char *method, MetadataRoute *ret)
 {
         uint64_t size;
 
@@ -46,7 +47,8 @@ static MetadataAnswer judge_header(const MetadataServer *s, struct MHD_Connectio
         return METADATA_ANSWER_NONE;
 }
 
-/* Whether the client should hear right away that it need not send its body. The library closes the connection then. */
+/* Whether the client should hear right away that it need not send its body. The library closes the
+ * connection then. */
 static bool answer_early(struct MHD_Connection *http, const char *method)
 {
         const char *length = header_get(http, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -59,16 +61,16 @@ static bool answer_early(struct MHD_Connection *http, const char *method)
 }
 
 static const unsigned statuses[_METADATA_ANSWER_MAX] = {
-        [METADATA_ANSWER_VALID] = MHD_HTTP_OK,
-        [METADATA_ANSWER_INVALID] = MHD_HTTP_FORBIDDEN,
-        [METADATA_ANSWER_BAD_FORM] = MHD_HTTP_BAD_REQUEST,
-        [METADATA_ANSWER_NOT_FOUND] = MHD_HTTP_NOT_FOUND,
-        [METADATA_ANSWER_ONLY_GET] = MHD_HTTP_METHOD_NOT_ALLOWED,
-        [METADATA_ANSWER_ONLY_POST] = MHD_HTTP_METHOD_NOT_ALLOWED,
-        [METADATA_ANSWER_TOO_LARGE] = 413,
-        [METADATA_ANSWER_NOT_A_FORM] = MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
-        [METADATA_ANSWER_FAILED] = MHD_HTTP_INTERNAL_SERVER_ERROR,
-        [METADATA_ANSWER_BUSY] = MHD_HTTP_SERVICE_UNAVAILABLE,
+                [METADATA_ANSWER_VALID] = MHD_HTTP_OK,
+                [METADATA_ANSWER_INVALID] = MHD_HTTP_FORBIDDEN,
+                [METADATA_ANSWER_BAD_FORM] = MHD_HTTP_BAD_REQUEST,
+                [METADATA_ANSWER_NOT_FOUND] = MHD_HTTP_NOT_FOUND,
+                [METADATA_ANSWER_ONLY_GET] = MHD_HTTP_METHOD_NOT_ALLOWED,
+                [METADATA_ANSWER_ONLY_POST] = MHD_HTTP_METHOD_NOT_ALLOWED,
+                [METADATA_ANSWER_TOO_LARGE] = 413,
+                [METADATA_ANSWER_NOT_A_FORM] = MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                [METADATA_ANSWER_FAILED] = MHD_HTTP_INTERNAL_SERVER_ERROR,
+                [METADATA_ANSWER_BUSY] = MHD_HTTP_SERVICE_UNAVAILABLE,
 };
 
 static enum MHD_Result answer(MetadataServer *s, struct MHD_Connection *http, MetadataAnswer a)
@@ -76,7 +78,8 @@ static enum MHD_Result answer(MetadataServer *s, struct MHD_Connection *http, Me
         return MHD_queue_response(http, statuses[a], s->answers[a]);
 }
 
-static enum MHD_Result request_begin(MetadataServer *s, MetadataConnection *c, const char *url, const char *method)
+static enum MHD_Result request_begin(MetadataServer *s, MetadataConnection *c, const char *url,
+                                     const char *method)
 {
         MetadataRequest *q = &c->request;
 
@@ -141,7 +144,8 @@ static enum MHD_Result answer_sign(MetadataServer *s, MetadataConnection *c, con
                 free(signature);
                 return answer(s, c->http, METADATA_ANSWER_FAILED);
         }
-        struct MHD_Response *response = metadata_response_new(signature, METADATA_SIGNATURE_SIZE - 1, METADATA_TYPE_TEXT, NULL);
+        struct MHD_Response *response = metadata_response_new(signature, METADATA_SIGNATURE_SIZE - 1,
+                                                              METADATA_TYPE_TEXT, NULL);
         if (!response)
                 return answer(s, c->http, METADATA_ANSWER_FAILED);
         enum MHD_Result r = MHD_queue_response(c->http, MHD_HTTP_OK, response);
@@ -187,13 +191,16 @@ static enum MHD_Result request_end(MetadataServer *s, MetadataConnection *c)
                 return response ? MHD_queue_response(c->http, MHD_HTTP_OK, response)
                                 : answer(s, c->http, METADATA_ANSWER_NOT_FOUND);
         }
-        if (metadata_form_parse(q->body, q->body_size, &form) < 0 || !form.fields[METADATA_FIELD_CONTENT].value)
+        if (metadata_form_parse(q->body, q->body_size, &form) < 0 ||
+            !form.fields[METADATA_FIELD_CONTENT].value)
                 return answer(s, c->http, METADATA_ANSWER_BAD_FORM);
-        return q->route.resource == METADATA_HMAC_SIGN ? answer_sign(s, c, &form) : answer_verify(s, c, &form);
+        return q->route.resource == METADATA_HMAC_SIGN ? answer_sign(s, c, &form)
+                                                       : answer_verify(s, c, &form);
 }
 
-enum MHD_Result metadata_request_handle(void *server, struct MHD_Connection *http, const char *url, const char *method,
-                                        const char *version, const char *upload, size_t *upload_size, void **closure)
+enum MHD_Result metadata_request_handle(void *server, struct MHD_Connection *http, const char *url,
+                                        const char *method, const char *version, const char *upload,
+                                        size_t *upload_size, void **closure)
 {
         MetadataConnection *c = metadata_connection_get(http);
         MetadataServer *s = server;

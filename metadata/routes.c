@@ -2,8 +2,9 @@
 
 /* From the path of a request to what it asks for.
  *
- * A path is /TOKEN/acMetadata/v1/ and then either the name of one of the pod's resources or apps/APP/ and the name of one
- * of an app's; one slash at the end does not matter. A path with the wrong token is told from an unknown path by nobody.
+ * A path is /TOKEN/acMetadata/v1/ and then either the name of one of the pod's resources or apps/APP/ and
+ * the name of one of an app's; one slash at the end does not matter. A path with the wrong token is told
+ * from an unknown path by nobody.
  */
 
 #include <openssl/crypto.h>
@@ -15,14 +16,14 @@
 static const struct {
         const char *name, *content_type;
 } resources[_METADATA_RESOURCE_MAX] = {
-        [METADATA_POD_ANNOTATIONS] = {"pod/annotations", METADATA_TYPE_JSON},
-        [METADATA_POD_MANIFEST] = {"pod/manifest", METADATA_TYPE_JSON},
-        [METADATA_POD_UUID] = {"pod/uuid", METADATA_TYPE_TEXT},
-        [METADATA_APP_ANNOTATIONS] = {"annotations", METADATA_TYPE_JSON},
-        [METADATA_APP_IMAGE_MANIFEST] = {"image/manifest", METADATA_TYPE_JSON},
-        [METADATA_APP_IMAGE_ID] = {"image/id", METADATA_TYPE_TEXT},
-        [METADATA_HMAC_SIGN] = {"pod/hmac/sign", METADATA_TYPE_TEXT},
-        [METADATA_HMAC_VERIFY] = {"pod/hmac/verify", METADATA_TYPE_TEXT},
+                [METADATA_POD_ANNOTATIONS] = {"pod/annotations", METADATA_TYPE_JSON},
+                [METADATA_POD_MANIFEST] = {"pod/manifest", METADATA_TYPE_JSON},
+                [METADATA_POD_UUID] = {"pod/uuid", METADATA_TYPE_TEXT},
+                [METADATA_APP_ANNOTATIONS] = {"annotations", METADATA_TYPE_JSON},
+                [METADATA_APP_IMAGE_MANIFEST] = {"image/manifest", METADATA_TYPE_JSON},
+                [METADATA_APP_IMAGE_ID] = {"image/id", METADATA_TYPE_TEXT},
+                [METADATA_HMAC_SIGN] = {"pod/hmac/sign", METADATA_TYPE_TEXT},
+                [METADATA_HMAC_VERIFY] = {"pod/hmac/verify", METADATA_TYPE_TEXT},
 };
 
 const char *metadata_resource_content_type(MetadataResource r)

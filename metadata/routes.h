@@ -41,11 +41,11 @@ typedef struct MetadataRoute {
         size_t app_size;
 } MetadataRoute;
 
-/* Finds what PATH, decoded, asks for. -ENOENT: nothing, or the token is not the right one; the latter is compared in
- * constant time. */
+/* Finds what PATH, decoded, asks for. -ENOENT: nothing, or the token is not the right one; the latter is
+ * compared in constant time. */
 int metadata_route(const char *token, size_t token_size, const char *path, MetadataRoute *ret);
 
-/* --- Forms (form.c) ---------------------------------------------------------------------------------------------- */
+/* --- Forms (form.c) ------------------------------------------------------------------------------------ */
 
 typedef enum MetadataField {
         METADATA_FIELD_CONTENT,
@@ -63,8 +63,8 @@ typedef struct MetadataForm {
         } fields[_METADATA_FIELD_MAX];
 } MetadataForm;
 
-/* Parses application/x-www-form-urlencoded, decoding in place: the values point into DATA. Fields with other names are
- * skipped. -EINVAL: a bad escape, a field that is there twice, or too many fields. */
+/* Parses application/x-www-form-urlencoded, decoding in place: the values point into DATA. Fields with other
+ * names are skipped. -EINVAL: a bad escape, a field that is there twice, or too many fields. */
 int metadata_form_parse(char *data, size_t size, MetadataForm *ret);
 /* Whether a Content-Type header names that encoding; parameters after it do not matter. */
 bool metadata_form_type(const char *content_type);

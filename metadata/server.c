@@ -2,8 +2,8 @@
 
 /* The main loop of the service: one thread that waits for its parent, for SIGTERM, and for the HTTP library.
  *
- * Serving begins as soon as there is a configuration and a listening socket, in whichever order they come. A configuration
- * that is refused leaves the one before it in force.
+ * Serving begins as soon as there is a configuration and a listening socket, in whichever order they come. A
+ * configuration that is refused leaves the one before it in force.
  */
 
 #include <poll.h>
@@ -129,9 +129,9 @@ static int poll_timeout(const MetadataServer *s, uint64_t next)
 static int serve_turn(MetadataServer *s, Error *e)
 {
         struct pollfd fds[] = {
-                {.fd = s->channel, .events = POLLIN},
-                {.fd = s->signal_fd, .events = POLLIN},
-                {.fd = s->epoll_fd, .events = POLLIN},
+                        {.fd = s->channel, .events = POLLIN},
+                        {.fd = s->signal_fd, .events = POLLIN},
+                        {.fd = s->epoll_fd, .events = POLLIN},
         };
 
         s->now = now_usec(CLOCK_MONOTONIC);
@@ -171,7 +171,8 @@ static int open_signals(MetadataServer *s, Error *e)
 
 int metadata_serve(int channel, Error *e)
 {
-        MetadataServer s = {.channel = channel, .signal_fd = -EBADF, .listen_fd = -EBADF, .epoll_fd = -EBADF};
+        MetadataServer s = {
+                        .channel = channel, .signal_fd = -EBADF, .listen_fd = -EBADF, .epoll_fd = -EBADF};
 
         int r = open_signals(&s, e);
         if (r >= 0)

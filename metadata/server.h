@@ -6,13 +6,15 @@
 #include "metadata/protocol.h"
 #include "metadata/tables.h"
 
-/* How many connections are served at once. From METADATA_CONNECTIONS_EVICT on, each new one ends the one that has gone
- * longest without completing a request, so that nobody can keep others out by holding connections. */
+/* How many connections are served at once. From METADATA_CONNECTIONS_EVICT on, each new one ends the one
+ * that has gone longest without completing a request, so that nobody can keep others out by holding
+ * connections. */
 #define METADATA_CONNECTIONS_MAX 512U
 #define METADATA_CONNECTIONS_EVICT 480U
-#define METADATA_BODIES_MAX (32U * 1024U * 1024U)  /* bytes of all requests' bodies together */
-#define METADATA_DISCARD_MAX (4U * 1024U * 1024U)  /* bytes of a body that is read only to be able to refuse it politely */
-#define METADATA_QUESTIONS_MAX 64U                 /* that wait for the parent */
+#define METADATA_BODIES_MAX (32U * 1024U * 1024U) /* bytes of all requests' bodies together */
+#define METADATA_DISCARD_MAX                                                                                \
+        (4U * 1024U * 1024U)       /* bytes of a body that is read only to be able to refuse it politely */
+#define METADATA_QUESTIONS_MAX 64U /* that wait for the parent */
 
 /* The answers that do not depend on the pod. */
 typedef enum MetadataAnswer {
@@ -84,8 +86,9 @@ int metadata_http_start(MetadataServer *s, Error *e);   /* takes listen_fd */
 void metadata_http_stop(MetadataServer *s);
 
 /* request.c */
-enum MHD_Result metadata_request_handle(void *server, struct MHD_Connection *http, const char *url, const char *method,
-                                        const char *version, const char *upload, size_t *upload_size, void **closure);
+enum MHD_Result metadata_request_handle(void *server, struct MHD_Connection *http, const char *url,
+                                        const char *method, const char *version, const char *upload,
+                                        size_t *upload_size, void **closure);
 void metadata_request_reset(MetadataServer *s, MetadataRequest *q);
 
 /* connection.c */
@@ -103,7 +106,8 @@ uint64_t metadata_connections_expire(MetadataServer *s);
 /* Asks the parent about a signature and suspends the connection. -EBUSY: too many are waiting. */
 int metadata_question_ask(MetadataServer *s, MetadataConnection *c, const MetadataForm *form);
 void metadata_question_answered(MetadataServer *s, uint64_t serial, bool valid);
-/* Answers for the parent what it has not answered in time; returns when the next will be due (UINT64_MAX: none). */
+/* Answers for the parent what it has not answered in time; returns when the next will be due (UINT64_MAX:
+ * none). */
 uint64_t metadata_questions_expire(MetadataServer *s);
 /* Answers all of them with no. */
 void metadata_questions_cancel(MetadataServer *s);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The answers of the service, rendered once when a configuration comes, so that a request is a look-up and nothing is
- * copied or parsed for it.
+/* The answers of the service, rendered once when a configuration comes, so that a request is a look-up and
+ * nothing is copied or parsed for it.
  *
- * Answers are reference-counted by libmicrohttpd and own their text. Tables are never changed: a new configuration makes
- * new ones, and the old ones go when the last connection has sent what it was sending.
+ * Answers are reference-counted by libmicrohttpd and own their text. Tables are never changed: a new
+ * configuration makes new ones, and the old ones go when the last connection has sent what it was sending.
  */
 
 #include <openssl/crypto.h>
@@ -14,7 +14,8 @@
 #define REQUEST_TIMEOUT_MSEC 15000U
 #define VERIFY_TIMEOUT_MSEC 5000U
 
-struct MHD_Response *metadata_response_new(char *text, size_t size, const char *content_type, const char *allow)
+struct MHD_Response *metadata_response_new(char *text, size_t size, const char *content_type,
+                                           const char *allow)
 {
         if (!text)
                 return NULL;
@@ -38,7 +39,8 @@ static int render(MetadataResource r, char *text, size_t size, struct MHD_Respon
         return *slot ? 0 : error_oom(e);
 }
 
-static int render_copy(MetadataResource r, const char *text, size_t size, struct MHD_Response **slot, Error *e)
+static int render_copy(MetadataResource r, const char *text, size_t size, struct MHD_Response **slot,
+                       Error *e)
 {
         char *copy = malloc(size + 1);
 
@@ -56,7 +58,8 @@ static int render_annotations(MetadataResource r, const PairList *l, struct MHD_
         return render(r, text, strlen(text), slot, e);
 }
 
-/* "Fully-reified": that a pod has no annotations is said, as it is by pod/annotations. Clients compare the two. */
+/* "Fully-reified": that a pod has no annotations is said, as it is by pod/annotations. Clients compare the
+ * two. */
 static int render_pod_manifest(const MetadataConfig *c, struct MHD_Response **slot, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;
@@ -73,7 +76,8 @@ static int render_pod_manifest(const MetadataConfig *c, struct MHD_Response **sl
                 json_object_put(member);
                 return error_oom(e);
         }
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
         if (!text)
                 return error_oom(e);
         return render_copy(METADATA_POD_MANIFEST, text, strlen(text), slot, e);
@@ -81,16 +85,19 @@ static int render_pod_manifest(const MetadataConfig *c, struct MHD_Response **sl
 
 static int render_pod(MetadataTables *t, const MetadataConfig *c, const PodManifest *m, Error *e)
 {
-        int r = render_annotations(METADATA_POD_ANNOTATIONS, &m->annotations, t->responses + METADATA_POD_ANNOTATIONS, e);
+        int r = render_annotations(METADATA_POD_ANNOTATIONS, &m->annotations,
+                                   t->responses + METADATA_POD_ANNOTATIONS, e);
 
         if (r >= 0)
                 r = render_pod_manifest(c, t->responses + METADATA_POD_MANIFEST, e);
         if (r >= 0)
-                r = render_copy(METADATA_POD_UUID, t->uuid, strlen(t->uuid), t->responses + METADATA_POD_UUID, e);
+                r = render_copy(METADATA_POD_UUID, t->uuid, strlen(t->uuid),
+                                t->responses + METADATA_POD_UUID, e);
         return r;
 }
 
-static int merged_annotations(const MetadataConfig *c, const MetadataApp *a, const PodApp *app, PairList *ret, Error *e)
+static int merged_annotations(const MetadataConfig *c, const MetadataApp *a, const PodApp *app,
+                              PairList *ret, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
 
@@ -106,7 +113,8 @@ static struct MHD_Response **app_slot(MetadataTablesApp *t, MetadataResource r)
         return t->responses + (r - METADATA_APP_ANNOTATIONS);
 }
 
-static int render_app(MetadataTablesApp *t, const MetadataConfig *c, const MetadataApp *a, const PodApp *app, Error *e)
+static int render_app(MetadataTablesApp *t, const MetadataConfig *c, const MetadataApp *a, const PodApp *app,
+                      Error *e)
 {
         _cleanup_(pair_list_done) PairList annotations = {};
 
@@ -115,12 +123,14 @@ static int render_app(MetadataTablesApp *t, const MetadataConfig *c, const Metad
                 return error_oom(e);
         int r = merged_annotations(c, a, app, &annotations, e);
         if (r >= 0)
-                r = render_annotations(METADATA_APP_ANNOTATIONS, &annotations, app_slot(t, METADATA_APP_ANNOTATIONS), e);
+                r = render_annotations(METADATA_APP_ANNOTATIONS, &annotations,
+                                       app_slot(t, METADATA_APP_ANNOTATIONS), e);
         if (r >= 0)
                 r = render_copy(METADATA_APP_IMAGE_MANIFEST, a->image_manifest, a->image_manifest_size,
                                 app_slot(t, METADATA_APP_IMAGE_MANIFEST), e);
         if (r >= 0)
-                r = render_copy(METADATA_APP_IMAGE_ID, a->image_id, strlen(a->image_id), app_slot(t, METADATA_APP_IMAGE_ID), e);
+                r = render_copy(METADATA_APP_IMAGE_ID, a->image_id, strlen(a->image_id),
+                                app_slot(t, METADATA_APP_IMAGE_ID), e);
         return r;
 }
 
@@ -217,6 +227,7 @@ struct MHD_Response *metadata_tables_find(const MetadataTables *t, const Metadat
 {
         if (!metadata_resource_is_app(route->resource))
                 return t->responses[route->resource];
-        const MetadataTablesApp *app = bsearch(route, t->apps, t->n_apps, sizeof(MetadataTablesApp), compare_route);
+        const MetadataTablesApp *app =
+                        bsearch(route, t->apps, t->n_apps, sizeof(MetadataTablesApp), compare_route);
         return app ? app->responses[route->resource - METADATA_APP_ANNOTATIONS] : NULL;
 }

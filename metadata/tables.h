@@ -30,4 +30,5 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(MetadataTables *, metadata_tables_free);
 /* The answer to a route that is to be read; NULL: there is no such app. */
 struct MHD_Response *metadata_tables_find(const MetadataTables *t, const MetadataRoute *route);
 /* Takes TEXT, also on failure. NULL: out of memory. ALLOW may be NULL. */
-struct MHD_Response *metadata_response_new(char *text, size_t size, const char *content_type, const char *allow);
+struct MHD_Response *metadata_response_new(char *text, size_t size, const char *content_type,
+                                           const char *allow);

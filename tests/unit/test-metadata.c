@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The parts of the metadata service that need no process: paths, forms, signatures, the configuration's format, and what a
- * configuration is rendered to. */
+/* The parts of the metadata service that need no process: paths, forms, signatures, the configuration's
+ * format, and what a configuration is rendered to. */
 
 #include <sys/mman.h>
 
@@ -11,34 +11,35 @@
 
 #define UUID "5a7a7a3c-40d1-4cb0-9d5b-5f2d0d6a2c11"
 #define TOKEN "0123456789abcdefghijkl"
-#define IMAGE_ID                                                                                                  \
-        "sha512-cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce47d0d13c5d85f2b0ff8318d2877eec2f6" \
+#define IMAGE_ID                                                                                            \
+        "sha512-"                                                                                           \
+        "cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce47d0d13c5d85f2b0ff8318d2877eec2f6" \
         "3b931bd47417a81a538327af927da3e"
 #define BASE "/" TOKEN "/acMetadata/v1/"
 
 static const uint8_t key[METADATA_KEY_SIZE] = "a key of a pod, which would be random";
 
 static const char pod_manifest[] =
-        "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[{\"name\":\"web\",\"image\":{\"id\":\"" IMAGE_ID
-        "\"},\"annotations\":[{\"name\":\"color\",\"value\":\"green\"}]},{\"name\":\"web-log\",\"image\":{\"id\":\"" IMAGE_ID
-        "\"}}]}";
-static const char image_manifest[] =
-        "{ \"acKind\":\"ImageManifest\", \"acVersion\":\"0.8.11\",\"name\":\"example.com/web\",\"annotations\":"
-        "[{\"name\":\"color\",\"value\":\"red\"}]}";
+                "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[{\"name\":\"web\",\"image\":"
+                "{\"id\":\"" IMAGE_ID "\"},\"annotations\":[{\"name\":\"color\",\"value\":\"green\"}]},{"
+                                      "\"name\":\"web-log\",\"image\":{\"id\":\"" IMAGE_ID "\"}}]}";
+static const char image_manifest[] = "{ \"acKind\":\"ImageManifest\", "
+                                     "\"acVersion\":\"0.8.11\",\"name\":\"example.com/web\",\"annotations\":"
+                                     "[{\"name\":\"color\",\"value\":\"red\"}]}";
 
 static const MetadataApp apps[] = {
-        {"web-log", IMAGE_ID, image_manifest, sizeof(image_manifest) - 1},
-        {"web", IMAGE_ID, image_manifest, sizeof(image_manifest) - 1},
+                {"web-log", IMAGE_ID, image_manifest, sizeof(image_manifest) - 1},
+                {"web", IMAGE_ID, image_manifest, sizeof(image_manifest) - 1},
 };
 static const MetadataConfig config = {
-        .uuid = UUID,
-        .token = TOKEN,
-        .key = key,
-        .pod_manifest = pod_manifest,
-        .pod_manifest_size = sizeof(pod_manifest) - 1,
-        .apps = apps,
-        .n_apps = ELEMENTSOF(apps),
-        .verify_timeout_msec = 7,
+                .uuid = UUID,
+                .token = TOKEN,
+                .key = key,
+                .pod_manifest = pod_manifest,
+                .pod_manifest_size = sizeof(pod_manifest) - 1,
+                .apps = apps,
+                .n_apps = ELEMENTSOF(apps),
+                .verify_timeout_msec = 7,
 };
 
 static int route(const char *path, MetadataRoute *ret)
@@ -53,15 +54,15 @@ TEST(routes)
                 MetadataResource resource;
                 const char *app;
         } cases[] = {
-                {BASE "pod/annotations", METADATA_POD_ANNOTATIONS, NULL},
-                {BASE "pod/annotations/", METADATA_POD_ANNOTATIONS, NULL},
-                {BASE "pod/manifest", METADATA_POD_MANIFEST, NULL},
-                {BASE "pod/uuid", METADATA_POD_UUID, NULL},
-                {BASE "pod/hmac/sign", METADATA_HMAC_SIGN, NULL},
-                {BASE "pod/hmac/verify/", METADATA_HMAC_VERIFY, NULL},
-                {BASE "apps/web/annotations", METADATA_APP_ANNOTATIONS, "web"},
-                {BASE "apps/pod/image/manifest", METADATA_APP_IMAGE_MANIFEST, "pod"},
-                {BASE "apps/apps/image/id/", METADATA_APP_IMAGE_ID, "apps"},
+                        {BASE "pod/annotations", METADATA_POD_ANNOTATIONS, NULL},
+                        {BASE "pod/annotations/", METADATA_POD_ANNOTATIONS, NULL},
+                        {BASE "pod/manifest", METADATA_POD_MANIFEST, NULL},
+                        {BASE "pod/uuid", METADATA_POD_UUID, NULL},
+                        {BASE "pod/hmac/sign", METADATA_HMAC_SIGN, NULL},
+                        {BASE "pod/hmac/verify/", METADATA_HMAC_VERIFY, NULL},
+                        {BASE "apps/web/annotations", METADATA_APP_ANNOTATIONS, "web"},
+                        {BASE "apps/pod/image/manifest", METADATA_APP_IMAGE_MANIFEST, "pod"},
+                        {BASE "apps/apps/image/id/", METADATA_APP_IMAGE_ID, "apps"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -79,14 +80,40 @@ TEST(routes)
 TEST(routes_unknown)
 {
         static const char *const cases[] = {
-                "", "/", "*", TOKEN, "/" TOKEN, "/" TOKEN "/", "/" TOKEN "/acMetadata", BASE, BASE "pod", BASE "pod/",
-                BASE "pod/uuid//", BASE "pod/uuidx", BASE "pod/uuid/x", BASE "pod//uuid", BASE "pod/annotation",
-                BASE "apps", BASE "apps/", BASE "apps//annotations", BASE "apps/web", BASE "apps/web/", BASE "annotations",
-                BASE "apps/web/uuid", BASE "apps/web/pod/uuid", BASE "apps/web/image", BASE "image/id",
-                BASE "apps/../annotations/x", "//acMetadata/v1/pod/uuid", "/" TOKEN "//acMetadata/v1/pod/uuid",
-                "/" TOKEN "x/acMetadata/v1/pod/uuid", "/0123456789abcdefghijk/acMetadata/v1/pod/uuid",
-                "/0123456789abcdefghijkm/acMetadata/v1/pod/uuid", "/0123456789ABCDEFGHIJKL/acMetadata/v1/pod/uuid",
-                "/" TOKEN "/acMetadata/v2/pod/uuid", "/" TOKEN "/acmetadata/v1/pod/uuid",
+                        "",
+                        "/",
+                        "*",
+                        TOKEN,
+                        "/" TOKEN,
+                        "/" TOKEN "/",
+                        "/" TOKEN "/acMetadata",
+                        BASE,
+                        BASE "pod",
+                        BASE "pod/",
+                        BASE "pod/uuid//",
+                        BASE "pod/uuidx",
+                        BASE "pod/uuid/x",
+                        BASE "pod//uuid",
+                        BASE "pod/annotation",
+                        BASE "apps",
+                        BASE "apps/",
+                        BASE "apps//annotations",
+                        BASE "apps/web",
+                        BASE "apps/web/",
+                        BASE "annotations",
+                        BASE "apps/web/uuid",
+                        BASE "apps/web/pod/uuid",
+                        BASE "apps/web/image",
+                        BASE "image/id",
+                        BASE "apps/../annotations/x",
+                        "//acMetadata/v1/pod/uuid",
+                        "/" TOKEN "//acMetadata/v1/pod/uuid",
+                        "/" TOKEN "x/acMetadata/v1/pod/uuid",
+                        "/0123456789abcdefghijk/acMetadata/v1/pod/uuid",
+                        "/0123456789abcdefghijkm/acMetadata/v1/pod/uuid",
+                        "/0123456789ABCDEFGHIJKL/acMetadata/v1/pod/uuid",
+                        "/" TOKEN "/acMetadata/v2/pod/uuid",
+                        "/" TOKEN "/acmetadata/v1/pod/uuid",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -100,7 +127,8 @@ TEST(routes_unknown)
 /* Parses TEXT and shows the fields as "content|uuid|signature", "-" for those that are not there. */
 static int form(const char *text, size_t size, char *ret, size_t ret_size)
 {
-        _cleanup_free_ char *copy = malloc(size + 1); /* of the exact size, so that a sanitizer sees overruns */
+        _cleanup_free_ char *copy =
+                        malloc(size + 1); /* of the exact size, so that a sanitizer sees overruns */
         MetadataForm f;
 
         if (!copy)
@@ -123,19 +151,19 @@ TEST(forms)
         static const struct {
                 const char *text, *expected;
         } cases[] = {
-                {"", "-|-|-"},
-                {"content=a", "a|-|-"},
-                {"content=", "|-|-"},
-                {"content", "|-|-"},
-                {"content=a+b%20c%2bd%2Be", "a b c+d+e|-|-"},
-                {"content=a=b==", "a=b==|-|-"},
-                {"signature=s&uuid=u&content=c", "c|u|s"},
-                {"&&content=c&&", "c|-|-"},
-                {"%63ontent=c", "c|-|-"},
-                {"Content=x&contents=y&conten=z&=w&other", "-|-|-"},
-                {"a=1&b=2&a=3&content=c", "c|-|-"},
-                {"content=%26uuid%3d1&uuid=2", "&uuid=1|2|-"},
-                {"content=Old+MacDonald+Had+A+Farm", "Old MacDonald Had A Farm|-|-"},
+                        {"", "-|-|-"},
+                        {"content=a", "a|-|-"},
+                        {"content=", "|-|-"},
+                        {"content", "|-|-"},
+                        {"content=a+b%20c%2bd%2Be", "a b c+d+e|-|-"},
+                        {"content=a=b==", "a=b==|-|-"},
+                        {"signature=s&uuid=u&content=c", "c|u|s"},
+                        {"&&content=c&&", "c|-|-"},
+                        {"%63ontent=c", "c|-|-"},
+                        {"Content=x&contents=y&conten=z&=w&other", "-|-|-"},
+                        {"a=1&b=2&a=3&content=c", "c|-|-"},
+                        {"content=%26uuid%3d1&uuid=2", "&uuid=1|2|-"},
+                        {"content=Old+MacDonald+Had+A+Farm", "Old MacDonald Had A Farm|-|-"},
         };
         char shown[256];
 
@@ -148,9 +176,16 @@ TEST(forms)
 TEST(forms_refused)
 {
         static const char *const cases[] = {
-                "content=%", "content=%4", "content=%4&uuid=u", "content=%zz", "content=%-1", "content=% 1", "%=a",
-                "content=a&content=a", "content=a&%63ontent=b",
-                "1&2&3&4&5&6&7&8&9&10&11&12&13&14&15&16&17",
+                        "content=%",
+                        "content=%4",
+                        "content=%4&uuid=u",
+                        "content=%zz",
+                        "content=%-1",
+                        "content=% 1",
+                        "%=a",
+                        "content=a&content=a",
+                        "content=a&%63ontent=b",
+                        "1&2&3&4&5&6&7&8&9&10&11&12&13&14&15&16&17",
         };
         char shown[256] = "untouched";
 
@@ -190,10 +225,13 @@ TEST(signatures)
         static const struct {
                 const char *key, *content, *expected;
         } cases[] = {
-                {"\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b", "Hi There",
-                 "h6p83qXvYZ1P8LQkGh1ssCN59OLOTsJ4etCzBUXhfN7aqDO31rinAgOLJ06uo/Tkvp2RTuth8XAuaWwgOhJoVA=="},
-                {"Jefe", "what do ya want for nothing?",
-                 "Fkt6e/z4GeLjlfvnO1bgo4e9ZCIugx/WECcM1+olBVSXWL91wFqZSm0DT2X48Ob9yuqxo01Ka0tjbgcKOLznNw=="},
+                        {"\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b",
+                         "Hi There",
+                         "h6p83qXvYZ1P8LQkGh1ssCN59OLOTsJ4etCzBUXhfN7aqDO31rinAgOLJ06uo/"
+                         "Tkvp2RTuth8XAuaWwgOhJoVA=="},
+                        {"Jefe", "what do ya want for nothing?",
+                         "Fkt6e/z4GeLjlfvnO1bgo4e9ZCIugx/"
+                         "WECcM1+olBVSXWL91wFqZSm0DT2X48Ob9yuqxo01Ka0tjbgcKOLznNw=="},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -327,10 +365,13 @@ TEST(tables)
         ASSERT_NOT_NULL(metadata_tables_find(t, &a));
         ASSERT_NOT_NULL(metadata_tables_find(t, &b));
         ASSERT_TRUE(metadata_tables_find(t, &a) != metadata_tables_find(t, &b));
-        ASSERT_STREQ(MHD_get_response_header(metadata_tables_find(t, &a), "Content-Type"), "text/plain; charset=us-ascii");
+        ASSERT_STREQ(MHD_get_response_header(metadata_tables_find(t, &a), "Content-Type"),
+                     "text/plain; charset=us-ascii");
         static const char *const unknown[] = {"w", "we", "web-", "web-lo", "web-logs", "x", "a"};
         for (size_t i = 0; i < ELEMENTSOF(unknown); i++) {
-                MetadataRoute r = {.resource = METADATA_APP_IMAGE_ID, .app = unknown[i], .app_size = strlen(unknown[i])};
+                MetadataRoute r = {.resource = METADATA_APP_IMAGE_ID,
+                                   .app = unknown[i],
+                                   .app_size = strlen(unknown[i])};
                 ASSERT_NULL(metadata_tables_find(t, &r));
         }
 }
