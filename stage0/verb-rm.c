@@ -15,8 +15,6 @@ static int remove_one(Context *c, Pod *p, void *userdata)
         int r = p->state == POD_EXITED ? pod_release(p, NULL, &c->error) : 0;
         if (r >= 0)
                 r = pod_remove(p, &c->error);
-        if (r == -EBUSY)
-                return error_hint(&c->error, r, "Stop it first: acnspawn stop %s", uuid);
         if (r >= 0)
                 printf("%s\n", uuid);
         return r;

@@ -99,7 +99,8 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
         error_done(&c->error);
         if (k >= 0)
                 return 0;
-        if (k != -ENOENT) { /* an image that cannot be read, or several: that is what to say */
+        /* An image that cannot be read, several that fit, or a file that is missing: that is what to say. */
+        if (k != -ENOENT || strchr(word, '/') || endswith(word, ".aci")) {
                 c->error = image_error;
                 image_error = ERROR_NULL;
                 return k;

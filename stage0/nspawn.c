@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Starting systemd-nspawn on the root of a pod.
+ *
+ * A child of ours goes into the pod's cgroup and a mount namespace of its own, binds the files of the host's systemd over their
+ * places in the pod's root, and becomes nspawn. It inherits the pod's lock, so that the pod counts as running for as long as
+ * nspawn is there, and is killed by the kernel when we die; nspawn has arranged the same for the pod's PID 1.
+ */
+
+#include <cap-ng.h>
+#include <limits.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+
+#include "stage0/supervisor.h"
+
+#define NSPAWN "/usr/bin/systemd-nspawn"
+
+int pod_machine_name(const Pod *p, char **ret)
+{
+        return p->config.name ? xasprintf(ret, "%s", p->config.name) : xasprintf(ret, "acn-%s", p->uuid);
+}
+
+int pod_hostname(const Pod *p, char **ret)
+{
+        return p->config.hostname ? xasprintf(ret, "%s", p->config.hostname) : pod_machine_name(p, ret);
+}
+
+/* --- The command line ---------------------------------------------------------------------------------------------- */
+
+static const char *const fixed_arguments[] = {
+        NSPAWN,
+        "--quiet",
+        "--boot",
+        "--settings=no",
+        "--link-journal=no",
+        "--notify-ready=yes",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--console=read-only",
+        "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units",
+};
+
+/* Without systemd as the host's init there is nobody to register with, and the cgroup we are in is the pod's. */
+static const char *const unregistered_arguments[] = {"--register=no", "--keep-unit"};
+
+/* What nspawn would give the pod's PID 1 is not always enough for what an app is to have. */
+static int add_capabilities(const Pod *p, char ***argv)
+{
+        _cleanup_text_ Text t = {};
+        _cleanup_free_ char *list = NULL;
+        uint64_t mask = 0;
+
+        for (size_t i = 0; i < p->manifest->n_apps; i++)
+                mask |= stage1_app_capabilities(p->manifest->apps[i].app);
+        for (unsigned cap = 0; cap < 64; cap++) {
+                const char *name = mask & UINT64_C(1) << cap ? capng_capability_to_name(cap) : NULL;
+                if (!name)
+                        continue;
+                text_add(&t, t.size > 0 ? ",CAP_" : "CAP_");
+                for (; *name; name++) {
+                        char c = *name >= 'a' && *name <= 'z' ? (char) (*name - 'a' + 'A') : *name;
+                        text_add_bytes(&t, &c, 1);
+                }
+        }
+        int r = text_take(&t, &list, NULL);
+        return r < 0 || !*list ? r : strv_extendf(argv, "--capability=%s", list);
+}
+
+static int add_list(char ***argv, const char *const *list, size_t n)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = strv_extend(argv, list[i]);
+        return r;
+}
+
+static int add_identity(const Pod *p, const char *root, char ***argv)
+{
+        _cleanup_free_ char *machine = NULL, *hostname = NULL;
+
+        int r = pod_machine_name(p, &machine);
+        if (r >= 0)
+                r = pod_hostname(p, &hostname);
+        if (r >= 0)
+                r = strv_extendf(argv, "--machine=%s", machine);
+        if (r >= 0)
+                r = strv_extendf(argv, "--hostname=%s", hostname);
+        if (r >= 0)
+                r = strv_extendf(argv, "--uuid=%s", p->uuid);
+        if (r >= 0)
+                r = strv_extendf(argv, "--directory=%s", root);
+        return r;
+}
+
+static int build_arguments(const Pod *p, const char *root, char ***ret)
+{
+        _cleanup_strv_free_ char **argv = NULL;
+
+        int r = add_list(&argv, fixed_arguments, ELEMENTSOF(fixed_arguments));
+        if (r >= 0 && sd_booted() <= 0)
+                r = add_list(&argv, unregistered_arguments, ELEMENTSOF(unregistered_arguments));
+        if (r >= 0)
+                r = add_identity(p, root, &argv);
+        if (r >= 0 && p->config.net == NET_NONE)
+                r = strv_extend(&argv, "--private-network");
+        if (r >= 0 && p->config.private_users) {
+                r = strv_extendf(&argv, "--private-users=%u:%u", p->config.uid_base, UID_RANGE_SIZE);
+                if (r >= 0)
+                        r = strv_extend(&argv, "--private-users-ownership=off");
+        }
+        if (r >= 0)
+                r = add_capabilities(p, &argv);
+        if (r >= 0)
+                *ret = TAKE_PTR(argv);
+        return r;
+}
+
+/* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The pod's systemd is the host's
+ * own program and needs none; every process of an app gets one from the launcher. */
+static int build_environment(const char *notify_address, char ***ret)
+{
+        _cleanup_strv_free_ char **environment = NULL;
+
+        int r = strv_extend(&environment, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        if (r >= 0)
+                r = strv_extend(&environment, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1");
+        if (r >= 0)
+                r = strv_extend(&environment, "SYSTEMD_SECCOMP=0");
+        if (r >= 0)
+                r = strv_extend(&environment, "SYSTEMD_LOG_TARGET=console");
+        if (r >= 0)
+                r = strv_extendf(&environment, "NOTIFY_SOCKET=%s", notify_address);
+        if (r >= 0)
+                *ret = TAKE_PTR(environment);
+        return r;
+}
+
+/* --- The host's systemd in the pod's root ---------------------------------------------------------------------------- */
+
+/* SOURCE is resolved on the host (or in the tree of --stage1), TARGET is a name in the root that we made. */
+static int bind_file(int source_root_fd, const char *source, int root_fd, const char *target)
+{
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+        _cleanup_free_ char *parent = strndup(target, (size_t) (strrchr(target, '/') - target) + 1);
+        _cleanup_close_ int source_fd = -EBADF, parent_fd = -EBADF, tree = -EBADF, target_fd = -EBADF;
+        const char *name = strrchr(target, '/') + 1;
+
+        if (!parent)
+                return -ENOMEM;
+        source_fd = open_in_root(source_root_fd, source, O_PATH);
+        if (source_fd < 0)
+                return source_fd;
+        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        target_fd = openat(parent_fd, name, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0444);
+        if (target_fd < 0)
+                return -errno;
+        tree = (int) syscall(SYS_open_tree, source_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
+            syscall(SYS_move_mount, tree, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+static int bind_systemd(const Pod *p, int root_fd, Error *e)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+        _cleanup_close_ int source_root = open(p->config.stage1 ?: "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (source_root < 0)
+                return error_set_errno(e, -errno, "Cannot open the systemd tree %s", p->config.stage1 ?: "/");
+        int r = stage1_host_files(source_root, &paths, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (path, paths) {
+                r = bind_file(source_root, *path, root_fd, *path);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot bind %s into the pod's root", *path);
+        }
+        return 0;
+}
+
+static int bind_launcher(int root_fd, Error *e)
+{
+        _cleanup_free_ char *launcher = NULL;
+        _cleanup_close_ int host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        int r = helper_program_path("launch", &launcher, e);
+        if (r < 0)
+                return r;
+        r = bind_file(host_root, launcher, root_fd, "/acnspawn/launch");
+        return r < 0 ? error_set_errno(e, r, "Cannot bind %s into the pod's root", launcher) : 0;
+}
+
+/* Directories that nspawn makes on the host and leaves there if it is killed: a tmpfs of its own takes them away with it. */
+static int hide_leftovers(const char *root, Error *e)
+{
+        static const char *const places[] = {"/tmp", "/run/systemd/nspawn"};
+
+        if (sd_booted() > 0)
+                return 0; /* machined looks for them */
+        if (mkdir_p("/run/systemd/nspawn", 0755) < 0)
+                return error_set_errno(e, -errno, "Cannot make /run/systemd/nspawn");
+        for (size_t i = 0; i < ELEMENTSOF(places); i++)
+                if (!path_has_prefix(root, places[i]) &&
+                    mount("acnspawn", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0)
+                        return error_set_errno(e, -errno, "Cannot mount a tmpfs on %s for the pod", places[i]);
+        return 0;
+}
+
+/* --- The child ------------------------------------------------------------------------------------------------------- */
+
+typedef struct Child {
+        Pod *pod;
+        const PodCgroup *cgroup;
+        char *root;
+        char **argv, **environment;
+        int output_fd;
+        pid_t parent;
+} Child;
+
+static int child_setup(const Child *c, Error *e)
+{
+        _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
+        sigset_t none;
+
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != c->parent)
+                return error_set(e, -ECHILD, "The process that runs the pod has ended");
+        (void) setsid(); /* Ctrl-C is for us alone */
+        int r = pod_cgroup_enter(c->cgroup);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot enter the cgroup of pod %s", c->pod->uuid);
+        r = mount_namespace_unshare(e);
+        if (r < 0)
+                return r;
+        root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (root_fd < 0)
+                return error_set_errno(e, -errno, "Cannot open the root of pod %s", c->pod->uuid);
+        r = bind_systemd(c->pod, root_fd, e);
+        if (r >= 0)
+                r = bind_launcher(root_fd, e);
+        if (r >= 0)
+                r = hide_leftovers(c->root, e);
+        if (r < 0)
+                return r;
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(c->output_fd, STDOUT_FILENO) < 0 || dup2(c->output_fd, STDERR_FILENO) < 0)
+                return error_set_errno(e, -errno, "Cannot set up the standard streams of systemd-nspawn");
+        /* The lock goes along. */
+        if (fcntl(c->pod->dir_fd, F_SETFD, 0) < 0)
+                return error_set_errno(e, -errno, "Cannot pass on the lock of pod %s", c->pod->uuid);
+        sigemptyset(&none);
+        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        return 0;
+}
+
+static _noreturn_ void child(const Child *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = child_setup(c, &e);
+        if (r >= 0) {
+                execve(NSPAWN, c->argv, c->environment);
+                r = error_set_errno(&e, -errno, "Cannot execute " NSPAWN);
+                (void) error_hint(&e, 0, "Install the package systemd-container");
+        }
+        (void) dup2(c->output_fd, STDERR_FILENO);
+        error_print(&e, r);
+        _exit(125);
+}
+
+static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
+{
+        pid_t pid = fork();
+
+        if (pid == 0)
+                child(c);
+        if (pid < 0)
+                return error_set_errno(e, -errno, "Cannot fork");
+        int pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (pid_fd < 0) {
+                int r = error_set_errno(e, -errno, "Cannot watch systemd-nspawn");
+                (void) kill(pid, SIGKILL);
+                (void) waitpid(pid, NULL, 0);
+                return r;
+        }
+        *ret = (Nspawn){.pid = pid, .pid_fd = pid_fd, .output_fd = read_fd};
+        return 0;
+}
+
+int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Nspawn *ret, Error *e)
+{
+        _cleanup_free_ char *path = NULL, *root = NULL;
+        _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
+        int fds[2];
+
+        int r = pod_path(p, &path);
+        if (r >= 0)
+                r = xasprintf(&root, "%s/root", path);
+        if (r >= 0)
+                r = build_arguments(p, root, &argv);
+        if (r >= 0)
+                r = build_environment(notify_address, &environment);
+        if (r < 0)
+                return error_oom(e);
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return error_set_errno(e, -errno, "Cannot create a pipe");
+        (void) fcntl(fds[0], F_SETFL, O_NONBLOCK);
+
+        Child c = {
+                .pod = p,
+                .cgroup = cgroup,
+                .root = root,
+                .argv = argv,
+                .environment = environment,
+                .output_fd = fds[1],
+                .parent = getpid(),
+        };
+        r = start_child(&c, ret, fds[0], e);
+        safe_close(fds[1]);
+        if (r < 0)
+                safe_close(fds[0]);
+        return r;
+}
+
+void nspawn_done(Nspawn *n)
+{
+        if (n->pid > 0) {
+                (void) kill(n->pid, SIGKILL);
+                (void) waitpid(n->pid, NULL, 0);
+        }
+        safe_close(n->pid_fd);
+        safe_close(n->output_fd);
+        *n = (Nspawn){.pid_fd = -EBADF, .output_fd = -EBADF};
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* serve.c: answers the launchers of a pod, and keeps its metadata service. */
+
+#include "stage0/supervisor.h"
+
+typedef struct Server Server;
+
+/* Makes the socket for launchers in the pod's root and starts the metadata service; both are attached to EVENT. */
+int server_new(Pod *p, sd_event *event, Server **ret, Error *e);
+Server *server_free(Server *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
+/* To be given as soon as they are there. */
+void server_set_mounts(Server *s, PodMounts *m);
+/* Tells the pod's PID 1, in whose network namespace the metadata service is to listen. */
+void server_set_leader(Server *s, pid_t leader);

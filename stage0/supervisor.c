@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The process that runs a pod, from the start of nspawn to the pod's result.
+ *
+ * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are mounted and the metadata
+ * service is started. From then on we answer launchers, show what the apps write, and pass requests to stop on to the pod's PID 1,
+ * which does the rest. If we are killed, the kernel kills nspawn, and with it the pod's PID 1 and everything in the pod; every
+ * mount is in a namespace of ours and goes away with us.
+ */
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+
+#include "stage0/serve.h"
+
+#define OUTPUT_KEPT 8192U /* of what nspawn and the pod's console print, for the case that nothing else tells what failed */
+
+typedef struct Supervisor {
+        Pod *pod;
+        const RunOptions *options;
+        sd_event *event;
+        PodCgroup cgroup;
+        Nspawn nspawn;
+        PodMounts *mounts;
+        Server *server;
+        JournalReader *journal;
+        PodRuntime runtime;
+        int ready_fd, leader_fd, control_fd, notify_fd;
+        bool ready, nspawn_ended;
+        unsigned stop_requests;
+        char console[OUTPUT_KEPT];
+        size_t console_size;
+} Supervisor;
+
+/* --- Stopping ------------------------------------------------------------------------------------------------------ */
+
+static void kill_pod(Supervisor *s)
+{
+        (void) pod_cgroup_kill(s->pod, NULL);
+        if (s->nspawn.pid_fd >= 0)
+                (void) syscall(SYS_pidfd_send_signal, s->nspawn.pid_fd, SIGKILL, NULL, 0);
+}
+
+/* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end. */
+static void signal_leader(Supervisor *s)
+{
+        if (s->leader_fd >= 0)
+                (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGRTMIN + 3, NULL, 0);
+}
+
+/* Before the pod's systemd is up it would not hear the signal: it is sent again then. */
+static void request_stop(Supervisor *s)
+{
+        s->stop_requests++;
+        if (s->stop_requests == 1 || s->options->detach) {
+                signal_leader(s);
+                return;
+        }
+        kill_pod(s);
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (!s->options->detach && isatty(STDERR_FILENO))
+                log_info(s->stop_requests == 0 ? "Stopping pod %s; once more to kill it." : "Killing pod %s.", s->pod->uuid);
+        request_stop(s);
+        return 0;
+}
+
+static int on_control(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+        ControlOp op;
+
+        if (control_receive(fd, &op) < 0)
+                return 0;
+        if (op == CONTROL_KILL)
+                kill_pod(s);
+        else {
+                s->stop_requests++;
+                signal_leader(s);
+        }
+        return 0;
+}
+
+/* --- What nspawn says ---------------------------------------------------------------------------------------------- */
+
+static void set_leader(Supervisor *s, pid_t leader)
+{
+        if (s->leader_fd >= 0)
+                return;
+        s->leader_fd = (int) syscall(SYS_pidfd_open, leader, 0);
+        s->runtime.leader = leader;
+        (void) pod_runtime_write(s->pod, &s->runtime);
+        if (s->server)
+                server_set_leader(s->server, leader);
+}
+
+static void set_ready(Supervisor *s)
+{
+        if (s->ready)
+                return;
+        s->ready = true;
+        if (s->ready_fd >= 0)
+                (void) loop_write(s->ready_fd, "1", 1);
+        s->ready_fd = safe_close(s->ready_fd);
+        (void) sd_notify(0, "READY=1");
+        if (s->stop_requests > 0)
+                signal_leader(s);
+}
+
+static void handle_notification(Supervisor *s, char *text)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+
+        if (strv_split(text, "\n", &lines) < 0)
+                return;
+        STRV_FOREACH (line, lines) {
+                const char *value = startswith(*line, "X_NSPAWN_LEADER_PID=");
+                uint32_t pid;
+                if (value && parse_u32(value, &pid) >= 0 && pid > 0)
+                        set_leader(s, (pid_t) pid);
+                if (streq(*line, "READY=1"))
+                        set_ready(s);
+        }
+}
+
+/* The socket is in the abstract namespace: only nspawn itself is listened to. */
+static bool sent_by(struct msghdr *m, pid_t pid)
+{
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+                        struct ucred u;
+                        memcpy(&u, CMSG_DATA(c), sizeof(u));
+                        return u.pid == pid;
+                }
+        return false;
+}
+
+static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        union {
+                struct cmsghdr align;
+                char buffer[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 253)];
+        } control;
+        char text[4096];
+        struct iovec iov = {.iov_base = text, .iov_len = sizeof(text) - 1};
+        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buffer, .msg_controllen = sizeof(control.buffer)};
+        Supervisor *s = userdata;
+
+        ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (n < 0)
+                return 0;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+                        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                                int passed;
+                                memcpy(&passed, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+                                safe_close(passed);
+                        }
+        text[n] = 0;
+        if (sent_by(&m, s->nspawn.pid))
+                handle_notification(s, text);
+        return 0;
+}
+
+/* Keeps the last of it. */
+static int on_console(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+        char chunk[OUTPUT_KEPT / 2];
+
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n <= 0) {
+                if (source && (n == 0 || errno != EAGAIN))
+                        (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+                return 0;
+        }
+        if (s->console_size + (size_t) n > sizeof(s->console)) {
+                size_t drop = s->console_size + (size_t) n - sizeof(s->console);
+                memmove(s->console, s->console + drop, s->console_size - drop);
+                s->console_size -= drop;
+        }
+        memcpy(s->console + s->console_size, chunk, (size_t) n);
+        s->console_size += (size_t) n;
+        return 1;
+}
+
+static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        s->nspawn_ended = true;
+        return sd_event_exit(s->event, 0);
+}
+
+static OutputOptions output_options(const Supervisor *s)
+{
+        return (OutputOptions){.prefix = s->pod->manifest->n_apps > 1};
+}
+
+static int on_journal(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+        OutputOptions o = output_options(s);
+
+        if (journal_reader_process(s->journal) >= 0)
+                (void) output_all(s->journal, &o);
+        return 0;
+}
+
+/* --- Starting ------------------------------------------------------------------------------------------------------ */
+
+static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int one = 1;
+
+        int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "acnspawn/%s/notify", s->pod->uuid);
+        s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (s->notify_fd < 0 || setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0 ||
+            bind(s->notify_fd, (struct sockaddr *) &address, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n)) < 0)
+                return error_set_errno(e, -errno, "Cannot make the notification socket of pod %s", s->pod->uuid);
+        return xasprintf(ret_address, "@%s", address.sun_path + 1) < 0 ? error_oom(e) : 0;
+}
+
+static int start_nspawn(Supervisor *s, Error *e)
+{
+        _cleanup_free_ char *address = NULL;
+        int r = 0;
+
+        if (sd_booted() <= 0)
+                r = pod_cgroup_create(s->pod, &s->cgroup, e);
+        if (r >= 0)
+                r = open_notify_socket(s, &address, e);
+        if (r >= 0)
+                r = control_listen(s->pod, &s->control_fd, e);
+        if (r >= 0)
+                r = nspawn_start(s->pod, &s->cgroup, address, &s->nspawn, e);
+        if (r < 0)
+                return r;
+        s->runtime.supervisor = getpid();
+        s->runtime.nspawn = s->nspawn.pid;
+        r = pod_runtime_write(s->pod, &s->runtime);
+        return r < 0 ? error_set_errno(e, r, "Cannot record that pod %s runs", s->pod->uuid) : 0;
+}
+
+static int watch(Supervisor *s, Error *e)
+{
+        const struct {
+                int fd;
+                sd_event_io_handler_t handler;
+        } sources[] = {
+                {s->nspawn.pid_fd, on_nspawn_end},
+                {s->nspawn.output_fd, on_console},
+                {s->notify_fd, on_notify},
+                {s->control_fd, on_control},
+                {s->journal ? journal_reader_fd(s->journal) : -EBADF, on_journal},
+        };
+        static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(sources); i++)
+                if (sources[i].fd >= 0)
+                        r = sd_event_add_io(s->event, NULL, sources[i].fd, EPOLLIN, sources[i].handler, s);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(signals); i++)
+                r = sd_event_add_signal(s->event, NULL, signals[i], on_signal, s);
+        return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
+}
+
+static int prepare_mounts(Supervisor *s, Error *e)
+{
+        int r = mount_namespace_unshare(e);
+
+        if (r >= 0)
+                r = pod_mounts_new(s->pod, &s->mounts, e);
+        for (size_t i = 0; r >= 0 && i < s->pod->manifest->n_apps; i++)
+                r = pod_mounts_prepare_app(s->mounts, &s->pod->manifest->apps[i], false, e);
+        if (r >= 0)
+                server_set_mounts(s->server, s->mounts);
+        return r;
+}
+
+static int start(Supervisor *s, Error *e)
+{
+        int r = sd_event_new(&s->event);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make an event loop");
+        s->runtime.started_usec = now_usec(CLOCK_REALTIME);
+        /* The socket first, or the pod's systemd could be faster; the rest goes on while it boots. */
+        r = server_new(s->pod, s->event, &s->server, e);
+        if (r >= 0)
+                r = start_nspawn(s, e);
+        if (r >= 0)
+                r = prepare_mounts(s, e);
+        if (r >= 0 && !s->options->detach && !s->options->quiet)
+                r = journal_reader_new(s->pod, &s->journal, e);
+        return r < 0 ? r : watch(s, e);
+}
+
+/* --- The end ------------------------------------------------------------------------------------------------------- */
+
+static bool nothing_ran(const AppStatus *l, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (l[i].cause != CAUSE_NOT_STARTED)
+                        return false;
+        return true;
+}
+
+static int boot_failed(Supervisor *s, Error *e)
+{
+        _cleanup_free_ char *text = strndup(s->console, s->console_size), *safe = NULL;
+
+        if (text && *text)
+                safe = text_escape_for_terminal(text);
+        return error_set(e, -EIO, "Pod %s did not start%s%s", s->pod->uuid, safe ? ": " : "", safe ?: "");
+}
+
+static int write_missing_records(Supervisor *s, const AppStatus *l)
+{
+        _cleanup_close_ int fd = open_beneath(s->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        int r = fd < 0 ? fd : 0;
+
+        for (size_t i = 0; r >= 0 && i < s->pod->manifest->n_apps; i++)
+                r = app_status_write(fd, s->pod->manifest->apps[i].name, &l[i]);
+        return r;
+}
+
+static void explain_failures(Supervisor *s, const AppStatus *l)
+{
+        if (s->options->detach)
+                return;
+        for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
+                _cleanup_free_ char *safe = l[i].message ? text_escape_for_terminal(l[i].message) : NULL;
+                if (safe)
+                        log_error("App %s: %s.", s->pod->manifest->apps[i].name, safe);
+        }
+}
+
+/* How the apps ended, and from that how the pod did. */
+static int conclude(Supervisor *s, Error *e)
+{
+        size_t n = s->pod->manifest->n_apps;
+        PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
+        AppStatus *statuses = NULL;
+
+        int r = pod_read_statuses(s->pod, true, &statuses);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
+        result.exit_status = pod_exit_status(statuses, n);
+        (void) write_missing_records(s, statuses);
+        explain_failures(s, statuses);
+        r = pod_result_write(s->pod, &result);
+        if (r < 0)
+                r = error_set_errno(e, r, "Cannot write the result of pod %s", s->pod->uuid);
+        else if (n > 0 && s->stop_requests == 0 && !s->ready && nothing_ran(statuses, n))
+                r = boot_failed(s, e);
+        else
+                r = result.exit_status;
+        app_statuses_free(statuses, n);
+        return r;
+}
+
+static void drain(Supervisor *s)
+{
+        OutputOptions o = output_options(s);
+
+        while (on_console(NULL, s->nspawn.output_fd, 0, s) > 0)
+                ;
+        if (s->journal) {
+                (void) journal_reader_process(s->journal);
+                (void) output_all(s->journal, &o);
+        }
+}
+
+static int finish(Supervisor *s, Error *e)
+{
+        _cleanup_error_ Error cleanup_error = ERROR_NULL;
+
+        (void) waitpid(s->nspawn.pid, NULL, 0);
+        s->nspawn.pid = 0;
+        drain(s);
+        s->server = server_free(s->server);
+        s->mounts = pod_mounts_free(s->mounts);
+        int r = pod_cgroup_remove(s->pod, &cleanup_error);
+        if (r < 0)
+                log_warning("%s", cleanup_error.message);
+        int status = conclude(s, e);
+        r = pod_end_run(s->pod, &cleanup_error);
+        if (r < 0)
+                log_warning("%s", cleanup_error.message);
+        return status;
+}
+
+static void supervisor_done(Supervisor *s)
+{
+        server_free(s->server);
+        nspawn_done(&s->nspawn);
+        pod_mounts_free(s->mounts);
+        journal_reader_free(s->journal);
+        pod_cgroup_done(&s->cgroup);
+        safe_close(s->ready_fd);
+        safe_close(s->leader_fd);
+        safe_close(s->control_fd);
+        safe_close(s->notify_fd);
+        sd_event_unref(s->event);
+}
+
+static void block_signals(void)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGHUP);
+        (void) sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
+{
+        _cleanup_(supervisor_done) Supervisor s = {
+                .pod = p,
+                .options = o,
+                .nspawn = {.pid_fd = -EBADF, .output_fd = -EBADF},
+                .ready_fd = ready_fd,
+                .leader_fd = -EBADF,
+                .control_fd = -EBADF,
+                .notify_fd = -EBADF,
+        };
+
+        block_signals();
+        int r = start(&s, e);
+        if (r >= 0) {
+                r = sd_event_loop(s.event);
+                if (r < 0)
+                        r = error_set_errno(e, r, "Cannot watch pod %s any longer", p->uuid);
+        }
+        if (r < 0) {
+                kill_pod(&s);
+                if (s.nspawn.pid > 0)
+                        (void) finish(&s, NULL);
+                else
+                        (void) pod_end_run(p, NULL);
+                return r;
+        }
+        return finish(&s, e);
+}
