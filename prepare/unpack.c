@@ -172,10 +172,8 @@ static int make_directory(Unpack *u, Entry *x, Error *e)
         _cleanup_close_ int fd = -EBADF;
         struct stat st;
 
-        if (mkdirat(x->parent_fd, x->name, 0700) < 0 && errno != EEXIST)
-                return create_error(e, errno, x);
-        else if (errno == EEXIST) {
-                if (fstatat(x->parent_fd, x->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (mkdirat(x->parent_fd, x->name, 0700) < 0) {
+                if (errno != EEXIST || fstatat(x->parent_fd, x->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         return create_error(e, errno, x);
                 if (!S_ISDIR(st.st_mode) || (st.st_mode & 0777) != DIRECTORY_MODE_IMPLIED)
                         return create_error(e, EEXIST, x);
