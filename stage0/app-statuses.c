@@ -26,10 +26,10 @@ static void finish_status(AppStatus *s)
 static AppStatus unreadable_status(int code)
 {
         AppStatus s = {
-                .cause = CAUSE_POD_KILLED,
-                .exit_status = -1,
-                .pre_start.exit_status = -1,
-                .post_stop.exit_status = -1,
+                        .cause = CAUSE_POD_KILLED,
+                        .exit_status = -1,
+                        .pre_start.exit_status = -1,
+                        .post_stop.exit_status = -1,
         };
 
         if (xasprintf(&s.message, "The record of the app cannot be read: %s", strerror(-code)) < 0)
@@ -57,8 +57,8 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
         return 0;
 }
 
-/* Spec of the command: the status of the app that failed first. Apps that failed without having run (or whose end nobody saw)
- * come after those whose end has a time. */
+/* Spec of the command: the status of the app that failed first. Apps that failed without having run (or
+ * whose end nobody saw) come after those whose end has a time. */
 int pod_exit_status(const AppStatus *l, size_t n)
 {
         const AppStatus *first = NULL;

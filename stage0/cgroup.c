@@ -2,9 +2,10 @@
 
 /* A cgroup of its own for every pod, on hosts where no systemd makes one.
  *
- * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod gets a child of our own
- * cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is one. No hierarchy is ever created, no controller
- * enabled. The directories are written down in the pod directory before they are made: whoever cleans up after us finds them.
+ * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod
+ * gets a child of our own cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is
+ * one. No hierarchy is ever created, no controller enabled. The directories are written down in the pod
+ * directory before they are made: whoever cleans up after us finds them.
  */
 
 #include <dirent.h>
@@ -30,8 +31,8 @@ static const struct {
         const char *mounts[2];
         bool unified;
 } hierarchies[] = {
-        {"0::", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, true},
-        {":name=systemd:", {"/sys/fs/cgroup/systemd", NULL}, false},
+                {"0::", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, true},
+                {":name=systemd:", {"/sys/fs/cgroup/systemd", NULL}, false},
 };
 
 static const char *match_hierarchy(const char *line, size_t i)
@@ -42,7 +43,8 @@ static const char *match_hierarchy(const char *line, size_t i)
         return p ? p + strlen(hierarchies[i].prefix) : NULL;
 }
 
-/* The v2 root has cgroup.subtree_control or at least cgroup.controllers; a v1 root or a plain tmpfs has not. */
+/* The v2 root has cgroup.subtree_control or at least cgroup.controllers; a v1 root or a plain tmpfs has not.
+ */
 static const char *find_mount(size_t i)
 {
         for (size_t k = 0; k < ELEMENTSOF(hierarchies[i].mounts); k++) {
@@ -50,7 +52,8 @@ static const char *find_mount(size_t i)
                 const char *mount = hierarchies[i].mounts[k];
                 if (!mount)
                         continue;
-                if (xasprintf(&probe, "%s/%s", mount, hierarchies[i].unified ? "cgroup.controllers" : "cgroup.procs") < 0)
+                if (xasprintf(&probe, "%s/%s", mount,
+                              hierarchies[i].unified ? "cgroup.controllers" : "cgroup.procs") < 0)
                         return NULL;
                 if (access(probe, F_OK) >= 0)
                         return mount;
@@ -108,7 +111,8 @@ int pod_cgroup_create(Pod *p, PodCgroup *ret, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot find our own cgroup");
         if (!c.unified) {
-                (void) error_set(e, -ENOSYS, "Pod %s needs the cgroup v2 hierarchy, and none is mounted", p->uuid);
+                (void) error_set(e, -ENOSYS, "Pod %s needs the cgroup v2 hierarchy, and none is mounted",
+                                 p->uuid);
                 return error_hint(e, 0, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
         }
         r = record_paths(p, &c);
@@ -116,7 +120,8 @@ int pod_cgroup_create(Pod *p, PodCgroup *ret, Error *e)
                 return error_set_errno(e, r, "Cannot record the cgroups of pod %s", p->uuid);
         STRV_FOREACH (path, c.paths)
                 if (mkdir(*path, 0755) < 0 && errno != EEXIST)
-                        return error_set_errno(e, -errno, "Cannot make cgroup %s for pod %s", *path, p->uuid);
+                        return error_set_errno(e, -errno, "Cannot make cgroup %s for pod %s", *path,
+                                               p->uuid);
         *ret = c;
         c = (PodCgroup){};
         return 0;
@@ -156,7 +161,8 @@ static bool path_is_ours(Pod *p, const char *path)
         return uuid && streq(uuid, p->uuid);
 }
 
-/* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload liked. */
+/* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload liked.
+ */
 static int collect_children(const char *path, char ***ret)
 {
         _cleanup_strv_free_ char **all = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How other processes talk to the one that runs a pod: one word over a socket in the pod directory. No process is ever signalled by
- * a number that was written down. */
+/* How other processes talk to the one that runs a pod: one word over a socket in the pod directory. No
+ * process is ever signalled by a number that was written down. */
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,7 +31,8 @@ int socket_listen_at(int dir_fd, const char *name, int *ret_fd)
         if (fd < 0)
                 return -errno;
         (void) unlinkat(dir_fd, name, 0);
-        if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || fchmodat(dir_fd, name, 0600, 0) < 0 || listen(fd, 1024) < 0)
+        if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 ||
+            fchmodat(dir_fd, name, 0600, 0) < 0 || listen(fd, 1024) < 0)
                 return -errno;
         *ret_fd = TAKE_FD(fd);
         return 0;

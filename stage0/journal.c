@@ -2,9 +2,10 @@
 
 /* What the apps of a pod wrote, read from the pod's journal.
  *
- * The launcher gives every app two streams, one for standard output and one for standard error, which journald tells apart by
- * priority; only root inside the pod can open such streams, so the identifier that they carry is the app's name for sure. journald
- * cuts streams into lines and notes where there was no newline, so that output can be shown byte for byte.
+ * The launcher gives every app two streams, one for standard output and one for standard error, which
+ * journald tells apart by priority; only root inside the pod can open such streams, so the identifier that
+ * they carry is the app's name for sure. journald cuts streams into lines and notes where there was no
+ * newline, so that output can be shown byte for byte.
  */
 
 #include <syslog.h>
@@ -78,7 +79,8 @@ int journal_reader_skip_to_last(JournalReader *r, uint64_t n)
         int k = sd_journal_seek_tail(r->journal);
         if (k < 0 || n == 0)
                 return k < 0 ? k : sd_journal_previous(r->journal);
-        /* One further back than wanted, so that "next" comes to the first of them; at the beginning there is no such entry. */
+        /* One further back than wanted, so that "next" comes to the first of them; at the beginning there is
+         * no such entry. */
         k = sd_journal_previous_skip(r->journal, n + 1);
         if (k >= 0 && (uint64_t) k < n + 1)
                 return sd_journal_seek_head(r->journal);
@@ -142,8 +144,10 @@ int journal_reader_next(JournalReader *r, JournalLine *ret)
         snprintf(err, sizeof(err), "%d", LOG_ERR);
         (void) sd_journal_get_realtime_usec(r->journal, &l.time_usec);
         l.error = field_is(r->journal, "PRIORITY", err);
-        l.partial = field_is(r->journal, "_LINE_BREAK", "eof") || field_is(r->journal, "_LINE_BREAK", "line-max") ||
+        l.partial = field_is(r->journal, "_LINE_BREAK", "eof") ||
+                    field_is(r->journal, "_LINE_BREAK", "line-max") ||
                     field_is(r->journal, "_LINE_BREAK", "pid-change");
+        l.end[0] = field_is(r->journal, "_LINE_BREAK", "nul") ? 0 : '\n';
         l.app = r->app;
         l.data = get_field(r->journal, "MESSAGE", &l.size) ?: "";
         *ret = l;

@@ -22,7 +22,8 @@ static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, Error *
                 if (r >= 0)
                         r = output_all(reader, o);
                 if (r < 0 || ended)
-                        return r < 0 ? error_set_errno(e, r, "Cannot show the output of pod %s", p->uuid) : 0;
+                        return r < 0 ? error_set_errno(e, r, "Cannot show the output of pod %s", p->uuid)
+                                     : 0;
         }
 }
 
@@ -34,7 +35,8 @@ int pod_logs(Pod *p, const LogOptions *o, Error *e)
         if (o->app && !pod_manifest_find_app(p->manifest, o->app))
                 return error_set(e, -ENOENT, "Pod %s has no app %s", p->uuid, o->app);
         if (p->state != POD_RUNNING && p->state != POD_EXITED)
-                return error_set(e, -ENODATA, "Pod %s has not run: it is %s", p->uuid, pod_state_to_string(p->state));
+                return error_set(e, -ENODATA, "Pod %s has not run: it is %s", p->uuid,
+                                 pod_state_to_string(p->state));
         int r = journal_reader_new(p, &reader, e);
         if (r < 0)
                 return r;

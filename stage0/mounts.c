@@ -8,8 +8,9 @@
  *     a<n>    the overlay of one app: layers below, apps/<app>/upper on top
  *     dev     the device nodes of the OS specification, read-only, shared by all apps
  *
- * A process of an app gets clones of what it needs, as descriptors, through the launch protocol. So there is no app's mount in the
- * pod's own namespace or in another app's, and with our last process the kernel takes all of them away.
+ * A process of an app gets clones of what it needs, as descriptors, through the launch protocol. So there is
+ * no app's mount in the pod's own namespace or in another app's, and with our last process the kernel takes
+ * all of them away.
  */
 
 #include <sched.h>
@@ -36,7 +37,8 @@ typedef struct AppMount {
 
 struct PodMounts {
         Pod *pod;
-        int dir_fd;    /* the pod directory, opened in our namespace: mounts are made and cloned from this one only */
+        int dir_fd; /* the pod directory, opened in our namespace: mounts are made and cloned from this one
+                       only */
         int holder_fd; /* root of the tmpfs */
         int userns_fd;
         Layer *layers;
@@ -55,14 +57,16 @@ int mount_namespace_unshare(Error *e)
 static int open_tree_clone(int dir_fd, const char *path, bool recursive)
 {
         int fd = (int) syscall(SYS_open_tree, dir_fd, path,
-                               OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | (recursive ? AT_RECURSIVE : 0));
+                               OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW |
+                                               (recursive ? AT_RECURSIVE : 0));
 
         return fd < 0 ? -errno : fd;
 }
 
 static int set_attributes(int mount_fd, struct mount_attr attr, bool recursive)
 {
-        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr, sizeof(attr)) < 0)
+        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
+                    sizeof(attr)) < 0)
                 return -errno;
         return 0;
 }
@@ -76,23 +80,25 @@ static int attach_at(int mount_fd, int dir_fd, const char *name)
         return 0;
 }
 
-/* --- /dev ---------------------------------------------------------------------------------------------------------- */
+/* --- /dev
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
-/* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; where it has none, there is nothing to see. */
+/* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; where it has none, there is
+ * nothing to see. */
 static const struct {
         const char *name;
         unsigned major, minor;
 } device_nodes[] = {
-        {"null", 1, 3},    {"zero", 1, 5}, {"full", 1, 7},    {"random", 1, 8},
-        {"urandom", 1, 9}, {"tty", 5, 0},  {"console", 1, 3},
+                {"null", 1, 3},    {"zero", 1, 5}, {"full", 1, 7},    {"random", 1, 8},
+                {"urandom", 1, 9}, {"tty", 5, 0},  {"console", 1, 3},
 };
 
 static const struct {
         const char *name, *target;
 } device_links[] = {
-        {"ptmx", "pts/ptmx"},           {"fd", "/proc/self/fd"},
-        {"stdin", "/proc/self/fd/0"},   {"stdout", "/proc/self/fd/1"},
-        {"stderr", "/proc/self/fd/2"},
+                {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+                {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
 };
 
 static const char *const device_directories[] = {"pts", "shm", "mqueue"};
@@ -101,8 +107,10 @@ static int make_device_nodes(int dev_fd, uid_t owner)
 {
         for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
                 const char *name = device_nodes[i].name;
-                if (mknodat(dev_fd, name, S_IFCHR | 0666, makedev(device_nodes[i].major, device_nodes[i].minor)) < 0 ||
-                    fchmodat(dev_fd, name, 0666, 0) < 0 || fchownat(dev_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                if (mknodat(dev_fd, name, S_IFCHR | 0666,
+                            makedev(device_nodes[i].major, device_nodes[i].minor)) < 0 ||
+                    fchmodat(dev_fd, name, 0666, 0) < 0 ||
+                    fchownat(dev_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
                         return -errno;
         }
         for (size_t i = 0; i < ELEMENTSOF(device_links); i++)
@@ -120,7 +128,8 @@ static int make_dev(PodMounts *m)
         _cleanup_close_ int dev_fd = -EBADF;
 
         if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||
-            mount("acnspawn-dev", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") < 0)
+            mount("acnspawn-dev", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
+                            0)
                 return -errno;
         dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dev_fd < 0)
@@ -131,7 +140,8 @@ static int make_dev(PodMounts *m)
         return set_attributes(dev_fd, (struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }
 
-/* --- The holder ---------------------------------------------------------------------------------------------------- */
+/* --- The holder
+ * ---------------------------------------------------------------------------------------------------- */
 
 static int make_holder(int dir_fd)
 {
@@ -204,13 +214,18 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
         return 0;
 }
 
-/* --- Layers -------------------------------------------------------------------------------------------------------- */
+/* --- Layers
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static int id_map(PodMounts *m, int mount_fd, bool recursive)
 {
         if (m->userns_fd < 0)
                 return 0;
-        return set_attributes(mount_fd, (struct mount_attr){.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t) m->userns_fd}, recursive);
+        return set_attributes(mount_fd,
+                              (struct mount_attr){.attr_set = MOUNT_ATTR_IDMAP,
+                                                  .userns_fd = (uint64_t) m->userns_fd},
+                              recursive);
 }
 
 static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
@@ -223,8 +238,11 @@ static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
                 return error_set_errno(e, r, "Cannot open image layer %s", path);
         r = id_map(m, fd, false);
         if (r < 0) {
-                (void) error_set_errno(e, r, "Cannot map the owners of image layer %s to the pod's range", path);
-                return error_hint(e, 0, "The file system of the store cannot do id-mapped mounts: move the store, or prepare with --no-userns");
+                (void) error_set_errno(e, r, "Cannot map the owners of image layer %s to the pod's range",
+                                       path);
+                return error_hint(e, 0,
+                                  "The file system of the store cannot do id-mapped mounts: move the store, "
+                                  "or prepare with --no-userns");
         }
         snprintf(name, sizeof(name), "l%u", index);
         r = attach_at(fd, m->holder_fd, name);
@@ -286,7 +304,8 @@ static int overlay_lower_option(PodMounts *m, const char *app, Text *t, char **r
         return *ret_top ? 0 : error_oom(e);
 }
 
-/* --- Overlays ------------------------------------------------------------------------------------------------------ */
+/* --- Overlays
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* The root directory itself takes owner and mode from the upper one: these are to be the image's. */
 static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
@@ -348,10 +367,13 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool fre
         snprintf(name, sizeof(name), "a%u", index);
         if (mkdirat(m->holder_fd, name, 0700) < 0 && errno != EEXIST)
                 return error_set_errno(e, -errno, "Cannot make a mount point for app %s", app);
-        /* Relative names: they fit a page, and no character of the store's path means anything to overlayfs. */
+        /* Relative names: they fit a page, and no character of the store's path means anything to overlayfs.
+         */
         if (fchdir(m->holder_fd) < 0 || mount("overlay", name, "overlay", MS_NODEV, options) < 0) {
                 (void) error_set_errno(e, -errno, "Cannot mount the overlay of app %s (%s)", app, options);
-                return error_hint(e, 0, "The store must lie on a file system that can be an overlay's upper layer, such as ext4, xfs or btrfs");
+                return error_hint(e, 0,
+                                  "The store must lie on a file system that can be an overlay's upper "
+                                  "layer, such as ext4, xfs or btrfs");
         }
         return 0;
 }
@@ -405,7 +427,8 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
         return r;
 }
 
-/* --- Volumes ------------------------------------------------------------------------------------------------------- */
+/* --- Volumes
+ * ------------------------------------------------------------------------------------------------------- */
 
 static int open_volume_source(PodMounts *m, const Volume *v, Error *e)
 {
@@ -415,10 +438,14 @@ static int open_volume_source(PodMounts *m, const Volume *v, Error *e)
         if (v->kind == VOLUME_HOST) {
                 fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
                 if (fd == -ELOOP) {
-                        (void) error_set(e, fd, "Source %s of volume %s is, or passes through, a symbolic link", v->source, v->name);
+                        (void) error_set(e, fd,
+                                         "Source %s of volume %s is, or passes through, a symbolic link",
+                                         v->source, v->name);
                         return error_hint(e, 0, "Name the directory itself: see realpath %s", v->source);
                 }
-                return fd < 0 ? error_set_errno(e, fd, "Cannot open source %s of volume %s", v->source, v->name) : fd;
+                return fd < 0 ? error_set_errno(e, fd, "Cannot open source %s of volume %s", v->source,
+                                                v->name)
+                              : fd;
         }
         if (xasprintf(&path, "volumes/%s", v->name) < 0)
                 return error_oom(e);
@@ -446,8 +473,8 @@ static int clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
         tree = open_tree_clone(source, "", recursive);
         if (tree < 0)
                 return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
-        /* Empty volumes belong to the pod's range; on the host's file systems owners are mapped where the file system can do that, and
-         * appear as nobody where it cannot. */
+        /* Empty volumes belong to the pod's range; on the host's file systems owners are mapped where the
+         * file system can do that, and appear as nobody where it cannot. */
         if (v->kind == VOLUME_HOST)
                 (void) id_map(m, tree, recursive);
         if (read_only || (v->has_read_only && v->read_only))
@@ -462,7 +489,8 @@ static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
         const Volume *v = mount->app_volume ?: pod_manifest_find_volume(m->pod->manifest, mount->volume);
 
         if (!v)
-                return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have", app->name, mount->volume);
+                return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have",
+                                 app->name, mount->volume);
         return clone_volume(m, v, mount_point_is_read_only(app->app, mount->path), e);
 }
 

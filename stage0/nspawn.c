@@ -2,9 +2,10 @@
 
 /* Starting systemd-nspawn on the root of a pod.
  *
- * A child of ours goes into the pod's cgroup and a mount namespace of its own, binds the files of the host's systemd over their
- * places in the pod's root, and becomes nspawn. It inherits the pod's lock, so that the pod counts as running for as long as
- * nspawn is there, and is killed by the kernel when we die; nspawn has arranged the same for the pod's PID 1.
+ * A child of ours goes into the pod's cgroup and a mount namespace of its own, binds the files of the host's
+ * systemd over their places in the pod's root, and becomes nspawn. It inherits the pod's lock, so that the
+ * pod counts as running for as long as nspawn is there, and is killed by the kernel when we die; nspawn has
+ * arranged the same for the pod's PID 1.
  */
 
 #include <cap-ng.h>
@@ -30,22 +31,24 @@ int pod_hostname(const Pod *p, char **ret)
         return p->config.hostname ? xasprintf(ret, "%s", p->config.hostname) : pod_machine_name(p, ret);
 }
 
-/* --- The command line ---------------------------------------------------------------------------------------------- */
+/* --- The command line
+ * ---------------------------------------------------------------------------------------------- */
 
 static const char *const fixed_arguments[] = {
-        NSPAWN,
-        "--quiet",
-        "--boot",
-        "--settings=no",
-        "--link-journal=no",
-        "--notify-ready=yes",
-        "--resolv-conf=off",
-        "--timezone=off",
-        "--console=read-only",
-        "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units",
+                NSPAWN,
+                "--quiet",
+                "--boot",
+                "--settings=no",
+                "--link-journal=no",
+                "--notify-ready=yes",
+                "--resolv-conf=off",
+                "--timezone=off",
+                "--console=read-only",
+                "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units",
 };
 
-/* Without systemd as the host's init there is nobody to register with, and the cgroup we are in is the pod's. */
+/* Without systemd as the host's init there is nobody to register with, and the cgroup we are in is the
+ * pod's. */
 static const char *const unregistered_arguments[] = {"--register=no", "--keep-unit"};
 
 /* What nspawn would give the pod's PID 1 is not always enough for what an app is to have. */
@@ -121,13 +124,15 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
         return r;
 }
 
-/* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The pod's systemd is the host's
- * own program and needs none; every process of an app gets one from the launcher. */
+/* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The
+ * pod's systemd is the host's own program and needs none; every process of an app gets one from the
+ * launcher. */
 static int build_environment(const char *notify_address, char ***ret)
 {
         _cleanup_strv_free_ char **environment = NULL;
 
-        int r = strv_extend(&environment, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        int r = strv_extend(&environment,
+                            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1");
         if (r >= 0)
@@ -141,7 +146,8 @@ static int build_environment(const char *notify_address, char ***ret)
         return r;
 }
 
-/* --- The host's systemd in the pod's root ---------------------------------------------------------------------------- */
+/* --- The host's systemd in the pod's root
+ * ---------------------------------------------------------------------------- */
 
 /* SOURCE is resolved on the host (or in the tree of --stage1), TARGET is a name in the root that we made. */
 static int bind_file(int source_root_fd, const char *source, int root_fd, const char *target)
@@ -162,9 +168,11 @@ static int bind_file(int source_root_fd, const char *source, int root_fd, const 
         target_fd = openat(parent_fd, name, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0444);
         if (target_fd < 0)
                 return -errno;
-        tree = (int) syscall(SYS_open_tree, source_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        tree = (int) syscall(SYS_open_tree, source_fd, "",
+                             OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
         if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
-            syscall(SYS_move_mount, tree, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+            syscall(SYS_move_mount, tree, "", target_fd, "",
+                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 return -errno;
         return 0;
 }
@@ -175,7 +183,8 @@ static int bind_systemd(const Pod *p, int root_fd, Error *e)
         _cleanup_close_ int source_root = open(p->config.stage1 ?: "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         if (source_root < 0)
-                return error_set_errno(e, -errno, "Cannot open the systemd tree %s", p->config.stage1 ?: "/");
+                return error_set_errno(e, -errno, "Cannot open the systemd tree %s",
+                                       p->config.stage1 ?: "/");
         int r = stage1_host_files(source_root, &paths, e);
         if (r < 0)
                 return r;
@@ -199,7 +208,8 @@ static int bind_launcher(int root_fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot bind %s into the pod's root", launcher) : 0;
 }
 
-/* Directories that nspawn makes on the host and leaves there if it is killed: a tmpfs of its own takes them away with it. */
+/* Directories that nspawn makes on the host and leaves there if it is killed: a tmpfs of its own takes them
+ * away with it. */
 static int hide_leftovers(const char *root, Error *e)
 {
         static const char *const places[] = {"/tmp", "/run/systemd/nspawn"};
@@ -211,11 +221,13 @@ static int hide_leftovers(const char *root, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(places); i++)
                 if (!path_has_prefix(root, places[i]) &&
                     mount("acnspawn", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0)
-                        return error_set_errno(e, -errno, "Cannot mount a tmpfs on %s for the pod", places[i]);
+                        return error_set_errno(e, -errno, "Cannot mount a tmpfs on %s for the pod",
+                                               places[i]);
         return 0;
 }
 
-/* --- The child ------------------------------------------------------------------------------------------------------- */
+/* --- The child
+ * ------------------------------------------------------------------------------------------------------- */
 
 typedef struct Child {
         Pod *pod;
@@ -251,7 +263,8 @@ static int child_setup(const Child *c, Error *e)
         if (r < 0)
                 return r;
         null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(c->output_fd, STDOUT_FILENO) < 0 || dup2(c->output_fd, STDERR_FILENO) < 0)
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(c->output_fd, STDOUT_FILENO) < 0 ||
+            dup2(c->output_fd, STDERR_FILENO) < 0)
                 return error_set_errno(e, -errno, "Cannot set up the standard streams of systemd-nspawn");
         /* The lock goes along. */
         if (fcntl(c->pod->dir_fd, F_SETFD, 0) < 0)
@@ -315,13 +328,13 @@ int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Ns
         (void) fcntl(fds[0], F_SETFL, O_NONBLOCK);
 
         Child c = {
-                .pod = p,
-                .cgroup = cgroup,
-                .root = root,
-                .argv = argv,
-                .environment = environment,
-                .output_fd = fds[1],
-                .parent = getpid(),
+                        .pod = p,
+                        .cgroup = cgroup,
+                        .root = root,
+                        .argv = argv,
+                        .environment = environment,
+                        .output_fd = fds[1],
+                        .parent = getpid(),
         };
         r = start_child(&c, ret, fds[0], e);
         safe_close(fds[1]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lines of apps, to our standard output and standard error: as they are, with the app's name in front, or as JSON. */
+/* Lines of apps, to our standard output and standard error: as they are, with the app's name in front, or as
+ * JSON. */
 
 #include "stage0/supervisor.h"
 
@@ -45,8 +46,10 @@ int output_line(const JournalLine *l, const OutputOptions *o)
                 if (o->prefix)
                         add_prefix(&t, l->app, fd);
                 text_add_bytes(&t, l->data, l->size);
-                if (!l->partial || o->prefix)
+                if (o->prefix)
                         text_add(&t, "\n");
+                else if (!l->partial)
+                        text_add_bytes(&t, l->end, 1);
         }
         if (r >= 0 && t.failed)
                 r = -ENOMEM;

@@ -43,7 +43,8 @@ static int report_apps(Pod *p, PodReport *r)
         return 0;
 }
 
-static int report_isolators(const IsolatorList *l, const char *app, const HostFeatures *h, PodReport *r, size_t *allocated)
+static int report_isolators(const IsolatorList *l, const char *app, const HostFeatures *h, PodReport *r,
+                            size_t *allocated)
 {
         for (size_t i = 0; i < l->n; i++) {
                 IsolatorReport item = {.app = app, .name = l->items[i].name};
@@ -67,11 +68,13 @@ static int report_all_isolators(Pod *p, PodReport *r)
         if (k >= 0)
                 k = report_isolators(&p->manifest->isolators, NULL, &h, r, &allocated);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
-                k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name, &h, r, &allocated);
+                k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name, &h, r,
+                                     &allocated);
         return k;
 }
 
-/* --- Addresses: a child looks at them from inside the pod's network ---------------------------------------------------- */
+/* --- Addresses: a child looks at them from inside the pod's network
+ * ---------------------------------------------------- */
 
 static int print_address(int fd, const struct ifaddrs *a)
 {
@@ -80,8 +83,9 @@ static int print_address(int fd, const struct ifaddrs *a)
 
         if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
                 return 0;
-        address = a->ifa_addr->sa_family == AF_INET ? (const void *) &((struct sockaddr_in *) a->ifa_addr)->sin_addr
-                                                    : (const void *) &((struct sockaddr_in6 *) a->ifa_addr)->sin6_addr;
+        address = a->ifa_addr->sa_family == AF_INET
+                                  ? (const void *) &((struct sockaddr_in *) a->ifa_addr)->sin_addr
+                                  : (const void *) &((struct sockaddr_in6 *) a->ifa_addr)->sin6_addr;
         if (!inet_ntop(a->ifa_addr->sa_family, address, text, sizeof(text)))
                 return 0;
         return dprintf(fd, "%s %s\n", a->ifa_name, text);

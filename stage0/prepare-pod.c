@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From a request to a prepared pod: the pod directory (prepare/), the root of its systemd and the launch files (stage1/). Nothing is
- * mounted and nothing is copied, so it takes the same few milliseconds whatever the images weigh. */
+/* From a request to a prepared pod: the pod directory (prepare/), the root of its systemd and the launch
+ * files (stage1/). Nothing is mounted and nothing is copied, so it takes the same few milliseconds whatever
+ * the images weigh. */
 
 #include <sys/stat.h>
 
@@ -32,18 +33,19 @@ static int write_root(Pod *p, Error *e)
         if (pod_hostname(p, &hostname) < 0)
                 return error_oom(e);
         Stage1Options o = {
-                .uuid = p->uuid,
-                .hostname = hostname,
-                .exit_on_failure = p->config.exit_policy == EXIT_ON_FAILURE,
-                .exit_on_any = p->config.exit_policy == EXIT_ON_ANY,
-                .stop_timeout_usec = p->config.stop_timeout_usec,
+                        .uuid = p->uuid,
+                        .hostname = hostname,
+                        .exit_on_failure = p->config.exit_policy == EXIT_ON_FAILURE,
+                        .exit_on_any = p->config.exit_policy == EXIT_ON_ANY,
+                        .stop_timeout_usec = p->config.stop_timeout_usec,
         };
         if (mkdirat(p->dir_fd, "root", 0755) < 0)
                 return error_set_errno(e, -errno, "Cannot make the root of pod %s", p->uuid);
         root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", p->uuid);
-        return stage1_write_root(root_fd, p->manifest, &o, p->config.private_users ? p->config.uid_base : 0, e);
+        return stage1_write_root(root_fd, p->manifest, &o, p->config.private_users ? p->config.uid_base : 0,
+                                 e);
 }
 
 static int write_launch_file(Pod *p, const PodApp *app, Error *e)
@@ -55,7 +57,8 @@ static int write_launch_file(Pod *p, const PodApp *app, Error *e)
         if (r < 0)
                 return r;
         if (size > LAUNCH_FILE_SIZE_MAX)
-                return error_set(e, -E2BIG, "Arguments and environment of app %s are larger than %u bytes", app->name, LAUNCH_FILE_SIZE_MAX);
+                return error_set(e, -E2BIG, "Arguments and environment of app %s are larger than %u bytes",
+                                 app->name, LAUNCH_FILE_SIZE_MAX);
         if (xasprintf(&path, "apps/%s/launch", app->name) < 0)
                 return error_oom(e);
         r = write_file_new_at(p->dir_fd, path, data, size, 0600);
@@ -80,7 +83,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         return r;
 }
 
-int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings, Error *e)
+int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
+                Error *e)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         int r = pod_new(s, &p, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where our helper programs are. Installed, they are in one directory; in a build tree, each is in the folder of its room beside ours,
- * so that a build can be tried without installing it. */
+/* Where our helper programs are. Installed, they are in one directory; in a build tree, each is in the
+ * folder of its room beside ours, so that a build can be tried without installing it. */
 
 #include <limits.h>
 
@@ -11,8 +11,8 @@
 static const struct {
         const char *name, *in_build;
 } helpers[] = {
-        {"launch", "../stage1/launch"},
-        {METADATA_PROGRAM, "../metadata/" METADATA_PROGRAM},
+                {"launch", "../stage1/launch"},
+                {METADATA_PROGRAM, "../metadata/" METADATA_PROGRAM},
 };
 
 static const char *path_in_build(const char *name)
@@ -46,7 +46,9 @@ int helper_program_path(const char *name, char **ret, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot find out where we are");
         /* A build in its tree uses its own helpers also where another version is installed. */
-        char **found = built && access(built, X_OK) >= 0 ? &built : access(installed, X_OK) >= 0 ? &installed : NULL;
+        char **found = built && access(built, X_OK) >= 0 ? &built
+                       : access(installed, X_OK) >= 0    ? &installed
+                                                         : NULL;
         if (!found) {
                 (void) error_set(e, -ENOENT, "Helper program %s is missing", installed);
                 return error_hint(e, 0, "The installation is incomplete: install acnspawn again");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a pod that has ended may have left outside of its directory: its cgroups, if the process that ran it was killed. Mounts,
- * namespaces and processes went with that process. */
+/* What a pod that has ended may have left outside of its directory: its cgroups, if the process that ran it
+ * was killed. Mounts, namespaces and processes went with that process. */
 
 #include "stage0/supervisor.h"
 

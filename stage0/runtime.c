@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What other processes may know of a pod that runs or ran, as small JSON files in its directory: "runtime" while it runs, "result"
- * when it has ended. */
+/* What other processes may know of a pod that runs or ran, as small JSON files in its directory: "runtime"
+ * while it runs, "result" when it has ended. */
 
 #include "stage0/supervisor.h"
 
@@ -38,7 +38,8 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
                 return r;
         for (size_t i = 0; i < n; i++) {
                 json_object *v;
-                if (!json_object_object_get_ex(o, fields[i].key, &v) || !json_object_is_type(v, json_type_int))
+                if (!json_object_object_get_ex(o, fields[i].key, &v) ||
+                    !json_object_is_type(v, json_type_int))
                         return -EBADMSG;
                 fields[i].value = json_object_get_int64(v);
         }
@@ -48,10 +49,10 @@ static int read_fields(Pod *p, const char *name, Field *fields, size_t n)
 int pod_runtime_write(Pod *p, const PodRuntime *r)
 {
         const Field fields[] = {
-                {"supervisor", r->supervisor},
-                {"nspawn", r->nspawn},
-                {"leader", r->leader},
-                {"started", (int64_t) r->started_usec},
+                        {"supervisor", r->supervisor},
+                        {"nspawn", r->nspawn},
+                        {"leader", r->leader},
+                        {"started", (int64_t) r->started_usec},
         };
 
         return write_fields(p, "runtime", fields, ELEMENTSOF(fields));
@@ -65,10 +66,10 @@ int pod_runtime_read(Pod *p, PodRuntime *ret)
         if (r < 0)
                 return r;
         *ret = (PodRuntime){
-                .supervisor = (pid_t) fields[0].value,
-                .nspawn = (pid_t) fields[1].value,
-                .leader = (pid_t) fields[2].value,
-                .started_usec = (uint64_t) fields[3].value,
+                        .supervisor = (pid_t) fields[0].value,
+                        .nspawn = (pid_t) fields[1].value,
+                        .leader = (pid_t) fields[2].value,
+                        .started_usec = (uint64_t) fields[3].value,
         };
         return 0;
 }
@@ -76,9 +77,9 @@ int pod_runtime_read(Pod *p, PodRuntime *ret)
 int pod_result_write(Pod *p, const PodResult *r)
 {
         const Field fields[] = {
-                {"exitStatus", r->exit_status},
-                {"started", (int64_t) r->started_usec},
-                {"ended", (int64_t) r->ended_usec},
+                        {"exitStatus", r->exit_status},
+                        {"started", (int64_t) r->started_usec},
+                        {"ended", (int64_t) r->ended_usec},
         };
 
         return write_fields(p, "result", fields, ELEMENTSOF(fields));
@@ -92,9 +93,9 @@ int pod_result_read(Pod *p, PodResult *ret)
         if (r < 0)
                 return r;
         *ret = (PodResult){
-                .exit_status = (int) fields[0].value,
-                .started_usec = (uint64_t) fields[1].value,
-                .ended_usec = (uint64_t) fields[2].value,
+                        .exit_status = (int) fields[0].value,
+                        .started_usec = (uint64_t) fields[1].value,
+                        .ended_usec = (uint64_t) fields[2].value,
         };
         return 0;
 }

@@ -2,8 +2,9 @@
 
 /* Answering launchers: each process of an app asks, as root inside the pod, for what belongs to its app.
  *
- * The answer is the app's launch file and clones of its mounts. With the first question comes the time to open the metadata service's
- * socket: the pod's network namespace exists by then, and no process of an app has run yet.
+ * The answer is the app's launch file and clones of its mounts. With the first question comes the time to
+ * open the metadata service's socket: the pod's network namespace exists by then, and no process of an app
+ * has run yet.
  */
 
 #include <arpa/inet.h>
@@ -13,7 +14,8 @@
 
 #include "stage0/serve.h"
 
-/* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to itself. */
+/* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to
+ * itself. */
 #define METADATA_PORT 18112
 #define KEY_FILE "hmac-key"
 
@@ -51,7 +53,8 @@ void server_set_leader(Server *s, pid_t leader)
         s->leader = leader;
 }
 
-/* --- The metadata service ------------------------------------------------------------------------------------------ */
+/* --- The metadata service
+ * ------------------------------------------------------------------------------------------ */
 
 static int open_pod_network(pid_t pid)
 {
@@ -64,7 +67,9 @@ static int open_pod_network(pid_t pid)
 
 static int listen_on_loopback(uint16_t port, uint16_t *ret_port)
 {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons(port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof(address);
         _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -102,9 +107,11 @@ static int open_metadata_listener(Server *s, pid_t peer, Error *e)
         uint16_t port;
 
         /* On the host's loopback any free port will do. */
-        fd = host ? listen_on_loopback(0, &port) : listen_in_network(s->leader ?: peer, METADATA_PORT, &port);
+        fd = host ? listen_on_loopback(0, &port)
+                  : listen_in_network(s->leader ?: peer, METADATA_PORT, &port);
         if (fd < 0)
-                return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s", s->pod->uuid);
+                return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
+                                       s->pod->uuid);
         int r = metadata_client_send_listener(s->metadata, fd, e);
         if (r < 0)
                 return r;
@@ -170,7 +177,10 @@ static int read_image_manifest(Server *s, const PodApp *app, MetadataApp *ret, c
                 r = read_file_at(s->pod->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
         if (r < 0)
                 return r;
-        *ret = (MetadataApp){.name = app->name, .image_id = app->image_id, .image_manifest = text, .image_manifest_size = size};
+        *ret = (MetadataApp){.name = app->name,
+                             .image_id = app->image_id,
+                             .image_manifest = text,
+                             .image_manifest_size = size};
         return strv_consume(texts, text);
 }
 
@@ -178,7 +188,8 @@ static int read_texts(Server *s, MetadataTexts *t, MetadataConfig *config)
 {
         const PodManifest *m = s->pod->manifest;
 
-        int r = read_file_at(s->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest, &config->pod_manifest_size);
+        int r = read_file_at(s->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
+                             &config->pod_manifest_size);
         if (r < 0)
                 return r;
         t->apps = calloc(m->n_apps + 1, sizeof(MetadataApp));
@@ -219,15 +230,18 @@ static int start_metadata(Server *s, sd_event *event, Error *e)
         config.token = s->token;
         r = helper_program_path(METADATA_PROGRAM, &program, e);
         if (r >= 0)
-                r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid}, &config, &s->metadata, e);
+                r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid},
+                                          &config, &s->metadata, e);
         explicit_bzero(key, sizeof(key));
         if (r < 0)
                 return r;
-        r = sd_event_add_io(event, &s->metadata_source, metadata_client_fd(s->metadata), EPOLLIN, on_metadata, s);
+        r = sd_event_add_io(event, &s->metadata_source, metadata_client_fd(s->metadata), EPOLLIN,
+                            on_metadata, s);
         return r < 0 ? error_set_errno(e, r, "Cannot watch the metadata service") : 0;
 }
 
-/* --- Launchers ----------------------------------------------------------------------------------------------------- */
+/* --- Launchers
+ * ----------------------------------------------------------------------------------------------------- */
 
 static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
 {
@@ -247,7 +261,8 @@ static int receive_request(int fd, LaunchRequest *ret, Error *e)
 
         (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &seconds, sizeof(seconds));
         ssize_t n = recv(fd, ret, sizeof(*ret), 0);
-        if (n != (ssize_t) sizeof(*ret) || ret->version != LAUNCH_PROTOCOL_VERSION || ret->phase >= _LAUNCH_PHASE_MAX)
+        if (n != (ssize_t) sizeof(*ret) || ret->version != LAUNCH_PROTOCOL_VERSION ||
+            ret->phase >= _LAUNCH_PHASE_MAX)
                 return error_set(e, -EBADMSG, "This is no request of a launcher");
         ret->app[sizeof(ret->app) - 1] = 0;
         return 0;

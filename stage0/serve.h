@@ -7,7 +7,8 @@
 
 typedef struct Server Server;
 
-/* Makes the socket for launchers in the pod's root and starts the metadata service; both are attached to EVENT. */
+/* Makes the socket for launchers in the pod's root and starts the metadata service; both are attached to
+ * EVENT. */
 int server_new(Pod *p, sd_event *event, Server **ret, Error *e);
 Server *server_free(Server *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);

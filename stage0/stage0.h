@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/: the acnspawn command. Verbs (verb-*.c) are thin: they turn a command line into a call of the operations below
- * and their result into text. The operations work on a Pod and know nothing of command lines, so that another front
- * (a node agent, say) can call them as well.
+/* stage0/: the acnspawn command. Verbs (verb-*.c) are thin: they turn a command line into a call of the
+ * operations below and their result into text. The operations work on a Pod and know nothing of command
+ * lines, so that another front (a node agent, say) can call them as well.
  */
 
 #include "prepare/prepare.h"
 #include "stage1/stage1.h"
 
-/* --- Operations on pods ------------------------------------------------------------------------------------------ */
+/* --- Operations on pods
+ * ------------------------------------------------------------------------------------------ */
 
 /* prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {
@@ -19,10 +20,11 @@ typedef struct PrepareOptions {
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
 } PrepareOptions;
-int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings, Error *e);
+int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
+                Error *e);
 
-/* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status (0…255); detached,
- * returns 0 once the pod is up, the supervisor having become a process of its own. */
+/* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
+ * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
 typedef struct RunOptions {
         bool detach;
         bool quiet; /* do not show the apps' output */
@@ -50,10 +52,10 @@ typedef struct PodReport {
         size_t n_apps;
         IsolatorReport *isolators;
         size_t n_isolators;
-        char **addresses;          /* "lo 127.0.0.1", …: of a running pod */
+        char **addresses;                  /* "lo 127.0.0.1", …: of a running pod */
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
-        int exit_status;           /* the pod's, or -1 while it has none */
-        pid_t leader;              /* host's pid of the pod's PID 1, or 0 */
+        int exit_status;                   /* the pod's, or -1 while it has none */
+        pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
 } PodReport;
 
 int pod_report(Pod *p, PodReport *ret, Error *e);
@@ -63,11 +65,11 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);
 
 /* logs.c: the apps' output out of the pod's journal. */
 typedef struct LogOptions {
-        bool follow;      /* until the pod has ended */
-        const char *app;  /* NULL: all */
-        bool prefix;      /* the app's name in front of each line */
+        bool follow;     /* until the pod has ended */
+        const char *app; /* NULL: all */
+        bool prefix;     /* the app's name in front of each line */
         bool json;
-        uint64_t lines;   /* only the last so many; UINT64_MAX: all */
+        uint64_t lines; /* only the last so many; UINT64_MAX: all */
 } LogOptions;
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 

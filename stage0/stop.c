@@ -55,7 +55,8 @@ static int send_patiently(Pod *p, ControlOp op, Error *e)
 int stop_pod(Pod *p, bool force, Error *e)
 {
         if (p->state != POD_RUNNING) {
-                (void) error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid, pod_state_to_string(p->state));
+                (void) error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
+                                 pod_state_to_string(p->state));
                 return e ? e->code : -ESRCH;
         }
         int r = send_patiently(p, force ? CONTROL_KILL : CONTROL_STOP, e);

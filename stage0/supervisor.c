@@ -2,10 +2,11 @@
 
 /* The process that runs a pod, from the start of nspawn to the pod's result.
  *
- * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are mounted and the metadata
- * service is started. From then on we answer launchers, show what the apps write, and pass requests to stop on to the pod's PID 1,
- * which does the rest. If we are killed, the kernel kills nspawn, and with it the pod's PID 1 and everything in the pod; every
- * mount is in a namespace of ours and goes away with us.
+ * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
+ * mounted and the metadata service is started. From then on we answer launchers, show what the apps write,
+ * and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel kills
+ * nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours and
+ * goes away with us.
  */
 
 #include <sys/socket.h>
@@ -16,7 +17,9 @@
 
 #include "stage0/serve.h"
 
-#define OUTPUT_KEPT 8192U /* of what nspawn and the pod's console print, for the case that nothing else tells what failed */
+#define OUTPUT_KEPT                                                                                         \
+        8192U /* of what nspawn and the pod's console print, for the case that nothing else tells what      \
+                 failed */
 
 typedef struct Supervisor {
         Pod *pod;
@@ -35,7 +38,8 @@ typedef struct Supervisor {
         size_t console_size;
 } Supervisor;
 
-/* --- Stopping ------------------------------------------------------------------------------------------------------ */
+/* --- Stopping
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void kill_pod(Supervisor *s)
 {
@@ -67,7 +71,9 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
         Supervisor *s = userdata;
 
         if (!s->options->detach && isatty(STDERR_FILENO))
-                log_info(s->stop_requests == 0 ? "Stopping pod %s; once more to kill it." : "Killing pod %s.", s->pod->uuid);
+                log_info(s->stop_requests == 0 ? "Stopping pod %s; once more to kill it."
+                                               : "Killing pod %s.",
+                         s->pod->uuid);
         request_stop(s);
         return 0;
 }
@@ -88,7 +94,8 @@ static int on_control(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-/* --- What nspawn says ---------------------------------------------------------------------------------------------- */
+/* --- What nspawn says
+ * ---------------------------------------------------------------------------------------------- */
 
 static void set_leader(Supervisor *s, pid_t leader)
 {
@@ -134,7 +141,8 @@ static void handle_notification(Supervisor *s, char *text)
 static bool sent_by(struct msghdr *m, pid_t pid)
 {
         for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
-                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+                    c->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
                         struct ucred u;
                         memcpy(&u, CMSG_DATA(c), sizeof(u));
                         return u.pid == pid;
@@ -150,7 +158,10 @@ static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *us
         } control;
         char text[4096];
         struct iovec iov = {.iov_base = text, .iov_len = sizeof(text) - 1};
-        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buffer, .msg_controllen = sizeof(control.buffer)};
+        struct msghdr m = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = control.buffer,
+                           .msg_controllen = sizeof(control.buffer)};
         Supervisor *s = userdata;
 
         ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -214,18 +225,22 @@ static int on_journal(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-/* --- Starting ------------------------------------------------------------------------------------------------------ */
+/* --- Starting
+ * ------------------------------------------------------------------------------------------------------ */
 
 static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         int one = 1;
 
-        int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "acnspawn/%s/notify", s->pod->uuid);
+        int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "acnspawn/%s/notify",
+                         s->pod->uuid);
         s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (s->notify_fd < 0 || setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0 ||
-            bind(s->notify_fd, (struct sockaddr *) &address, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n)) < 0)
-                return error_set_errno(e, -errno, "Cannot make the notification socket of pod %s", s->pod->uuid);
+            bind(s->notify_fd, (struct sockaddr *) &address,
+                 (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n)) < 0)
+                return error_set_errno(e, -errno, "Cannot make the notification socket of pod %s",
+                                       s->pod->uuid);
         return xasprintf(ret_address, "@%s", address.sun_path + 1) < 0 ? error_oom(e) : 0;
 }
 
@@ -256,11 +271,11 @@ static int watch(Supervisor *s, Error *e)
                 int fd;
                 sd_event_io_handler_t handler;
         } sources[] = {
-                {s->nspawn.pid_fd, on_nspawn_end},
-                {s->nspawn.output_fd, on_console},
-                {s->notify_fd, on_notify},
-                {s->control_fd, on_control},
-                {s->journal ? journal_reader_fd(s->journal) : -EBADF, on_journal},
+                        {s->nspawn.pid_fd, on_nspawn_end},
+                        {s->nspawn.output_fd, on_console},
+                        {s->notify_fd, on_notify},
+                        {s->control_fd, on_control},
+                        {s->journal ? journal_reader_fd(s->journal) : -EBADF, on_journal},
         };
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         int r = 0;
@@ -304,7 +319,8 @@ static int start(Supervisor *s, Error *e)
         return r < 0 ? r : watch(s, e);
 }
 
-/* --- The end ------------------------------------------------------------------------------------------------------- */
+/* --- The end
+ * ------------------------------------------------------------------------------------------------------- */
 
 static bool nothing_ran(const AppStatus *l, size_t n)
 {
@@ -325,7 +341,8 @@ static int boot_failed(Supervisor *s, Error *e)
 
 static int write_missing_records(Supervisor *s, const AppStatus *l)
 {
-        _cleanup_close_ int fd = open_beneath(s->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        _cleanup_close_ int fd =
+                        open_beneath(s->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
         int r = fd < 0 ? fd : 0;
 
         for (size_t i = 0; r >= 0 && i < s->pod->manifest->n_apps; i++)
@@ -427,13 +444,13 @@ static void block_signals(void)
 int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
 {
         _cleanup_(supervisor_done) Supervisor s = {
-                .pod = p,
-                .options = o,
-                .nspawn = {.pid_fd = -EBADF, .output_fd = -EBADF},
-                .ready_fd = ready_fd,
-                .leader_fd = -EBADF,
-                .control_fd = -EBADF,
-                .notify_fd = -EBADF,
+                        .pod = p,
+                        .options = o,
+                        .nspawn = {.pid_fd = -EBADF, .output_fd = -EBADF},
+                        .ready_fd = ready_fd,
+                        .leader_fd = -EBADF,
+                        .control_fd = -EBADF,
+                        .notify_fd = -EBADF,
         };
 
         block_signals();

@@ -10,9 +10,11 @@
 #include "stage0/stage0.h"
 #include "stage1/launch-protocol.h"
 
-/* --- cgroup.c: a cgroup for the pod where no systemd makes one ---------------------------------------------------- */
+/* --- cgroup.c: a cgroup for the pod where no systemd makes one
+ * ---------------------------------------------------- */
 
-/* Directories made for the pod, one per hierarchy; the list is kept in the pod directory, so that gc finds them. */
+/* Directories made for the pod, one per hierarchy; the list is kept in the pod directory, so that gc finds
+ * them. */
 typedef struct PodCgroup {
         char **paths;
         char *unified; /* the one of cgroup v2 among them */
@@ -27,12 +29,14 @@ int pod_cgroup_enter(const PodCgroup *c);
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
 
-/* --- userns.c ---------------------------------------------------------------------------------------------------- */
+/* --- userns.c
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
 int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
 
-/* --- mounts.c: roots and volumes of apps as mounts of stage0's own namespace --------------------------------------- */
+/* --- mounts.c: roots and volumes of apps as mounts of stage0's own namespace
+ * --------------------------------------- */
 
 typedef struct PodMounts PodMounts;
 
@@ -44,10 +48,12 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
 /* Detached mounts for one process of APP, in the order of the launch protocol after LAUNCH_FD_FILE. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e);
-/* A mount namespace of our own into which the host's mounts and unmounts still come, but from which none goes out. */
+/* A mount namespace of our own into which the host's mounts and unmounts still come, but from which none
+ * goes out. */
 int mount_namespace_unshare(Error *e);
 
-/* --- nspawn.c: starting systemd-nspawn ------------------------------------------------------------------------------ */
+/* --- nspawn.c: starting systemd-nspawn
+ * ------------------------------------------------------------------------------ */
 
 typedef struct Nspawn {
         pid_t pid;
@@ -55,19 +61,23 @@ typedef struct Nspawn {
         int output_fd; /* what it prints, and what the pod's console shows */
 } Nspawn;
 
-/* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the caller. */
+/* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the
+ * caller. */
 int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Nspawn *ret, Error *e);
 void nspawn_done(Nspawn *n);
 /* The name by which nspawn and machined know the pod; also its host name, if none was asked for. */
 int pod_machine_name(const Pod *p, char **ret);
 int pod_hostname(const Pod *p, char **ret);
 
-/* --- programs.c ------------------------------------------------------------------------------------------------------ */
+/* --- programs.c
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* Opens one of our own helper programs: in $ACNSPAWN_LIBEXECDIR, where it was installed, or beside us in the build tree. */
+/* Opens one of our own helper programs: in $ACNSPAWN_LIBEXECDIR, where it was installed, or beside us in the
+ * build tree. */
 int helper_program_path(const char *name, char **ret, Error *e);
 
-/* --- runtime.c: what is known of a running pod, kept in its directory ------------------------------------------------ */
+/* --- runtime.c: what is known of a running pod, kept in its directory
+ * ------------------------------------------------ */
 
 typedef struct PodRuntime {
         pid_t supervisor, nspawn, leader;
@@ -85,24 +95,27 @@ typedef struct PodResult {
 int pod_result_write(Pod *p, const PodResult *r);
 int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 
-/* --- status.c: records of all apps ------------------------------------------------------------------------------------ */
+/* --- status.c: records of all apps
+ * ------------------------------------------------------------------------------------ */
 
-/* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record itself is filled in:
- * the pod is over. *RET is an array of p->manifest->n_apps. */
+/* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record
+ * itself is filled in: the pod is over. *RET is an array of p->manifest->n_apps. */
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
 /* The pod's exit status (spec of run): the first failing app's, else 0. */
 int pod_exit_status(const AppStatus *l, size_t n);
 
-/* --- journal.c: what apps wrote --------------------------------------------------------------------------------------- */
+/* --- journal.c: what apps wrote
+ * --------------------------------------------------------------------------------------- */
 
 typedef struct JournalReader JournalReader;
 typedef struct JournalLine {
         const char *app;
         const char *data;
         size_t size;
-        bool error;    /* came from standard error */
-        bool partial;  /* did not end with a newline */
+        bool error;   /* came from standard error */
+        char end[1];  /* what it ended with: a newline or NUL */
+        bool partial; /* it did not end: there is no END */
         uint64_t time_usec;
 } JournalLine;
 
@@ -127,19 +140,22 @@ int output_line(const JournalLine *l, const OutputOptions *o);
 /* Prints everything that can be read now. */
 int output_all(JournalReader *r, const OutputOptions *o);
 
-/* --- supervisor.c ------------------------------------------------------------------------------------------------------ */
+/* --- supervisor.c
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte once the pod is up, or is
- * closed; -EBADF: nobody waits. Returns the pod's exit status. */
+/* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
+ * once the pod is up, or is closed; -EBADF: nobody waits. Returns the pod's exit status. */
 int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e);
 
-/* --- control.c: how other processes talk to the one that runs a pod ------------------------------------------------------ */
+/* --- control.c: how other processes talk to the one that runs a pod
+ * ------------------------------------------------------ */
 
 typedef enum ControlOp { CONTROL_STOP, CONTROL_KILL } ControlOp;
 int control_listen(Pod *p, int *ret_fd, Error *e);
 int control_send(Pod *p, ControlOp op, Error *e);
 int control_receive(int listen_fd, ControlOp *ret);
 
-/* A listening SOCK_SEQPACKET socket NAME in the directory DIR_FD, mode 0600, however long the directory's path is. */
+/* A listening SOCK_SEQPACKET socket NAME in the directory DIR_FD, mode 0600, however long the directory's
+ * path is. */
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
 int socket_connect_at(int dir_fd, const char *name, int *ret_fd);

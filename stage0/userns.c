@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A user namespace without a process in it, as the kernel wants it for id-mapped mounts: a child makes it, we write its maps, keep it
- * by descriptor and let the child go.
+/* A user namespace without a process in it, as the kernel wants it for id-mapped mounts: a child makes it,
+ * we write its maps, keep it by descriptor and let the child go.
  */
 
 #include <sched.h>
@@ -74,8 +74,11 @@ int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
         if (pid > 0)
                 (void) waitpid(pid, NULL, 0);
         if (r < 0) {
-                (void) error_set_errno(e, r, "Cannot make a user namespace for the uids from %u on", uid_base);
-                return error_hint(e, 0, "Look at /proc/sys/user/max_user_namespaces, or prepare the pod with --no-userns");
+                (void) error_set_errno(e, r, "Cannot make a user namespace for the uids from %u on",
+                                       uid_base);
+                return error_hint(e, 0,
+                                  "Look at /proc/sys/user/max_user_namespaces, or prepare the pod with "
+                                  "--no-userns");
         }
         return 0;
 }

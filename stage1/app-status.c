@@ -2,9 +2,9 @@
 
 /* Records of how apps are and how they ended.
  *
- * A record is a small file of KEY=VALUE lines, replaced as a whole. It is written inside the pod by the launcher, and by
- * stage0 for apps that the pod took down with it. Since it comes out of the pod, reading it is bounded and every value is
- * checked; what cannot be understood is refused, never guessed.
+ * A record is a small file of KEY=VALUE lines, replaced as a whole. It is written inside the pod by the
+ * launcher, and by stage0 for apps that the pod took down with it. Since it comes out of the pod, reading it
+ * is bounded and every value is checked; what cannot be understood is refused, never guessed.
  */
 
 #include <sys/stat.h>
@@ -14,24 +14,24 @@
 #define RECORD_SIZE_MAX 16384U
 
 static const char *const states[_APP_STATE_MAX] = {
-        [APP_WAITING] = "waiting",     [APP_PRE_START] = "pre-start", [APP_RUNNING] = "running",
-        [APP_POST_STOP] = "post-stop", [APP_ENDED] = "ended",
+                [APP_WAITING] = "waiting",     [APP_PRE_START] = "pre-start", [APP_RUNNING] = "running",
+                [APP_POST_STOP] = "post-stop", [APP_ENDED] = "ended",
 };
 
 static const char *const causes[_APP_CAUSE_MAX] = {
-        [CAUSE_NONE] = "none",
-        [CAUSE_EXITED] = "exited",
-        [CAUSE_SIGNAL] = "signal",
-        [CAUSE_OOM_KILL] = "oom-kill",
-        [CAUSE_TIMEOUT] = "timeout",
-        [CAUSE_PRE_START] = "pre-start-failed",
-        [CAUSE_COMMAND_NOT_FOUND] = "command-not-found",
-        [CAUSE_COMMAND_NOT_EXECUTABLE] = "command-not-executable",
-        [CAUSE_WORKING_DIRECTORY] = "working-directory-missing",
-        [CAUSE_USER] = "user-not-found",
-        [CAUSE_SETUP] = "setup-failed",
-        [CAUSE_NOT_STARTED] = "not-started",
-        [CAUSE_POD_KILLED] = "pod-killed",
+                [CAUSE_NONE] = "none",
+                [CAUSE_EXITED] = "exited",
+                [CAUSE_SIGNAL] = "signal",
+                [CAUSE_OOM_KILL] = "oom-kill",
+                [CAUSE_TIMEOUT] = "timeout",
+                [CAUSE_PRE_START] = "pre-start-failed",
+                [CAUSE_COMMAND_NOT_FOUND] = "command-not-found",
+                [CAUSE_COMMAND_NOT_EXECUTABLE] = "command-not-executable",
+                [CAUSE_WORKING_DIRECTORY] = "working-directory-missing",
+                [CAUSE_USER] = "user-not-found",
+                [CAUSE_SETUP] = "setup-failed",
+                [CAUSE_NOT_STARTED] = "not-started",
+                [CAUSE_POD_KILLED] = "pod-killed",
 };
 
 static int lookup(const char *const *names, size_t n, const char *s)
@@ -68,7 +68,8 @@ void app_status_done(AppStatus *s)
         *s = (AppStatus){};
 }
 
-/* --- Fields: one row each, used for reading and for writing -------------------------------------------------------- */
+/* --- Fields: one row each, used for reading and for writing
+ * -------------------------------------------------------- */
 
 typedef enum FieldType { FIELD_STATE, FIELD_CAUSE, FIELD_INT, FIELD_BOOL, FIELD_USEC, FIELD_TEXT } FieldType;
 
@@ -77,22 +78,22 @@ static const struct {
         FieldType type;
         size_t offset;
 } fields[] = {
-        {"STATE", FIELD_STATE, offsetof(AppStatus, state)},
-        {"CAUSE", FIELD_CAUSE, offsetof(AppStatus, cause)},
-        {"EXIT_STATUS", FIELD_INT, offsetof(AppStatus, exit_status)},
-        {"SIGNAL", FIELD_INT, offsetof(AppStatus, signal)},
-        {"CORE_DUMPED", FIELD_BOOL, offsetof(AppStatus, core_dumped)},
-        {"STARTED", FIELD_USEC, offsetof(AppStatus, started_usec)},
-        {"ENDED", FIELD_USEC, offsetof(AppStatus, ended_usec)},
-        {"PRE_START_RAN", FIELD_BOOL, offsetof(AppStatus, pre_start.ran)},
-        {"PRE_START_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, pre_start.timed_out)},
-        {"PRE_START_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, pre_start.exit_status)},
-        {"PRE_START_SIGNAL", FIELD_INT, offsetof(AppStatus, pre_start.signal)},
-        {"POST_STOP_RAN", FIELD_BOOL, offsetof(AppStatus, post_stop.ran)},
-        {"POST_STOP_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, post_stop.timed_out)},
-        {"POST_STOP_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, post_stop.exit_status)},
-        {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
-        {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
+                {"STATE", FIELD_STATE, offsetof(AppStatus, state)},
+                {"CAUSE", FIELD_CAUSE, offsetof(AppStatus, cause)},
+                {"EXIT_STATUS", FIELD_INT, offsetof(AppStatus, exit_status)},
+                {"SIGNAL", FIELD_INT, offsetof(AppStatus, signal)},
+                {"CORE_DUMPED", FIELD_BOOL, offsetof(AppStatus, core_dumped)},
+                {"STARTED", FIELD_USEC, offsetof(AppStatus, started_usec)},
+                {"ENDED", FIELD_USEC, offsetof(AppStatus, ended_usec)},
+                {"PRE_START_RAN", FIELD_BOOL, offsetof(AppStatus, pre_start.ran)},
+                {"PRE_START_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, pre_start.timed_out)},
+                {"PRE_START_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, pre_start.exit_status)},
+                {"PRE_START_SIGNAL", FIELD_INT, offsetof(AppStatus, pre_start.signal)},
+                {"POST_STOP_RAN", FIELD_BOOL, offsetof(AppStatus, post_stop.ran)},
+                {"POST_STOP_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, post_stop.timed_out)},
+                {"POST_STOP_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, post_stop.exit_status)},
+                {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
+                {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
 };
 
 /* A number from -1 to 255: an exit status, a signal, or "none". */
@@ -166,16 +167,18 @@ static int read_line(AppStatus *s, char *line)
         *value++ = 0;
         for (size_t i = 0; i < ELEMENTSOF(fields); i++)
                 if (streq(fields[i].key, line))
-                        return read_field(fields[i].type, (char *) s + fields[i].offset, value) < 0 ? -EBADMSG : 0;
+                        return read_field(fields[i].type, (char *) s + fields[i].offset, value) < 0
+                                               ? -EBADMSG
+                                               : 0;
         return -EBADMSG;
 }
 
 static AppStatus status_initial(void)
 {
         return (AppStatus){
-                .exit_status = -1,
-                .pre_start.exit_status = -1,
-                .post_stop.exit_status = -1,
+                        .exit_status = -1,
+                        .pre_start.exit_status = -1,
+                        .post_stop.exit_status = -1,
         };
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How an app is, or how it ended: the record that the launcher keeps in acnspawn/status/ of the pod's root. Depends on basic/
- * alone, since the launcher is linked statically. */
+/* How an app is, or how it ended: the record that the launcher keeps in acnspawn/status/ of the pod's root.
+ * Depends on basic/ alone, since the launcher is linked statically. */
 
 #include "basic/basic.h"
 
@@ -20,12 +20,12 @@ AppState app_state_from_string(const char *s);
 
 /* Why an app ended. Only the first two are the app's own doing. */
 typedef enum AppCause {
-        CAUSE_NONE,              /* has not ended */
-        CAUSE_EXITED,            /* exit_status has its code */
-        CAUSE_SIGNAL,            /* signal has the number */
-        CAUSE_OOM_KILL,          /* killed for memory; signal is set as well */
-        CAUSE_TIMEOUT,           /* did not end in time after SIGTERM, or did not start in time; signal is set */
-        CAUSE_PRE_START,         /* the pre-start handler failed, pre_start_* say how; the app never ran */
+        CAUSE_NONE,      /* has not ended */
+        CAUSE_EXITED,    /* exit_status has its code */
+        CAUSE_SIGNAL,    /* signal has the number */
+        CAUSE_OOM_KILL,  /* killed for memory; signal is set as well */
+        CAUSE_TIMEOUT,   /* did not end in time after SIGTERM, or did not start in time; signal is set */
+        CAUSE_PRE_START, /* the pre-start handler failed, pre_start_* say how; the app never ran */
         CAUSE_COMMAND_NOT_FOUND, /* exec[0] is missing in the image */
         CAUSE_COMMAND_NOT_EXECUTABLE,
         CAUSE_WORKING_DIRECTORY, /* workingDirectory is missing */
@@ -53,20 +53,20 @@ typedef struct AppStatus {
         int exit_status; /* 0…255, or -1 if it did not exit by itself */
         int signal;      /* number, or 0 */
         bool core_dumped;
-        char *message;   /* what went wrong, for people; or NULL */
+        char *message; /* what went wrong, for people; or NULL */
         HandlerStatus pre_start, post_stop;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
 } AppStatus;
 
 void app_status_done(AppStatus *s);
 #define _cleanup_app_status_ _cleanup_(app_status_done)
-/* Reads the record of APP from the directory of records (status/ of a pod directory). No record: APP_WAITING, success.
- * Records come out of the pod: they are read with bounds and checked. */
+/* Reads the record of APP from the directory of records (status/ of a pod directory). No record:
+ * APP_WAITING, success. Records come out of the pod: they are read with bounds and checked. */
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
 int app_status_format(const AppStatus *s, char **ret, size_t *ret_size); /* the text of a record */
-/* The exit status as container users know it: the code; 128 + signal; 127 not found, 126 not executable, 125 otherwise
- * not to be run. 0 while it has not ended. */
+/* The exit status as container users know it: the code; 128 + signal; 127 not found, 126 not executable, 125
+ * otherwise not to be run. 0 while it has not ended. */
 int app_status_to_exit_code(const AppStatus *s);
 /* Whether the app counts as failed for the pod. */
 bool app_status_failed(const AppStatus *s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Writing and reading the launch file. The first pair is the format's name and version; then come pairs in any order, those of
- * lists once per element. Unknown keys are an error: writer and reader are always of the same build. */
+/* Writing and reading the launch file. The first pair is the format's name and version; then come pairs in
+ * any order, those of lists once per element. Unknown keys are an error: writer and reader are always of the
+ * same build. */
 
 #include "stage1/launch-config.h"
 
@@ -74,19 +75,19 @@ static const struct {
         int (*set)(LaunchConfig *c, size_t offset, const char *value);
         size_t offset;
 } keys[] = {
-        {"app", set_string, offsetof(LaunchConfig, app)},
-        {"arg", set_list, offsetof(LaunchConfig, exec)},
-        {"pre-start", set_list, offsetof(LaunchConfig, pre_start)},
-        {"post-stop", set_list, offsetof(LaunchConfig, post_stop)},
-        {"env", set_list, offsetof(LaunchConfig, environment)},
-        {"user", set_string, offsetof(LaunchConfig, user)},
-        {"group", set_string, offsetof(LaunchConfig, group)},
-        {"gid", add_gid, 0},
-        {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
-        {"mount", set_list, offsetof(LaunchConfig, mounts)},
-        {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
-        {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
-        {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
+                {"app", set_string, offsetof(LaunchConfig, app)},
+                {"arg", set_list, offsetof(LaunchConfig, exec)},
+                {"pre-start", set_list, offsetof(LaunchConfig, pre_start)},
+                {"post-stop", set_list, offsetof(LaunchConfig, post_stop)},
+                {"env", set_list, offsetof(LaunchConfig, environment)},
+                {"user", set_string, offsetof(LaunchConfig, user)},
+                {"group", set_string, offsetof(LaunchConfig, group)},
+                {"gid", add_gid, 0},
+                {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
+                {"mount", set_list, offsetof(LaunchConfig, mounts)},
+                {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
+                {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
+                {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
 };
 
 static int set_key(LaunchConfig *c, const char *key, const char *value)
@@ -97,7 +98,8 @@ static int set_key(LaunchConfig *c, const char *key, const char *value)
         return -EBADMSG;
 }
 
-/* The NUL-terminated string at *P, which moves behind it; NULL at the end or if the terminator is missing. */
+/* The NUL-terminated string at *P, which moves behind it; NULL at the end or if the terminator is missing.
+ */
 static const char *next_string(const char **p, const char *end)
 {
         const char *s = *p;

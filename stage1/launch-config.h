@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* The launch file of an app: everything the launcher needs to know, as NUL-separated key and value pairs. No value is quoted
- * or interpreted, so that arguments and environment reach the app byte for byte. Depends on basic/ alone. */
+/* The launch file of an app: everything the launcher needs to know, as NUL-separated key and value pairs. No
+ * value is quoted or interpreted, so that arguments and environment reach the app byte for byte. Depends on
+ * basic/ alone. */
 
 #include "basic/basic.h"
 
@@ -14,7 +15,7 @@ typedef struct LaunchConfig {
         gid_t *gids;        /* supplementary */
         size_t n_gids, gids_allocated;
         char *working_directory;
-        char **mounts; /* targets of the volumes, absolute and normalized */
+        char **mounts;         /* targets of the volumes, absolute and normalized */
         uint64_t capabilities; /* bounding set: bit n is capability n */
         bool no_new_privileges;
         bool read_only_root;

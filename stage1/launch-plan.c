@@ -10,8 +10,9 @@
 
 /* Spec: ace.md, "os/linux/capabilities-remove-set". */
 static const unsigned default_capabilities[] = {
-        CAP_AUDIT_WRITE, CAP_CHOWN,   CAP_DAC_OVERRIDE,     CAP_FSETID, CAP_FOWNER, CAP_KILL,    CAP_MKNOD,
-        CAP_NET_RAW,     CAP_NET_BIND_SERVICE, CAP_SETUID,  CAP_SETGID, CAP_SETPCAP, CAP_SETFCAP, CAP_SYS_CHROOT,
+                CAP_AUDIT_WRITE, CAP_CHOWN,   CAP_DAC_OVERRIDE, CAP_FSETID,           CAP_FOWNER,
+                CAP_KILL,        CAP_MKNOD,   CAP_NET_RAW,      CAP_NET_BIND_SERVICE, CAP_SETUID,
+                CAP_SETGID,      CAP_SETPCAP, CAP_SETFCAP,      CAP_SYS_CHROOT,
 };
 
 static uint64_t mask_of_names(char *const *names)
@@ -119,8 +120,8 @@ int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size
 
         (void) m;
         if (app->n_mounts > LAUNCH_MOUNTS_MAX)
-                return error_set(e, -E2BIG, "App %s has %zu mounts, at most %u are possible", app->name, app->n_mounts,
-                                 LAUNCH_MOUNTS_MAX);
+                return error_set(e, -E2BIG, "App %s has %zu mounts, at most %u are possible", app->name,
+                                 app->n_mounts, LAUNCH_MOUNTS_MAX);
         int r = plan_app(app, &c);
         if (r >= 0)
                 r = launch_config_format(&c, ret, ret_size);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the launcher (inside the pod) and stage0 (outside) say to each other, over acnspawn/socket of the pod's root.
+/* What the launcher (inside the pod) and stage0 (outside) say to each other, over acnspawn/socket of the
+ * pod's root.
  *
- * The launcher sends one LaunchRequest as a packet; stage0 answers with one LaunchReply. On success descriptors come with it:
- * the app's launch file, its root and its /dev as detached mounts, and one detached mount for each volume, in the order of
- * the launch file's "mount" entries. The launcher attaches them in a mount namespace of its own, so that no namespace ever
- * holds the mounts of two apps, and the pod's PID 1 none of them.
+ * The launcher sends one LaunchRequest as a packet; stage0 answers with one LaunchReply. On success
+ * descriptors come with it: the app's launch file, its root and its /dev as detached mounts, and one
+ * detached mount for each volume, in the order of the launch file's "mount" entries. The launcher attaches
+ * them in a mount namespace of its own, so that no namespace ever holds the mounts of two apps, and the
+ * pod's PID 1 none of them.
  */
 
 #include "basic/basic.h"

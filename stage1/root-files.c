@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The root of the pod's systemd: a few small files and empty directories. First everything is generated as a list, which is what
- * tests look at; then the list is written below a descriptor.
+/* The root of the pod's systemd: a few small files and empty directories. First everything is generated as a
+ * list, which is what tests look at; then the list is written below a descriptor.
  */
 
 #include <sys/stat.h>
@@ -19,7 +19,8 @@ void stage1_files_done(Stage1Files *f)
         *f = (Stage1Files){};
 }
 
-static int add_item(Stage1Files *f, Stage1File item, const char *path, const char *content, const char *target)
+static int add_item(Stage1Files *f, Stage1File item, const char *path, const char *content,
+                    const char *target)
 {
         if (GREEDY_REALLOC(f->items, f->allocated, f->n + 1) < 0)
                 return -ENOMEM;
@@ -50,30 +51,42 @@ int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *targe
 static const struct {
         const char *path, *content;
 } fixed_files[] = {
-        /* nspawn takes a directory for a root only if it finds this. */
-        {"etc/os-release", "ID=acnspawn\nNAME=\"acnspawn pod\"\nPRETTY_NAME=\"acnspawn pod\"\n"},
-        {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
-        {"etc/group", "root:x:0:\n"},
-        /* Every line of an app is kept: no rate limit, and nothing of the host's kernel. */
-        {"etc/systemd/journald.conf", "[Journal]\n"
-                                      "Storage=persistent\n"
-                                      "RateLimitIntervalSec=0\n"
-                                      "SplitMode=none\n"
-                                      "ForwardToSyslog=no\n"
-                                      "ForwardToKMsg=no\n"
-                                      "ForwardToConsole=no\n"
-                                      "ForwardToWall=no\n"
-                                      "ReadKMsg=no\n"
-                                      "Audit=no\n"},
-        {"etc/systemd/system.conf", "[Manager]\n"
-                                    "LogTarget=journal-or-kmsg\n"
-                                    "ShowStatus=no\n"
-                                    "DefaultOOMPolicy=stop\n"},
+                /* nspawn takes a directory for a root only if it finds this. */
+                {"etc/os-release", "ID=acnspawn\nNAME=\"acnspawn pod\"\nPRETTY_NAME=\"acnspawn pod\"\n"},
+                {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
+                {"etc/group", "root:x:0:\n"},
+                /* Every line of an app is kept: no rate limit, and nothing of the host's kernel. */
+                {"etc/systemd/journald.conf", "[Journal]\n"
+                                              "Storage=persistent\n"
+                                              "RateLimitIntervalSec=0\n"
+                                              "SplitMode=none\n"
+                                              "ForwardToSyslog=no\n"
+                                              "ForwardToKMsg=no\n"
+                                              "ForwardToConsole=no\n"
+                                              "ForwardToWall=no\n"
+                                              "ReadKMsg=no\n"
+                                              "Audit=no\n"},
+                {"etc/systemd/system.conf", "[Manager]\n"
+                                            "LogTarget=journal-or-kmsg\n"
+                                            "ShowStatus=no\n"
+                                            "DefaultOOMPolicy=stop\n"},
 };
 
 static const char *const directories[] = {
-        "usr",  "usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "proc",          "sys", "dev",
-        "run",  "tmp",     "root",    "var/log/journal", "acnspawn/status", "acnspawn/mnt",
+                "usr",
+                "usr/bin",
+                "usr/lib",
+                "usr/lib64",
+                "usr/sbin",
+                "proc",
+                "sys",
+                "dev",
+                "run",
+                "tmp",
+                "root",
+                "var/log/journal",
+                "acnspawn/status",
+                "acnspawn/mnt",
 };
 
 static const struct {
@@ -115,7 +128,8 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(links); i++)
                 r = stage1_files_add_symlink(&files, links[i].path, links[i].target);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(fixed_files); i++)
-                r = stage1_files_add(&files, fixed_files[i].path, fixed_files[i].content, strlen(fixed_files[i].content), 0644);
+                r = stage1_files_add(&files, fixed_files[i].path, fixed_files[i].content,
+                                     strlen(fixed_files[i].content), 0644);
         if (r >= 0)
                 r = add_machine_id(&files, o->uuid);
         if (r >= 0)
@@ -129,7 +143,8 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
         return 0;
 }
 
-/* --- Writing ------------------------------------------------------------------------------------------------------- */
+/* --- Writing
+ * ------------------------------------------------------------------------------------------------------- */
 
 static int make_parents(int root_fd, const char *path, uid_t owner)
 {
@@ -179,7 +194,10 @@ int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o,
         for (size_t i = 0; i < files.n; i++) {
                 r = write_one(root_fd, &files.items[i], owner);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot write %s of the pod's root", files.items[i].path);
+                        return error_set_errno(e, r, "Cannot write %s of the pod's root",
+                                               files.items[i].path);
         }
-        return fchown(root_fd, owner, owner) < 0 ? error_set_errno(e, -errno, "Cannot give the pod's root to user %u", owner) : 0;
+        return fchown(root_fd, owner, owner) < 0
+                               ? error_set_errno(e, -errno, "Cannot give the pod's root to user %u", owner)
+                               : 0;
 }

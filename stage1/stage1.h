@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage1/: the inside of a pod: the root of its systemd, the units that make its apps, and the launcher that every app's
- * process starts as.
+/* stage1/: the inside of a pod: the root of its systemd, the units that make its apps, and the launcher that
+ * every app's process starts as.
  *
  * The root of a pod (root/ in the pod directory) holds no operating system, only what its systemd needs:
  *
- *     usr/ lib lib64 …                places for the host's systemd, journald and their libraries (bound read-only at start)
- *     etc/{os-release,machine-id,passwd,group,hostname,systemd/journald.conf}
+ *     usr/ lib lib64 …                places for the host's systemd, journald and their libraries (bound
+ * read-only at start) etc/{os-release,machine-id,passwd,group,hostname,systemd/journald.conf}
  *     acnspawn/units/                 every unit of the pod; the only unit path
  *     acnspawn/launch                 the launcher (bound at start)
  *     acnspawn/status/<app>           how the app is or how it ended; written by the launcher
- *     acnspawn/socket                 where the launcher asks stage0 for an app's root, volumes and launch file
- *     acnspawn/mnt/                   where the launcher puts an app's root together, in a mount namespace of the app
- *     var/log/journal/<id>/           the journal of the pod
+ *     acnspawn/socket                 where the launcher asks stage0 for an app's root, volumes and launch
+ * file acnspawn/mnt/                   where the launcher puts an app's root together, in a mount namespace
+ * of the app var/log/journal/<id>/           the journal of the pod
  *
- * What a stranger wrote (arguments, environment, paths) is in none of these files: the launch file of an app, apps/<app>/launch
- * in the pod directory, holds it NUL-separated, and stage0 hands it to the launcher as a descriptor.
+ * What a stranger wrote (arguments, environment, paths) is in none of these files: the launch file of an
+ * app, apps/<app>/launch in the pod directory, holds it NUL-separated, and stage0 hands it to the launcher
+ * as a descriptor.
  */
 
 #include "schema/schema.h"
 #include "stage1/app-status.h"
 
-/* --- The pod's root (root.c, units.c) ---------------------------------------------------------------------------- */
+/* --- The pod's root (root.c, units.c)
+ * ---------------------------------------------------------------------------- */
 
 typedef struct Stage1Options {
         const char *uuid, *hostname;
@@ -49,7 +51,8 @@ void stage1_files_done(Stage1Files *f);
 
 /* Pure: what the pod's root holds for this reified manifest, in a fixed order. Same input, same output. */
 int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *ret, Error *e);
-/* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and gid). */
+/* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and
+ * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
 /* The name of the unit of an app ("app-web.service"). */
 int stage1_app_unit_name(const char *app, char **ret);
@@ -58,14 +61,17 @@ int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size
 /* The capabilities that an app's processes may have at all: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
 
-/* --- The host's systemd (host-files.c) --------------------------------------------------------------------------- */
+/* --- The host's systemd (host-files.c)
+ * --------------------------------------------------------------------------- */
 
-/* Absolute paths of systemd, journald, systemd-shutdown, systemd-executor where there is one, and every library they load (found from
- * the ELF headers, dlopen notes among them), below ROOT ("/" for the host's own), in a fixed order. Each is the name the loader will
- * look for; it may be a symlink. -ENOENT names what is missing and the package that has it. */
+/* Absolute paths of systemd, journald, systemd-shutdown, systemd-executor where there is one, and every
+ * library they load (found from the ELF headers, dlopen notes among them), below ROOT ("/" for the host's
+ * own), in a fixed order. Each is the name the loader will look for; it may be a symlink. -ENOENT names what
+ * is missing and the package that has it. */
 int stage1_host_files(int root_fd, char ***ret, Error *e);
 
-/* --- Isolators (isolators.c) ------------------------------------------------------------------------------------- */
+/* --- Isolators (isolators.c)
+ * ------------------------------------------------------------------------------------- */
 
 typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;
 const char *isolator_verdict_to_string(IsolatorVerdict v);
@@ -76,7 +82,9 @@ typedef struct HostFeatures {
 } HostFeatures;
 
 /* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */
-int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret, char **ret_detail);
-/* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is to enforce. */
+int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret,
+                     char **ret_detail);
+/* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is
+ * to enforce. */
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
 int host_features_detect(HostFeatures *ret);

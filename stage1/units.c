@@ -2,13 +2,15 @@
 
 /* The unit generator: a reified manifest goes in, the text of every unit of the pod comes out.
  *
- * What stands in a unit is either ours or restricted by the specification to letters, digits and dashes (names of apps, names of
- * images): a stranger's arguments, environment and paths are in the launch files. Whatever ends the pod (an app, the exit policy,
- * a signal to PID 1) goes through exit.target, so that the manager stops the apps in order, runs their post-stop handlers, and
- * leaves only when the last of them is inactive:
+ * What stands in a unit is either ours or restricted by the specification to letters, digits and dashes
+ * (names of apps, names of images): a stranger's arguments, environment and paths are in the launch files.
+ * Whatever ends the pod (an app, the exit policy, a signal to PID 1) goes through exit.target, so that the
+ * manager stops the apps in order, runs their post-stop handlers, and leaves only when the last of them is
+ * inactive:
  *
- *     app-<app>.service  --Requires-->  acnspawn-alive.target  (unneeded when the last app has ended: exit)
- *                        --Conflicts, Before-->  shutdown.target  <--After--  systemd-exit.service  (exit-force)
+ *     app-<app>.service  --Requires-->           acnspawn-alive.target   when it is unneeded: exit
+ *                        --Conflicts, Before-->  shutdown.target
+ *                                                   ^-- After --  systemd-exit.service: exit-force
  */
 
 #include "stage1/stage1-internal.h"
@@ -21,64 +23,66 @@ static const char header[] = "# Made by acnspawn for this pod.\n\n";
 static const struct {
         const char *name, *text;
 } common_units[] = {
-        {"acnspawn-alive.target", "[Unit]\n"
-                                  "Description=Some App Runs\n"
-                                  "DefaultDependencies=no\n"
-                                  "StopWhenUnneeded=yes\n"
-                                  "SuccessAction=exit\n"},
-        {"exit.target", "[Unit]\n"
-                        "Description=End of the Pod\n"
-                        "DefaultDependencies=no\n"
-                        "AllowIsolate=yes\n"
-                        "Requires=systemd-exit.service\n"
-                        "After=systemd-exit.service\n"},
-        {"shutdown.target", "[Unit]\n"
-                            "Description=All Apps Have Ended\n"
-                            "DefaultDependencies=no\n"
-                            "RefuseManualStart=yes\n"},
-        {"systemd-exit.service", "[Unit]\n"
-                                 "Description=Leave the Pod\n"
-                                 "DefaultDependencies=no\n"
-                                 "Requires=shutdown.target\n"
-                                 "After=shutdown.target\n"
-                                 "SuccessAction=exit-force\n"},
-        {"systemd-journald.socket", "[Unit]\n"
-                                    "Description=Journal Socket\n"
+                {"acnspawn-alive.target", "[Unit]\n"
+                                          "Description=Some App Runs\n"
+                                          "DefaultDependencies=no\n"
+                                          "StopWhenUnneeded=yes\n"
+                                          "SuccessAction=exit\n"},
+                {"exit.target", "[Unit]\n"
+                                "Description=End of the Pod\n"
+                                "DefaultDependencies=no\n"
+                                "AllowIsolate=yes\n"
+                                "Requires=systemd-exit.service\n"
+                                "After=systemd-exit.service\n"},
+                {"shutdown.target", "[Unit]\n"
+                                    "Description=All Apps Have Ended\n"
                                     "DefaultDependencies=no\n"
-                                    "IgnoreOnIsolate=yes\n"
-                                    "\n"
-                                    "[Socket]\n"
-                                    "ListenStream=/run/systemd/journal/stdout\n"
-                                    "ListenDatagram=/run/systemd/journal/socket\n"
-                                    "SocketMode=0666\n"
-                                    "PassCredentials=yes\n"
-                                    "ReceiveBuffer=8M\n"
-                                    "Service=systemd-journald.service\n"},
-        /* journald writes to /var/log/journal from the start only if it finds the mark that the journal was flushed; a runtime
-         * directory of that name is the cheapest way to put it there. */
-        {"systemd-journald.service", "[Unit]\n"
-                                     "Description=Journal of the Pod\n"
-                                     "DefaultDependencies=no\n"
-                                     "IgnoreOnIsolate=yes\n"
-                                     "Requires=systemd-journald.socket\n"
-                                     "After=systemd-journald.socket\n"
-                                     "\n"
-                                     "[Service]\n"
-                                     "Type=notify\n"
-                                     "ExecStart=/usr/lib/systemd/systemd-journald\n"
-                                     "Sockets=systemd-journald.socket\n"
-                                     "RuntimeDirectory=systemd/journal/flushed\n"
-                                     "RuntimeDirectoryPreserve=yes\n"
-                                     "Environment=RUNTIME_DIRECTORY=/run/systemd/journal\n"
-                                     "StandardOutput=null\n"
-                                     "Restart=always\n"
-                                     "RestartSec=0\n"
-                                     "FileDescriptorStoreMax=4224\n"
-                                     "OOMScoreAdjust=-250\n"},
+                                    "RefuseManualStart=yes\n"},
+                {"systemd-exit.service", "[Unit]\n"
+                                         "Description=Leave the Pod\n"
+                                         "DefaultDependencies=no\n"
+                                         "Requires=shutdown.target\n"
+                                         "After=shutdown.target\n"
+                                         "SuccessAction=exit-force\n"},
+                {"systemd-journald.socket", "[Unit]\n"
+                                            "Description=Journal Socket\n"
+                                            "DefaultDependencies=no\n"
+                                            "IgnoreOnIsolate=yes\n"
+                                            "\n"
+                                            "[Socket]\n"
+                                            "ListenStream=/run/systemd/journal/stdout\n"
+                                            "ListenDatagram=/run/systemd/journal/socket\n"
+                                            "SocketMode=0666\n"
+                                            "PassCredentials=yes\n"
+                                            "ReceiveBuffer=8M\n"
+                                            "Service=systemd-journald.service\n"},
+                /* journald writes to /var/log/journal from the start only if it finds the mark that the
+                 * journal was flushed; a runtime directory of that name is the cheapest way to put it there.
+                 */
+                {"systemd-journald.service", "[Unit]\n"
+                                             "Description=Journal of the Pod\n"
+                                             "DefaultDependencies=no\n"
+                                             "IgnoreOnIsolate=yes\n"
+                                             "Requires=systemd-journald.socket\n"
+                                             "After=systemd-journald.socket\n"
+                                             "\n"
+                                             "[Service]\n"
+                                             "Type=notify\n"
+                                             "ExecStart=/usr/lib/systemd/systemd-journald\n"
+                                             "Sockets=systemd-journald.socket\n"
+                                             "RuntimeDirectory=systemd/journal/flushed\n"
+                                             "RuntimeDirectoryPreserve=yes\n"
+                                             "Environment=RUNTIME_DIRECTORY=/run/systemd/journal\n"
+                                             "StandardOutput=null\n"
+                                             "Restart=always\n"
+                                             "RestartSec=0\n"
+                                             "FileDescriptorStoreMax=4224\n"
+                                             "OOMScoreAdjust=-250\n"},
 };
 
 /* What PID 1 is told by signals, and by machinectl, ends the pod in the one way there is. */
-static const char *const exit_aliases[] = {"halt.target", "poweroff.target", "reboot.target", "kexec.target"};
+static const char *const exit_aliases[] = {"halt.target", "poweroff.target", "reboot.target",
+                                           "kexec.target"};
 
 static int add_unit(Stage1Files *files, const char *name, const char *text)
 {
@@ -118,7 +122,8 @@ int stage1_app_unit_name(const char *app, char **ret)
         return xasprintf(ret, "app-%s.service", app);
 }
 
-/* In the name of a slice a dash means "below": it is escaped, or the app "a-b" would be a part of the app "a". */
+/* In the name of a slice a dash means "below": it is escaped, or the app "a-b" would be a part of the app
+ * "a". */
 static int app_slice_name(const char *app, char **ret)
 {
         _cleanup_text_ Text t = {};
@@ -138,8 +143,8 @@ static void add_time(Text *t, const char *key, uint64_t usec)
                 text_addf(t, "%s=%lluus\n", key, (unsigned long long) usec);
 }
 
-static int add_slice(Stage1Files *files, const char *name, const char *description, const char *detail, const IsolatorList *isolators,
-                     bool pod_scope, Text *service)
+static int add_slice(Stage1Files *files, const char *name, const char *description, const char *detail,
+                     const IsolatorList *isolators, bool pod_scope, Text *service)
 {
         _cleanup_text_ Text t = {};
 
@@ -150,7 +155,8 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
 
 static void add_service_head(Text *t, const PodApp *app, const char *slice, const Stage1Options *o)
 {
-        text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name, app->image_name ?: app->image_id);
+        text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name,
+                  app->image_name ?: app->image_id);
         text_add(t, "DefaultDependencies=no\n"
                     "Requires=acnspawn-alive.target systemd-journald.socket\n"
                     "After=acnspawn-alive.target systemd-journald.socket\n"
@@ -168,7 +174,8 @@ static void add_service_commands(Text *t, const PodApp *app, const Stage1Options
         if (app->app->pre_start)
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
         text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
-        text_addf(t, "ExecStopPost=/acnspawn/launch %s %s\n", app->app->post_stop ? "post-stop" : "end", app->name);
+        text_addf(t, "ExecStopPost=/acnspawn/launch %s %s\n", app->app->post_stop ? "post-stop" : "end",
+                  app->name);
         /* The launcher connects the streams itself, one for output and one for errors. */
         text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
         text_add(t, "TimeoutStartSec=infinity\n");
@@ -184,7 +191,8 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
         if (r >= 0)
                 r = stage1_app_unit_name(app->name, &unit);
         if (r >= 0)
-                r = add_slice(files, slice, "Resources of App ", app->name, &app->app->isolators, false, &service);
+                r = add_slice(files, slice, "Resources of App ", app->name, &app->app->isolators, false,
+                              &service);
         if (r < 0)
                 return r;
         add_service_head(&t, app, slice, o);
@@ -200,7 +208,8 @@ static int add_default_target(Stage1Files *files, const PodManifest *m, const St
         text_addf(&t, "[Unit]\nDescription=Pod %s\nDefaultDependencies=no\nAllowIsolate=yes\n", o->uuid);
         text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
         for (size_t i = 0; i < m->n_apps; i++)
-                text_addf(&t, "Wants=app-%s.service\nAfter=app-%s.service\n", m->apps[i].name, m->apps[i].name);
+                text_addf(&t, "Wants=app-%s.service\nAfter=app-%s.service\n", m->apps[i].name,
+                          m->apps[i].name);
         return add_unit_text(files, "default.target", &t);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Event handlers: run as a child that takes exactly the way the app itself takes, so that they are confined alike.
+/* Event handlers: run as a child that takes exactly the way the app itself takes, so that they are confined
+ * alike.
  *
- * The launcher stays outside, waits, and tells how the handler ended. A pipe that closes on exec brings back why a handler could
- * not be started at all.
+ * The launcher stays outside, waits, and tells how the handler ended. A pipe that closes on exec brings back
+ * why a handler could not be started at all.
  */
 
 #include <signal.h>

@@ -7,9 +7,10 @@
  *     launch end APP          records how the app ended (ExecStopPost=)
  *     launch post-stop APP    the same, and runs the post-stop handler
  *
- * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity and execs, so that the
- * process that systemd watches is the app itself. It is linked statically, since the pod has no base system, and knows the app
- * only by a file of NUL-separated strings: no rule of quoting stands between a manifest and execve().
+ * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity
+ * and execs, so that the process that systemd watches is the app itself. It is linked statically, since the
+ * pod has no base system, and knows the app only by a file of NUL-separated strings: no rule of quoting
+ * stands between a manifest and execve().
  */
 
 #include "stage1/launch/launch.h"
@@ -115,12 +116,12 @@ static int run_phase(const char *word, Launch *l)
 int main(int argc, char *argv[])
 {
         _cleanup_(launch_done) Launch l = {
-                .root_fd = -EBADF,
-                .dev_fd = -EBADF,
-                .status_fd = -EBADF,
-                .record_fd = -EBADF,
-                .stdout_fd = -EBADF,
-                .stderr_fd = -EBADF,
+                        .root_fd = -EBADF,
+                        .dev_fd = -EBADF,
+                        .status_fd = -EBADF,
+                        .record_fd = -EBADF,
+                        .stdout_fd = -EBADF,
+                        .stderr_fd = -EBADF,
         };
 
         if (argc != 3) {

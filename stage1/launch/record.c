@@ -2,9 +2,10 @@
 
 /* The app's record: one small file, replaced at every step of the app's life.
  *
- * The last word is written by the unit's last process (ExecStopPost), when systemd has made sure that no process of the app is left
- * and says in its environment how the main process ended. What the launcher itself knew better (the command was missing, the
- * pre-start handler failed) is in the record by then and is kept.
+ * The last word is written by the unit's last process (ExecStopPost), when systemd has made sure that no
+ * process of the app is left and says in its environment how the main process ended. What the launcher
+ * itself knew better (the command was missing, the pre-start handler failed) is in the record by then and is
+ * kept.
  */
 
 #include <signal.h>
@@ -21,7 +22,8 @@ static int read_record(Launch *l, AppStatus *ret)
         int r = app_status_read(l->status_fd, l->app, ret);
 
         if (r < 0)
-                *ret = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
+                *ret = (AppStatus){
+                                .exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
         return r;
 }
 
@@ -35,7 +37,10 @@ static void set_failure(AppStatus *s, const Failure *f)
 int record_pre_start_begin(Launch *l)
 {
         /* A new execution: nothing of an earlier one counts. */
-        AppStatus s = {.state = APP_PRE_START, .exit_status = -1, .pre_start = {.ran = true, .exit_status = -1}, .post_stop.exit_status = -1};
+        AppStatus s = {.state = APP_PRE_START,
+                       .exit_status = -1,
+                       .pre_start = {.ran = true, .exit_status = -1},
+                       .post_stop.exit_status = -1};
 
         return app_status_write(l->status_fd, l->app, &s);
 }
@@ -45,7 +50,8 @@ static int describe_handler(const HandlerStatus *h, char **ret)
         if (h->timed_out)
                 return xasprintf(ret, "The pre-start handler was stopped");
         if (h->signal > 0)
-                return xasprintf(ret, "The pre-start handler was killed by SIG%s", sigabbrev_np(h->signal) ?: "?");
+                return xasprintf(ret, "The pre-start handler was killed by SIG%s",
+                                 sigabbrev_np(h->signal) ?: "?");
         return xasprintf(ret, "The pre-start handler exited with status %d", h->exit_status);
 }
 
@@ -131,14 +137,15 @@ static const struct {
         const char *result;
         AppCause cause;
 } results[] = {
-        {"oom-kill", CAUSE_OOM_KILL},
-        {"timeout", CAUSE_TIMEOUT},
-        {"watchdog", CAUSE_TIMEOUT},
+                {"oom-kill", CAUSE_OOM_KILL},
+                {"timeout", CAUSE_TIMEOUT},
+                {"watchdog", CAUSE_TIMEOUT},
 };
 
 static void add_main_result(AppStatus *s)
 {
-        const char *result = getenv("SERVICE_RESULT") ?: "", *code = getenv("EXIT_CODE"), *status = getenv("EXIT_STATUS");
+        const char *result = getenv("SERVICE_RESULT") ?: "", *code = getenv("EXIT_CODE"),
+                   *status = getenv("EXIT_STATUS");
         uint32_t n;
 
         if (code && status && streq(code, "exited") && parse_u32(status, &n) >= 0 && n <= 255) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Asking stage0, outside of the pod, for the app's launch file, root, /dev and volumes: one packet there, one back. */
+/* Asking stage0, outside of the pod, for the app's launch file, root, /dev and volumes: one packet there,
+ * one back. */
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,7 +16,8 @@ static int connect_to_stage0(Failure *f)
         if (sock < 0)
                 return failure_set(f, CAUSE_SETUP, -errno, "Cannot create a socket");
         if (connect(sock, (const struct sockaddr *) &address, sizeof(address)) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot reach the pod's supervisor at " LAUNCH_SOCKET_PATH);
+                return failure_set(f, CAUSE_SETUP, -errno,
+                                   "Cannot reach the pod's supervisor at " LAUNCH_SOCKET_PATH);
         return TAKE_FD(sock);
 }
 
@@ -51,7 +53,8 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         if (reply->error < 0)
                 return error_set(&f->error, reply->error, "%s", reply->text);
         if (n_fds < LAUNCH_FD_VOLUMES || n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes)
-                return failure_set(f, CAUSE_SETUP, -EBADMSG, "The pod's supervisor sent %zu descriptors", n_fds);
+                return failure_set(f, CAUSE_SETUP, -EBADMSG, "The pod's supervisor sent %zu descriptors",
+                                   n_fds);
         l->metadata_url = strdup(reply->text);
         if (!l->metadata_url)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
@@ -59,7 +62,8 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         if (r < 0)
                 return r;
         if (strv_length(l->config.mounts) != l->n_volumes)
-                return failure_set(f, CAUSE_SETUP, -EBADMSG, "The launch file of app %s wants %zu volumes, %zu came", l->app,
+                return failure_set(f, CAUSE_SETUP, -EBADMSG,
+                                   "The launch file of app %s wants %zu volumes, %zu came", l->app,
                                    strv_length(l->config.mounts), l->n_volumes);
         return 0;
 }
@@ -80,11 +84,13 @@ int launch_request(Launch *l, Failure *f)
         memcpy(request.app, l->app, strlen(l->app));
         int r = send_fds(sock, &request, sizeof(request), NULL, 0);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot ask the pod's supervisor for the root of app %s", l->app);
+                return failure_set(f, CAUSE_SETUP, r,
+                                   "Cannot ask the pod's supervisor for the root of app %s", l->app);
 
         ssize_t n = recv_fds(sock, &reply, sizeof(reply), fds, ELEMENTSOF(fds), &n_fds);
         if (n != (ssize_t) sizeof(reply))
-                r = failure_set(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG, "No answer from the pod's supervisor");
+                r = failure_set(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG,
+                                "No answer from the pod's supervisor");
         else
                 r = take_reply(l, &reply, fds, n_fds, f);
         for (size_t i = 0; i < n_fds; i++)

@@ -2,9 +2,10 @@
 
 /* The app's root, in a mount namespace that only this app's process has.
  *
- * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the namespace was
- * unshared, so that nobody else ever sees them: the cost of one app does not grow with the number of apps. /proc and /sys
- * are the pod's own, with what leaks from the host masked; /sys, the cgroup tree in it included, is read-only.
+ * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the
+ * namespace was unshared, so that nobody else ever sees them: the cost of one app does not grow with the
+ * number of apps. /proc and /sys are the pod's own, with what leaks from the host masked; /sys, the cgroup
+ * tree in it included, is read-only.
  *
  * Paths inside the root are the image's: they are resolved as in a chroot, never outside.
  */
@@ -21,23 +22,25 @@ static const struct {
         const char *source, *target;
         bool read_only, optional;
 } pod_mounts[] = {
-        {"/proc", "/proc", false, false},
-        {"/sys", "/sys", true, false},
-        {"/dev/pts", "/dev/pts", false, false},
-        {"/dev/shm", "/dev/shm", false, false},
-        {"/dev/mqueue", "/dev/mqueue", false, true},
-        {"/dev/console", "/dev/console", false, true},
+                {"/proc", "/proc", false, false},
+                {"/sys", "/sys", true, false},
+                {"/dev/pts", "/dev/pts", false, false},
+                {"/dev/shm", "/dev/shm", false, false},
+                {"/dev/mqueue", "/dev/mqueue", false, true},
+                {"/dev/console", "/dev/console", false, true},
 };
 
 /* What the kernel tells about the host, or lets a privileged process do to it. */
 static const char *const masked_paths[] = {
-        "/proc/kallsyms", "/proc/kcore",      "/proc/keys",     "/proc/latency_stats", "/proc/sched_debug", "/proc/sysrq-trigger",
-        "/proc/timer_list", "/proc/timer_stats", "/proc/acpi",  "/proc/scsi",          "/sys/firmware",     "/sys/fs/selinux",
+                "/proc/kallsyms",    "/proc/kcore",         "/proc/keys",       "/proc/latency_stats",
+                "/proc/sched_debug", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats",
+                "/proc/acpi",        "/proc/scsi",          "/sys/firmware",    "/sys/fs/selinux",
 };
 
 static int attach(int mount_fd, int target_fd)
 {
-        if (syscall(SYS_move_mount, mount_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        if (syscall(SYS_move_mount, mount_fd, "", target_fd, "",
+                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 return -errno;
         return 0;
 }
@@ -46,14 +49,16 @@ static int set_read_only(int mount_fd, bool recursive)
 {
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
-        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr, sizeof(attr)) < 0)
+        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
+                    sizeof(attr)) < 0)
                 return -errno;
         return 0;
 }
 
 static int clone_tree(const char *path)
 {
-        int fd = (int) syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+        int fd = (int) syscall(SYS_open_tree, AT_FDCWD, path,
+                               OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 
         return fd < 0 ? -errno : fd;
 }
@@ -74,12 +79,13 @@ static int open_file_target(int root_fd, const char *path)
         int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
         if (r < 0)
                 return r;
-        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY, 0644);
+        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY,
+                    0644);
         return fd < 0 ? -errno : fd;
 }
 
-/* Opens the place for a mount of a directory; a file that is in the way gives place to a directory (spec: ace.md,
- * "Volume Setup"). */
+/* Opens the place for a mount of a directory; a file that is in the way gives place to a directory (spec:
+ * ace.md, "Volume Setup"). */
 static int open_directory_target(int root_fd, const char *path)
 {
         int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
@@ -107,7 +113,8 @@ static int mount_at(int root_fd, int mount_fd, const char *path)
 
         if (fstat(mount_fd, &st) < 0)
                 return -errno;
-        target = S_ISDIR(st.st_mode) ? open_directory_target(root_fd, path) : open_file_target(root_fd, path);
+        target = S_ISDIR(st.st_mode) ? open_directory_target(root_fd, path)
+                                     : open_file_target(root_fd, path);
         if (target < 0)
                 return target;
         return attach(mount_fd, target);
@@ -125,7 +132,8 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         if (r >= 0)
                 r = mount_at(root_fd, fd, pod_mounts[i].target);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root", pod_mounts[i].target);
+                return failure_set(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
+                                   pod_mounts[i].target);
         return 0;
 }
 
@@ -165,7 +173,8 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
         for (size_t i = 0; i < l->n_volumes; i++) {
                 r = mount_at(root_fd, l->volume_fds[i], l->config.mounts[i]);
                 if (r < 0)
-                        return failure_set(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", l->config.mounts[i]);
+                        return failure_set(f, CAUSE_SETUP, r, "Cannot mount a volume at %s",
+                                           l->config.mounts[i]);
         }
         return 0;
 }
@@ -173,7 +182,8 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
 /* The old root goes below the new one, at the same place, and is then detached with everything in it. */
 static int change_root(int root_fd, Failure *f)
 {
-        if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+            chdir("/") < 0)
                 return failure_set(f, CAUSE_SETUP, -errno, "Cannot change to the app's root");
         return 0;
 }

@@ -2,8 +2,9 @@
 
 /* Standard output and standard error as two streams of the pod's journal.
  *
- * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error gets the
- * priority "err", so that acnspawn run can put it on its own standard error, and journalctl -p finds it.
+ * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error
+ * gets the priority "err", so that acnspawn run can put it on its own standard error, and journalctl -p
+ * finds it.
  */
 
 #include <sys/socket.h>
@@ -15,18 +16,19 @@
 static int open_stream(const char *app, int priority)
 {
         static const struct sockaddr_un address = {
-                .sun_family = AF_UNIX,
-                .sun_path = "/run/systemd/journal/stdout",
+                        .sun_family = AF_UNIX,
+                        .sun_path = "/run/systemd/journal/stdout",
         };
         _cleanup_free_ char *header = NULL;
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         if (fd < 0)
                 return -errno;
-        if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 || shutdown(fd, SHUT_RD) < 0)
+        if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 ||
+            shutdown(fd, SHUT_RD) < 0)
                 return -errno;
-        /* Identifier, unit (the journal finds it by the cgroup), priority, whether lines carry a level prefix, and
-         * whether to forward to syslog, kmsg and the console. */
+        /* Identifier, unit (the journal finds it by the cgroup), priority, whether lines carry a level
+         * prefix, and whether to forward to syslog, kmsg and the console. */
         int r = xasprintf(&header, "%s\n\n%d\n0\n0\n0\n0\n", app, priority);
         if (r >= 0)
                 r = loop_write(fd, header, strlen(header));
