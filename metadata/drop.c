@@ -29,6 +29,7 @@
 /* The channel, the standard three, epoll, signals, event counter, listening socket, memfds in passing. */
 #define DESCRIPTORS_BESIDES 32U
 
+/* A build that looks for leaks at its end needs much address space, a helper thread, and to look at itself. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -119,7 +120,7 @@ static int limit_resources(unsigned connections, Error *e)
         } limits[] = {
                         {RLIMIT_NOFILE, connections + DESCRIPTORS_BESIDES},
                         {RLIMIT_CORE, 0},
-                        {RLIMIT_NPROC, 0},
+                        {RLIMIT_NPROC, SANITIZED ? RLIM_INFINITY : 0},
                         {RLIMIT_MEMLOCK, 0},
                         {RLIMIT_MSGQUEUE, 0},
                         {RLIMIT_FSIZE, METADATA_BODY_MAX}, /* a question to the parent is a memfd */
@@ -163,7 +164,7 @@ int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e)
                 return r;
 
         /* After the change of user, which makes a process dumpable anew. */
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, SANITIZED, 0, 0, 0) < 0)
                 return error_set_errno(e, -errno, "Cannot renounce new privileges");
         r = limit_resources(connections, e);
         return r < 0 ? r : check_no_capabilities(e);
