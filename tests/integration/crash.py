@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whoever is killed, and at whatever moment: no mount, cgroup or process stays, gc leaves an empty state, and the next
+prepare works.
+
+Two ways of killing. By count: strace lets acnspawn reach its Nth system call of a kind and injects SIGKILL there, so that
+the moments are exact and spread over the whole of prepare and gc. By time: a running pod loses acnspawn, nspawn or its
+PID 1 after so many milliseconds, from before nspawn has begun until the pod is up and beyond.
+"""
+
+from harness import *
+
+# Calls that change something: before and after each of them the world looks different.
+CHANGES = "mkdir,mkdirat,rename,renameat,renameat2,symlinkat,linkat,unlinkat,openat,write,fsync,fchown,fchownat,flock"
+
+
+def empty_after_gc(host):
+    """gc removes everything, and a new pod can be prepared and run."""
+    host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0").expect(0)
+    equal(host.pods(), [], "pods after gc")
+    for place in ("tmp", "uids", "names"):
+        path = os.path.join(host.dir, place)
+        equal(os.listdir(path) if os.path.exists(path) else [], [], "%s/ after gc" % place)
+
+
+def settle(host):
+    """Waits until nothing of a killed pod is alive any more."""
+    wait_for(lambda: not host.processes(), "end of all processes of the pod (left: %s)" % find_processes(host), timeout=20)
+
+
+def usable(host, image):
+    host.acnspawn("run", "--rm", image).expect(0)
+
+
+def count_calls(host, *args):
+    log = host.path("strace.log")
+    subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CHANGES] + host.argv(*args),
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60)
+    return sum(1 for line in open(log, errors="replace") if "(" in line and "resumed" not in line)
+
+
+def kill_at(host, number, *args):
+    """Runs acnspawn until its system call NUMBER of those that change something, where it is killed."""
+    return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + CHANGES, "-e",
+                           "inject=%s:signal=KILL:when=%d" % (CHANGES, number)] + host.argv(*args),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60).returncode
+
+
+def need_strace():
+    if not shutil.which("strace"):
+        raise Skip("strace is missing (Debian package strace)")
+    probe = subprocess.run(["strace", "-o", "/dev/null", "-e", "inject=write:signal=KILL:when=1", "/bin/echo"],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if probe.returncode == 0:
+        raise Skip("strace cannot inject signals here")
+
+
+def spread(total, points):
+    """About so many numbers from 1 to TOTAL: the first ones, the last ones, and evenly between."""
+    numbers = {1, 2, 3, total - 1, total} | {1 + i * (total - 1) // points for i in range(points + 1)}
+    return sorted(n for n in numbers if 1 <= n <= total)
+
+
+@case
+@with_timeout(400)
+def killed_at_many_points_of_fetch(host):
+    need_strace()
+    image = host.shell("true", name="example.com/a")
+    total = count_calls(host, "fetch", image)
+    host.acnspawn("image", "rm", "example.com/a").expect(0)
+    true(total > 20, "only %d system calls seen" % total)
+    killed = 0
+    for n in spread(total, 30):
+        killed += kill_at(host, n, "fetch", image) != 0
+        images = os.listdir(os.path.join(host.dir, "images")) if os.path.exists(os.path.join(host.dir, "images")) else []
+        for i in images:
+            true(sorted(os.listdir(os.path.join(host.dir, "images", i)))[-1] == "rootfs", "half an image is in the store")
+            host.acnspawn("image", "rm", i).expect(0)
+    true(killed > 20, "only %d times killed" % killed)
+    empty_after_gc(host)
+    usable(host, image)
+
+
+@case
+@with_timeout(400)
+def killed_at_many_points_of_prepare(host):
+    need_strace()
+    image = host.shell("true", name="example.com/a", app={"mountPoints": [{"name": "data", "path": "/data"}]})
+    host.acnspawn("fetch", image).expect(0)
+    total = count_calls(host, "prepare", "--name=web", "example.com/a")
+    empty_after_gc(host)
+    true(total > 20, "only %d system calls seen" % total)
+    killed = 0
+    for n in spread(total, 40):
+        killed += kill_at(host, n, "prepare", "--name=web", "example.com/a") != 0
+        for pod in json.loads(host.acnspawn("list", "--json=short").expect(0).out):
+            true(pod["state"] != "running", "a pod that was never run is shown as running: %r" % pod)
+        empty_after_gc(host)
+    true(killed > 20, "only %d times killed" % killed)
+    host.prepare("--name=web", "example.com/a")
+
+
+@case
+@with_timeout(400)
+def killed_at_many_points_of_gc(host):
+    need_strace()
+    image = host.shell("mkdir -p /work/a/b/c; echo x >/work/a/b/c/f", name="example.com/a")
+    host.run("--name=web", image)
+    saved = host.path("saved")
+    subprocess.run(["cp", "-a", host.dir, saved], check=True)
+    total = count_calls(host, "gc", "--grace-period=0")
+    true(total > 10, "only %d system calls seen" % total)
+    killed = 0
+    for n in spread(total, 30):
+        shutil.rmtree(host.dir)
+        subprocess.run(["cp", "-a", saved, host.dir], check=True)
+        killed += kill_at(host, n, "gc", "--grace-period=0") != 0
+        host.acnspawn("list").expect(0)
+        empty_after_gc(host)
+    true(killed > 10, "only %d times killed" % killed)
+    usable(host, "example.com/a")
+
+
+@case
+@with_timeout(400)
+def killed_at_many_points_of_rm(host):
+    need_strace()
+    image = host.shell("true", name="example.com/a")
+    host.acnspawn("fetch", image).expect(0)
+    host.prepare("--name=web", "example.com/a")
+    total = count_calls(host, "rm", "web")
+    for n in spread(total, 15):
+        host.prepare("--name=web", "example.com/a")
+        kill_at(host, n, "rm", "web")
+        empty_after_gc(host)
+    usable(host, "example.com/a")
+
+
+def started(host, name="p"):
+    """A pod being run in the foreground; returns the process of acnspawn."""
+    image = host.path("image.aci")
+    if not os.path.exists(image):
+        os.rename(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"), image)
+        host.acnspawn("fetch", image).expect(0)
+    uuid = host.prepare("--name=" + name, "example.com/a")
+    return uuid, host.start("run", uuid)
+
+
+def after_the_kill(host, uuid):
+    settle(host)
+    state = host.state(uuid)
+    true(state in ("exited", "prepared"), "state %s" % state)
+    if state == "exited":
+        true(host.status(uuid)["exitStatus"] != 0, "a pod that was killed counts as a success")
+    host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0").expect(0)
+    equal(host.pods(), [], "pods after gc")
+    left = [x for x in host.leftovers()]
+    equal(left, [], "left behind")
+
+
+MOMENTS = [0.0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.07, 0.09, 0.12, 0.15, 0.2, 0.3, 0.5, 0.8]
+
+
+@case
+@with_timeout(600)
+def acnspawn_killed_at_many_moments_of_run(host):
+    """The pod ends with the one that ran it."""
+    for moment in MOMENTS:
+        uuid, p = started(host)
+        time.sleep(moment)
+        p.kill()
+        p.wait()
+        after_the_kill(host, uuid)
+    host.acnspawn("run", "--rm", "example.com/a", "--exec=/bin/true").expect(0)
+
+
+def pid_of(host, wanted):
+    """The first process of ours whose command line begins with WANTED."""
+    for pid, line in find_processes(host):
+        if os.path.basename(line.split()[0] if line.split() else "") == wanted:
+            return pid
+    return None
+
+
+@case
+@with_timeout(600)
+def nspawn_killed_at_many_moments(host):
+    for moment in (0.0, 0.01, 0.03, 0.06, 0.1, 0.2, 0.5):
+        uuid, p = started(host)
+        end = time.monotonic() + 10
+        pid = None
+        while pid is None and time.monotonic() < end:
+            host.note_pods()
+            pid = pid_of(host, "systemd-nspawn")
+        true(pid, "no systemd-nspawn")
+        time.sleep(moment)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        r = host.finish(p, 30)
+        true(r.rc != 0, "acnspawn counts it as a success: %s" % r)
+        after_the_kill(host, uuid)
+
+
+@case
+@with_timeout(600)
+def first_process_of_the_pod_killed(host):
+    for moment in (0.0, 0.05, 0.2, 0.5):
+        uuid, p = started(host)
+        host.wait_up("a", host.pod_dir(uuid))
+        time.sleep(moment)
+        os.kill(host.leader(uuid), signal.SIGKILL)
+        r = host.finish(p, 30)
+        true(r.rc != 0, "acnspawn counts it as a success: %s" % r)
+        status = host.status(uuid)
+        true(status["apps"][0]["cause"] in ("pod-killed", "signal"), "cause %r" % status["apps"][0]["cause"])
+        true(r.err.strip(), "no message")
+        after_the_kill(host, uuid)
+
+
+@case
+@with_timeout(300)
+def everything_killed_at_once(host):
+    for moment in (0.02, 0.1, 0.4):
+        uuid, p = started(host)
+        time.sleep(moment)
+        host.note_pods()
+        for pid in [p.pid] + host.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        p.wait()
+        host.kill_pods()
+        after_the_kill(host, uuid)
+
+
+@case
+@with_timeout(300)
+def detached_supervisor_killed(host):
+    uuid = host.detach("--name=p", host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    host.wait_up("a")
+    pids = [pid for pid, line in find_processes(host) if "acnspawn" in os.path.basename(line.split()[0]) and
+            "metadata" not in line.split()[0]]
+    true(pids, "no supervisor: %r" % find_processes(host))
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    after_the_kill(host, uuid)
+
+
+@case
+def stopped_systemd_of_the_pod_does_not_hang_stop(host):
+    """PID 1 of the pod does not answer any more: "stop --force" ends it all the same."""
+    uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    host.wait_up("a")
+    os.kill(host.leader(uuid), signal.SIGSTOP)
+    host.acnspawn("stop", "--force", uuid, timeout=30).expect(0)
+    after_the_kill(host, uuid)
+
+
+@case
+def interrupt_twice_is_force(host):
+    """An app that does not want to end does not hold up who presses Ctrl-C until he is tired of it."""
+    uuid = host.prepare("--stop-timeout=60s", host.shell("trap '' TERM; touch /out/up; while :; do sleep 0.1; done",
+                                                        name="example.com/a"))
+    p = host.start("run", uuid)
+    host.wait_up("a", host.pod_dir(uuid))
+    p.send_signal(signal.SIGINT)
+    time.sleep(1)
+    p.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        p.wait(3)
+    p.send_signal(signal.SIGINT)
+    r = host.finish(p, 20)
+    true(r.rc != 0, "a pod ended by force counts as a success")
+    settle(host)
+
+
+main()

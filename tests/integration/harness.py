@@ -1,0 +1,647 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the integration tests stand on: images made on the spot, acnspawn run in a store of its own, and the check that
+a test left nothing behind.
+
+A test program is a file of functions marked @case, each of which gets a Host and asserts what it wants to see; it ends
+with main(). Every case prints one line, "ok NAME", "not ok NAME: why" or "skip NAME: why", which tests/run counts.
+
+Images hold a static busybox and the helpers of helpers/, so nothing is downloaded. Every case has a store of its own in a
+fresh directory. After a case its pods are ended by force, and then the host has to look as it did before: no mount, cgroup,
+process, network namespace or runtime file that has to do with the case's store, pods or uid ranges.
+"""
+
+import contextlib
+import functools
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+
+ACNSPAWN = os.environ.get("ACNSPAWN", "acnspawn")
+HELPERS = os.environ.get("ACNSPAWN_TEST_HELPERS", "")
+BUSYBOX = "/bin/busybox"
+CASE_TIMEOUT = 180  # seconds for one case
+RUN_TIMEOUT = 60    # seconds for one acnspawn
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+# The bounding set that the specification gives an app by default (ace.md, "os/linux/capabilities-remove-set").
+DEFAULT_CAPABILITIES = frozenset(
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FSETID FOWNER KILL MKNOD NET_RAW NET_BIND_SERVICE SETUID SETGID SETPCAP SETFCAP "
+    "SYS_CHROOT".split())
+CAPABILITIES = (
+    "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE "
+    "NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN "
+    "SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE "
+    "MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE").split()
+
+
+class Skip(Exception):
+    pass
+
+
+class Failure(AssertionError):
+    pass
+
+
+def fail(text):
+    raise Failure(text)
+
+
+def equal(got, expected, what="value"):
+    if got != expected:
+        fail("%s is %r, expected %r" % (what, got, expected))
+
+
+def true(condition, what):
+    if not condition:
+        fail(what)
+
+
+def contains(haystack, needle, what="text"):
+    if needle not in haystack:
+        fail("%s does not contain %r: %r" % (what, needle, haystack))
+
+
+def lacks(haystack, needle, what="text"):
+    if needle in haystack:
+        fail("%s contains %r: %r" % (what, needle, haystack))
+
+
+def wait_for(function, what, timeout=20, interval=0.02):
+    """Calls FUNCTION until it returns something true, and returns that."""
+    end = time.monotonic() + timeout
+    while True:
+        value = function()
+        if value:
+            return value
+        if time.monotonic() > end:
+            fail("%s did not come about within %d s" % (what, timeout))
+        time.sleep(interval)
+
+
+def read_text(path):
+    with open(path, errors="surrogateescape") as f:
+        return f.read()
+
+
+# --- Images ------------------------------------------------------------------------------------------------------------
+
+class Dir:
+    def __init__(self, mode=0o755, uid=0, gid=0):
+        self.mode, self.uid, self.gid = mode, uid, gid
+
+
+class Link:
+    def __init__(self, target):
+        self.target = target
+
+
+class File:
+    def __init__(self, content=b"", mode=0o644, uid=0, gid=0):
+        self.content = content.encode() if isinstance(content, str) else content
+        self.mode, self.uid, self.gid = mode, uid, gid
+
+
+class Fifo:
+    mode = 0o644
+
+
+class Sparse:
+    """A file of so many bytes, all zero."""
+
+    def __init__(self, size):
+        self.size = size
+
+
+def _read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+@functools.lru_cache(None)
+def _busybox_applets():
+    out = subprocess.run([BUSYBOX, "--list"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    return tuple(out.split())
+
+
+def base_rootfs():
+    """A root that has a shell, the helpers, some users, and /out where anybody may leave files."""
+    files = {
+        "bin": Dir(), "etc": Dir(), "tmp": Dir(0o1777), "out": Dir(0o1777), "root": Dir(0o700), "proc": Dir(),
+        "sys": Dir(), "dev": Dir(), "var": Dir(), "usr": Dir(), "work": Dir(),
+        "bin/busybox": File(_read(BUSYBOX), 0o755),
+        "etc/passwd": File("root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000:App:/home/app:/bin/sh\n"
+                           "other:x:1001:1002:Other:/:/bin/sh\n"),
+        "etc/group": File("root:x:0:\napp:x:1000:\nstaff:x:50:app\nothers:x:1002:\n"),
+    }
+    for applet in _busybox_applets():
+        if applet != "busybox":
+            files["bin/" + applet] = Link("busybox")
+    for helper in ("show", "poke"):
+        files["bin/" + helper] = File(_read(os.path.join(HELPERS, helper)), 0o755)
+    return files
+
+
+def image_manifest(name, app=None, labels=None, **more):
+    manifest = {"acKind": "ImageManifest", "acVersion": "0.8.11", "name": name}
+    manifest["labels"] = labels or [{"name": "version", "value": "1"}, {"name": "os", "value": "linux"},
+                                    {"name": "arch", "value": os_arch()}]
+    if app is not None:
+        manifest["app"] = app
+    manifest.update(more)
+    return manifest
+
+
+def os_arch():
+    return {"x86_64": "amd64", "aarch64": "aarch64", "i686": "i386"}.get(os.uname().machine, os.uname().machine)
+
+
+def _add(tar, name, what):
+    info = tarfile.TarInfo(name)
+    data = None
+    if isinstance(what, Dir):
+        info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, what.mode, what.uid, what.gid
+    elif isinstance(what, Link):
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, what.target, 0o777
+    elif isinstance(what, Fifo):
+        info.type, info.mode = tarfile.FIFOTYPE, what.mode
+    elif isinstance(what, Sparse):
+        info.size, info.mode = what.size, 0o644
+        data = ZeroStream(what.size)
+    else:
+        if not isinstance(what, File):
+            what = File(what)
+        info.size, info.mode, info.uid, info.gid = len(what.content), what.mode, what.uid, what.gid
+        data = io.BytesIO(what.content)
+    tar.addfile(info, data)
+
+
+class ZeroStream(io.RawIOBase):
+    def __init__(self, size):
+        self.left = size
+
+    def read(self, n=-1):
+        n = self.left if n < 0 else min(n, self.left)
+        self.left -= n
+        return bytes(n)
+
+
+def write_aci(path, manifest, files, compression=""):
+    """Packs an image reproducibly. FILES maps names below the root to Dir, Link, File, Fifo, Sparse, bytes or text."""
+    text = manifest if isinstance(manifest, bytes) else json.dumps(manifest, indent=1).encode()
+    with tarfile.open(path, "w:" + compression, format=tarfile.PAX_FORMAT) as tar:
+        _add(tar, "manifest", File(text))
+        _add(tar, "rootfs", Dir())
+        for name in sorted(files):
+            _add(tar, "rootfs/" + name, files[name])
+    return path
+
+
+# --- Running -----------------------------------------------------------------------------------------------------------
+
+class Result:
+    def __init__(self, argv, rc, out, err, seconds):
+        self.argv, self.rc, self.out_bytes, self.err_bytes, self.seconds = argv, rc, out, err, seconds
+        self.out = out.decode(errors="backslashreplace")
+        self.err = err.decode(errors="backslashreplace")
+
+    def __str__(self):
+        return "%s -> %d in %.2f s, stdout %r, stderr %r" % (
+            " ".join(map(str, self.argv[1:4])), self.rc, self.seconds, self.out[-1500:], self.err[-1500:])
+
+    def expect(self, rc=0):
+        if self.rc != rc:
+            fail("expected exit status %s of %s" % (rc, self))
+        return self
+
+
+class Show:
+    """The report of the helper "show", decoded."""
+
+    def __init__(self, path):
+        with open(path) as f:
+            self.raw = json.load(f)
+        unhex = bytes.fromhex
+        self.argv = [unhex(x) for x in self.raw["argv"]]
+        self.environ_list = [unhex(x) for x in self.raw["environ"]]
+        self.environ = dict(x.split(b"=", 1) for x in self.environ_list)
+        self.cwd = unhex(self.raw["cwd"]).decode()
+        self.hostname = unhex(self.raw["hostname"]).decode()
+        self.uids, self.gids, self.groups = self.raw["uids"], self.raw["gids"], sorted(self.raw["groups"])
+        self.fds = {int(k): unhex(v).decode() for k, v in self.raw["fds"].items()}
+        for key in ("status", "mountinfo", "cgroup", "limits", "uid_map", "net_dev", "net_tcp", "oom_score_adj", "exe"):
+            value = self.raw[key]
+            setattr(self, key, None if value is None else unhex(value).decode(errors="replace"))
+        self.namespaces = {k[3:]: unhex(v).decode() for k, v in self.raw.items() if k.startswith("ns_") and v}
+        self.dev = {unhex(k).decode(): v for k, v in (self.raw["dev"] or {}).items()}
+        self.root_dir = {unhex(k).decode(): v for k, v in (self.raw["root_dir"] or {}).items()}
+
+    def status_field(self, name):
+        return re.search(r"^%s:\s*(.*)$" % name, self.status, re.M).group(1)
+
+    def capabilities(self, which):
+        bits = int(self.status_field("Cap" + which), 16)
+        return frozenset(c for i, c in enumerate(CAPABILITIES) if bits >> i & 1)
+
+    def mounts(self):
+        """Mount point -> (options of the mount, type of file system, options of the file system); the last one counts."""
+        found = {}
+        for line in self.mountinfo.splitlines():
+            left, right = line.split(" - ", 1)
+            fields = left.split()
+            found[fields[4]] = (fields[5].split(","), right.split()[0], right.split()[2].split(","))
+        return found
+
+
+class Host:
+    """What one case works with."""
+
+    def __init__(self, name):
+        self.name = name
+        base = os.environ.get("ACNSPAWN_TEST_DIR", "/var/tmp")
+        self.tmp = tempfile.mkdtemp(prefix="acnspawn-test-", dir=base)
+        self.dir = os.path.join(self.tmp, "store")
+        self.uuids = set()
+        self.children = []
+        self.images = 0
+        self.before = snapshot()
+
+    # Making things.
+
+    def path(self, *parts):
+        return os.path.join(self.tmp, *parts)
+
+    def image(self, exec=None, name=None, files=None, app=None, base=True, compression="", **more):
+        """An image file whose app runs EXEC as root; APP overrides and adds fields of the app section."""
+        self.images += 1
+        name = name or "example.com/image%d" % self.images
+        rootfs = base_rootfs() if base else {}
+        rootfs.update(files or {})
+        section = {"exec": exec or ["/bin/true"], "user": "0", "group": "0"}
+        section.update(app or {})
+        manifest = image_manifest(name, section, **more)
+        return write_aci(self.path("%d.aci" % self.images), manifest, rootfs, compression)
+
+    def shell(self, script, **more):
+        """An image whose app runs SCRIPT."""
+        return self.image(["/bin/sh", "-c", script], **more)
+
+    # Running acnspawn.
+
+    def argv(self, *args):
+        return [ACNSPAWN, "--dir=" + self.dir] + list(args)
+
+    def acnspawn(self, *args, timeout=RUN_TIMEOUT, input=None, env=None, **more):
+        argv = self.argv(*args)
+        start = time.monotonic()
+        p = subprocess.Popen(argv, stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **more)
+        self.children.append(p)
+        try:
+            out, err = p.communicate(input, timeout)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            self.kill_pods()
+            out, err = p.communicate()
+            fail("timed out after %d s: %s" % (timeout, Result(argv, -9, out, err, timeout)))
+        result = Result(argv, p.returncode, out, err, time.monotonic() - start)
+        if os.environ.get("ACNSPAWN_TEST_VERBOSE"):
+            print("# %s" % result, flush=True)
+        self.note_pods()
+        return result
+
+    def start(self, *args, **more):
+        """acnspawn in the background; the caller waits."""
+        p = subprocess.Popen(self.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             **more)
+        self.children.append(p)
+        return p
+
+    def finish(self, p, timeout=RUN_TIMEOUT):
+        try:
+            out, err = p.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            fail("acnspawn (pid %d) did not end within %d s" % (p.pid, timeout))
+        self.note_pods()
+        return Result(p.args, p.returncode, out, err, 0)
+
+    def prepare(self, *args, **more):
+        """Prepares a pod and returns its UUID, which has to be alone on stdout."""
+        r = self.acnspawn("prepare", *args, **more).expect(0)
+        if not UUID.fullmatch(r.out.strip()) or r.out.count("\n") != 1:
+            fail("prepare printed %r, expected one UUID" % r.out)
+        return r.out.strip()
+
+    def run(self, *args, rc=0, **more):
+        return self.acnspawn("run", *args, **more).expect(rc)
+
+    def detach(self, *args):
+        """Prepares and starts a pod in the background; returns its UUID."""
+        uuid = self.prepare(*args)
+        self.acnspawn("run", "--detach", uuid).expect(0)
+        return uuid
+
+    def one_pod(self):
+        """The directory of the only pod there is, whatever its state."""
+        pods = [p for p in self.pods() if "/embryo/" not in p]
+        equal(len(pods), 1, "number of pods")
+        return pods[0]
+
+    # Looking.
+
+    def pods(self):
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for state in os.listdir(os.path.join(self.dir, "pods")):
+                for uuid in os.listdir(os.path.join(self.dir, "pods", state)):
+                    found.append(os.path.join(self.dir, "pods", state, uuid))
+        return found
+
+    def note_pods(self):
+        self.uuids.update(os.path.basename(p) for p in self.pods())
+
+    def pod_dir(self, uuid):
+        for p in self.pods():
+            if os.path.basename(p) == uuid:
+                return p
+        fail("pod %s has no directory" % uuid)
+
+    def upper(self, app, pod=None):
+        """Where the files are that APP has written to its root."""
+        return os.path.join(pod or self.one_pod(), "apps", app, "upper")
+
+    def written(self, app, path, pod=None):
+        return _read(os.path.join(self.upper(app, pod), path))
+
+    def show(self, app, number=0, pod=None, where=None):
+        """The report number NUMBER of the helper "show", left by APP in /out of its root (or in the directory WHERE)."""
+        path = os.path.join(where or os.path.join(self.upper(app, pod), "out"), "%s.%d.json" % (app, number))
+        if not os.path.exists(path):
+            fail("app %s left no report %s" % (app, path))
+        return Show(path)
+
+    def status(self, pod):
+        return json.loads(self.acnspawn("status", "--json=short", pod).expect(0).out)
+
+    def app_status(self, pod, app):
+        for a in self.status(pod)["apps"]:
+            if a["name"] == app:
+                return a
+        fail("status has no app %s" % app)
+
+    def state(self, pod):
+        return self.status(pod)["state"]
+
+    def leader(self, pod):
+        """The pid of the pod's PID 1, as the host numbers it."""
+        return self.status(pod)["leader"]
+
+    def uid_base(self, pod):
+        return self.status(pod)["users"]["base"]
+
+    def wait_up(self, app, pod=None):
+        """Waits for an app whose script leaves /out/up."""
+        wait_for(lambda: os.path.exists(os.path.join(self.upper(app, pod), "out/up")), "start of app %s" % app)
+
+    # Cleaning up.
+
+    def processes(self):
+        """Processes of our pods and acnspawns: they name the store or a pod of ours, or live in a pod's uid range."""
+        return [pid for pid, _ in find_processes(self)]
+
+    def kill_pods(self):
+        """Ends everything of this case by force, by pid."""
+        for _ in range(50):
+            pids = self.processes()
+            if not pids:
+                return
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+
+    def close(self):
+        """Ends the case; returns what was left behind."""
+        for p in self.children:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+            for f in (p.stdin, p.stdout, p.stderr):
+                if f:
+                    f.close()
+        self.note_pods()
+        left = []
+        with contextlib.suppress(Failure):
+            wait_for(lambda: not self.leftovers(), "", timeout=5)
+        left = self.leftovers()
+        self.kill_pods()
+        if left:
+            remove_leftovers(self)
+        shutil.rmtree(self.tmp, ignore_errors=True)
+        if os.path.exists(self.tmp):
+            subprocess.run(["rm", "-rf", "--one-file-system", self.tmp], stderr=subprocess.DEVNULL)
+        return left
+
+    def leftovers(self):
+        self.note_pods()
+        left = ["process %d (%s)" % p for p in find_processes(self)]
+        now = snapshot()
+        for kind in ("mount", "cgroup", "file"):
+            for thing in sorted(now[kind] - self.before[kind]):
+                if belongs_to(self, kind, thing):
+                    left.append("%s %s" % (kind, thing))
+        return left
+
+
+# --- What a case may not leave behind -------------------------------------------------------------------------------------
+
+def snapshot():
+    return {"mount": mounts(), "cgroup": cgroups(), "file": runtime_files()}
+
+
+def mounts():
+    found = set()
+    with open("/proc/self/mountinfo") as f:
+        for line in f:
+            fields = line.split()
+            found.add(fields[4] + " " + line.split(" - ")[1].strip())
+    return found
+
+
+def cgroups():
+    found = set()
+    for root, dirs, _ in os.walk("/sys/fs/cgroup"):
+        found.update(os.path.join(root, d) for d in dirs)
+    return found
+
+
+def runtime_files():
+    """Names below the places where pods leave things at run time."""
+    found = set()
+    for top in ("/run/acnspawn", "/run/systemd/nspawn", "/run/systemd/machines", "/run/netns", "/var/run/netns",
+                "/var/log/journal"):
+        for root, dirs, files in os.walk(top):
+            found.update(os.path.join(root, x) for x in dirs + files)
+    for top in ("/tmp", "/dev/shm", "/run", "/dev/mqueue"):
+        with contextlib.suppress(FileNotFoundError):
+            found.update(os.path.join(top, x) for x in os.listdir(top) if "nspawn" in x)
+    return found
+
+
+def names_of(host):
+    """The words by which a thing is known to be this case's."""
+    names = {host.tmp}
+    for uuid in host.uuids:
+        names.update((uuid, uuid.replace("-", "")))
+    return names
+
+
+def belongs_to(host, kind, thing):
+    if any(name in thing for name in names_of(host)):
+        return True
+    # Another test may run beside us: what names a pod, but none of ours, is not for us to judge.
+    if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-test-", thing):
+        return False
+    if kind == "cgroup":
+        return "acnspawn" in thing or "payload" in thing
+    return "nspawn" in thing
+
+
+def find_processes(host):
+    names = [n.encode() for n in names_of(host)]
+    ranges = uid_ranges(host)
+    found = []
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or int(pid) == os.getpid():
+            continue
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                cmdline = f.read()
+            with open("/proc/%s/cgroup" % pid, "rb") as f:
+                cgroup = f.read()
+            with open("/proc/%s/status" % pid, "rb") as f:
+                status = f.read()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if b"State:\tZ" in status:
+            continue
+        uid = int(re.search(rb"Uid:\t(\d+)", status).group(1))
+        if any(n in cmdline or n in cgroup for n in names) or any(b <= uid < b + 65536 for b in ranges):
+            found.append((int(pid), cmdline.replace(b"\0", b" ").decode(errors="replace").strip()[:120]))
+    return found
+
+
+def uid_ranges(host):
+    found = set()
+    with contextlib.suppress(FileNotFoundError):
+        for base in os.listdir(os.path.join(host.dir, "uids")):
+            if base.isdigit():
+                found.add(int(base))
+    return found
+
+
+def remove_leftovers(host):
+    """Best effort, so that one fault does not become many."""
+    for mount in mounts() - host.before["mount"]:
+        if belongs_to(host, "mount", mount):
+            subprocess.run(["umount", "-l", mount.split()[0]], stderr=subprocess.DEVNULL)
+    for cgroup in sorted(cgroups() - host.before["cgroup"], reverse=True):
+        if belongs_to(host, "cgroup", cgroup):
+            with contextlib.suppress(OSError):
+                os.rmdir(cgroup)
+
+
+# --- Cases -------------------------------------------------------------------------------------------------------------
+
+_cases = []
+
+
+def case(function):
+    _cases.append(function)
+    return function
+
+
+class CaseTimeout(BaseException):
+    pass
+
+
+def _alarm(signum, frame):
+    raise CaseTimeout()
+
+
+def _one_line(text):
+    return " ~ ".join(str(text).strip().splitlines())[:3000]
+
+
+def _run_case(function):
+    """None: passed. Else ("not ok" or "skip", why)."""
+    host = Host(function.__name__)
+    verdict = None
+    signal.alarm(getattr(function, "timeout", CASE_TIMEOUT))
+    try:
+        function(host)
+    except Skip as e:
+        verdict = ("skip", e)
+    except AssertionError as e:
+        where = traceback.extract_tb(e.__traceback__)
+        own = [f for f in where if f.filename == sys.argv[0] or f.filename.endswith(sys.argv[0])] or where
+        verdict = ("not ok", "line %d: %s" % (own[-1].lineno, e))
+    except CaseTimeout:
+        verdict = ("not ok", "took longer than %d s" % getattr(function, "timeout", CASE_TIMEOUT))
+    except Exception:
+        verdict = ("not ok", traceback.format_exc())
+    finally:
+        signal.alarm(0)
+    left = host.close()
+    if left and (verdict is None or verdict[0] == "skip"):
+        verdict = ("not ok", "left behind: " + "; ".join(left))
+    return verdict
+
+
+def with_timeout(seconds):
+    def mark(function):
+        function.timeout = seconds
+        return function
+    return mark
+
+
+def need_root_and_nspawn():
+    """Why no case can run here, or None."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if not shutil.which("systemd-nspawn"):
+        return "systemd-nspawn is missing (Debian package systemd-container)"
+    if not os.access(BUSYBOX, os.X_OK):
+        return "%s is missing (Debian package busybox-static)" % BUSYBOX
+    if not shutil.which(ACNSPAWN):
+        return "acnspawn is not built (%s)" % ACNSPAWN
+    return None
+
+
+def main():
+    """Runs the cases (those named on the command line, or all) and exits."""
+    reason = need_root_and_nspawn()
+    if reason:
+        print("SKIP: " + reason)
+        sys.exit(77)
+    signal.signal(signal.SIGALRM, _alarm)
+    failed = False
+    wanted = sys.argv[1:]
+    for function in _cases:
+        if wanted and function.__name__ not in wanted:
+            continue
+        verdict = _run_case(function)
+        if verdict is None:
+            print("ok %s" % function.__name__, flush=True)
+        else:
+            print("%s %s: %s" % (verdict[0], function.__name__, _one_line(verdict[1])), flush=True)
+            failed = failed or verdict[0] == "not ok"
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Tries one thing that an app should or should not be able to do, and exits 0 if it could; else the reason is its exit
+ * status (the errno) and its line. For what busybox has no applet for. Links statically.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int check(long r)
+{
+        if (r >= 0)
+                return 0;
+        return errno > 0 && errno < 126 ? errno : 125;
+}
+
+static int poke_abstract(const char *name)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        size_t n = strlen(name);
+
+        if (fd < 0 || n + 1 > sizeof(sa.sun_path))
+                return check(-1);
+        memcpy(sa.sun_path + 1, name, n);
+        return check(connect(fd, (struct sockaddr *) &sa, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)));
+}
+
+static int poke_read(const char *path)
+{
+        char c;
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+        if (fd < 0)
+                return check(-1);
+        ssize_t n = read(fd, &c, 1);
+        if (n == 0) {
+                errno = ENODATA;
+                return check(-1);
+        }
+        return check(n);
+}
+
+static int poke_write(const char *path)
+{
+        int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+
+        return check(fd < 0 ? -1 : write(fd, "x", 1));
+}
+
+static int poke_open_for_writing(const char *path)
+{
+        return check(open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+static int poke_umount(const char *path)
+{
+        return check(umount2(path, MNT_DETACH));
+}
+
+static int poke_mount(const char *path)
+{
+        return check(mount("none", path, "tmpfs", 0, NULL));
+}
+
+static int poke_mknod(const char *path)
+{
+        return check(mknod(path, S_IFCHR | 0600, makedev(1, 3)));
+}
+
+static int poke_keyctl(const char *unused)
+{
+        (void) unused;
+        return check(syscall(SYS_add_key, "user", "acnspawn-test", "x", 1L, -3L));
+}
+
+static int poke_kill(const char *pid)
+{
+        return check(kill(atoi(pid), 0));
+}
+
+static int poke_chroot(const char *path)
+{
+        return check(chroot(path));
+}
+
+/* Uses N megabytes and says when it has them. */
+static int poke_memory(const char *megabytes)
+{
+        size_t n = (size_t) atoi(megabytes) << 20;
+        char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (p == MAP_FAILED)
+                return check(-1);
+        memset(p, 1, n);
+        printf("have %s MB\n", megabytes);
+        fflush(stdout);
+        return 0;
+}
+
+/* A new thread and newer system calls: what a frozen filter would kill. */
+static int poke_modern(const char *unused)
+{
+        struct {
+                uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+        } args = {.exit_signal = SIGCHLD};
+        int status;
+
+        (void) unused;
+        long pid = syscall(SYS_clone3, &args, sizeof(args));
+        if (pid == 0)
+                _exit(7);
+        /* Refusing with ENOSYS is fine too: libraries fall back on clone(). */
+        if (pid < 0)
+                return errno == ENOSYS ? 0 : check(-1);
+        if (waitpid((pid_t) pid, &status, 0) < 0)
+                return check(-1);
+        return WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 124;
+}
+
+static int poke_segv(const char *unused)
+{
+        (void) unused;
+        signal(SIGSEGV, SIG_DFL);
+        return raise(SIGSEGV);
+}
+
+/* Leaves a process in a session of its own behind, which also ignores SIGTERM, and exits. */
+static int poke_daemon(const char *file)
+{
+        pid_t pid = fork();
+
+        if (pid != 0)
+                return check(pid);
+        setsid();
+        signal(SIGTERM, SIG_IGN);
+        signal(SIGHUP, SIG_IGN);
+        if (fork() != 0)
+                _exit(0);
+        close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+        for (;;)
+                pause();
+}
+
+static const struct {
+        const char *name;
+        int (*function)(const char *argument);
+} pokes[] = {
+        {"abstract", poke_abstract}, {"read", poke_read},     {"write", poke_write},   {"open", poke_open_for_writing},
+        {"umount", poke_umount},     {"mount", poke_mount},   {"mknod", poke_mknod},   {"keyctl", poke_keyctl},
+        {"kill", poke_kill},         {"chroot", poke_chroot}, {"memory", poke_memory}, {"modern", poke_modern},
+        {"segv", poke_segv},         {"daemon", poke_daemon},
+};
+
+int main(int argc, char **argv)
+{
+        for (size_t i = 0; argc >= 2 && i < sizeof(pokes) / sizeof(pokes[0]); i++) {
+                if (strcmp(pokes[i].name, argv[1]) != 0)
+                        continue;
+                errno = 0;
+                int r = pokes[i].function(argc > 2 ? argv[2] : "");
+                if (r == 0)
+                        printf("%s %s: possible\n", argv[1], argc > 2 ? argv[2] : "");
+                else
+                        printf("%s %s: %s\n", argv[1], argc > 2 ? argv[2] : "", strerror(r));
+                return r;
+        }
+        fprintf(stderr, "usage: poke WHAT [ARGUMENT]\n");
+        return 2;
+}

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What an app can see and reach: its own root, /proc, /sys and /dev, a network of its own, and nothing of the host, of the
+pod's systemd, or of its neighbours."""
+
+import socket
+
+from harness import *
+
+
+def show_of(host, *options, **app):
+    host.run(*options, host.image(["/bin/show"], name="example.com/a", app=app))
+    return host.show("a")
+
+
+def both(function):
+    """Makes two cases of one: with a user namespace and without."""
+    def with_userns(host):
+        function(host)
+
+    def without_userns(host):
+        function(host, "--no-userns")
+    with_userns.__name__ = function.__name__
+    without_userns.__name__ = function.__name__ + "_without_user_namespace"
+    case(with_userns)
+    case(without_userns)
+    return function
+
+
+@both
+def no_descriptors_leak(host, *options):
+    """Neither ours, nor nspawn's, nor systemd's; also if our caller was careless."""
+    r, w = os.pipe()
+    os.set_inheritable(r, True)
+    os.set_inheritable(w, True)
+    host.acnspawn("run", *options, host.image(["/bin/show"], name="example.com/a"), pass_fds=(r, w)).expect(0)
+    os.close(r)
+    os.close(w)
+    equal(sorted(host.show("a").fds), [0, 1, 2], "descriptors of the app")
+
+
+@both
+def device_nodes_of_the_specification(host, *options):
+    show = show_of(host, *options)
+    expected = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+    for name, number in expected.items():
+        true(name in show.dev, "/dev/%s is missing" % name)
+        node = show.dev[name]
+        equal((node["major"], node["minor"]), number, "/dev/" + name)
+        equal(node["mode"] & 0o170000, 0o020000, "type of /dev/" + name)
+    for name in ("fd", "stdin", "stdout", "stderr", "ptmx", "shm", "pts"):
+        true(name in show.dev, "/dev/%s is missing" % name)
+    extra = [n for n, d in show.dev.items() if d["mode"] & 0o170000 == 0o060000]
+    equal(extra, [], "block devices")
+    known = set(expected) | {"console", "ptmx", "net", "fuse", "kmsg"}
+    odd = [n for n, d in show.dev.items() if d["mode"] & 0o170000 == 0o020000 and n not in known]
+    equal(odd, [], "other character devices")
+
+
+@both
+def devices_work(host, *options):
+    r = host.run(*options, host.shell(
+        "echo x >/dev/null && head -c 4 /dev/zero | wc -c; head -c 4 /dev/urandom | wc -c; head -c 4 /dev/random | wc -c; "
+        "echo x 2>/dev/null >/dev/full || echo full; echo s >/dev/shm/f && cat /dev/shm/f; echo to-stdout >/dev/stdout"))
+    equal(r.out, "4\n4\n4\nfull\ns\nto-stdout\n")
+
+
+@both
+def file_systems_of_the_specification(host, *options):
+    mounts_ = show_of(host, *options).mounts()
+    equal(mounts_["/proc"][1], "proc")
+    equal(mounts_["/sys"][1] in ("sysfs", "tmpfs"), True, "/sys is %s" % mounts_["/sys"][1])
+    equal(mounts_["/dev/shm"][1], "tmpfs")
+    equal(mounts_["/dev/pts"][1], "devpts")
+    true("ro" in mounts_["/sys"][0] or "ro" in mounts_["/sys"][2], "/sys is writable: %r" % (mounts_["/sys"],))
+
+
+@both
+def pseudo_terminals_work(host, *options):
+    r = host.run(*options, host.shell("ls -l /dev/ptmx >/dev/null && script=1; test -c /dev/pts/ptmx && echo pts"))
+    equal(r.out, "pts\n")
+
+
+@both
+def only_its_own_mounts_are_seen(host, *options):
+    """No way of the host, of the pod's root or of another app shows in the mount table."""
+    sleeper = host.shell("sleep 1000", name="example.com/sleeper")
+    shower = host.image(["/bin/show"], name="example.com/a")
+    host.run("--exit-policy=any", *options, shower, sleeper)
+    show = host.show("a")
+    points = set(show.mounts())
+    for point in points:
+        true(re.match(r"/$|/(proc|sys|dev)($|/)", point) or point in ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname"),
+             "unexpected mount %s" % point)
+    lacks(show.mountinfo, "sleeper", "mount table")
+
+
+@both
+def host_tree_is_out_of_reach(host, *options):
+    marker = host.path("marker")
+    with open(marker, "w") as f:
+        f.write("of the host")
+    r = host.run(*options, host.shell(
+        "for p in / /proc/1/root /proc/self/root /proc/1/cwd /.. /../.. ; do test -e $p%s && echo reached $p; done; "
+        "ls /acnspawn /run/systemd /run/host 2>/dev/null; true" % marker))
+    equal(r.out, "")
+
+
+@both
+def kernel_secrets_are_masked(host, *options):
+    r = host.run(*options, host.shell(
+        "for f in kcore keys sysrq-trigger timer_list kallsyms latency_stats scsi/scsi; do poke read /proc/$f; done; "
+        "for f in sysrq-trigger sys/kernel/core_pattern sys/kernel/modprobe sys/vm/panic_on_oom sys/kernel/sysrq irq/default_smp_affinity;"
+        " do poke open /proc/$f; done; poke open /sys/kernel/uevent_helper; poke open /sys/power/state; true"))
+    for line in r.out.splitlines():
+        if "read /proc/kallsyms: possible" in line or "read /proc/timer_list: possible" in line:
+            fail("readable: " + line)
+        lacks(line, "possible", "access")
+
+
+@both
+def masks_cannot_be_taken_away(host, *options):
+    r = host.run(*options, host.shell(
+        "for p in /proc/sys /proc /sys /dev /proc/kcore /proc/keys /proc/sysrq-trigger; do poke umount $p; done; "
+        "poke mount /proc; poke mount /tmp; true"))
+    lacks(r.out, "possible", "unmounting")
+
+
+@both
+def device_nodes_of_the_host_cannot_be_made_or_used(host, *options):
+    """CAP_MKNOD is in the default set; a node that is made must still be of no use."""
+    disk = os.stat(host.tmp).st_dev
+    r = host.run(*options, host.shell("mknod /tmp/disk b %d %d; test -b /tmp/disk && poke read /tmp/disk; mknod /tmp/mem c 1 1 && poke read /tmp/mem; "
+                                      "mknod /tmp/kmsg c 1 11 && poke read /tmp/kmsg; true"
+                                      % (os.major(disk), os.minor(disk))))
+    lacks(r.out, "possible", "use of a device")
+
+
+@both
+def modern_system_calls_do_not_kill(host, *options):
+    """clone3 and the like answer, at worst with ENOSYS; a program built against a newer libc lives."""
+    host.run(*options, host.image(["/bin/poke", "modern"]))
+
+
+@case
+def network_is_loopback_alone(host):
+    show = show_of(host)
+    interfaces = [line.split(":")[0].strip() for line in show.net_dev.splitlines() if ":" in line]
+    equal(interfaces, ["lo"], "interfaces")
+    true(show.namespaces["net"] != os.readlink("/proc/self/ns/net"), "the pod is in the host's network")
+
+
+@case
+def loopback_is_up_and_shared_by_the_apps(host):
+    server = host.shell("while ! test -e /out/done; do echo answer | nc -l -p 80 127.0.0.1 && touch /out/done; done",
+                        name="example.com/server")
+    client = host.shell("for i in $(seq 100); do nc 127.0.0.1 80 </dev/null >/out/got 2>/dev/null; test -s /out/got && exit 0; "
+                        "sleep 0.05; done; exit 1", name="example.com/client")
+    host.run(server, client)
+    equal(host.written("client", "out/got"), b"answer\n")
+
+
+@case
+def low_ports_can_be_bound_by_an_unprivileged_app_with_the_capability_only(host):
+    r = host.run(host.shell("nc -l -p 80 127.0.0.1 & sleep 0.3; kill $! 2>/dev/null && echo listening"))
+    equal(r.out, "listening\n")
+
+
+@case
+def host_network_by_name(host):
+    show = show_of(host, "--net=host")
+    equal(show.namespaces["net"], os.readlink("/proc/self/ns/net"))
+
+
+@case
+def abstract_sockets_of_the_host_are_out_of_reach(host):
+    listener = socket.socket(socket.AF_UNIX)
+    name = "acnspawn-test-%d" % os.getpid()
+    listener.bind("\0" + name)
+    listener.listen(1)
+    r = host.run(host.shell("poke abstract %s; true" % name))
+    lacks(r.out, "possible", "connecting")
+    listener.close()
+
+
+@case
+def services_on_the_hosts_loopback_are_out_of_reach(host):
+    listener = socket.create_server(("127.0.0.1", 0))
+    r = host.run(host.shell("nc -w 1 127.0.0.1 %d </dev/null && echo connected; true" % listener.getsockname()[1]))
+    equal(r.out, "")
+    listener.close()
+
+
+@both
+def other_apps_files_and_environment_are_out_of_reach(host, *options):
+    """Through /proc of the neighbour (whose process is seen in the pod's pid namespace, if it is) nothing is to be had."""
+    secret = host.shell("echo secret >/work/secret; sleep 1000", name="example.com/secret",
+                        app={"environment": [{"name": "TOKEN", "value": "hidden-word"}], "user": "1001", "group": "1001"},
+                        files={"work": Dir(0o777)})
+    spy = host.shell("sleep 0.5; for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep hidden-word; "
+                     "cat $p/root/work/secret 2>/dev/null; done; ls /acnspawn 2>/dev/null; true", name="example.com/spy",
+                     app={"user": "1000", "group": "1000"})
+    host.run("--exit-policy=any", *options, spy, secret)
+    r = host.acnspawn("logs", "--app=spy", os.path.basename(host.one_pod())).expect(0)
+    lacks(r.out, "hidden-word")
+    lacks(r.out, "secret\n")
+
+
+@both
+def systemd_of_the_pod_cannot_be_commanded_by_an_app(host, *options):
+    r = host.run(*options, host.shell("ls /run/systemd/private /run/systemd/journal /run/dbus 2>/dev/null; kill -0 1 2>/dev/null "
+                                      "&& echo 'may signal PID 1'; true", app={"user": "1000", "group": "1000"}))
+    equal(r.out, "")
+
+
+@case
+def nspawn_file_and_units_in_the_image_are_ignored(host):
+    files = {
+        "etc/systemd": Dir(), "etc/systemd/system": Dir(), "usr/lib": Dir(), "usr/lib/systemd": Dir(),
+        "usr/lib/systemd/system": Dir(),
+        "etc/systemd/system/a.service": File("[Service]\nExecStart=/bin/touch /out/evil\n"),
+        "usr/lib/systemd/system/default.target": File("[Unit]\nWants=evil.service\n"),
+        "etc/systemd/system/evil.service": File("[Service]\nExecStart=/bin/touch /out/evil\n"),
+        "a.nspawn": File("[Exec]\nCapability=all\n[Files]\nBind=/etc:/host\n"),
+    }
+    image = host.shell("ls /host 2>/dev/null; echo fine", name="example.com/a", files=files)
+    with_file = host.path("store.nspawn")
+    with open(with_file, "w") as f:
+        f.write("[Files]\nBind=/etc:/host\n")
+    r = host.run(image)
+    equal(r.out, "fine\n")
+    true(not os.path.exists(os.path.join(host.upper("a"), "out/evil")), "a unit of the image ran")
+
+
+@case
+def annotations_never_become_directives(host):
+    image = host.image(["/bin/show"], name="example.com/a", annotations=[
+        {"name": "org.systemd.property.ExecStartPre", "value": "'/bin/touch /out/evil'"},
+        {"name": "authors", "value": "x\n[Service]\nExecStartPre=/bin/touch /out/evil"}])
+    host.run(image)
+    true(not os.path.exists(os.path.join(host.upper("a"), "out/evil")), "an annotation was obeyed")
+    equal(host.show("a").capabilities("Bnd"), DEFAULT_CAPABILITIES)
+
+
+@case
+def image_whose_system_directories_are_links(host):
+    """/dev, /proc, /sys and /etc of the image lead elsewhere: everything still lands inside."""
+    before = os.listdir("/var/tmp")
+    for number, (name, target) in enumerate((("dev", "/var/tmp/x"), ("proc", "../../../../var/tmp"), ("sys", "/"),
+                                             ("dev", "/work"))):
+        files = base_rootfs()
+        for n in list(files):
+            if n == name or n.startswith(name + "/"):
+                del files[n]
+        files[name] = Link(target)
+        image = host.image(["/bin/true"], base=False, files=files)
+        r = host.acnspawn("run", "--name=p%d" % number, image)
+        true(r.rc in (0, 1, 125), "%s -> %s gave %s" % (name, target, r))
+    true(not os.path.exists("/var/tmp/x"), "/var/tmp/x was created on the host")
+    new = [n for n in set(os.listdir("/var/tmp")) - set(before) if not n.startswith("acnspawn-test-")]
+    equal([n for n in new if n in ("null", "zero", "full", "1", "self", "tty")], [], "files created on the host")
+
+
+@case
+def root_without_any_directories(host):
+    """An image that holds one static program: /proc, /sys and /dev are made."""
+    image = host.image(["/poke", "read", "/proc/self/stat"], base=False, files={
+        "poke": File(open(os.path.join(HELPERS, "poke"), "rb").read(), 0o755)})
+    equal(host.run(image).out, "read /proc/self/stat: possible\n")
+
+
+@case
+def limits_and_scores_are_sane(host):
+    show = show_of(host)
+    equal(show.raw["umask"], 0o022, "umask")
+    ignored = int(show.status_field("SigIgn"), 16)
+    blocked = int(show.status_field("SigBlk"), 16)
+    equal(blocked, 0, "blocked signals")
+    equal(ignored & ~(1 << 12), 0, "ignored signals (but for SIGPIPE)")
+
+
+@case
+def hostname_is_the_pods(host):
+    host.run("--name=web-1", host.image(["/bin/show"], name="example.com/a"))
+    true(host.show("a").hostname != os.uname().nodename, "hostname is the host's")
+    host.run("--hostname=chosen", "--name=two", host.image(["/bin/show"], name="example.com/a"))
+    equal(host.show("a", pod=host.pod_dir(host.status("two")["uuid"])).hostname, "chosen")
+
+
+main()

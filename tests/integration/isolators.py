@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Isolators: every one is reported as enforced, modified or ignored, and what is reported as enforced is in force."""
+
+from harness import *
+
+
+def isolator(name, **value):
+    return {"name": name, "value": value}
+
+
+def verdicts(host, pod="p", app="a"):
+    return {i["name"]: i for i in host.status(pod)["isolators"] if i["app"] == app}
+
+
+def limited(host, script, *isolators, **more):
+    return host.shell(script, name="example.com/a", app={"isolators": list(isolators), **more})
+
+
+@case
+def every_isolator_is_reported(host):
+    isolators = [
+        isolator("resource/memory", limit="64Mi"), isolator("resource/cpu", limit="500m", request="100m"),
+        isolator("resource/block-bandwidth", limit="1M", default=True), isolator("resource/block-iops", limit="100", default=True),
+        isolator("resource/network-bandwidth", limit="1M", default=True), {"name": "os/linux/no-new-privileges", "value": True},
+        {"name": "os/linux/oom-score-adj", "value": 300}, {"name": "os/linux/cpu-shares", "value": 512},
+        isolator("os/linux/capabilities-retain-set", set=["CAP_KILL"]),
+        {"name": "example.com/unheard-of", "value": {"anything": [1, 2, 3]}},
+    ]
+    host.run("--name=p", limited(host, "true", *isolators))
+    found = verdicts(host)
+    equal(sorted(found), sorted(i["name"] for i in isolators), "isolators reported")
+    for name, i in found.items():
+        true(i["verdict"] in ("enforced", "modified", "ignored"), "verdict of %s is %r" % (name, i["verdict"]))
+        if i["verdict"] != "enforced":
+            true(i["detail"], "no reason why %s is %s" % (name, i["verdict"]))
+    equal(found["example.com/unheard-of"]["verdict"], "ignored")
+    equal(found["resource/network-bandwidth"]["verdict"], "ignored")
+    equal(found["os/linux/capabilities-retain-set"]["verdict"], "enforced")
+    equal(found["os/linux/no-new-privileges"]["verdict"], "enforced")
+
+
+@case
+def ignored_isolators_are_seen_in_the_text_too(host):
+    host.run("--name=p", limited(host, "true", {"name": "example.com/unheard-of", "value": 1}))
+    out = host.acnspawn("status", "p").expect(0).out
+    contains(out, "example.com/unheard-of")
+    contains(out, "ignored")
+
+
+@case
+def memory_limit_is_enforced_or_said_not_to_be(host):
+    """The honest answer: either the hog is killed and the record says so, or the verdict is "ignored"."""
+    r = host.acnspawn("run", "--name=p", limited(host, "exec poke memory 200", isolator("resource/memory", limit="32Mi")))
+    verdict = verdicts(host)["resource/memory"]["verdict"]
+    app = host.app_status("p", "a")
+    if verdict == "enforced":
+        equal((app["cause"], app["signal"], r.rc), ("oom-kill", 9, 137))
+    else:
+        equal(verdict, "ignored")
+        equal(r.rc, 0)
+        contains(r.out, "have 200 MB")
+
+
+@case
+def limit_of_the_command_line_replaces_the_images(host):
+    image = limited(host, "true", isolator("resource/memory", limit="32Mi"))
+    uuid = host.prepare(image, "--memory=64Mi")
+    manifest = json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)
+    limits = [i["value"]["limit"] for i in manifest["apps"][0]["app"]["isolators"] if i["name"] == "resource/memory"]
+    equal(limits, ["64Mi"])
+
+
+@case
+def no_new_privileges(host):
+    host.run(host.image(["/bin/show"], name="example.com/a",
+                        app={"isolators": [{"name": "os/linux/no-new-privileges", "value": True}]}))
+    equal(host.show("a").status_field("NoNewPrivs"), "1")
+
+
+@case
+def oom_score(host):
+    host.run("--name=p", host.image(["/bin/show"], name="example.com/a",
+                                    app={"isolators": [{"name": "os/linux/oom-score-adj", "value": 300}]}))
+    if verdicts(host)["os/linux/oom-score-adj"]["verdict"] == "enforced":
+        equal(host.show("a").oom_score_adj.strip(), "300")
+
+
+@case
+def malformed_isolators_are_refused(host):
+    for bad in (isolator("resource/memory", limit="lots"), isolator("resource/memory", limit="-1"),
+                isolator("resource/cpu", limit="1e999"), {"name": "resource/memory", "value": None},
+                isolator("os/linux/capabilities-retain-set", set=[]), {"name": "os/linux/oom-score-adj", "value": 99999}):
+        r = host.acnspawn("prepare", limited(host, "true", bad)).expect(1)
+        contains(r.err, bad["name"], "message")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def fork_bomb_does_not_take_the_neighbour_down(host):
+    """The other app answers and ends while one forks a lot (within bounds that the machine bears)."""
+    bomb = host.shell("i=0; while test $i -lt 300; do sleep 30 & i=$((i+1)); done; wait", name="example.com/bomb")
+    calm = host.shell("for i in 1 2 3 4 5; do echo $i; sleep 0.1; done", name="example.com/calm")
+    start = time.monotonic()
+    host.acnspawn("run", "--name=p", "--exit-policy=any", "--stop-timeout=3s", bomb, calm)
+    true(time.monotonic() - start < 25, "took %.1f s" % (time.monotonic() - start))
+    equal(host.app_status("p", "calm")["exitStatus"], 0)
+    equal(host.processes(), [], "processes")
+
+
+main()

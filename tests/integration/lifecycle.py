@@ -1,0 +1,525 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""From prepare to gc: states, names, exit policies, stopping in every way, several pods at once, and nothing left behind."""
+
+from harness import *
+
+FOREVER = "touch /out/up; while :; do sleep 0.1; done"
+
+
+# --- prepare -----------------------------------------------------------------------------------------------------------------
+
+@case
+def prepare_then_run(host):
+    """As it stands in the introduction: prepare … && run."""
+    host.prepare(host.shell("echo hello"))
+    r = host.acnspawn("run").expect(0)
+    equal(r.out, "hello\n")
+
+
+@case
+def prepare_mounts_nothing_and_starts_nothing(host):
+    before = mounts()
+    uuid = host.prepare(host.shell("true"))
+    equal(mounts() - before, set(), "mounts")
+    equal(host.processes(), [], "processes")
+    equal(host.state(uuid), "prepared")
+
+
+@case
+def prepare_writes_a_reified_manifest(host):
+    image = host.shell("true", name="example.com/a", app={"mountPoints": [{"name": "data", "path": "/data"}]})
+    uuid = host.prepare("--annotation=example.com/x=y", image)
+    manifest = json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)
+    equal(manifest["acKind"], "PodManifest")
+    equal(manifest["acVersion"], "0.8.11", "version of the schema, not ours")
+    app = manifest["apps"][0]
+    equal(app["name"], "a")
+    true(re.fullmatch(r"sha512-[0-9a-f]{128}", app["image"]["id"]), "image ID %r" % app["image"]["id"])
+    equal(manifest["volumes"][0]["kind"], "empty")
+    equal(app["mounts"][0]["path"], "/data")
+    equal(manifest["annotations"], [{"name": "example.com/x", "value": "y"}])
+
+
+@case
+def prepare_from_a_pod_manifest(host):
+    image = host.image(["/bin/false"], name="example.com/a")
+    image_id = host.acnspawn("fetch", image).expect(0).out.strip().split()[0]
+    manifest = {"acKind": "PodManifest", "acVersion": "0.8.11", "apps": [
+        {"name": "first", "image": {"id": image_id},
+         "app": {"exec": ["/bin/sh", "-c", "echo from the pod manifest"], "user": "0", "group": "0"}},
+        {"name": "second", "image": {"id": image_id},
+         "app": {"exec": ["/bin/sh", "-c", "exit 0"], "user": "0", "group": "0"}}]}
+    path = host.path("pod.json")
+    with open(path, "w") as f:
+        json.dump(manifest, f)
+    r = host.run("--pod-manifest=" + path)
+    contains(r.out, "from the pod manifest")
+
+
+@case
+def two_apps_of_one_name_are_refused(host):
+    image = host.shell("true", name="example.com/a")
+    r = host.acnspawn("prepare", image, image).expect(1)
+    contains(r.err, "'a'" if "'a'" in r.err else "a", "message")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def bad_app_names_are_refused(host):
+    for name in ("../x", "", "A", "x" * 300, "a b", "a/b", "-a", "a\nb", "."):
+        r = host.acnspawn("prepare", host.shell("true"), "--name=" + name)
+        true(r.rc in (1, 2), "name %r gave %s" % (name, r))
+    equal(host.pods(), [], "pods")
+
+
+@case
+def apps_named_like_parts_of_systemd_work(host):
+    """Unit and cgroup names are the pod's own business."""
+    images = []
+    for name in ("init", "system", "default", "basic", "cpu", "io", "memory", "pids", "systemd-journald", "shutdown", "exit",
+                 "halt", "journal", "acnspawn", "user"):
+        images += [host.shell("exit 0"), "--name=" + name]
+    host.run("--name=p", *images)
+    for app in host.status("p")["apps"]:
+        equal((app["cause"], app["exitStatus"]), ("exited", 0), app["name"])
+
+
+@case
+def failed_prepare_leaves_nothing(host):
+    host.acnspawn("prepare", "example.com/nowhere").expect(1)
+    host.acnspawn("prepare", host.path("missing.aci")).expect(1)
+    host.acnspawn("prepare", "--volume=v,kind=nonsense", host.shell("true"))
+    host.acnspawn("prepare", "--pod-manifest=" + host.path("missing.json")).expect(1)
+    equal(host.pods(), [], "pods")
+
+
+@case
+def usage_errors_are_2_and_change_nothing(host):
+    for args in (("prepare",), ("run", "--nonsense"), ("nonsense",), ("stop",), ("prepare", "--exit-policy=never", "x"),
+                 ("prepare", "--", "x"), ("logs",)):
+        r = host.acnspawn(*args).expect(2)
+        true(r.err.strip(), "no message for %r" % (args,))
+        equal(r.out, "", "stdout")
+    equal(host.pods(), [], "pods")
+
+
+# --- Names and references -------------------------------------------------------------------------------------------------
+
+@case
+def pod_by_name_uuid_and_prefix(host):
+    uuid = host.prepare("--name=web", host.shell("true"))
+    for reference in ("web", uuid, uuid[:8], uuid[:13]):
+        equal(host.status(reference)["uuid"], uuid)
+
+
+@case
+def name_is_unique_and_free_again_after_rm(host):
+    uuid = host.prepare("--name=web", host.shell("true"))
+    r = host.acnspawn("prepare", "--name=web", host.shell("true")).expect(1)
+    contains(r.err, "web", "message")
+    equal(len(host.pods()), 1, "number of pods")
+    host.acnspawn("rm", uuid).expect(0)
+    host.prepare("--name=web", host.shell("true"))
+
+
+@case
+def unknown_pod_is_named_in_the_message(host):
+    host.prepare("--name=web", host.shell("true"))
+    for verb in ("status", "stop", "rm", "logs", "cat", "cat-manifest", "run"):
+        r = host.acnspawn(verb, "webb").expect(1)
+        contains(r.err, "webb", "message of " + verb)
+
+
+@case
+def run_with_several_prepared_lists_them(host):
+    uuids = [host.prepare(host.shell("true")) for _ in range(2)]
+    r = host.acnspawn("run").expect(1)
+    for uuid in uuids:
+        contains(r.err + r.out, uuid, "list of candidates")
+    for uuid in uuids:
+        equal(host.state(uuid), "prepared")
+
+
+@case
+def run_with_none_prepared_says_so(host):
+    r = host.acnspawn("run").expect(1)
+    contains(r.err.lower(), "prepare", "message")
+
+
+@case
+def a_pod_runs_once(host):
+    uuid = host.prepare(host.shell("exit 0"))
+    host.acnspawn("run", uuid).expect(0)
+    r = host.acnspawn("run", uuid).expect(1)
+    contains(r.err, uuid, "message")
+
+
+@case
+def two_runs_of_one_pod_race_and_one_wins(host):
+    uuid = host.prepare(host.shell("echo x >>/out/log; sleep 0.5"))
+    processes = [host.start("run", uuid) for _ in range(4)]
+    results = [host.finish(p) for p in processes]
+    equal(sorted(r.rc for r in results), [0, 1, 1, 1], "exit statuses")
+    app = host.status(uuid)["apps"][0]["name"]
+    equal(host.written(app, "out/log"), b"x\n")
+
+
+# --- States, list, status -------------------------------------------------------------------------------------------------
+
+@case
+def list_and_status_follow_the_life_of_a_pod(host):
+    def listed():
+        rows = json.loads(host.acnspawn("list", "--json=short").expect(0).out)
+        return {row["uuid"]: row for row in rows}
+    uuid = host.prepare("--name=web", host.shell(FOREVER, name="example.com/a"))
+    equal((listed()[uuid]["state"], listed()[uuid]["name"]), ("prepared", "web"))
+    equal(host.status(uuid)["apps"][0]["state"], "waiting")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    equal(listed()[uuid]["state"], "running")
+    status = host.status(uuid)
+    equal((status["state"], status["exitStatus"], status["ended"]), ("running", None, None))
+    equal((status["apps"][0]["state"], status["apps"][0]["cause"]), ("running", None))
+    true(status["started"] >= status["created"] > 0, "times %r" % status)
+    true(os.path.exists("/proc/%d" % status["leader"]), "leader %r" % status["leader"])
+    host.acnspawn("stop", uuid).expect(0)
+    equal(listed()[uuid]["state"], "exited")
+    status = host.status(uuid)
+    equal((status["state"], status["leader"]), ("exited", None))
+    true(status["ended"] >= status["started"], "times %r" % status)
+    equal(status["apps"][0]["state"], "ended")
+    text = host.acnspawn("list").expect(0).out
+    contains(text, "web", "table")
+    contains(host.acnspawn("status", uuid).expect(0).out, "web", "text")
+    host.acnspawn("rm", uuid).expect(0)
+    lacks(listed(), uuid, "list")
+
+
+@case
+def json_without_a_mode(host):
+    """--json alone is what people type."""
+    uuid = host.prepare(host.shell("true"))
+    equal(json.loads(host.acnspawn("status", "--json", uuid).expect(0).out)["uuid"], uuid)
+    equal(json.loads(host.acnspawn("list", "--json").expect(0).out)[0]["uuid"], uuid)
+
+
+@case
+def empty_store_lists_nothing(host):
+    equal(json.loads(host.acnspawn("list", "--json=short").expect(0).out), [])
+    equal(json.loads(host.acnspawn("image", "list", "--json=short").expect(0).out), [])
+
+
+@case
+def store_is_closed_to_others(host):
+    host.prepare(host.shell("true"))
+    equal(os.stat(host.dir).st_mode & 0o7777, 0o700, "mode of the store")
+
+
+@case
+def status_wait_returns_when_the_pod_ends(host):
+    uuid = host.detach(host.shell("sleep 1; exit 7"))
+    start = time.monotonic()
+    host.acnspawn("status", "--wait", uuid).expect(0)
+    true(time.monotonic() - start > 0.3, "did not wait")
+    equal((host.state(uuid), host.status(uuid)["exitStatus"]), ("exited", 7))
+
+
+@case
+def status_wait_gives_up_in_time(host):
+    uuid = host.detach(host.shell(FOREVER))
+    start = time.monotonic()
+    r = host.acnspawn("status", "--wait=500ms", uuid)
+    true(r.rc == 1, str(r))
+    true(0.4 < time.monotonic() - start < 5, "took %.1f s" % (time.monotonic() - start))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def generated_units_can_be_looked_at(host):
+    uuid = host.prepare(host.shell("true", name="example.com/a"))
+    out = host.acnspawn("cat", uuid).expect(0).out
+    for word in ("[Unit]", "[Service]", "[Slice]", "ExecStart=", "DefaultDependencies=no", "a.service"):
+        contains(out, word, "units")
+
+
+# --- Ending -----------------------------------------------------------------------------------------------------------------
+
+@case
+def pod_ends_when_all_apps_have_ended(host):
+    start = time.monotonic()
+    host.run(host.shell("sleep 0.2"), host.shell("sleep 1"))
+    true(time.monotonic() - start >= 1, "ended early")
+
+
+@case
+def pod_ends_when_one_app_fails(host):
+    start = time.monotonic()
+    host.run("--name=p", host.shell("exit 3"), host.shell("exec sleep 1000"), rc=3)
+    true(time.monotonic() - start < 15, "ended late")
+
+
+@case
+def policy_all_lets_others_go_on(host):
+    host.run("--exit-policy=all", "--name=p", host.shell("exit 3", name="example.com/bad"),
+             host.shell("sleep 1; echo done >/out/log", name="example.com/good"), rc=3)
+    equal(host.written("good", "out/log"), b"done\n")
+
+
+@case
+def policy_any_ends_with_the_first(host):
+    start = time.monotonic()
+    host.acnspawn("run", "--exit-policy=any", "--name=p", host.shell("exit 0", name="example.com/short"),
+                  host.shell("exec sleep 1000", name="example.com/long"))
+    true(time.monotonic() - start < 20, "ended late")
+    equal(host.app_status("p", "short")["exitStatus"], 0)
+    equal(host.app_status("p", "long")["signal"], 15)
+
+
+@case
+def stop_is_orderly(host):
+    uuid = host.detach(host.shell("trap 'echo term >/out/log; exit 0' TERM; " + FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    host.acnspawn("stop", uuid).expect(0)
+    equal(host.written("a", "out/log"), b"term\n")
+    equal(host.state(uuid), "exited")
+    equal(host.processes(), [], "processes")
+
+
+@case
+def stop_by_force_asks_nobody(host):
+    uuid = host.detach("--stop-timeout=60s", host.shell("trap 'echo term >/out/log' TERM; " + FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    start = time.monotonic()
+    host.acnspawn("stop", "--force", uuid).expect(0)
+    true(time.monotonic() - start < 10, "took %.1f s" % (time.monotonic() - start))
+    equal(host.processes(), [], "processes")
+    true(not os.path.exists(os.path.join(host.upper("a"), "out/log")), "the app was asked")
+    status = host.status(uuid)
+    equal(status["state"], "exited")
+    true(status["exitStatus"] not in (0, None), "exit status %r of a pod that was killed" % status["exitStatus"])
+    true(status["apps"][0]["cause"] in ("signal", "pod-killed"), "cause %r" % status["apps"][0]["cause"])
+
+
+@case
+def stop_of_several_and_of_what_does_not_run(host):
+    uuids = [host.detach(host.shell(FOREVER)) for _ in range(2)]
+    prepared = host.prepare(host.shell("true"))
+    r = host.acnspawn("stop", *uuids).expect(0)
+    for uuid in uuids:
+        equal(host.state(uuid), "exited")
+    r = host.acnspawn("stop", prepared).expect(1)
+    contains(r.err, prepared, "message")
+    equal(host.state(prepared), "prepared")
+
+
+def interrupted(host, number):
+    p = host.start("run", "--name=p", host.shell("trap 'echo end of app; exit 0' TERM; " + FOREVER, name="example.com/a",
+                                                 app={"eventHandlers": [{"name": "post-stop", "exec": [
+                                                     "/bin/sh", "-c", "echo post >/out/log"]}]}))
+    wait_for(lambda: host.pods() and "/running/" in host.one_pod(), "running pod")
+    host.note_pods()
+    host.wait_up("a")
+    p.send_signal(number)
+    r = host.finish(p, 30)
+    equal(host.written("a", "out/log"), b"post\n", "what post-stop wrote")
+    contains(r.out, "end of app", "output")
+    equal(host.state("p"), "exited")
+    equal(host.processes(), [], "processes")
+    return r
+
+
+@case
+def interrupt_in_the_foreground_is_an_orderly_stop(host):
+    equal(interrupted(host, signal.SIGINT).rc, 0)
+
+
+@case
+def terminate_in_the_foreground_is_an_orderly_stop(host):
+    equal(interrupted(host, signal.SIGTERM).rc, 0)
+
+
+@case
+def detached_pod_outlives_its_caller(host):
+    start = time.monotonic()
+    r = host.acnspawn("run", "--detach", host.shell("sleep 1.5; echo x >/out/log; exit 4", name="example.com/a"))
+    r.expect(0)
+    uuid = r.out.strip()
+    true(UUID.fullmatch(uuid), "printed %r" % r.out)
+    true(time.monotonic() - start < 1.5 or host.state(uuid) == "running", "waited for the end")
+    host.acnspawn("status", "--wait", uuid).expect(0)
+    equal(host.written("a", "out/log"), b"x\n")
+    equal(host.status(uuid)["exitStatus"], 4)
+
+
+@case
+def detached_pod_holds_no_descriptor_of_its_caller(host):
+    """A caller that reads our output to the end is not kept waiting by the pod."""
+    start = time.monotonic()
+    host.acnspawn("run", "--detach", "--name=p", host.shell("exec sleep 30"), timeout=20).expect(0)
+    true(time.monotonic() - start < 15, "took %.1f s" % (time.monotonic() - start))
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def detach_of_a_pod_that_cannot_start_says_so(host):
+    r = host.acnspawn("run", "--detach", "--name=p", host.image(["/no/such"]))
+    true(r.rc in (0, 125, 127, 1), str(r))
+    host.acnspawn("status", "--wait", "p").expect(0)
+    equal(host.status("p")["exitStatus"], 127)
+
+
+# --- rm and gc ----------------------------------------------------------------------------------------------------------------
+
+@case
+def rm_refuses_a_running_pod(host):
+    uuid = host.detach(host.shell(FOREVER))
+    r = host.acnspawn("rm", uuid).expect(1)
+    contains(r.err, uuid, "message")
+    equal(host.state(uuid), "running")
+    host.acnspawn("stop", uuid).expect(0)
+    host.acnspawn("rm", uuid).expect(0)
+    equal(host.pods(), [], "pods")
+
+
+@case
+def rm_removes_prepared_and_exited(host):
+    prepared = host.prepare(host.shell("true"))
+    host.run("--name=p", host.shell("true"))
+    host.acnspawn("rm", prepared, "p").expect(0)
+    equal(host.pods(), [], "pods")
+    equal(os.listdir(os.path.join(host.dir, "uids")), [], "uid ranges")
+    equal(os.listdir(os.path.join(host.dir, "names")), [], "names")
+
+
+@case
+def gc_follows_the_grace_period(host):
+    host.run("--name=p", host.shell("true"))
+    host.acnspawn("gc", "--grace-period=1h").expect(0)
+    equal(len(host.pods()), 1, "pods within the grace period")
+    host.acnspawn("gc", "--dry-run", "--grace-period=0").expect(0)
+    equal(len(host.pods()), 1, "pods after a dry run")
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal(host.pods(), [], "pods")
+    equal(os.listdir(os.path.join(host.dir, "uids")), [], "uid ranges")
+
+
+@case
+def gc_leaves_running_and_prepared_pods(host):
+    running = host.detach(host.shell(FOREVER))
+    prepared = host.prepare(host.shell("true"))
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal((host.state(running), host.state(prepared)), ("running", "prepared"))
+    host.acnspawn("stop", running).expect(0)
+    host.acnspawn("gc", "--grace-period=0", "--expire-prepared=0").expect(0)
+    equal(host.pods(), [], "pods")
+
+
+@case
+def rm_of_a_pod_whose_app_dug_a_deep_tree(host):
+    """What an app leaves in its root, however deep or named, can be removed."""
+    host.run("--name=p", host.shell("cd /work; i=0; while test $i -lt 3000; do mkdir d && cd d || break; i=$((i+1)); done; "
+                                    "mkdir /work/.hidden /work/'\n'; chmod 0 /work/.hidden; true"), timeout=120)
+    host.acnspawn("rm", "p").expect(0)
+    equal(host.pods(), [], "pods")
+
+
+@case
+def rm_option_removes_after_the_run(host):
+    host.run("--rm", host.shell("exit 3"), rc=3)
+    equal(host.pods(), [], "pods")
+
+
+# --- Several pods ---------------------------------------------------------------------------------------------------------------
+
+@case
+def two_pods_at_once(host):
+    """They share nothing, and the end of one leaves the other alone."""
+    one = host.detach("--name=one", host.shell(FOREVER, name="example.com/a"))
+    two = host.detach("--name=two", host.shell(FOREVER, name="example.com/a"))
+    host.wait_up("a", host.pod_dir(one))
+    host.wait_up("a", host.pod_dir(two))
+    true(host.leader(one) != host.leader(two), "same leader")
+    for ns in ("pid", "mnt", "net", "user", "ipc", "uts", "cgroup"):
+        a, b = (os.readlink("/proc/%d/ns/%s" % (host.leader(u), ns)) for u in (one, two))
+        true(a != b, "the pods share the %s namespace" % ns)
+    host.acnspawn("stop", one).expect(0)
+    equal((host.state(one), host.state(two)), ("exited", "running"))
+    host.acnspawn("stop", "--force", two).expect(0)
+
+
+@case
+@with_timeout(300)
+def ten_pods_at_once(host):
+    image = host.shell("echo $AC_APP_NAME; exit 0")
+    host.acnspawn("fetch", image).expect(0)
+    processes = [host.start("run", "--name=p%d" % i, image) for i in range(10)]
+    for p in processes:
+        host.finish(p, 120).expect(0)
+    equal(len(host.pods()), 10)
+
+
+@case
+def pod_of_twenty_apps(host):
+    images = []
+    image = host.shell("exit 0")
+    for i in range(20):
+        images += [image, "--name=app%d" % i]
+    host.run("--name=p", *images)
+    equal([a["exitStatus"] for a in host.status("p")["apps"]], [0] * 20)
+
+
+@case
+def fetches_of_one_image_at_once(host):
+    image = host.shell("true")
+    processes = [host.start("fetch", image) for _ in range(6)]
+    ids = {host.finish(p).expect(0).out.split()[0] for p in processes}
+    equal(len(ids), 1, "image IDs")
+    equal(len(os.listdir(os.path.join(host.dir, "images"))), 1, "images in the store")
+
+
+@case
+def prepare_gc_and_rm_at_once_hurt_nobody(host):
+    """Twenty processes at the same store: each either does its work or says why not; what remains is whole."""
+    image = host.shell("true")
+    host.acnspawn("fetch", image).expect(0)
+    processes = []
+    for i in range(6):
+        processes.append(("run", host.start("run", image)))
+        processes.append(("gc", host.start("gc", "--grace-period=0")))
+        processes.append(("list", host.start("list", "--json=short")))
+    for verb, p in processes:
+        r = host.finish(p)
+        true(r.rc == 0, "%s failed: %s" % (verb, r))
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal(host.pods(), [], "pods")
+
+
+# --- The host ---------------------------------------------------------------------------------------------------------------------
+
+@case
+def missing_nspawn_is_named(host):
+    uuid = host.prepare(host.shell("true"))
+    r = host.acnspawn("run", uuid, env={"PATH": "/nowhere", "HOME": "/root"})
+    if r.rc == 0:
+        raise Skip("nspawn is found without PATH")
+    contains(r.err, "systemd-nspawn", "message")
+
+
+@case
+def store_of_another_version_is_refused(host):
+    host.prepare(host.shell("true"))
+    with open(os.path.join(host.dir, "version"), "w") as f:
+        f.write("99\n")
+    r = host.acnspawn("list").expect(1)
+    contains(r.err, "99", "message")
+
+
+@case
+def store_that_others_can_write_to_is_refused(host):
+    os.mkdir(host.dir)
+    os.chmod(host.dir, 0o777)
+    r = host.acnspawn("prepare", host.shell("true")).expect(1)
+    contains(r.err, host.dir, "message")
+
+
+main()

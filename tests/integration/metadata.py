@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The metadata service as apps see it: every endpoint with its content type, signatures, the token, and time to answer."""
+
+from harness import *
+
+BASE = "$AC_METADATA_URL/acMetadata/v1"
+
+
+def pod_with_script(host, script, **more):
+    """SCRIPT may use "get PATH" and "post PATH DATA": status line and headers go to stderr, the body to stdout."""
+    functions = ("get() { wget -q -S -O - --header 'Metadata-Flavor: AppContainer' %s/$1; }; "
+                 "post() { wget -q -S -O - --header 'Metadata-Flavor: AppContainer' --post-data \"$2\" %s/$1; }; " % (BASE, BASE))
+    return host.shell(functions + script, name="example.com/a", **more)
+
+
+def fetch(host, uuid_options, paths, **more):
+    """PATH -> (status and headers, body), fetched by an app from inside."""
+    script = "".join("get %s >/out/%d.body 2>/out/%d.head; " % (p, i, i) for i, p in enumerate(paths))
+    host.run(*uuid_options, pod_with_script(host, script + "true", **more))
+    return {p: (host.written("a", "out/%d.head" % i).decode(), host.written("a", "out/%d.body" % i))
+            for i, p in enumerate(paths)}
+
+
+def content_type(head):
+    found = re.findall(r"(?im)^\s*content-type:\s*(.*?)\s*$", head)
+    return found[-1] if found else None
+
+
+@case
+def every_endpoint_with_its_content_type(host):
+    paths = ["pod/annotations", "pod/manifest", "pod/uuid", "apps/a/annotations", "apps/a/image/manifest", "apps/a/image/id"]
+    got = fetch(host, ["--name=p", "--annotation=example.com/pod=1"], paths,
+                annotations=[{"name": "authors", "value": "somebody"}])
+    status = host.status("p")
+    for path in paths:
+        contains(got[path][0], " 200 ", "status of " + path)
+        expected = "text/plain; charset=us-ascii" if path in ("pod/uuid", "apps/a/image/id") else "application/json"
+        equal(content_type(got[path][0]), expected, "content type of " + path)
+    equal(got["pod/uuid"][1].decode(), status["uuid"])
+    equal(got["apps/a/image/id"][1].decode(), status["apps"][0]["imageID"])
+    equal(json.loads(got["pod/annotations"][1]), [{"name": "example.com/pod", "value": "1"}])
+    equal(json.loads(got["apps/a/annotations"][1]), [{"name": "authors", "value": "somebody"}])
+    equal(json.loads(got["pod/manifest"][1]), json.loads(host.acnspawn("cat-manifest", "p").expect(0).out))
+    manifest = host.acnspawn("image", "cat-manifest", status["apps"][0]["imageID"]).expect(0).out_bytes
+    equal(got["apps/a/image/manifest"][1], manifest, "image manifest")
+
+
+@case
+def annotations_are_merged(host):
+    """The image's, with the pod manifest's taking precedence."""
+    image = pod_with_script(host, "get apps/a/annotations >/out/body",
+                            annotations=[{"name": "example.com/one", "value": "image"},
+                                         {"name": "example.com/two", "value": "image"}])
+    host.run(image, "--annotation=example.com/two=pod", "--annotation=example.com/three=pod")
+    got = {a["name"]: a["value"] for a in json.loads(host.written("a", "out/body"))}
+    equal(got, {"example.com/one": "image", "example.com/two": "pod", "example.com/three": "pod"})
+
+
+@case
+def sign_and_verify(host):
+    host.run("--name=p", pod_with_script(
+        host, "post pod/hmac/sign content=hello%20world >/out/sig 2>/out/head; "
+        "sig=$(sed 's/+/%2B/g; s,/,%2F,g; s/=/%3D/g' /out/sig); uuid=$(get pod/uuid 2>/dev/null); "
+        "post pod/hmac/verify \"content=hello%20world&uuid=$uuid&signature=$sig\" 2>/out/good; "
+        "post pod/hmac/verify \"content=hello%20wurld&uuid=$uuid&signature=$sig\" 2>/out/bad; true"))
+    contains(host.written("a", "out/head").decode(), " 200 ")
+    equal(content_type(host.written("a", "out/head").decode()), "text/plain; charset=us-ascii")
+    true(re.fullmatch(rb"[A-Za-z0-9+/]{86}==", host.written("a", "out/sig").strip()), "signature")
+    contains(host.written("a", "out/good").decode(), " 200 ")
+    contains(host.written("a", "out/bad").decode(), " 403 ")
+
+
+@case
+def signature_of_another_pod_is_verified(host):
+    """... as long as that pod is there; and not under the UUID of a third."""
+    host.run("--name=signer", pod_with_script(host, "post pod/hmac/sign content=x >/out/sig 2>/dev/null"))
+    signer = host.status("signer")["uuid"]
+    signature = host.written("a", "out/sig", host.pod_dir(signer)).decode().strip()
+    quoted = signature.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
+    other = host.prepare(host.shell("true"))
+    host.run("--name=verifier", pod_with_script(
+        host, "post pod/hmac/verify 'content=x&uuid=%s&signature=%s' 2>/out/good; "
+        "post pod/hmac/verify 'content=x&uuid=%s&signature=%s' 2>/out/bad; "
+        "post pod/hmac/verify 'content=x&uuid=00000000-0000-4000-8000-000000000000&signature=%s' 2>/out/unknown; true"
+        % (signer, quoted, other, quoted, quoted)))
+    pod = host.pod_dir(host.status("verifier")["uuid"])
+    contains(host.written("a", "out/good", pod).decode(), " 200 ")
+    contains(host.written("a", "out/bad", pod).decode(), " 403 ")
+    contains(host.written("a", "out/unknown", pod).decode(), " 403 ")
+
+
+@case
+def token_is_needed_and_differs_per_pod(host):
+    tokens = set()
+    for number in range(2):
+        host.run("--name=p%d" % number, pod_with_script(
+            host, "echo $AC_METADATA_URL >/out/url; origin=$(echo $AC_METADATA_URL | sed 's,\\(http://[^/]*\\).*,\\1,'); "
+            "wget -q -S -O - $origin/acMetadata/v1/pod/uuid 2>/out/without; "
+            "wget -q -S -O - $origin/x/acMetadata/v1/pod/uuid 2>/out/wrong; true"))
+        pod = host.pod_dir(host.status("p%d" % number)["uuid"])
+        url = host.written("a", "out/url", pod).decode().strip()
+        token = url.rstrip("/").split("/")[-1]
+        true(len(token) >= 22, "token of %d characters" % len(token))
+        tokens.add(token)
+        for name in ("without", "wrong"):
+            head = host.written("a", "out/" + name, pod).decode()
+            lacks(head, " 200 ", "answer " + name + " token")
+    equal(len(tokens), 2, "number of different tokens")
+
+
+@case
+def unknown_paths_are_404_and_wrong_methods_405(host):
+    got = fetch(host, ["--name=p"], ["nonsense", "apps/nobody/image/id", "pod/hmac/sign"])
+    contains(got["nonsense"][0], " 404 ")
+    contains(got["apps/nobody/image/id"][0], " 404 ")
+    contains(got["pod/hmac/sign"][0], " 405 ")
+
+
+@case
+def answers_in_time(host):
+    """Well under the 100 ms that the specification's validator grants, on average of fifty requests in a row."""
+    r = host.run(pod_with_script(host, "s=$(cut -d' ' -f1 /proc/uptime); for i in $(seq 50); do get pod/uuid >/dev/null 2>&1; done; "
+                                 "e=$(cut -d' ' -f1 /proc/uptime); echo $s $e"))
+    start, end = map(float, r.out.split())
+    true((end - start) / 50 < 0.1, "%.0f ms per request" % ((end - start) * 20))
+
+
+@case
+def service_runs_unprivileged_and_ends_with_the_pod(host):
+    uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    host.wait_up("a")
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if "acnspawn-metadata" in read_text("/proc/%s/cmdline" % pid):
+                status = read_text("/proc/%s/status" % pid)
+                found.append((int(pid), re.search(r"Uid:\s+(\d+)", status).group(1), re.search(r"CapEff:\s+(\w+)", status).group(1),
+                              re.search(r"NoNewPrivs:\s+(\d)", status).group(1)))
+    true(found, "no process acnspawn-metadata")
+    for pid, uid, caps, nnp in found:
+        true(uid != "0", "metadata service runs as root")
+        equal(int(caps, 16), 0, "capabilities")
+        equal(nnp, "1", "no_new_privs")
+    host.acnspawn("stop", uuid).expect(0)
+    wait_for(lambda: not any(os.path.exists("/proc/%d" % p[0]) and "State:\tZ" not in read_text("/proc/%d/status" % p[0])
+                             for p in found), "end of the metadata service", timeout=5)
+
+
+main()

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Who an app is: users and groups as the image knows them, looked up with bounds; capabilities; user namespaces."""
+
+from harness import *
+
+
+def identity(host, user, group, files=None, **app):
+    host.run(host.image(["/bin/show"], name="example.com/a", files=files,
+                        app={"user": user, "group": group, **app}))
+    return host.show("a")
+
+
+def refused(host, user, group, files=None, rc=125, timeout=30):
+    """The app must not run, and the message names what could not be found."""
+    start = time.monotonic()
+    r = host.acnspawn("run", "--name=p", host.image(["/bin/touch", "/out/ran"], name="example.com/a", files=files,
+                                                    app={"user": user, "group": group}), timeout=timeout)
+    true(r.rc in (1, rc), "exit status %d, expected 1 or %d; %s" % (r.rc, rc, r))
+    true(time.monotonic() - start < 20, "took %.1f s" % (time.monotonic() - start))
+    for pod in host.pods():
+        true(not os.path.exists(os.path.join(pod, "apps/a/upper/out/ran")), "the app ran all the same")
+    return r
+
+
+@case
+def numbers(host):
+    show = identity(host, "1234", "4321")
+    equal((show.uids, show.gids, show.groups), ([1234] * 3, [4321] * 3, show.groups))
+    true(0 not in show.groups, "the app is in root's group: %r" % show.groups)
+
+
+@case
+def names(host):
+    show = identity(host, "app", "staff")
+    equal((show.uids, show.gids), ([1000] * 3, [50] * 3))
+
+
+@case
+def names_are_the_images_not_the_hosts(host):
+    """The host has a user daemon as well, with another number."""
+    files = {"etc/passwd": File("daemon:x:4242:4242::/:/bin/sh\n"), "etc/group": File("daemon:x:4243:\n")}
+    show = identity(host, "daemon", "daemon", files)
+    equal((show.uids, show.gids), ([4242] * 3, [4243] * 3))
+
+
+@case
+def owner_of_a_path(host):
+    files = {"work/owned": File("", 0o644, 1000, 50)}
+    show = identity(host, "/work/owned", "/work/owned", files)
+    equal((show.uids, show.gids), ([1000] * 3, [50] * 3))
+
+
+@case
+def owner_of_a_path_through_an_absolute_link(host):
+    """The link is resolved inside the image: /etc/hostname of the host belongs to root."""
+    files = {"work/link": Link("/etc/owned"), "etc/owned": File("", 0o644, 1000, 50)}
+    show = identity(host, "/work/link", "/work/link", files)
+    equal((show.uids, show.gids), ([1000] * 3, [50] * 3))
+
+
+@case
+def unknown_user_is_refused(host):
+    r = refused(host, "nobody-knows-me", "0")
+    contains(r.err, "nobody-knows-me", "message")
+
+
+@case
+def unknown_group_is_refused(host):
+    r = refused(host, "0", "no-such-group")
+    contains(r.err, "no-such-group", "message")
+
+
+@case
+def missing_path_is_refused(host):
+    r = refused(host, "/no/such/file", "0")
+    contains(r.err, "/no/such/file", "message")
+
+
+@case
+def hostile_names_are_refused(host):
+    for user in ("../../etc/passwd", "root:x", "a b", "4294967295", "4294967296", "-1", "99999999999999999999", "0x0",
+                 "root\nroot"):
+        r = host.acnspawn("run", host.image(["/bin/touch", "/out/ran"], name="example.com/a",
+                                            app={"user": user, "group": "0"}), timeout=30)
+        true(r.rc in (1, 125), "user %r gave %s" % (user, r))
+    for pod in host.pods():
+        true(not os.path.exists(os.path.join(pod, "apps/a/upper/out/ran")), "the app ran all the same")
+
+
+@case
+def number_beyond_the_range_of_the_pod_is_refused(host):
+    """A user namespace holds 65536 ids; 70000 is in none of them. Without one it is fine."""
+    r = refused(host, "70000", "0")
+    contains(r.err, "70000", "message")
+    for p in list(host.pods()):
+        host.acnspawn("rm", os.path.basename(p)).expect(0)
+    host.run("--no-userns", host.image(["/bin/id", "-u"], app={"user": "70000", "group": "70000"}))
+
+
+@case
+def fifo_instead_of_passwd_does_not_hang(host):
+    refused(host, "app", "0", {"etc/passwd": Fifo()})
+
+
+@case
+def fifo_as_path_user_does_not_hang(host):
+    """Only its owner is asked for, so it may even work; but not hang."""
+    r = host.acnspawn("run", host.image(["/bin/true"], files={"work/fifo": Fifo()},
+                                        app={"user": "/work/fifo", "group": "/work/fifo"}), timeout=30)
+    true(r.rc in (0, 1, 125), str(r))
+
+
+@case
+def directory_instead_of_passwd(host):
+    refused(host, "app", "0", {"etc/passwd": Dir()})
+
+
+@case
+def passwd_that_is_a_link_to_the_host(host):
+    """Resolved inside the image, where there is no such file."""
+    refused(host, "app", "0", {"etc/passwd": Link("/../../../../../../etc/shadow")})
+
+
+@case
+def passwd_link_to_device(host):
+    refused(host, "app", "0", {"etc/passwd": Link("/dev/zero"), "dev": Dir()})
+
+
+@case
+def huge_passwd_is_bounded(host):
+    refused(host, "zz-the-last", "0", {"etc/passwd": Sparse(1 << 30)}, timeout=60)
+
+
+@case
+def long_passwd_is_read_to_its_end(host):
+    lines = ["u%d:x:%d:%d::/:/bin/sh" % (i, i, i) for i in range(2000, 22000)]
+    show = identity(host, "u21999", "0", {"etc/passwd": File("\n".join(lines) + "\n")})
+    equal(show.uids, [21999] * 3)
+
+
+@case
+def broken_lines_in_passwd_are_passed_over(host):
+    text = "\n\n::::\nroot\napp\napp:x\napp:x:abc:1::/:\napp:x:-5:1::/:\n#app:x:1:1::/:/\n" + "y" * 5000 + "\napp:x:77:77::/:/bin/sh"
+    show = identity(host, "app", "0", {"etc/passwd": File(text)})
+    equal(show.uids, [77] * 3)
+
+
+@case
+def no_passwd_at_all(host):
+    image = host.image(["/show"], name="example.com/a", base=False, app={"user": "5", "group": "6"}, files={
+        "show": File(open(os.path.join(HELPERS, "show"), "rb").read(), 0o755), "out": Dir(0o1777)})
+    host.run(image)
+    show = host.show("a")
+    equal((show.uids, show.gids), ([5] * 3, [6] * 3))
+
+
+@case
+def supplementary_groups(host):
+    show = identity(host, "1000", "1000", supplementaryGIDs=[5, 50, 65534])
+    equal(set(show.groups) - {1000}, {5, 50, 65534}, "groups")
+
+
+@case
+def no_supplementary_groups_of_ours(host):
+    show = identity(host, "1000", "1000")
+    equal(set(show.groups) - {1000}, set(), "groups")
+
+
+@case
+def user_replaced_on_the_command_line(host):
+    host.run(host.image(["/bin/show"], name="example.com/a"), "--user=other", "--group=others")
+    show = host.show("a")
+    equal((show.uids, show.gids), ([1001] * 3, [1002] * 3))
+
+
+# --- Capabilities ---------------------------------------------------------------------------------------------------------
+
+@case
+def default_capabilities_are_the_specifications(host):
+    show = identity(host, "0", "0")
+    for which in ("Bnd", "Prm", "Eff"):
+        equal(show.capabilities(which), DEFAULT_CAPABILITIES, "Cap" + which)
+    equal(len(DEFAULT_CAPABILITIES), 14)
+    equal(show.capabilities("Amb"), frozenset(), "CapAmb")
+
+
+@case
+def default_capabilities_without_user_namespace(host):
+    host.run("--no-userns", host.image(["/bin/show"], name="example.com/a"))
+    show = host.show("a")
+    equal(show.capabilities("Bnd"), DEFAULT_CAPABILITIES, "CapBnd")
+    equal(show.capabilities("Eff"), DEFAULT_CAPABILITIES, "CapEff")
+
+
+@case
+def retain_set_is_all_there_is(host):
+    show = identity(host, "0", "0", isolators=[{"name": "os/linux/capabilities-retain-set",
+                                                "value": {"set": ["CAP_KILL", "CAP_NET_ADMIN"]}}])
+    equal(show.capabilities("Bnd"), {"KILL", "NET_ADMIN"})
+    equal(show.capabilities("Eff"), {"KILL", "NET_ADMIN"})
+
+
+@case
+def remove_set_takes_away(host):
+    show = identity(host, "0", "0", isolators=[{"name": "os/linux/capabilities-remove-set",
+                                                "value": {"set": ["CAP_KILL", "CAP_MKNOD"]}}])
+    lacks(show.capabilities("Bnd"), "KILL")
+    lacks(show.capabilities("Bnd"), "MKNOD")
+    contains(show.capabilities("Bnd"), "CHOWN")
+
+
+@case
+def capabilities_really_are_in_force(host):
+    """Not only in the books: what needs SYS_ADMIN or NET_ADMIN fails."""
+    host.acnspawn("run", host.image(["/bin/poke", "mount", "/tmp"])).expect(1)
+    r = host.acnspawn("run", host.shell("ip link add x type dummy"))
+    true(r.rc != 0, "network could be changed")
+    host.acnspawn("run", host.image(["/bin/poke", "chroot", "/work"])).expect(0)
+
+
+# --- User namespaces ------------------------------------------------------------------------------------------------------
+
+@case
+def user_namespace_by_default(host):
+    show = identity(host, "0", "0")
+    equal(len(show.uid_map.split()), 3, "fields of uid_map")
+    inside, outside, size = map(int, show.uid_map.split())
+    equal((inside, size), (0, 65536))
+    true(outside >= 65536, "root of the pod is uid %d of the host" % outside)
+    true(show.namespaces["user"] != os.readlink("/proc/self/ns/user"), "no user namespace")
+
+
+@case
+def no_user_namespace_by_name(host):
+    host.run("--no-userns", host.image(["/bin/show"], name="example.com/a"))
+    show = host.show("a")
+    equal(show.namespaces["user"], os.readlink("/proc/self/ns/user"))
+
+
+@case
+def files_written_belong_to_the_range(host):
+    host.run("--name=p", host.shell("touch /out/f; chown 1000:50 /out/f; chmod 600 /etc/passwd; stat -c %u:%g /out/f"))
+    uuid = host.status("p")["uuid"]
+    base = host.uid_base(uuid)
+    app = host.status("p")["apps"][0]["name"]
+    st = os.stat(os.path.join(host.upper(app), "out/f"))
+    equal((st.st_uid, st.st_gid), (base + 1000, base + 50))
+
+
+@case
+def files_of_the_image_have_their_owners(host):
+    files = {"work/f": File("x", 0o640, 1000, 50), "work/d": Dir(0o2755, 1001, 1002), "work/s": File("x", 0o4755, 0, 0)}
+    r = host.run(host.shell("stat -c '%n %u %g %a' /work/f /work/d /work/s /bin/busybox", files=files))
+    equal(r.out.split("\n"), ["/work/f 1000 50 640", "/work/d 1001 1002 2755", "/work/s 0 0 4755", "/bin/busybox 0 0 755", ""])
+
+
+@case
+def ranges_of_pods_are_disjoint(host):
+    """Also with many pods prepared at once."""
+    image = host.shell("sleep 1000")
+    processes = [host.start("prepare", image) for _ in range(12)]
+    uuids = []
+    for p in processes:
+        uuids.append(host.finish(p).expect(0).out.strip())
+    equal(len(set(uuids)), 12, "number of pods")
+    bases = sorted(host.uid_base(u) for u in uuids)
+    for a, b in zip(bases, bases[1:]):
+        true(b - a >= 65536, "ranges %d and %d overlap" % (a, b))
+    host_users = [int(line.split(":")[2]) for line in read_text("/etc/passwd").splitlines() if line.count(":") >= 6]
+    for base in bases:
+        true(not any(base <= u < base + 65536 for u in host_users if u != 65534), "range %d holds users of the host" % base)
+
+
+@case
+def processes_run_with_ids_of_the_range(host):
+    uuid = host.detach(host.shell("exec sleep 1000", app={"user": "1000", "group": "1000"}))
+    base = host.uid_base(uuid)
+    pid = wait_for(lambda: [p for p, line in find_processes(host) if line == "sleep 1000"], "app start")[0]
+    equal(re.search(r"Uid:\s+(\d+)", read_text("/proc/%d/status" % pid)).group(1), str(base + 1000))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+main()

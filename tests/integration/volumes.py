@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Volumes and the app's root: what is mounted where, with which rights, and that no target leads out of the root."""
+
+import hashlib
+
+from harness import *
+
+
+def mount_point(name, path, read_only=False):
+    point = {"name": name, "path": path}
+    if read_only:
+        point["readOnly"] = True
+    return point
+
+
+def with_mounts(host, script, *points, name="example.com/a", files=None, **app):
+    return host.shell(script, name=name, files=files, app={"mountPoints": list(points), **app})
+
+
+def source(host, name="source", mode=0o777):
+    path = host.path(name)
+    os.mkdir(path)
+    os.chmod(path, mode)
+    with open(os.path.join(path, "file"), "w") as f:
+        f.write("from the host\n")
+    return path
+
+
+def etc_digest():
+    h = hashlib.sha256()
+    for root, dirs, files in os.walk("/etc"):
+        dirs.sort()
+        for name in sorted(files + dirs):
+            st = os.lstat(os.path.join(root, name))
+            h.update(("%s %d %d %d\n" % (os.path.join(root, name), st.st_mode, st.st_size, st.st_mtime_ns)).encode())
+    return h.hexdigest()
+
+
+# --- Empty volumes --------------------------------------------------------------------------------------------------------
+
+@case
+def empty_volume_is_shared_by_two_apps(host):
+    one = with_mounts(host, "echo hello >/v/f; while ! test -e /v/answer; do sleep 0.05; done; cat /v/answer >/out/log",
+                      mount_point("v", "/v"), name="example.com/one")
+    two = with_mounts(host, "while ! test -s /w/f; do sleep 0.05; done; cat /w/f >/out/log; echo ok >/w/answer.tmp; "
+                      "mv /w/answer.tmp /w/answer", mount_point("v", "/w"), name="example.com/two")
+    host.run("--volume=v,kind=empty", one, two)
+    equal((host.written("one", "out/log"), host.written("two", "out/log")), (b"ok\n", b"hello\n"))
+
+
+@case
+def empty_volume_mode_and_owner(host):
+    r = host.run("--volume=v,kind=empty,mode=1770,uid=1000,gid=50",
+                 with_mounts(host, "stat -c '%a %u %g' /v", mount_point("v", "/v")))
+    equal(r.out, "1770 1000 50\n")
+
+
+@case
+def empty_volume_defaults(host):
+    r = host.run("--volume=v,kind=empty", with_mounts(host, "umask 077; stat -c '%a %u %g' /v; ls -A /v | wc -l",
+                                                      mount_point("v", "/v")))
+    equal(r.out, "755 0 0\n0\n")
+
+
+@case
+def empty_volume_can_be_used_by_its_owner_only(host):
+    image = with_mounts(host, "touch /mine/f && echo mine; touch /roots/f 2>/dev/null || echo refused",
+                        mount_point("mine", "/mine"), mount_point("roots", "/roots"), user="1000", group="1000")
+    r = host.run("--volume=mine,kind=empty,uid=1000,gid=1000,mode=0700", "--volume=roots,kind=empty,mode=0700", image)
+    equal(r.out, "mine\nrefused\n")
+
+
+@case
+def mount_point_without_volume_gets_one_and_a_warning(host):
+    r = host.run(with_mounts(host, "echo x >/v/f && cat /v/f; grep -c ' /v ' /proc/self/mountinfo", mount_point("data", "/v")))
+    equal(r.out, "x\n1\n")
+    contains(r.err, "data", "warning")
+    contains(r.err.lower(), "warning", "warning")
+
+
+@case
+def read_only_mount_point_of_an_empty_volume(host):
+    reader = with_mounts(host, "touch /v/x 2>/dev/null && echo written || echo refused", mount_point("v", "/v", True),
+                         name="example.com/reader")
+    r = host.run("--volume=v,kind=empty", reader)
+    equal(r.out, "refused\n")
+
+
+# --- Host volumes ---------------------------------------------------------------------------------------------------------
+
+@case
+def host_volume_for_reading_and_writing(host):
+    path = source(host)
+    r = host.run("--volume=v,kind=host,source=" + path, with_mounts(host, "cat /v/file; echo new >/v/new",
+                                                                   mount_point("v", "/v")))
+    equal(r.out, "from the host\n")
+    equal(read_text(os.path.join(path, "new")), "new\n")
+
+
+@case
+def host_volume_read_only_by_volume(host):
+    path = source(host)
+    r = host.run("--volume=v,kind=host,readOnly=true,source=" + path,
+                 with_mounts(host, "cat /v/file; touch /v/new 2>&1", mount_point("v", "/v")), rc=1)
+    contains(r.out, "Read-only file system")
+    true(not os.path.exists(os.path.join(path, "new")), "written to a read-only volume")
+
+
+@case
+def host_volume_read_only_by_mount_point(host):
+    path = source(host)
+    r = host.run("--volume=v,kind=host,source=" + path,
+                 with_mounts(host, "touch /v/new 2>&1", mount_point("v", "/v", True)), rc=1)
+    contains(r.out, "Read-only file system")
+
+
+@case
+def host_volume_is_a_single_file(host):
+    path = os.path.join(source(host), "file")
+    r = host.run("--volume=v,kind=host,source=" + path, with_mounts(host, "cat /etc/conf", mount_point("v", "/etc/conf")))
+    equal(r.out, "from the host\n")
+
+
+def with_mount_below(host, path):
+    below = os.path.join(path, "below")
+    os.mkdir(below)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0777", "acnspawn-test", below], check=True)
+    with open(os.path.join(below, "deep"), "w") as f:
+        f.write("deep\n")
+    return below
+
+
+@case
+def host_volume_recursive_and_not(host):
+    path = source(host)
+    below = with_mount_below(host, path)
+    try:
+        script = "cat /v/below/deep 2>/dev/null || echo absent"
+        r = host.run("--volume=v,kind=host,source=" + path, with_mounts(host, script, mount_point("v", "/v")))
+        equal(r.out, "deep\n", "recursive is the default")
+        r = host.run("--volume=v,kind=host,recursive=false,source=" + path, with_mounts(host, script, mount_point("v", "/v")))
+        equal(r.out, "absent\n")
+    finally:
+        subprocess.run(["umount", below], check=True)
+
+
+@case
+def read_only_holds_for_mounts_below_as_well(host):
+    path = source(host)
+    below = with_mount_below(host, path)
+    try:
+        r = host.run("--volume=v,kind=host,readOnly=true,recursive=true,source=" + path, with_mounts(
+            host, "touch /v/below/new 2>/dev/null && echo written || echo refused", mount_point("v", "/v")))
+        equal(r.out, "refused\n")
+    finally:
+        subprocess.run(["umount", below], check=True)
+
+
+@case
+def unmounting_on_the_host_is_not_held_up_by_a_pod_that_ended(host):
+    path = source(host)
+    below = with_mount_below(host, path)
+    host.run("--volume=v,kind=host,source=" + path, with_mounts(host, "true", mount_point("v", "/v")))
+    subprocess.run(["umount", below], check=True)
+
+
+@case
+def symlink_as_source_is_refused(host):
+    path = source(host)
+    os.symlink(path, host.path("link"))
+    os.symlink(host.tmp, host.path("way"))
+    image = with_mounts(host, "cat /v/file", mount_point("v", "/v"))
+    for bad in (host.path("link"), host.path("way", "source")):
+        r = host.acnspawn("prepare", "--volume=v,kind=host,source=" + bad, image).expect(1)
+        contains(r.err, bad, "message")
+        contains(r.err.lower(), "symlink", "message")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def source_swapped_for_a_symlink_after_prepare_is_refused(host):
+    path = source(host)
+    uuid = host.prepare("--volume=v,kind=host,source=" + path, with_mounts(host, "cat /v/shadow; true", mount_point("v", "/v")))
+    os.rename(path, path + ".moved")
+    os.symlink("/etc", path)
+    r = host.acnspawn("run", uuid)
+    true(r.rc != 0, "the pod ran with a symlink as source: %s" % r)
+    lacks(r.out, "root:")
+
+
+@case
+def missing_source_is_refused(host):
+    r = host.acnspawn("prepare", "--volume=v,kind=host,source=" + host.path("missing"),
+                      with_mounts(host, "true", mount_point("v", "/v"))).expect(1)
+    contains(r.err, host.path("missing"), "message")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def source_with_dots_is_refused(host):
+    path = source(host)
+    r = host.acnspawn("prepare", "--volume=v,kind=host,source=%s/../source" % path,
+                      with_mounts(host, "true", mount_point("v", "/v")))
+    true(r.rc in (1, 2), str(r))
+
+
+# --- Targets --------------------------------------------------------------------------------------------------------------
+
+@case
+def missing_targets_are_created(host):
+    r = host.run("--volume=v,kind=empty", with_mounts(host, "echo x >/deep/er/and/deeper/f; ls /deep/er/and/deeper",
+                                                      mount_point("v", "/deep/er/and/deeper")))
+    equal(r.out, "f\n")
+
+
+@case
+def target_that_is_a_link_lands_inside(host):
+    """/data -> /etc in the image: the volume appears on the image's /etc; the host's is as before."""
+    before = etc_digest()
+    path = source(host)
+    r = host.run("--volume=v,kind=host,source=" + path, with_mounts(
+        host, "cat /etc/file; echo changed >/etc/written", mount_point("v", "/data"), files={"data": Link("/etc")}))
+    equal(r.out, "from the host\n")
+    equal(etc_digest(), before, "/etc of the host")
+    true(os.path.exists(os.path.join(path, "written")), "the volume was not written to")
+
+
+@case
+def target_through_links_that_climb_lands_inside(host):
+    before = etc_digest()
+    for number, link in enumerate(("../../../../../../etc", "/../../etc", "/proc/1/root/etc")):
+        r = host.acnspawn("run", "--name=p%d" % number, "--volume=v,kind=empty", with_mounts(
+            host, "echo x >/up/sub/f && cat /up/sub/f", mount_point("v", "/up/sub"), files={"up": Link(link)}))
+        true(r.rc in (0, 1, 125), str(r))
+        if r.rc == 0:
+            equal(r.out, "x\n", link)
+        equal(etc_digest(), before, "/etc of the host after %s" % link)
+
+
+@case
+def target_below_a_plain_file_is_an_error(host):
+    r = host.acnspawn("run", "--volume=v,kind=empty", with_mounts(host, "touch /out/ran", mount_point("v", "/etc/passwd/x")))
+    true(r.rc in (1, 125), str(r))
+    contains(r.err, "/etc/passwd/x", "message")
+
+
+@case
+def target_that_is_a_dangling_link_is_an_error_or_inside(host):
+    r = host.acnspawn("run", "--volume=v,kind=empty", with_mounts(host, "touch /data/x", mount_point("v", "/data"),
+                                                                  files={"data": Link("/var/tmp/acnspawn-dangling")}))
+    true(r.rc in (0, 1, 125), str(r))
+    true(not os.path.lexists("/var/tmp/acnspawn-dangling"), "created on the host")
+
+
+@case
+def overlapping_targets_are_nested(host):
+    """A volume below another's target is seen whatever the order in the manifest."""
+    image = with_mounts(host, "echo in >/a/b/in; echo out >/a/out; ls /a /a/b", mount_point("inner", "/a/b"),
+                        mount_point("outer", "/a"))
+    r = host.run("--volume=inner,kind=empty", "--volume=outer,kind=empty", image)
+    equal(r.out.split(), ["/a:", "b", "out", "/a/b:", "in"])
+    uuid = os.path.basename(host.one_pod())
+    inner = os.path.join(host.pod_dir(uuid), "volumes/inner/in")
+    true(os.path.exists(inner), "the inner volume was covered by the outer")
+
+
+@case
+def volume_over_a_directory_of_the_image_hides_it(host):
+    r = host.run("--volume=v,kind=empty", with_mounts(host, "ls -A /work | wc -l", mount_point("v", "/work"),
+                                                      files={"work/of-the-image": "x"}))
+    equal(r.out, "0\n")
+
+
+@case
+def mounts_asked_for_on_the_command_line(host):
+    path = source(host)
+    image = host.shell("cat /mnt/here/file", name="example.com/a")
+    r = host.run("--volume=v,kind=host,source=" + path, image, "--mount=volume=v,target=/mnt/here")
+    equal(r.out, "from the host\n")
+
+
+@case
+def mount_of_a_volume_that_is_not_there_is_refused(host):
+    r = host.acnspawn("prepare", host.shell("true"), "--mount=volume=nowhere,target=/x")
+    true(r.rc in (1, 2), str(r))
+    contains(r.err, "nowhere", "message")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def volume_has_no_setuid_and_no_devices_through_it(host):
+    """A device node lying on a host volume must not become a way to the host's devices for an app with its own range."""
+    path = source(host)
+    os.mknod(os.path.join(path, "zero"), 0o666 | 0o020000, os.makedev(1, 5))
+    r = host.run("--volume=v,kind=host,source=" + path,
+                 with_mounts(host, "poke read /v/zero; true", mount_point("v", "/v")))
+    lacks(r.out, "possible", "reading a device on a volume")
+
+
+# --- The root ---------------------------------------------------------------------------------------------------------------
+
+@case
+def read_only_root(host):
+    image = with_mounts(host, "touch /x 2>/dev/null && echo written || echo refused; touch /v/x && echo volume; "
+                        "touch /tmp/x 2>/dev/null && echo written || echo refused; echo x >/dev/shm/x && echo shm",
+                        mount_point("v", "/v"))
+    r = host.run("--volume=v,kind=empty", image, "--readonly-rootfs")
+    equal(r.out, "refused\nvolume\nrefused\nshm\n")
+
+
+@case
+def read_only_root_creates_mount_targets_all_the_same(host):
+    r = host.run("--volume=v,kind=empty", with_mounts(host, "touch /not/there/x && echo fine", mount_point("v", "/not/there")),
+                 "--readonly-rootfs")
+    equal(r.out, "fine\n")
+
+
+@case
+def image_is_never_changed(host):
+    """What an app writes goes to its own upper directory; a second pod of the image starts clean."""
+    image = host.shell("test -e /work/new && echo dirty; echo x >/work/new; rm /etc/group; echo gone >/etc/passwd")
+    for _ in range(2):
+        equal(host.run(image).out, "")
+    images = os.path.join(host.dir, "images")
+    root = os.path.join(images, os.listdir(images)[0], "rootfs")
+    true(os.path.exists(os.path.join(root, "etc/group")), "the image lost a file")
+    true(not os.path.exists(os.path.join(root, "work/new")), "the image gained a file")
+
+
+@case
+def apps_of_one_image_have_roots_of_their_own(host):
+    image = host.shell("echo $AC_APP_NAME >/work/name; sleep 0.3; cat /work/name")
+    r = host.run(image, "--name=one", image, "--name=two")
+    equal(sorted(line.split()[-1] for line in r.out.splitlines()), ["one", "two"])
+    for line in r.out.splitlines():
+        equal(line.count(line.split()[-1]), 2, "line %r has the name of app and root" % line)
+
+
+main()
