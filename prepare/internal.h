@@ -242,6 +242,8 @@ int pod_exists(Store *s, const char *uuid, PodState last);
 /* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only look whether it
  * is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
 int pod_lock(Pod *p, bool wait, Error *e);
+/* What a pod runs from has more than a template must have, and the app objects of the images. */
+int check_reified(const PodManifest *m, Error *e);
 /* Every pod there is, whatever its state; sorted. */
 int pod_list_uuids(Store *s, char ***ret, Error *e);
 

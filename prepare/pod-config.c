@@ -12,8 +12,8 @@
 
 static const char *const exit_policies[_EXIT_POLICY_MAX] = {
                 [EXIT_ON_FAILURE] = "on-failure",
-                [EXIT_ON_ALL] = "on-all",
-                [EXIT_ON_ANY] = "on-any",
+                [EXIT_ON_ALL] = "all",
+                [EXIT_ON_ANY] = "any",
 };
 
 static const char *const net_modes[_NET_MODE_MAX] = {

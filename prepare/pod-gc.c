@@ -153,8 +153,8 @@ static void collect_pods(Collector *c)
         int r = pod_list_uuids(c->store, &uuids, &e);
         if (r < 0)
                 note_failure(c, r, &e);
-        STRV_FOREACH(uuid, uuids)
-        collect_pod(c, *uuid);
+        STRV_FOREACH (uuid, uuids)
+                collect_pod(c, *uuid);
 }
 
 /* --- The rest
@@ -203,8 +203,8 @@ static void collect_temporaries(Collector *c)
                 (void) error_set_errno(&e, r, "Cannot read %s/tmp", store_path(c->store));
                 note_failure(c, r, &e);
         }
-        STRV_FOREACH(name, names)
-        collect_temporary(c, fd, *name);
+        STRV_FOREACH (name, names)
+                collect_temporary(c, fd, *name);
 }
 
 static void collect_registry(Collector *c, Registry g, const char *what)
@@ -215,8 +215,8 @@ static void collect_registry(Collector *c, Registry g, const char *what)
         int r = registry_collect(c->store, g, c->options->dry_run, &removed, &e);
         if (r < 0)
                 note_failure(c, r, &e);
-        STRV_FOREACH(key, removed)
-        note_removed(c, "%s %s", what, *key);
+        STRV_FOREACH (key, removed)
+                note_removed(c, "%s %s", what, *key);
 }
 
 int store_gc(Store *s, const GcOptions *o, Error *e)

@@ -140,6 +140,8 @@ static int format_manifest(const Pod *p, char **ret, Error *e)
         if (pod_manifest_format(p->manifest, &text) < 0)
                 return error_oom(e);
         int r = pod_manifest_parse(text, strlen(text), &again, NULL, e);
+        if (r >= 0)
+                r = check_reified(again, e);
         if (r < 0)
                 return error_prefix(e, r, "What was asked for does not make a valid pod manifest");
         *ret = TAKE_PTR(text);
@@ -347,8 +349,7 @@ static int remove_content(Pod *p, Error *e)
         int r = list_names(p->dir_fd, &names);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the directory of pod %s", p->uuid);
-        STRV_FOREACH(name, names)
-        {
+        STRV_FOREACH (name, names) {
                 bool later = false;
 
                 for (size_t i = 0; i < ELEMENTSOF(last); i++)

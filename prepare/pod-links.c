@@ -170,8 +170,7 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read %s/%s", store_path(s), registries[g].directory);
         /* Most often nothing is stale, and nobody has to wait for us. */
-        STRV_FOREACH(key, keys)
-        {
+        STRV_FOREACH (key, keys) {
                 if (streq(*key, ".lock") || holder_of(s, g, dir_fd, *key, holder) != 0)
                         continue;
                 if (!dry_run) {

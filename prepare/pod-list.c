@@ -20,9 +20,9 @@ static int read_place(Store *s, PodState place, char ***uuids)
                                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
         int r = fd < 0 ? -errno : list_names(fd, &names);
-        STRV_FOREACH(name, names)
-        if (r >= 0 && uuid_check(*name, NULL) >= 0)
-                r = strv_extend(uuids, *name);
+        STRV_FOREACH (name, names)
+                if (r >= 0 && uuid_check(*name, NULL) >= 0)
+                        r = strv_extend(uuids, *name);
         return r;
 }
 
@@ -38,8 +38,7 @@ int pod_list_uuids(Store *s, char ***ret, Error *e)
                                                pod_state_to_place(pod_places[i]));
         }
         strv_sort(l);
-        STRV_FOREACH(uuid, l)
-        { /* those that were met twice stand together now */
+        STRV_FOREACH (uuid, l) { /* those that were met twice stand together now */
                 if (n > 0 && streq(l[n - 1], *uuid))
                         free(*uuid);
                 else
@@ -87,8 +86,7 @@ int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
         Pod **l = calloc(strv_length(uuids) + 1, sizeof(Pod *));
         if (!l)
                 return error_oom(e);
-        STRV_FOREACH(uuid, uuids)
-        {
+        STRV_FOREACH (uuid, uuids) {
                 r = pod_open(s, *uuid, &l[n], e);
                 if (r >= 0)
                         n++;
@@ -150,8 +148,7 @@ static char *similar_names(Store *s, const char *reference)
         if (fd < 0 || list_names(fd, &names) < 0)
                 return NULL;
         strv_sort(names);
-        STRV_FOREACH(name, names)
-        {
+        STRV_FOREACH (name, names) {
                 if (pod_name_check(*name, NULL) < 0 || strv_length(similar) >= CANDIDATES_MAX)
                         continue;
                 if ((startswith(*name, reference) || startswith(reference, *name)) &&
@@ -189,9 +186,9 @@ static int find_by_prefix(Store *s, const char *prefix, const char *reference, c
         int r = pod_list_uuids(s, &all, e);
         if (r < 0)
                 return r;
-        STRV_FOREACH(uuid, all)
-        if (startswith(*uuid, prefix) && strv_extend(&matches, *uuid) < 0)
-                return error_oom(e);
+        STRV_FOREACH (uuid, all)
+                if (startswith(*uuid, prefix) && strv_extend(&matches, *uuid) < 0)
+                        return error_oom(e);
         if (!matches)
                 return refuse_unknown(s, reference, e);
         if (matches[1])

@@ -233,14 +233,12 @@ static int load_config(Pod *p, Error *e)
         return 0;
 }
 
-/* What a pod runs from has more than a template must have. */
-static int check_reified(const PodManifest *m, Error *e)
+int check_reified(const PodManifest *m, Error *e)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (!m->apps[i].image_id || !m->apps[i].app)
-                        return error_set(e, -EINVAL, "apps[%zu] lacks %s", i,
-                                         m->apps[i].image_id ? "its app" : "the ID of its image");
-        return 0;
+                if (!m->apps[i].app)
+                        return error_set(e, -EINVAL, "apps[%zu].app is missing", i);
+        return pod_manifest_check_reified(m, e);
 }
 
 static int load_manifest(Pod *p, Error *e)

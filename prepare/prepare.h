@@ -193,22 +193,23 @@ int store_gc(Store *s, const GcOptions *o, Error *e);
 typedef struct AppOverrides {
         char *reference; /* what the user wrote for the image */
         char *name;
-        char **exec;     /* replaces the executable and its arguments */
-        char **args;     /* appended to exec, or replacing its arguments, as reify decides for exec of the image: appended */
+        char **exec;     /* replaces what the image executes, the program and its arguments */
+        char **args;     /* appended to EXEC if that is given, else to what the image executes */
         char *user, *group, *working_directory;
         PairList environment; /* added, taking precedence */
         PairList annotations, user_annotations, user_labels;
-        IsolatorList isolators; /* replace those of the same name */
+        IsolatorList isolators; /* replace those of the same name, and sets to remove those to retain and vice versa */
         Mount *mounts;
         size_t n_mounts, mounts_allocated;
         bool read_only_rootfs;
-        uint32_t *supplementary_gids;
+        uint32_t *supplementary_gids; /* replace the image's */
         size_t n_supplementary_gids, supplementary_gids_allocated;
 } AppOverrides;
 
 void app_overrides_done(AppOverrides *o);
 
-/* What the command line asks of a pod. Either template or apps is given. */
+/* What the command line asks of a pod. Either template or apps is given; the rest adds to both. A mount's path may be the
+ * name of a mount point of the app. */
 typedef struct PodRequest {
         PodManifest *template; /* --pod-manifest, or NULL */
         AppOverrides *apps;
@@ -228,6 +229,9 @@ void pod_request_done(PodRequest *r);
 
 /* Fills in the pod P (state preparing): resolves every image, merges what was asked, satisfies mount points by volumes (or
  * by implicit empty volumes, each with a warning), checks host volumes, and writes apps/ and volumes/ of the pod
- * directory. P->manifest is the reified manifest afterwards; its apps always have app, image_id and image_name.
+ * directory. The pod's uids must be allocated and config.private_users set before. P->manifest is the reified manifest
+ * afterwards: its apps always have app, image_id and image_name, mounts never have volumes of their own (app_volume; they become
+ * volumes of the pod). A mount point that is read-only makes the mount on its path so. Images cannot be removed from
+ * now on until the pod is published or freed.
  * WARNINGS gets lines for the user. Errors name the app and the place. */
 int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e);
