@@ -33,6 +33,7 @@ typedef struct AppMount {
         char *name;
         unsigned index;
         bool mounted;
+        bool used; /* a process of the app had it */
 } AppMount;
 
 struct PodMounts {
@@ -321,7 +322,8 @@ static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
         return 0;
 }
 
-static int make_upper(PodMounts *m, const char *app, bool fresh, const char *top)
+/* An upper layer is never used twice: what an earlier execution of the app, or one before a crash of the host, left in it goes. */
+static int make_upper(PodMounts *m, const char *app, const char *top)
 {
         static const char *const names[] = {"upper", "work"};
         _cleanup_free_ char *path = NULL;
@@ -334,18 +336,17 @@ static int make_upper(PodMounts *m, const char *app, bool fresh, const char *top
         if (app_fd < 0)
                 return app_fd;
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                if (fresh)
-                        r = rm_rf_at(app_fd, names[i]);
+                r = rm_rf_at(app_fd, names[i]);
                 if (r < 0)
                         return r;
-                if (mkdirat(app_fd, names[i], 0755) < 0 && errno != EEXIST)
+                if (mkdirat(app_fd, names[i], 0755) < 0)
                         return -errno;
         }
         upper_fd = open_beneath(app_fd, "upper", O_RDONLY | O_DIRECTORY);
         return upper_fd < 0 ? upper_fd : adopt_root_attributes(m, upper_fd, top);
 }
 
-static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool fresh, Error *e)
+static int mount_overlay(PodMounts *m, const char *app, unsigned index, Error *e)
 {
         _cleanup_free_ char *top = NULL, *options = NULL;
         _cleanup_text_ Text t = {};
@@ -355,7 +356,7 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool fre
         int r = overlay_lower_option(m, app, &t, &top, e);
         if (r < 0)
                 return r;
-        r = make_upper(m, app, fresh, top);
+        r = make_upper(m, app, top);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make the writable layer of app %s", app);
         text_addf(&t, ",upperdir=../apps/%s/upper,workdir=../apps/%s/work", app, app);
@@ -404,7 +405,7 @@ static int unmount_overlay(PodMounts *m, AppMount *a)
         snprintf(name, sizeof(name), "a%u", a->index);
         if (fchdir(m->holder_fd) < 0 || umount2(name, MNT_DETACH) < 0)
                 return -errno;
-        a->mounted = false;
+        a->mounted = a->used = false;
         return 0;
 }
 
@@ -414,14 +415,14 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
 
         if (!a)
                 return error_oom(e);
-        if (a->mounted && fresh) {
+        if (a->mounted && a->used && fresh) {
                 int r = unmount_overlay(m, a);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot unmount the overlay of app %s", app->name);
         }
         if (a->mounted)
                 return 0;
-        int r = mount_overlay(m, app->name, a->index, fresh, e);
+        int r = mount_overlay(m, app->name, a->index, e);
         if (r >= 0)
                 a->mounted = true;
         return r;
@@ -502,6 +503,7 @@ static int clone_root(PodMounts *m, const PodApp *app, Error *e)
         if (!a || !a->mounted)
                 return error_set(e, -ENOENT, "App %s has no root", app->name);
         snprintf(name, sizeof(name), "a%u", a->index);
+        a->used = true;
         int fd = open_tree_clone(m->holder_fd, name, false);
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone the root of app %s", app->name) : fd;
 }
