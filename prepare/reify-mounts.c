@@ -11,6 +11,7 @@
  */
 
 #include <dirent.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 #include "prepare/reify-internal.h"

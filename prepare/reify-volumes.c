@@ -10,6 +10,7 @@
  * opens it again, under the same rules, and mounts what it opened.
  */
 
+#include <limits.h>
 #include <sys/stat.h>
 
 #include "prepare/reify-internal.h"
