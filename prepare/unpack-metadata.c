@@ -102,6 +102,13 @@ typedef struct Record {
         size_t path_size, acl_access_size, acl_default_size; /* what follows in the file, in this order */
 } Record;
 
+/* Failure shows in ferror(). */
+static void write_part(FILE *f, const void *p, size_t size)
+{
+        if (size > 0)
+                (void) fwrite(p, 1, size, f);
+}
+
 int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path, Error *e)
 {
         _cleanup_free_ void *acl_access = NULL, *acl_default = NULL;
@@ -118,10 +125,10 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
         }
         if (r < 0)
                 return r;
-        (void) fwrite(&record, sizeof(record), 1, u->directories);
-        (void) fwrite(path, 1, record.path_size, u->directories);
-        (void) fwrite(acl_access, 1, record.acl_access_size, u->directories);
-        (void) fwrite(acl_default, 1, record.acl_default_size, u->directories);
+        write_part(u->directories, &record, sizeof(record));
+        write_part(u->directories, path, record.path_size);
+        write_part(u->directories, acl_access, record.acl_access_size);
+        write_part(u->directories, acl_default, record.acl_default_size);
         return ferror(u->directories) ? unpack_error_errno(e, EIO, path, "cannot write down its metadata") : 0;
 }
 
