@@ -249,38 +249,36 @@ static int read_content(int fd, char **ret, size_t *ret_size)
         return read_fd_bounded(fd, METADATA_BODY_MAX, ret, ret_size);
 }
 
-/* 1: the signature is that pod's; 0: it is not, or there is no such pod; -EBADMSG: not a proper question. */
-static int judge(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, void *userdata)
+/* Whether the signature is that pod's. Whatever is wrong with the question, the answer to it is no. */
+static bool judge(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, void *userdata)
 {
         _cleanup_free_ char *content = NULL;
         uint8_t key[METADATA_KEY_SIZE];
         char uuid[sizeof(m->uuid)];
         size_t size;
 
-        if (uuid_check(m->uuid, NULL) < 0 || read_content(fd, &content, &size) < 0)
-                return -EBADMSG;
+        if (!lookup || uuid_check(m->uuid, NULL) < 0 || read_content(fd, &content, &size) < 0)
+                return false;
         for (size_t i = 0; i < sizeof(uuid); i++)
                 uuid[i] = m->uuid[i] >= 'A' && m->uuid[i] <= 'F' ? (char) (m->uuid[i] + 'a' - 'A')
                                                                  : m->uuid[i];
-        if (!lookup || lookup(uuid, key, userdata) < 0)
-                return 0;
+        if (lookup(uuid, key, userdata) < 0)
+                return false;
         int r = metadata_hmac_verify(key, content, size, m->signature, strlen(m->signature));
         explicit_bzero(key, sizeof(key));
-        return MAX(r, 0);
+        return r > 0;
 }
 
 static int answer_verify(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
                          void *userdata, Error *e)
 {
-        int verdict = judge(m, fd, lookup, userdata);
-
-        if (verdict < 0)
-                return error_set(e, verdict,
-                                 "The metadata service of pod %s asks about a signature in a way it never "
-                                 "should",
-                                 c->uuid);
-        MetadataMessage answer = {.type = METADATA_MESSAGE_VERDICT, .serial = m->serial, .code = verdict};
+        MetadataMessage answer = {
+                        .type = METADATA_MESSAGE_VERDICT,
+                        .serial = m->serial,
+                        .code = judge(m, fd, lookup, userdata),
+        };
         int r = metadata_message_send(c->channel, &answer, -EBADF);
+
         /* A service that asks but does not read gets no answer, which it takes for a no. */
         return r == -EPIPE ? error_set(e, -ECONNRESET, "The metadata service of pod %s has ended", c->uuid)
                            : 1;

@@ -13,8 +13,9 @@
  *     service -> parent   configuration N is in force, or was refused and why; serving has begun
  *     service -> parent   "did the pod UUID sign this content so?"; parent -> service yes or no
  *
- * The service ends when the channel closes, that is when the parent ends or frees the client, or on SIGTERM.
- * Only the key of its own pod is ever in it.
+ * The service ends when the channel closes, that is when the parent ends or frees the client, or on SIGTERM:
+ * whoever stops a pod by signals should leave it out until the apps' post-stop handlers have run. Only the
+ * key of its own pod is ever in it.
  *
  * Signatures: base64 (RFC 4648 standard alphabet, with padding, 88 characters) of HMAC-SHA512 (RFC 2104)
  * over the content alone, keyed with the pod's own 64 random bytes. As no two pods share a key, the key

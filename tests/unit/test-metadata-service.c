@@ -221,6 +221,24 @@ TEST(verify_own)
         ASSERT_EQ(s.n_asked, 0);
 }
 
+/* The largest form there can be goes to the parent as well. */
+TEST(verify_other_large)
+{
+        char signature[METADATA_SIGNATURE_SIZE];
+        _cleanup_free_ char *content = NULL;
+        _cleanup_service_ Service s = {};
+        size_t size = METADATA_BODY_MAX - 300;
+
+        content = malloc(size + 1);
+        ASSERT_NOT_NULL(content);
+        memset(content, 'x', size);
+        content[size] = 0;
+        ASSERT_OK(service_start(&s, &config));
+        ASSERT_OK(metadata_hmac_sign(other_key, content, size, signature));
+        expect_verdict(&s, content, OTHER_UUID, signature, 200);
+        ASSERT_EQ(s.n_asked, 1);
+}
+
 TEST(verify_other)
 {
         char signature[METADATA_SIGNATURE_SIZE], foreign[METADATA_SIGNATURE_SIZE];
@@ -360,6 +378,7 @@ int main(void)
         RUN(sign);
         RUN(verify_own);
         RUN(verify_other);
+        RUN(verify_other_large);
         RUN(verify_timeout);
         RUN(verify_flood);
         RUN(bad_forms);
