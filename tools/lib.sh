@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash
+# What tour and check have in common: installing what is missing on Debian, and configuring builds. Sourced, not run.
+
+# To build and run pods: a compiler, the libraries, and the systemd that is booted in pods.
+PACKAGES_BUILD=(
+        gcc libc6-dev meson ninja-build pkg-config git
+        libsystemd-dev libarchive-dev libmount-dev libjson-c-dev libcap-ng-dev libssl-dev libmicrohttpd-dev
+)
+PACKAGES_RUN=(systemd systemd-container python3 busybox-static)
+# To run all tests: the second compiler, Go and the specification's validator, and strace, which kills at a chosen moment.
+PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev strace util-linux)
+
+say() {
+        printf '\n== %s\n' "$*"
+}
+
+die() {
+        printf '%s: %s\n' "${0##*/}" "$*" >&2
+        exit 1
+}
+
+need_root() {
+        [ "$(id -u)" -eq 0 ] || die "needs root: it installs packages and runs pods"
+}
+
+is_installed() {
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Installs those of the packages that are not there. Where there is no apt, or no network, what is missing is named.
+install_missing() {
+        local missing=() package
+        command -v apt-get >/dev/null || die "no apt-get here; install by hand what these Debian packages have: $*"
+        for package in "$@"; do
+                is_installed "$package" || missing+=("$package")
+        done
+        [ ${#missing[@]} -eq 0 ] && return 0
+        say "Installing ${missing[*]}"
+        export DEBIAN_FRONTEND=noninteractive
+        # Another apt may hold the lock for a while.
+        apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 update >/dev/null ||
+                echo "apt-get update failed; trying with the package lists that are there"
+        apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 install --no-install-recommends "${missing[@]}" >/dev/null ||
+                die "could not install ${missing[*]}"
+}
+
+# configure DIR ARGUMENTS…: meson setup, or again if the directory is there already.
+configure() {
+        local dir=$1
+        shift
+        if [ -f "$dir/build.ninja" ]; then
+                meson setup --reconfigure "$dir" "$@" >"$dir.log" 2>&1
+        else
+                mkdir -p "$(dirname "$dir")"
+                meson setup "$dir" "$@" >"$dir.log" 2>&1
+        fi || {
+                tail -n 30 "$dir.log"
+                return 1
+        }
+}
