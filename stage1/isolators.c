@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What becomes of isolators. One table has a row for each type of the specification: what systemd is told about it (directives of
- * the app's or the pod's slice, or of the app's service), and what the user is told about it. Limits are carried by cgroups, so
- * they hold exactly where the host has the controller. Requests are shares between the apps of one pod: what the pod as a whole
- * gets from the host is not decided in here, and the verdict says so. Whatever has no row that does something is reported as
- * ignored, with the reason.
+/* What becomes of isolators. One table has a row for each type of the specification: what systemd is told
+ * about it (directives of the app's or the pod's slice, or of the app's service), and what the user is told
+ * about it. Limits are carried by cgroups, so they hold exactly where the host has the controller. Requests
+ * are shares between the apps of one pod: what the pod as a whole gets from the host is not decided in here,
+ * and the verdict says so. Whatever has no row that does something is reported as ignored, with the reason.
  */
 
 #include "stage1/stage1.h"
@@ -29,7 +29,7 @@ const char *isolator_verdict_to_string(IsolatorVerdict v)
         return (size_t) v < ELEMENTSOF(verdicts) ? verdicts[v] : NULL;
 }
 
-/* --- Values ---------------------------------------------------------------------------------------------------------- */
+/* --- Values -------------------------------------------------------------------------------------------- */
 
 /* Spec: ace.md, "Resource Isolators": a request that is left out is the limit. */
 static bool effective_request(const Isolator *i, uint64_t *ret)
@@ -42,7 +42,8 @@ static bool effective_request(const Isolator *i, uint64_t *ret)
         return true;
 }
 
-/* VALUE of which UNIT is systemd's default weight, as a weight. EXACT tells whether nothing was rounded or cut off. */
+/* VALUE of which UNIT is systemd's default weight, as a weight. EXACT tells whether nothing was rounded or
+ * cut off. */
 static uint64_t scale_weight(uint64_t value, uint64_t unit, bool *exact)
 {
         if (value > CPU_WEIGHT_MAX * unit / CPU_WEIGHT_DEFAULT) {
@@ -67,7 +68,8 @@ static uint64_t cpu_shares_weight(const Isolator *i, bool *exact)
         return scale_weight(i->number > 0 ? (uint64_t) i->number : 0, CPU_SHARES_DEFAULT, exact);
 }
 
-/* A quota of nothing is no quota for systemd, so the smallest there is stands for it: a thousandth of a CPU. */
+/* A quota of nothing is no quota for systemd, so the smallest there is stands for it: a thousandth of a CPU.
+ */
 static uint64_t cpu_limit(const Isolator *i)
 {
         return MAX(MIN(i->limit, CPU_LIMIT_MAX), UINT64_C(1));
@@ -83,7 +85,8 @@ static const char *format_percent(char buffer[static 32], uint64_t milli)
         if (milli % 10 == 0)
                 snprintf(buffer, 32, "%llu%%", (unsigned long long) (milli / 10));
         else
-                snprintf(buffer, 32, "%llu.%llu%%", (unsigned long long) (milli / 10), (unsigned long long) (milli % 10));
+                snprintf(buffer, 32, "%llu.%llu%%", (unsigned long long) (milli / 10),
+                         (unsigned long long) (milli % 10));
         return buffer;
 }
 
@@ -95,20 +98,22 @@ static const Isolator *find_isolator(const IsolatorList *l, IsolatorType type)
         return NULL;
 }
 
-/* --- Directives: each adds lines for the isolator I of the list L ------------------------------------------------------ */
+/* --- Directives: each adds lines for the isolator I of the list L -------------------------------------- */
 
 typedef struct Sections {
         Text *slice, *service; /* service: NULL at pod scope */
 } Sections;
 
-/* Zero would be refused by systemd and leave the memory unlimited; a byte is as good as nothing, and is taken. */
+/* Zero would be refused by systemd and leave the memory unlimited; a byte is as good as nothing, and is
+ * taken. */
 static void memory_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
 {
         uint64_t request;
 
         (void) l;
         if (i->has_limit)
-                text_addf(s.slice, "MemoryMax=%llu\nMemorySwapMax=0\n", (unsigned long long) MAX(i->limit, UINT64_C(1)));
+                text_addf(s.slice, "MemoryMax=%llu\nMemorySwapMax=0\n",
+                          (unsigned long long) MAX(i->limit, UINT64_C(1)));
         if (!pod_scope && effective_request(i, &request))
                 text_addf(s.slice, "MemoryLow=%llu\n", (unsigned long long) request);
 }
@@ -144,15 +149,15 @@ static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool 
                 text_addf(s.service, "OOMScoreAdjust=%d\n", oom_score(i));
 }
 
-/* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ---------------------------- */
+/* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ------------- */
 
 static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, Text *detail)
 {
         uint64_t request = 0;
 
         if (i->has_limit)
-                text_addf(detail, "%s at most %llu bytes, without swap", pod_scope ? "all apps together" : "the app",
-                          (unsigned long long) i->limit);
+                text_addf(detail, "%s at most %llu bytes, without swap",
+                          pod_scope ? "all apps together" : "the app", (unsigned long long) i->limit);
         if (!i->has_request)
                 return i->has_limit ? ISOLATOR_ENFORCED : ISOLATOR_IGNORED;
         (void) effective_request(i, &request);
@@ -162,7 +167,9 @@ static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, Text *d
                 text_add(detail, "the request is not applied: the pod gets no memory of the host set aside");
                 return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         }
-        text_addf(detail, "%llu bytes are kept for it where the apps of the pod compete, not against the rest of the host",
+        text_addf(detail,
+                  "%llu bytes are kept for it where the apps of the pod compete, not against the rest of "
+                  "the host",
                   (unsigned long long) request);
         return ISOLATOR_MODIFIED;
 }
@@ -184,14 +191,16 @@ static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, Text *deta
         if (i->has_limit)
                 cpu_limit_detail(i, pod_scope, detail);
         if (!i->has_request)
-                return !i->has_limit ? ISOLATOR_IGNORED : cpu_limit(i) == i->limit ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
+                return !i->has_limit              ? ISOLATOR_IGNORED
+                       : cpu_limit(i) == i->limit ? ISOLATOR_ENFORCED
+                                                  : ISOLATOR_MODIFIED;
         if (i->has_limit)
                 text_add(detail, "; ");
         if (pod_scope) {
-                text_add(detail, "the request is not applied: the pod has no share of its own of the host's CPUs");
+                text_add(detail, "the request is not applied: the pod has no share of its own of the CPUs");
                 return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         }
-        text_addf(detail, "the request is a weight of %llu where the apps of the pod compete, not a guarantee",
+        text_addf(detail, "a weight of %llu where the apps of the pod compete, instead of a guarantee",
                   (unsigned long long) cpu_request_weight(i, &exact));
         return ISOLATOR_MODIFIED;
 }
@@ -202,11 +211,11 @@ static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, Tex
         uint64_t weight = cpu_shares_weight(i, &exact);
 
         if (pod_scope) {
-                text_add(detail, "the pod has no share of its own of the host's CPUs");
+                text_add(detail, "the pod has no share of its own of the CPUs");
                 return ISOLATOR_IGNORED;
         }
-        text_addf(detail, "a weight of %llu%s where the apps of the pod compete; a request of resource/cpu goes before it",
-                  (unsigned long long) weight, exact ? "" : ", which is as near as weights come,");
+        text_addf(detail, "a weight of %llu%s where the apps of the pod compete, unless resource/cpu requests one",
+                  (unsigned long long) weight, exact ? "" : " (as near as weights come)");
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
@@ -215,7 +224,9 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, Text
 {
         (void) pod_scope;
         if (oom_score(i) < 0) {
-                text_addf(detail, "%d in a pod without private users; with them an app cannot go below its pod", oom_score(i));
+                text_addf(detail,
+                          "%d in a pod without private users; with them an app cannot go below its pod",
+                          oom_score(i));
                 return ISOLATOR_MODIFIED;
         }
         text_addf(detail, "the app's processes start with %d", oom_score(i));
@@ -232,11 +243,12 @@ static IsolatorVerdict capabilities_verdict(const Isolator *i, bool pod_scope, T
 static IsolatorVerdict no_new_privileges_verdict(const Isolator *i, bool pod_scope, Text *detail)
 {
         (void) pod_scope;
-        text_add(detail, i->enabled ? "the launcher sets the flag before it starts the app" : "the flag is not set, as asked");
+        text_add(detail, i->enabled ? "the launcher sets the flag before it starts the app"
+                                    : "the flag is not set, as asked");
         return ISOLATOR_ENFORCED;
 }
 
-/* --- The table ------------------------------------------------------------------------------------------------------- */
+/* --- The table ----------------------------------------------------------------------------------------- */
 
 typedef struct IsolatorRule {
         void (*directives)(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s);
@@ -247,23 +259,27 @@ typedef struct IsolatorRule {
         const char *ignored; /* what is not done, where nothing is */
 } IsolatorRule;
 
+#define FEATURE(name) .feature = offsetof(HostFeatures, name), .needs = #name
+#define LAUNCHER(how) .verdict = how, .app_only = true
+#define NOTHING(why) .ignored = why
+
 static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
-        [ISOLATOR_UNKNOWN] = {.ignored = "no isolator of this name is known"},
-        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {.ignored = "reading and writing of disks is not slowed down"},
-        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {.ignored = "disk operations are not counted or slowed down"},
-        [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, offsetof(HostFeatures, cpu), "cpu"},
-        [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, offsetof(HostFeatures, memory), "memory"},
-        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {.ignored = "network traffic is not shaped"},
-        [ISOLATOR_CAPABILITIES_RETAIN_SET] = {.verdict = capabilities_verdict, .app_only = true},
-        [ISOLATOR_CAPABILITIES_REMOVE_SET] = {.verdict = capabilities_verdict, .app_only = true},
-        [ISOLATOR_SECCOMP_RETAIN_SET] = {.ignored = "system calls are filtered for the pod as a whole, not by this set"},
-        [ISOLATOR_SECCOMP_REMOVE_SET] = {.ignored = "system calls are filtered for the pod as a whole, not by this set"},
-        [ISOLATOR_NO_NEW_PRIVILEGES] = {.verdict = no_new_privileges_verdict, .app_only = true},
-        [ISOLATOR_SELINUX_CONTEXT] = {.ignored = "processes keep the SELinux label they are started with"},
-        [ISOLATOR_APPARMOR_PROFILE] = {.ignored = "processes are put into no AppArmor profile"},
-        [ISOLATOR_OOM_SCORE_ADJ] = {.directives = oom_score_directives, .verdict = oom_score_verdict, .app_only = true},
-        [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, offsetof(HostFeatures, cpu), "cpu"},
-        [ISOLATOR_SYSCTL] = {.ignored = "kernel parameters keep the values that a new pod has"},
+        [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
+        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {NOTHING("reading and writing of disks is not slowed down")},
+        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {NOTHING("disk operations are not counted or slowed down")},
+        [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
+        [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
+        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
+        [ISOLATOR_CAPABILITIES_RETAIN_SET] = {LAUNCHER(capabilities_verdict)},
+        [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict)},
+        [ISOLATOR_SECCOMP_RETAIN_SET] = {NOTHING("system calls are filtered for the whole pod, not by this")},
+        [ISOLATOR_SECCOMP_REMOVE_SET] = {NOTHING("system calls are filtered for the whole pod, not by this")},
+        [ISOLATOR_NO_NEW_PRIVILEGES] = {LAUNCHER(no_new_privileges_verdict)},
+        [ISOLATOR_SELINUX_CONTEXT] = {NOTHING("processes keep the SELinux label they are started with")},
+        [ISOLATOR_APPARMOR_PROFILE] = {NOTHING("processes are put into no AppArmor profile")},
+        [ISOLATOR_OOM_SCORE_ADJ] = {oom_score_directives, oom_score_verdict, .app_only = true},
+        [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, FEATURE(cpu)},
+        [ISOLATOR_SYSCTL] = {NOTHING("kernel parameters keep the values that a new pod has")},
 };
 
 static const IsolatorRule *rule_of(const Isolator *i)
@@ -271,7 +287,8 @@ static const IsolatorRule *rule_of(const Isolator *i)
         return &rules[(size_t) i->type < ELEMENTSOF(rules) ? i->type : ISOLATOR_UNKNOWN];
 }
 
-static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, bool pod_scope,
+                                  const HostFeatures *h, Text *detail)
 {
         if (!rule->verdict) {
                 text_add(detail, rule->ignored);
@@ -288,7 +305,8 @@ static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, b
         return rule->verdict(i, pod_scope, detail);
 }
 
-int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret, char **ret_detail)
+int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret,
+                     char **ret_detail)
 {
         _cleanup_text_ Text detail = {};
         _cleanup_free_ char *text = NULL;
@@ -315,7 +333,7 @@ int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slic
         return slice->failed || (service && service->failed) ? -ENOMEM : 0;
 }
 
-/* --- The host -------------------------------------------------------------------------------------------------------- */
+/* --- The host ------------------------------------------------------------------------------------------ */
 
 /* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such file. */
 static const char *const controller_files[] = {
@@ -344,10 +362,10 @@ int host_features_detect(HostFeatures *ret)
         if (r < 0 && r != -ENOENT)
                 return r;
         *ret = (HostFeatures){
-                .cpu = strv_contains(controllers, "cpu"),
-                .memory = strv_contains(controllers, "memory"),
-                .io = strv_contains(controllers, "io"),
-                .pids = strv_contains(controllers, "pids"),
+                        .cpu = strv_contains(controllers, "cpu"),
+                        .memory = strv_contains(controllers, "memory"),
+                        .io = strv_contains(controllers, "io"),
+                        .pids = strv_contains(controllers, "pids"),
         };
         return 0;
 }

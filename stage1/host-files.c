@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which files of the host the systemd of a pod consists of: its few programs, the loader, and every library
+ * they load.
+ *
+ * The libraries are found in two rounds. The first takes what is needed, and anything that is missing is an
+ * error. The second takes what would be opened at run time if it were there, and what that needs in turn;
+ * there a missing library is no fault, and features of systemd that have no meaning in a pod are left out.
+ *
+ * The pod needs no cache of the loader's, unless a library is in a place that only the cache knows; then the
+ * cache is one of the files. All of this is on the way of every start of a pod, so nothing is opened twice
+ * and of each file only the headers are read.
+ */
+
+#include "stage1/library-search.h"
+#include "stage1/stage1.h"
+
+/* The programs that a pod's systemd starts by itself, all of the package systemd. */
+static const struct {
+        const char *name;
+        bool optional; /* of some versions only */
+} programs[] = {
+        {"systemd", false},
+        {"systemd-journald", false},
+        {"systemd-shutdown", false},
+        {"systemd-executor", true},
+};
+
+static const char *const program_directories[] = {"/usr/lib/systemd", "/lib/systemd"};
+
+/* What systemd calls the features that no program above uses in a container: they belong to tools, or to
+ * hardware. */
+static const char *const unwanted_features[] = {
+        "archive",  "cryptsetup", "curl",      "dw",       "elf",  "fdisk",      "fido2",
+        "gcrypt",   "gnutls",     "idn",       "ip4tc",    "kmod", "microhttpd", "p11-kit",
+        "passwdqc", "pcre2",      "pwquality", "qrencode", "tpm",
+};
+
+/* --- Programs and the two rounds ----------------------------------------------------------------------- */
+
+static int add_program(Closure *c, const char *name, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(program_directories); i++) {
+                char path[64];
+                snprintf(path, sizeof(path), "%s/%s", program_directories[i], name);
+                int r = closure_add_path(c, path, NO_LOADER, e);
+                if (r != 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int add_programs(Closure *c, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                int r = add_program(c, programs[i].name, e);
+                if (r < 0)
+                        return r;
+                if (r > 0 || programs[i].optional)
+                        continue;
+                error_set(e, -ENOENT, "There is no program %s/%s for this machine", program_directories[0],
+                          programs[i].name);
+                return error_hint(e, -ENOENT,
+                                  "Pods boot the systemd of the host; install its package (on Debian: "
+                                  "systemd)");
+        }
+        return 0;
+}
+
+/* The loaders that the programs name. There is one, unless somebody mixed libraries of different C
+ * libraries. */
+static int add_interpreters(Closure *c, Error *e)
+{
+        size_t n = c->n_objects;
+
+        for (size_t i = 0; i < n; i++) {
+                const char *interpreter = c->objects[i].elf.interpreter;
+                if (!interpreter)
+                        continue;
+                int r = closure_add_path(c, interpreter, NO_LOADER, e);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        continue;
+                error_set(e, -ENOENT, "%s needs the loader %s, which is not there", c->objects[i].path,
+                          interpreter);
+                return error_hint(e, -ENOENT, "Install the C library for this machine (on Debian: libc6)");
+        }
+        return 0;
+}
+
+static int add_needed(Closure *c, size_t i, Error *e)
+{
+        STRV_FOREACH (name, c->objects[i].elf.needed) {
+                int r = closure_add_library(c, *name, i, e);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        continue;
+                error_set(e, -ENOENT, "%s needs the library %s, which is not there", c->objects[i].path,
+                          *name);
+                return error_hint(e, -ENOENT,
+                                  "Install the package that has %s, or repair that of systemd (on Debian: "
+                                  "apt-get install --reinstall systemd)",
+                                  *name);
+        }
+        return 0;
+}
+
+static bool is_unwanted(const char *feature)
+{
+        for (size_t i = 0; i < ELEMENTSOF(unwanted_features); i++)
+                if (streq(unwanted_features[i], feature))
+                        return true;
+        return false;
+}
+
+/* What is wrong with a file that nobody must have is found out by whoever tries to open it. */
+static int forgive(int r)
+{
+        return r == -EBADMSG || r == -E2BIG ? 0 : r;
+}
+
+static int add_wished(Closure *c, size_t i)
+{
+        /* The array of objects may move; what they point to does not. */
+        const ElfWish *wishes = c->objects[i].elf.wishes;
+        size_t n = c->objects[i].elf.n_wishes;
+
+        for (size_t k = 0; k < n; k++) {
+                int r = 0;
+                if (is_unwanted(wishes[k].feature))
+                        continue;
+                for (char **name = wishes[k].sonames; r == 0 && name && *name; name++)
+                        r = forgive(closure_add_library(c, *name, i, NULL));
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int add_optional(Closure *c, size_t n_needed, Error *e)
+{
+        for (size_t i = 0; i < c->n_objects; i++) {
+                int r = add_wished(c, i);
+                char **needed = i >= n_needed ? c->objects[i].elf.needed : NULL;
+                for (char **name = needed; r >= 0 && name && *name; name++)
+                        r = forgive(closure_add_library(c, *name, i, NULL));
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot find the libraries that %s may open",
+                                               c->objects[i].path);
+        }
+        return 0;
+}
+
+static int collect(Closure *c, Error *e)
+{
+        int r = add_programs(c, e);
+
+        if (r >= 0)
+                r = add_interpreters(c, e);
+        for (size_t i = 0; r >= 0 && i < c->n_objects; i++)
+                r = add_needed(c, i, e);
+        return r < 0 ? r : add_optional(c, c->n_objects, e);
+}
+
+/* Moves the paths out of the closure. */
+static int closure_paths(Closure *c, char ***ret)
+{
+        _cleanup_strv_free_ char **paths = calloc(c->n_objects + 2, sizeof(char *));
+
+        if (!paths)
+                return -ENOMEM;
+        if (c->cache_needed) {
+                paths[c->n_objects] = strdup(LD_CACHE_PATH);
+                if (!paths[c->n_objects])
+                        return -ENOMEM;
+        }
+        for (size_t i = 0; i < c->n_objects; i++)
+                paths[i] = TAKE_PTR(c->objects[i].path);
+        *ret = TAKE_PTR(paths);
+        return 0;
+}
+
+int stage1_host_files(int root_fd, char ***ret, Error *e)
+{
+        _cleanup_closure_ Closure c = {.root_fd = root_fd};
+        int r = collect(&c, e);
+
+        if (r < 0)
+                return r;
+        r = closure_paths(&c, ret);
+        return r < 0 ? error_oom(e) : 0;
+}
