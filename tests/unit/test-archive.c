@@ -4,83 +4,12 @@
  * are those of the attacks that the project keeps a list of: A1 is a name with "..", and so on.
  */
 
-#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "tests/unit/aci.h"
-#include "tests/unit/scratch.h"
-#include "tests/unit/test.h"
-
-/* A store of its own for each test. */
-typedef struct Fixture {
-        Scratch scratch;
-        Store *store;
-        Error error;
-        Text tar;
-} Fixture;
-
-static void fixture_done(Fixture *f)
-{
-        (void) store_unref(f->store);
-        error_done(&f->error);
-        text_done(&f->tar);
-        scratch_done(&f->scratch);
-}
-
-static int fixture_new(Fixture *f)
-{
-        char path[PATH_MAX + 8];
-
-        *f = (Fixture){.scratch = SCRATCH_NULL};
-        int r = scratch_new(&f->scratch);
-        if (r < 0)
-                return r;
-        snprintf(path, sizeof(path), "%s/store", f->scratch.path);
-        return store_open_with_flags(path, STORE_UNPRIVILEGED, &f->store, &f->error);
-}
-
-#define FIXTURE(f)                                       \
-        _cleanup_(fixture_done) Fixture f;               \
-        ASSERT_OK(fixture_new(&f))
-
-static unsigned count_entries(Store *s, const char *path)
-{
-        unsigned n = 0;
-        DIR *d = fdopendir(openat(store_fd(s), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-
-        for (struct dirent *de; d && (de = readdir(d));)
-                n += de->d_name[0] != '.';
-        if (d)
-                closedir(d);
-        return n;
-}
-
-static bool store_is_empty(Store *s)
-{
-        return count_entries(s, "images") == 0 && count_entries(s, "tmp") == 0;
-}
-
-/* The archive is refused with CODE and a message that has WHY in it; nothing is left. */
-#define ASSERT_REFUSED(f, code, why)                                        \
-        do {                                                                \
-                _cleanup_(image_freep) Image *image_ = NULL;                \
-                int r_ = aci_import((f).store, &(f).tar, &image_, &(f).error);  \
-                if (r_ != (code))                                           \
-                        TEST_FAIL("%s returned %d: %s", "import", r_, (f).error.message); \
-                ASSERT_CONTAINS((f).error.message, "Cannot import test.aci"); \
-                ASSERT_CONTAINS((f).error.message, (why));                  \
-                ASSERT_TRUE(store_is_empty((f).store));                     \
-        } while (0)
-
-#define ASSERT_IMPORTS(f, image)                                            \
-        do {                                                                \
-                int r_ = aci_import((f).store, &(f).tar, &(image), &(f).error); \
-                if (r_ < 0)                                                 \
-                        TEST_FAIL("import failed: %s", (f).error.message);  \
-                ASSERT_EQ(count_entries((f).store, "tmp"), 0);              \
-        } while (0)
+#include "tests/unit/store-fixture.h"
 
 TEST(plain_image)
 {

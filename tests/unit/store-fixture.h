@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* A store of its own for each test, with an archive to fill and the error of the last call:
+ *
+ *     FIXTURE(f);
+ *     aci_begin(&f.tar);
+ *     aci_end(&f.tar);
+ *     ASSERT_IMPORTS(f, image);
+ */
+
+#include <dirent.h>
+
+#include "tests/unit/aci.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+typedef struct Fixture {
+        Scratch scratch;
+        Store *store;
+        Error error;
+        Text tar;
+} Fixture;
+
+static inline void fixture_done(Fixture *f)
+{
+        (void) store_unref(f->store);
+        error_done(&f->error);
+        text_done(&f->tar);
+        scratch_done(&f->scratch);
+}
+
+static inline int fixture_new(Fixture *f)
+{
+        char path[PATH_MAX + 8];
+
+        *f = (Fixture){.scratch = SCRATCH_NULL};
+        int r = scratch_new(&f->scratch);
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "%s/store", f->scratch.path);
+        return store_open_with_flags(path, STORE_UNPRIVILEGED, &f->store, &f->error);
+}
+
+#define FIXTURE(f)                                       \
+        _cleanup_(fixture_done) Fixture f;               \
+        ASSERT_OK(fixture_new(&f))
+
+static inline unsigned count_entries(Store *s, const char *path)
+{
+        unsigned n = 0;
+        DIR *d = fdopendir(openat(store_fd(s), path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+
+        for (struct dirent *de; d && (de = readdir(d));)
+                n += de->d_name[0] != '.';
+        if (d)
+                closedir(d);
+        return n;
+}
+
+static inline bool store_is_empty(Store *s)
+{
+        return count_entries(s, "images") == 0 && count_entries(s, "tmp") == 0;
+}
+
+/* The archive is refused with CODE and a message that has WHY in it; nothing is left. */
+#define ASSERT_REFUSED(f, code, why)                                                    \
+        do {                                                                            \
+                _cleanup_(image_freep) Image *image_ = NULL;                            \
+                int r_ = aci_import((f).store, &(f).tar, &image_, &(f).error);          \
+                if (r_ != (code))                                                       \
+                        TEST_FAIL("import returned %d: %s", r_, (f).error.message ?: ""); \
+                ASSERT_CONTAINS((f).error.message, "Cannot import test.aci");           \
+                ASSERT_CONTAINS((f).error.message, (why));                              \
+                ASSERT_TRUE(store_is_empty((f).store));                                 \
+        } while (0)
+
+#define ASSERT_IMPORTS(f, image)                                                        \
+        do {                                                                            \
+                int r_ = aci_import((f).store, &(f).tar, &(image), &(f).error);         \
+                if (r_ < 0)                                                             \
+                        TEST_FAIL("import failed: %s", (f).error.message ?: "");        \
+                ASSERT_EQ(count_entries((f).store, "tmp"), 0);                          \
+        } while (0)
+
+/* Any call that reports in F's error object. */
+#define ASSERT_WORKS(f, call)                                                           \
+        do {                                                                            \
+                int r_ = (call);                                                        \
+                if (r_ < 0)                                                             \
+                        TEST_FAIL("%s failed: %s", #call, (f).error.message ?: "");     \
+        } while (0)
+#define ASSERT_FAILS(f, call, code, why)                                                \
+        do {                                                                            \
+                ASSERT_ERR((call), (code));                                             \
+                ASSERT_CONTAINS((f).error.message, (why));                              \
+        } while (0)

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Compressed images: the same image by any compression; damage, truncation and additions are noticed. */
+
+#include <openssl/evp.h>
+
+#include "tests/unit/store-fixture.h"
+
+static const struct {
+        const char *name;
+        int filter;
+} compressions[] = {
+        {"gzip", ARCHIVE_FILTER_GZIP},
+        {"bzip2", ARCHIVE_FILTER_BZIP2},
+        {"xz", ARCHIVE_FILTER_XZ},
+};
+
+/* Some content that does not compress to nothing, longer than the blocks that streams are read in. */
+static void make_image(Text *t)
+{
+        _cleanup_free_ char *content = malloc(700000);
+        uint32_t x = 1;
+
+        for (size_t i = 0; i < 700000; i++) {
+                x = x * 1664525U + 1013904223U;
+                content[i] = (char) (x >> 24);
+        }
+        aci_begin(t);
+        aci_entry(t, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 700000, .content = content});
+        aci_end(t);
+}
+
+static char *hash(const Text *t)
+{
+        unsigned char digest[EVP_MAX_MD_SIZE];
+        unsigned n;
+        char *id = NULL;
+        _cleanup_free_ char *hex = NULL;
+
+        if (EVP_Digest(t->data, t->size, digest, &n, EVP_sha512(), NULL) == 1)
+                hex = hex_encode(digest, n);
+        return hex && xasprintf(&id, "sha512-%s", hex) >= 0 ? id : NULL;
+}
+
+TEST(same_image_by_any_compression)
+{
+        _cleanup_text_ Text plain = {};
+        _cleanup_(image_freep) Image *first = NULL;
+        _cleanup_free_ char *id = NULL;
+        ImageInfo info;
+        FIXTURE(f);
+
+        make_image(&plain);
+        id = hash(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(compressions); k++) {
+                _cleanup_(image_freep) Image *i = NULL;
+                text_done(&f.tar);
+                ASSERT_OK(aci_compress(&plain, compressions[k].filter, &f.tar));
+                ASSERT_IMPORTS(f, i);
+                ASSERT_STREQ(i->id, id);
+                ASSERT_EQ(i->size, plain.size);
+                ASSERT_OK(image_info_read(i->dir_fd, &info, &f.error));
+                if (k == 0)
+                        ASSERT_EQ(info.archive_size, f.tar.size);
+        }
+        text_done(&f.tar);
+        text_add_bytes(&f.tar, plain.data, plain.size);
+        ASSERT_IMPORTS(f, first);
+        ASSERT_STREQ(first->id, id);
+        ASSERT_EQ(count_entries(f.store, "images"), 1);
+}
+
+TEST(truncated)
+{
+        _cleanup_text_ Text plain = {};
+
+        make_image(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(compressions); k++) {
+                FIXTURE(f);
+                ASSERT_OK(aci_compress(&plain, compressions[k].filter, &f.tar));
+                size_t whole = f.tar.size;
+                for (unsigned cut = 1; cut <= whole; cut = cut * 3 + 1) {
+                        f.tar.size = whole - cut;
+                        ASSERT_REFUSED(f, -EBADMSG, "");
+                }
+                f.tar.size = 12;
+                ASSERT_REFUSED(f, -EBADMSG, compressions[k].name);
+        }
+}
+
+TEST(damaged)
+{
+        _cleanup_text_ Text plain = {};
+
+        make_image(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(compressions); k++) {
+                FIXTURE(f);
+                ASSERT_OK(aci_compress(&plain, compressions[k].filter, &f.tar));
+                /* In the middle, and in the checksum at the end. */
+                f.tar.data[f.tar.size / 2] ^= 0x10;
+                ASSERT_REFUSED(f, -EBADMSG, "");
+                f.tar.data[f.tar.size / 2] ^= 0x10;
+                f.tar.data[f.tar.size - 6] ^= 0x10;
+                ASSERT_REFUSED(f, -EBADMSG, compressions[k].name);
+        }
+}
+
+TEST(bytes_after_end)
+{
+        _cleanup_text_ Text plain = {};
+
+        make_image(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(compressions); k++) {
+                FIXTURE(f);
+                ASSERT_OK(aci_compress(&plain, compressions[k].filter, &f.tar));
+                text_add(&f.tar, "some more bytes");
+                ASSERT_REFUSED(f, -EBADMSG, compressions[k].name);
+                for (unsigned n = 0; n < 300000; n++)
+                        text_add(&f.tar, "x");
+                ASSERT_REFUSED(f, -EBADMSG, compressions[k].name);
+        }
+}
+
+/* What parallel compressors make: several pieces, one after the other. */
+TEST(pieces)
+{
+        _cleanup_text_ Text plain = {};
+        _cleanup_free_ char *id = NULL;
+
+        make_image(&plain);
+        id = hash(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(compressions); k++) {
+                _cleanup_(image_freep) Image *i = NULL;
+                FIXTURE(f);
+                for (size_t n = 0; n < plain.size; n += 100000) {
+                        const Text piece = {.data = plain.data + n, .size = MIN((size_t) 100000, plain.size - n)};
+                        ASSERT_OK(aci_compress(&piece, compressions[k].filter, &f.tar));
+                }
+                ASSERT_IMPORTS(f, i);
+                ASSERT_STREQ(i->id, id);
+        }
+}
+
+TEST(compressed_twice)
+{
+        _cleanup_text_ Text plain = {};
+
+        make_image(&plain);
+        for (size_t k = 0; k < ELEMENTSOF(compressions); k++)
+                for (size_t j = 0; j < ELEMENTSOF(compressions); j++) {
+                        _cleanup_text_ Text once = {};
+                        FIXTURE(f);
+                        ASSERT_OK(aci_compress(&plain, compressions[k].filter, &once));
+                        ASSERT_OK(aci_compress(&once, compressions[j].filter, &f.tar));
+                        ASSERT_REFUSED(f, -EBADMSG, "");
+                }
+}
+
+/* A thousand to one; the padding behind an archive is as good as any other place for it. */
+TEST(a9_bomb)
+{
+        static char zeros[1 << 20];
+        _cleanup_text_ Text plain = {};
+        FIXTURE(f);
+
+        aci_begin(&plain);
+        aci_end(&plain);
+        for (unsigned k = 0; k < 66; k++)
+                text_add_bytes(&plain, zeros, sizeof(zeros));
+        ASSERT_OK(aci_compress(&plain, ARCHIVE_FILTER_GZIP, &f.tar));
+        ASSERT_LT(f.tar.size, 100000);
+        ASSERT_REFUSED(f, -EBADMSG, "padded with more than");
+}
+
+TEST(a9_longer_than_the_store)
+{
+        _cleanup_(pipeline_freep) Pipeline *p = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        static char zeros[1 << 20];
+        const void *block;
+        ssize_t n;
+
+        _cleanup_close_ int fd = aci_fd(zeros, sizeof(zeros));
+        ASSERT_OK(pipeline_new(fd, 600000, &p, &e));
+        while ((n = pipeline_next(p, &block, &e)) > 0)
+                ;
+        ASSERT_ERR(n, -ENOSPC);
+        ASSERT_CONTAINS(e.message, "longer than the store has room for (600000 bytes)");
+}
+
+TEST(no_image)
+{
+        static const struct {
+                const char *content, *why;
+        } cases[] = {
+                {"", "it is empty"},
+                {"\x7f" "ELF\2\1\1", "it is a program"},
+                {"PK\3\4 and so on", "it is a zip archive"},
+                {"\x28\xb5\x2f\xfd and so on", "compressed with zstd"},
+                {"-----BEGIN PGP SIGNATURE-----", "armored OpenPGP data"},
+                {"BZhello", "bzip2"},
+                {"x", "no tar archive"},
+        };
+
+        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+                FIXTURE(f);
+                text_add(&f.tar, cases[k].content);
+                ASSERT_REFUSED(f, -EBADMSG, cases[k].why);
+        }
+}
+
+TEST(unreadable)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        FIXTURE(f);
+
+        ASSERT_FAILS(f, image_import(f.store, f.scratch.fd, "dir", &i, &f.error), -EISDIR, "Cannot import dir: Cannot read");
+        ASSERT_TRUE(store_is_empty(f.store));
+}
+
+int main(void)
+{
+        RUN(same_image_by_any_compression);
+        RUN(truncated);
+        RUN(damaged);
+        RUN(bytes_after_end);
+        RUN(pieces);
+        RUN(compressed_twice);
+        RUN(a9_bomb);
+        RUN(a9_longer_than_the_store);
+        RUN(no_image);
+        RUN(unreadable);
+        return TEST_END();
+}
