@@ -70,7 +70,7 @@ typedef struct MetadataConfig {
         const char *uuid;
         const char *token;
         const uint8_t *key;       /* METADATA_KEY_SIZE bytes */
-        const char *pod_manifest; /* reified; served as it is */
+        const char *pod_manifest; /* reified; served as it is, but for "annotations": [] if it has none */
         size_t pod_manifest_size;
         const MetadataApp *apps; /* every app must be in the pod manifest */
         size_t n_apps;
