@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The app object of image manifests and pod manifests (spec: aci.md): what to run, as whom, with what around it. */
+/* The app object of image manifests and pod manifests (spec: aci.md): what to run, as whom, with what
+ * around it. */
 
 #include "schema/schema-internal.h"
 
-/* --- Event handlers ---------------------------------------------------------------------------------------------- */
+/* --- Event handlers ------------------------------------------------------------------------------------ */
 
 /* A handler without exec has nothing to run and is the same as none: the reference accepts it. */
 typedef struct Handler {
@@ -113,11 +114,11 @@ static const Type type_handlers = {
         .parse = handlers_parse, .format = handlers_format, .copy = handlers_copy, .done = handlers_done,
 };
 
-/* --- Mount points ------------------------------------------------------------------------------------------------ */
+/* --- Mount points -------------------------------------------------------------------------------------- */
 
-/* Paths inside an app's root are kept in one form, so that the mounts of a pod manifest are found by them: absolute (a
- * relative path is meant from the root, both the specification and the reference leave that open) and without doubled
- * slashes. ".." has no place in them. */
+/* Paths inside an app's root are kept in one form, so that the mounts of a pod manifest are found by
+ * them: absolute (a relative path is meant from the root, both the specification and the reference leave
+ * that open) and without doubled slashes. ".." has no place in them. */
 static int inside_path_convert(const char *s, char **ret, Error *e)
 {
         _cleanup_free_ char *absolute = NULL;
@@ -129,7 +130,9 @@ static int inside_path_convert(const char *s, char **ret, Error *e)
         int r = path_normalize(absolute, ret);
         if (r == -ENOMEM)
                 return error_oom(e);
-        return r < 0 ? error_value(e, s, "is not a path that can be mounted on: it must not contain \"..\"") : 0;
+        if (r < 0)
+                return error_value(e, s, "is not a path that can be mounted on: it must not contain \"..\"");
+        return 0;
 }
 
 const Type type_mount_path = {STRING_OPS, .size = sizeof(char *), .convert = inside_path_convert};
@@ -143,7 +146,7 @@ static const Field mount_point_fields[] = {
 static const Type type_mount_point = {OBJECT_OPS, .size = sizeof(MountPoint), .fields = mount_point_fields};
 static const Type type_mount_points = {LIST_OPS, .item = &type_mount_point};
 
-/* --- Ports ------------------------------------------------------------------------------------------------------- */
+/* --- Ports --------------------------------------------------------------------------------------------- */
 
 static void port_init(void *target)
 {
@@ -160,8 +163,8 @@ static void port_finish(Parser *p, void *target)
         port->count = port->count ?: 1;
         if (port->port + port->count > 65536) {
                 size_t mark = parser_enter_key(p, "count");
-                parser_finding(p, "the range of %" PRIu32 " ports from %" PRIu32 " on ends beyond 65535", port->count,
-                               port->port);
+                parser_finding(p, "the range of %" PRIu32 " ports from %" PRIu32 " on ends beyond 65535",
+                               port->count, port->port);
                 parser_leave(p, mark);
         }
 }
@@ -174,7 +177,9 @@ static int count_format(const Type *t, const void *source, json_object **ret)
         return *count <= 1 ? 0 : u32_format(t, source, ret);
 }
 
-static const Type type_count = {.parse = u32_parse, .format = count_format, .size = sizeof(uint32_t), .max = 65535};
+static const Type type_count = {
+        .parse = u32_parse, .format = count_format, .size = sizeof(uint32_t), .max = 65535,
+};
 
 static const Field port_fields[] = {
         {"name", &type_ac_name, offsetof(Port, name), FIELD_REQUIRED},
@@ -190,7 +195,7 @@ static const Type type_port = {
 static const Type type_ports = {LIST_OPS, .item = &type_port};
 const Type type_port_pointer = {POINTER_OPS, .size = sizeof(Port *), .item = &type_port};
 
-/* --- The app ----------------------------------------------------------------------------------------------------- */
+/* --- The app ------------------------------------------------------------------------------------------- */
 
 static const Type type_gid_list = {LIST_OPS, .item = &type_uid};
 

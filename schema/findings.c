@@ -2,10 +2,10 @@
 
 /* What is wrong with a document, and where.
  *
- * A parser walks down the document and keeps the path of where it is; whatever is wrong is noted under that path, and
- * parsing goes on, so that a user sees everything at once. The number of findings is bounded: a document made to have a
- * million faults must not cost a million messages. Values that are quoted in messages are escaped, because messages end
- * up on terminals, and cut, because they may be megabytes.
+ * A parser walks down the document and keeps the path of where it is; whatever is wrong is noted under that
+ * path, and parsing goes on, so that a user sees everything at once. The number of findings is bounded: a
+ * document made to have a million faults must not cost a million messages. Values that are quoted in
+ * messages are escaped, because messages end up on terminals, and cut, because they may be megabytes.
  */
 
 #include "schema/schema-internal.h"
@@ -80,10 +80,13 @@ void parser_done(Parser *p)
         text_done(&p->path);
 }
 
-/* Keys that would be hard to tell from the path around them are quoted: sysctl names have dots in them, for one. */
+/* Keys that would be hard to tell from the path around them are quoted: sysctl names have dots in them,
+ * for one. */
 static bool key_is_plain(const char *key)
 {
-        return *key && key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] == 0;
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+
+        return *key && !key[strspn(key, plain)];
 }
 
 size_t parser_enter_key(Parser *p, const char *key)
@@ -138,6 +141,14 @@ void parser_finding(Parser *p, const char *format, ...)
                 p->oom = true;
 }
 
+void parser_finding_at(Parser *p, const char *key, const char *message)
+{
+        size_t mark = parser_enter_key(p, key);
+
+        parser_finding(p, "%s", message);
+        parser_leave(p, mark);
+}
+
 void parser_finding_error(Parser *p, Error *e)
 {
         if (e->code == -ENOMEM || !e->message)
@@ -150,8 +161,12 @@ void parser_finding_error(Parser *p, Error *e)
 void parser_wrong_type(Parser *p, const char *expected, json_object *v)
 {
         static const char *const names[] = {
-                [json_type_null] = "null",     [json_type_boolean] = "a boolean", [json_type_double] = "a fraction",
-                [json_type_int] = "a number",  [json_type_object] = "an object",  [json_type_array] = "a list",
+                [json_type_null] = "null",
+                [json_type_boolean] = "a boolean",
+                [json_type_double] = "a fraction",
+                [json_type_int] = "a number",
+                [json_type_object] = "an object",
+                [json_type_array] = "a list",
                 [json_type_string] = "a string",
         };
 

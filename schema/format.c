@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* JSON trees to canonical text: two spaces of indentation, members in the order they were added, one newline at the end.
+/* JSON trees to canonical text: two spaces of indentation, members in the order they were added, one newline
+ * at the end.
  *
- * json-c's own writer leaves the layout of empty containers and of slashes to its version; golden files, digests and
- * diffs want the same bytes everywhere. The depth of recursion is bounded by that of the documents we read (64 levels)
- * and of our own tables.
+ * json-c's own writer leaves the layout of empty containers and of slashes to its version; golden files,
+ * digests and diffs want the same bytes everywhere. The depth of recursion is bounded by that of the
+ * documents we read (64 levels) and of our own tables.
  */
 
 #include "schema/schema-internal.h"

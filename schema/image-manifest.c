@@ -4,19 +4,21 @@
 
 #include "schema/schema-internal.h"
 
-/* --- Both manifests ---------------------------------------------------------------------------------------------- */
+/* --- Both manifests ------------------------------------------------------------------------------------ */
 
 /* The version decides how some values are read, wherever in the document it stands. */
 static bool counts_milli_cores(json_object *document)
 {
         json_object *v;
 
-        return json_object_object_get_ex(document, "acVersion", &v) && json_object_is_type(v, json_type_string) &&
+        return json_object_is_type(document, json_type_object) &&
+               json_object_object_get_ex(document, "acVersion", &v) &&
+               json_object_is_type(v, json_type_string) &&
                ac_version_before(json_object_get_string(v), 0, 7);
 }
 
-int manifest_parse(const char *text, size_t size, const char *what, const Type *t, void *target, Findings *findings,
-                   Error *e)
+int manifest_parse(const char *text, size_t size, const char *what, const Type *t, void *target,
+                   Findings *findings, Error *e)
 {
         _cleanup_findings_ Findings own = {};
         _cleanup_json_ json_object *document = NULL;
@@ -26,12 +28,12 @@ int manifest_parse(const char *text, size_t size, const char *what, const Type *
         int r = json_parse_strict(text, size, &document, p.findings, e);
         if (r < 0)
                 return error_prefix(e, r, "Invalid %s", what);
-        p.milli_cores = json_object_is_type(document, json_type_object) && counts_milli_cores(document);
+        p.milli_cores = counts_milli_cores(document);
         t->parse(&p, t, document, target);
         return parser_conclude(&p, what, first, e);
 }
 
-/* --- Image manifests --------------------------------------------------------------------------------------------- */
+/* --- Image manifests ----------------------------------------------------------------------------------- */
 
 /* Entries keep their form: a trailing slash says that a directory is meant. */
 static int whitelist_check(const char *s, Error *e)
@@ -93,8 +95,14 @@ static const Field image_manifest_fields[] = {
         {"annotations", &type_annotations, offsetof(ImageManifest, annotations)},
         {},
 };
-static const Type type_image_manifest = {OBJECT_OPS, .size = sizeof(ImageManifest), .fields = image_manifest_fields};
-static const Type type_image_manifest_pointer = {POINTER_OPS, .size = sizeof(void *), .item = &type_image_manifest};
+static const Type type_image_manifest = {
+        OBJECT_OPS, .size = sizeof(ImageManifest),
+        .fields = image_manifest_fields,
+};
+static const Type type_image_manifest_pointer = {
+        POINTER_OPS, .size = sizeof(void *),
+        .item = &type_image_manifest,
+};
 
 ImageManifest *image_manifest_free(ImageManifest *m)
 {

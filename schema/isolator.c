@@ -2,12 +2,12 @@
 
 /* Isolators (spec: ace.md, "Isolators"): a name and any JSON value, whose form depends on the name.
  *
- * Those that the specification and its reference implementation know are checked and taken apart here; all others are
- * kept as they are, since an executor may ignore what it does not understand but must be able to say so. The value is
- * kept as well and is what is written again.
+ * Those that the specification and its reference implementation know are checked and taken apart here; all
+ * others are kept as they are, since an executor may ignore what it does not understand but must be able to
+ * say so. The value is kept as well and is what is written again.
  *
- * Where a value could end up in a unit file or in the name of a file under /proc/sys, characters that no true value has
- * are refused, though the reference lets them pass.
+ * Where a value could end up in a unit file or in the name of a file under /proc/sys, characters that no
+ * true value has are refused, though the reference lets them pass.
  */
 
 #include "schema/schema-internal.h"
@@ -16,7 +16,7 @@ typedef struct Kind {
         const char *name;
         void (*parse)(Parser *p, json_object *v, Isolator *i);
         bool single;           /* only one in a list */
-        IsolatorType excludes; /* the other of a pair of which a list can have only one; or ISOLATOR_UNKNOWN */
+        IsolatorType excludes; /* cannot be in the same list; or ISOLATOR_UNKNOWN */
 } Kind;
 
 void isolator_done(Isolator *i)
@@ -39,140 +39,7 @@ void isolator_list_done(IsolatorList *l)
         *l = (IsolatorList){};
 }
 
-/* --- Resources --------------------------------------------------------------------------------------------------- */
-
-typedef struct Amount {
-        bool given;
-        uint64_t value;
-} Amount;
-
-typedef struct Resource {
-        bool is_default;
-        Amount request, limit;
-} Resource;
-
-/* Before 0.7.0 resource/cpu counted milli-cores and knew neither fractions nor the suffix m: a number that has one of
- * these is meant as cores in whatever version. */
-static bool counts_milli_cores(const Parser *p, const Type *t, const char *s)
-{
-        return p->milli_cores && t->scale == 1000 && !strpbrk(s, ".mnu");
-}
-
-/* As a string, or, as the reference takes it, as a bare number. */
-static void amount_parse(Parser *p, const Type *t, json_object *v, void *target)
-{
-        _cleanup_error_ Error e = {};
-        Amount *a = target;
-
-        if (!json_object_is_type(v, json_type_string) && !json_object_is_type(v, json_type_int) &&
-            !json_object_is_type(v, json_type_double)) {
-                parser_wrong_type(p, "a quantity such as \"1G\"", v);
-                return;
-        }
-        const char *s = json_object_get_string(v);
-        if (!s) {
-                p->oom = true;
-                return;
-        }
-        if (quantity_parse(s, counts_milli_cores(p, t, s) ? 1 : t->scale, &a->value, &e) < 0)
-                parser_finding_error(p, &e);
-        else
-                a->given = true;
-}
-
-static const Type type_amount = {.parse = amount_parse, .scale = 1};
-static const Type type_cores = {.parse = amount_parse, .scale = 1000};
-
-static const Field resource_fields[] = {
-        {"default", &type_bool, offsetof(Resource, is_default)},
-        {"request", &type_amount, offsetof(Resource, request)},
-        {"limit", &type_amount, offsetof(Resource, limit)},
-        {},
-};
-static const Type type_resource = {.fields = resource_fields};
-
-static const Field cpu_fields[] = {
-        {"default", &type_bool, offsetof(Resource, is_default)},
-        {"request", &type_cores, offsetof(Resource, request)},
-        {"limit", &type_cores, offsetof(Resource, limit)},
-        {},
-};
-static const Type type_cpu = {.fields = cpu_fields};
-
-static void finding_at(Parser *p, const char *key, const char *message)
-{
-        size_t mark = parser_enter_key(p, key);
-
-        parser_finding(p, "%s", message);
-        parser_leave(p, mark);
-}
-
-static void resource_parse(Parser *p, const Type *t, json_object *v, bool is_default, Isolator *i)
-{
-        Resource resource = {};
-
-        object_parse(p, t, v, &resource);
-        if (!json_object_is_type(v, json_type_object))
-                return;
-        if (resource.is_default != is_default)
-                finding_at(p, "default", is_default ? "must be true" : "must be false");
-        if (is_default && resource.request.given)
-                finding_at(p, "request", "is not supported for this resource");
-        i->has_request = resource.request.given;
-        i->request = resource.request.value;
-        i->has_limit = resource.limit.given;
-        i->limit = resource.limit.value;
-}
-
-/* Bandwidths and operations have only a limit, which holds for all devices: "default" must be there and true. */
-static void bandwidth_parse(Parser *p, json_object *v, Isolator *i)
-{
-        resource_parse(p, &type_resource, v, true, i);
-}
-
-static void memory_parse(Parser *p, json_object *v, Isolator *i)
-{
-        resource_parse(p, &type_resource, v, false, i);
-}
-
-static int milli_add(json_object *o, const char *key, bool given, uint64_t value)
-{
-        char s[32];
-
-        if (!given)
-                return 0;
-        snprintf(s, sizeof(s), "%" PRIu64 "m", value);
-        json_object *v = json_object_new_string(s);
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return 0;
-        json_object_put(v);
-        return -ENOMEM;
-}
-
-/* Writes a value that counted milli-cores in a way that means the same in every version, since isolators move from
- * image manifests to pod manifests of other versions. */
-static void cpu_modernize(Parser *p, Isolator *i)
-{
-        json_object *o = json_object_new_object();
-
-        if (!o || milli_add(o, "request", i->has_request, i->request) < 0 ||
-            milli_add(o, "limit", i->has_limit, i->limit) < 0) {
-                json_object_put(o);
-                p->oom = true;
-                return;
-        }
-        json_object_put(i->value);
-        i->value = o;
-}
-
-static void cpu_parse(Parser *p, json_object *v, Isolator *i)
-{
-        resource_parse(p, &type_cpu, v, false, i);
-        if (p->milli_cores && json_object_is_type(v, json_type_object))
-                cpu_modernize(p, i);
-}
-
-/* --- Sets -------------------------------------------------------------------------------------------------------- */
+/* --- Sets ---------------------------------------------------------------------------------------------- */
 
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -183,8 +50,8 @@ static bool made_of(const char *s, const char *characters)
         return *s && !s[strspn(s, characters)];
 }
 
-/* CAP_NET_ADMIN; the prefix may be missing and the case does not matter. Which capabilities there are depends on the
- * kernel, so names that we do not know are left to whoever applies them. */
+/* CAP_NET_ADMIN; the prefix may be missing and the case does not matter. Which capabilities there are
+ * depends on the kernel, so names that we do not know are left to whoever applies them. */
 static int capability_convert(const char *s, char **ret, Error *e)
 {
         char *name;
@@ -243,7 +110,7 @@ static void seccomp_parse(Parser *p, json_object *v, Isolator *i)
         object_parse(p, &type_seccomp_value, v, i);
 }
 
-/* --- The rest ---------------------------------------------------------------------------------------------------- */
+/* --- The rest ------------------------------------------------------------------------------------------ */
 
 static void no_new_privileges_parse(Parser *p, json_object *v, Isolator *i)
 {
@@ -307,17 +174,25 @@ static void selinux_parse(Parser *p, json_object *v, Isolator *i)
         object_done(&type_selinux, &c);
 }
 
-/* Not in the specification, which names AppArmor only in passing: the name of a profile that is loaded on the host. */
+/* Not in the specification, which names AppArmor only in passing: the name of a profile that is loaded on
+ * the host. */
 static void apparmor_parse(Parser *p, json_object *v, Isolator *i)
 {
         string_parse(p, &type_one_word, v, &i->text);
 }
 
-/* Names become paths below /proc/sys, with "." or "/" between the parts. Which ones may be set is for whoever does it. */
+/* Names become paths below /proc/sys, with "." or "/" between the parts. Which ones may be set is for
+ * whoever does it. */
 static bool sysctl_name_valid(const char *s)
 {
-        return is_one_word(s) && !strchr("./", *s) && !strstr(s, "..") && !strstr(s, "//") && !strstr(s, "/.") &&
-               !strstr(s, "./") && !strchr("./", s[strlen(s) - 1]);
+        static const char *const bad[] = {"..", "//", "/.", "./"};
+
+        if (!is_one_word(s) || strchr("./", *s) || strchr("./", s[strlen(s) - 1]))
+                return false;
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                if (strstr(s, bad[i]))
+                        return false;
+        return true;
 }
 
 static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
@@ -325,18 +200,20 @@ static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
         type_user_map.parse(p, &type_user_map, v, &i->sysctl);
         for (size_t k = 0; k < i->sysctl.n; k++)
                 if (!sysctl_name_valid(i->sysctl.items[k].name))
-                        finding_at(p, i->sysctl.items[k].name, "is not the name of a kernel parameter");
+                        parser_finding_at(p, i->sysctl.items[k].name,
+                                          "is not the name of a kernel parameter");
 }
 
-/* --- By name ----------------------------------------------------------------------------------------------------- */
+/* --- By name ------------------------------------------------------------------------------------------- */
 
 static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
-        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {"resource/block-bandwidth", bandwidth_parse},
-        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {"resource/block-iops", bandwidth_parse},
-        [ISOLATOR_RESOURCE_CPU] = {"resource/cpu", cpu_parse},
-        [ISOLATOR_RESOURCE_MEMORY] = {"resource/memory", memory_parse},
-        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth", bandwidth_parse},
-        /* The text of the specification says that the two do not go together; the reference does not look. */
+        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {"resource/block-bandwidth", isolator_bandwidth_parse},
+        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {"resource/block-iops", isolator_bandwidth_parse},
+        [ISOLATOR_RESOURCE_CPU] = {"resource/cpu", isolator_cpu_parse},
+        [ISOLATOR_RESOURCE_MEMORY] = {"resource/memory", isolator_memory_parse},
+        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth", isolator_bandwidth_parse},
+        /* The text of the specification says that the two do not go together; the reference does not
+         * look. */
         [ISOLATOR_CAPABILITIES_RETAIN_SET] = {"os/linux/capabilities-retain-set", capabilities_parse, false,
                                               ISOLATOR_CAPABILITIES_REMOVE_SET},
         [ISOLATOR_CAPABILITIES_REMOVE_SET] = {"os/linux/capabilities-remove-set", capabilities_parse, false,
@@ -373,7 +250,7 @@ static void isolator_interpret(Parser *p, Isolator *i)
                 kinds[i->type].parse(p, i->value, i);
 }
 
-/* --- In manifests ------------------------------------------------------------------------------------------------ */
+/* --- In manifests -------------------------------------------------------------------------------------- */
 
 static void any_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
@@ -457,7 +334,8 @@ static void isolators_finish(Parser *p, void *target)
                 if (t != ISOLATOR_UNKNOWN && k->single && seen[t])
                         parser_finding(p, "%s can be there only once", k->name);
                 if (t != ISOLATOR_UNKNOWN && k->excludes != ISOLATOR_UNKNOWN && seen[k->excludes])
-                        parser_finding(p, "%s cannot be used together with %s", k->name, kinds[k->excludes].name);
+                        parser_finding(p, "%s cannot be used together with %s", k->name,
+                                       kinds[k->excludes].name);
                 parser_leave(p, mark);
                 seen[t] = true;
         }
@@ -468,7 +346,11 @@ static const Type type_isolator = {
         .done = isolator_item_done, .size = sizeof(Isolator),
 };
 const Type type_isolators = {
-        LIST_OPS, .size = sizeof(IsolatorList), .item = &type_isolator, .growable = true, .finish = isolators_finish,
+        LIST_OPS,
+        .size = sizeof(IsolatorList),
+        .item = &type_isolator,
+        .growable = true,
+        .finish = isolators_finish,
 };
 
 int isolator_parse(const char *name, const char *value_json, Isolator *ret, Error *e)

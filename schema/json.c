@@ -2,14 +2,15 @@
 
 /* A strict reader of JSON that builds json-c's tree.
  *
- * json-c's own reader keeps the last of several members with the same name, takes NaN, cuts numbers off, and lets bytes
- * through that are not UTF-8. Documents here come from strangers, are compared and signed, and are read by several
- * programs which must all understand the same: so this reader takes the grammar of RFC 8259 and nothing else, refuses
- * what two readers could understand differently, and says in which line and column. A check in front of json-c's reader
- * would have left two grammars that can differ; there is only this one.
+ * json-c's own reader keeps the last of several members with the same name, takes NaN, cuts numbers off, and
+ * lets bytes through that are not UTF-8. Documents here come from strangers, are compared and signed, and
+ * are read by several programs which must all understand the same: so this reader takes the grammar of RFC
+ * 8259 and nothing else, refuses what two readers could understand differently, and says in which line and
+ * column. A check in front of json-c's reader would have left two grammars that can differ; there is only
+ * this one.
  *
- * The reader keeps a stack of open objects and lists instead of calling itself. Depth, number of values and of
- * containers are bounded, since an empty object of two bytes costs several hundred in memory.
+ * The reader keeps a stack of open objects and lists instead of calling itself. Depth, number of values and
+ * of containers are bounded, since an empty object of two bytes costs several hundred in memory.
  */
 
 #include <locale.h>
@@ -93,7 +94,7 @@ static char skip_space(Reader *r)
         return r->p < r->end ? *r->p : 0;
 }
 
-/* --- Strings ----------------------------------------------------------------------------------------------------- */
+/* --- Strings ------------------------------------------------------------------------------------------- */
 
 static bool read_hex4(Reader *r, uint32_t *ret)
 {
@@ -218,7 +219,7 @@ static int read_string(Reader *r)
         return r->string.failed ? -ENOMEM : 0;
 }
 
-/* --- Numbers and words ------------------------------------------------------------------------------------------- */
+/* --- Numbers and words --------------------------------------------------------------------------------- */
 
 static size_t skip_digits(Reader *r)
 {
@@ -322,7 +323,7 @@ static int read_word(Reader *r, json_object **ret)
         return unexpected(r, "a value");
 }
 
-/* --- Values ------------------------------------------------------------------------------------------------------ */
+/* --- Values -------------------------------------------------------------------------------------------- */
 
 static int open_container(Reader *r, json_object **ret)
 {
@@ -439,7 +440,7 @@ static int read_document(Reader *r)
         return r->p == r->end ? 0 : unexpected(r, "the end of the text");
 }
 
-/* --- Interface --------------------------------------------------------------------------------------------------- */
+/* --- Interface ----------------------------------------------------------------------------------------- */
 
 static int report_fault(const Reader *r, Findings *findings, Error *e)
 {
@@ -464,8 +465,8 @@ int json_parse_strict(const char *text, size_t size, json_object **ret, Findings
         _cleanup_(reader_done) Reader r = {.text = text, .p = text, .end = text + size};
 
         if (size > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The text has %zu bytes, more than the %u that are allowed", size,
-                                 MANIFEST_SIZE_MAX);
+                return error_set(e, -EFBIG, "The text has %zu bytes, more than the %u that are allowed",
+                                 size, MANIFEST_SIZE_MAX);
         int q = read_document(&r);
         if (q == -EBADMSG && r.fault)
                 return report_fault(&r, findings, e);

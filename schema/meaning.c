@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What manifests mean beyond their form: which annotation wins, what an app is called, whether a pod manifest is ready
- * to be run, and the names that the specification has for this machine.
+/* What manifests mean beyond their form: which annotation wins, what an app is called, whether a pod
+ * manifest is ready to be run, and the names that the specification has for this machine.
  */
 
 #include "schema/schema-internal.h"
@@ -49,7 +49,7 @@ int app_name_from_image_name(const char *image_name, char **ret)
         return 0;
 }
 
-/* --- Reified pod manifests --------------------------------------------------------------------------------------- */
+/* --- Reified pod manifests ----------------------------------------------------------------------------- */
 
 static bool mount_has_volume(const PodManifest *m, const Mount *mount)
 {
@@ -120,7 +120,7 @@ int pod_manifest_check_reified(const PodManifest *m, Error *e)
         return parser_conclude(&p, "reified pod manifest", 0, e);
 }
 
-/* --- This machine ------------------------------------------------------------------------------------------------ */
+/* --- This machine -------------------------------------------------------------------------------------- */
 
 const char *host_os_label(void)
 {

@@ -2,10 +2,10 @@
 
 /* Pairs of names and values: labels, annotations, environment, user annotations and user labels.
  *
- * In the document the first three are lists of objects with "name" and "value", the last two are objects whose members
- * are the pairs. Names are unique in all of them. All annotations have AC Identifiers as names: the pods chapter of the
- * specification says AC Name, the images chapter and the reference say AC Identifier, and an app's annotations are
- * merged from both.
+ * In the document the first three are lists of objects with "name" and "value", the last two are objects
+ * whose members are the pairs. Names are unique in all of them. All annotations have AC Identifiers as
+ * names: the pods chapter of the specification says AC Name, the images chapter and the reference say AC
+ * Identifier, and an app's annotations are merged from both.
  */
 
 #include "schema/schema-internal.h"
@@ -81,9 +81,11 @@ int pair_list_copy(const PairList *l, PairList *ret)
         return 0;
 }
 
-/* --- Lists of objects -------------------------------------------------------------------------------------------- */
+/* --- Lists of objects ---------------------------------------------------------------------------------- */
 
-static const Type type_environment_name = {STRING_OPS, .size = sizeof(char *), .check = environment_name_check};
+static const Type type_environment_name = {
+        STRING_OPS, .size = sizeof(char *), .check = environment_name_check,
+};
 
 #define PAIR_TYPE(variable, name_type)                                                                \
         static const Field variable##_fields[] = {                                                    \
@@ -111,14 +113,15 @@ static void environment_finish(Parser *p, void *target)
         parser_check_unique(p, l->items, l->n, sizeof(Pair));
 }
 
-/* --- Labels ------------------------------------------------------------------------------------------------------ */
+/* --- Labels -------------------------------------------------------------------------------------------- */
 
-/* The combinations of the reference's table, which the specification lets implementations extend: riscv64 and loongarch64
- * are ours. */
+/* The combinations of the reference's table, which the specification lets implementations extend: riscv64
+ * and loongarch64 are ours. */
 static const struct {
         const char *os, *archs;
 } known_platforms[] = {
-        {"linux", "amd64 i386 aarch64 aarch64_be armv6l armv7l armv7b ppc64 ppc64le s390x riscv64 loongarch64"},
+        {"linux", "amd64 i386 aarch64 aarch64_be armv6l armv7l armv7b ppc64 ppc64le s390x riscv64 "
+                  "loongarch64"},
         {"freebsd", "amd64 i386 arm"},
         {"darwin", "x86_64 i386"},
 };
@@ -175,7 +178,7 @@ static void labels_finish(Parser *p, void *target)
         platform_check(p, l);
 }
 
-/* --- Annotations ------------------------------------------------------------------------------------------------- */
+/* --- Annotations --------------------------------------------------------------------------------------- */
 
 static int url_check(const char *s, Error *e)
 {
@@ -217,16 +220,28 @@ static void annotations_finish(Parser *p, void *target)
 }
 
 const Type type_environment = {
-        LIST_OPS, .size = sizeof(PairList), .item = &type_environment_pair, .growable = true, .finish = environment_finish,
+        LIST_OPS,
+        .size = sizeof(PairList),
+        .item = &type_environment_pair,
+        .growable = true,
+        .finish = environment_finish,
 };
 const Type type_labels = {
-        LIST_OPS, .size = sizeof(PairList), .item = &type_identifier_pair, .growable = true, .finish = labels_finish,
+        LIST_OPS,
+        .size = sizeof(PairList),
+        .item = &type_identifier_pair,
+        .growable = true,
+        .finish = labels_finish,
 };
 const Type type_annotations = {
-        LIST_OPS, .size = sizeof(PairList), .item = &type_identifier_pair, .growable = true, .finish = annotations_finish,
+        LIST_OPS,
+        .size = sizeof(PairList),
+        .item = &type_identifier_pair,
+        .growable = true,
+        .finish = annotations_finish,
 };
 
-/* --- Maps -------------------------------------------------------------------------------------------------------- */
+/* --- Maps ---------------------------------------------------------------------------------------------- */
 
 /* The reader of JSON has refused keys that are there twice. */
 static void user_map_parse(Parser *p, const Type *t, json_object *v, void *target)
@@ -249,11 +264,13 @@ static void user_map_parse(Parser *p, const Type *t, json_object *v, void *targe
 
 static int user_map_add(json_object *o, const Pair *pair)
 {
-        _cleanup_json_ json_object *key = json_new_string_lossy(pair->name), *value = json_new_string_lossy(pair->value);
+        _cleanup_json_ json_object *key = json_new_string_lossy(pair->name);
+        json_object *value = json_new_string_lossy(pair->value);
 
-        if (!key || !value)
-                return -ENOMEM;
-        return json_object_object_add(o, json_object_get_string(key), json_object_get(value)) < 0 ? -ENOMEM : 0;
+        if (key && value && json_object_object_add(o, json_object_get_string(key), value) >= 0)
+                return 0;
+        json_object_put(value);
+        return -ENOMEM;
 }
 
 static int user_map_format(const Type *t, const void *source, json_object **ret)
@@ -284,7 +301,11 @@ static void user_map_done(const Type *t, void *target)
 }
 
 const Type type_user_map = {
-        .parse = user_map_parse, .format = user_map_format, .copy = user_map_copy, .done = user_map_done, .size = sizeof(PairList),
+        .parse = user_map_parse,
+        .format = user_map_format,
+        .copy = user_map_copy,
+        .done = user_map_done,
+        .size = sizeof(PairList),
 };
 
 int annotations_format(const PairList *l, char **ret)

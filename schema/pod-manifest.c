@@ -2,18 +2,18 @@
 
 /* Pod manifests (spec: pods.md), templates as well as reified ones.
  *
- * A template may leave out what is filled in before the pod runs: the IDs of images that it names, and volumes. What a
- * reified manifest needs beyond that is checked by pod_manifest_check_reified().
+ * A template may leave out what is filled in before the pod runs: the IDs of images that it names, and
+ * volumes. What a reified manifest needs beyond that is checked by pod_manifest_check_reified().
  *
- * Before 0.7.0 a mount said by name which mount point of the app it fills ("mountPoint"), not by path. Such a mount gets
- * its path when the mount points are known: at once if the pod manifest has an app object, else when
- * pod_app_resolve_mounts() is given the image's. Until then the name stands in the place of the path; it cannot be
- * mistaken for one, as paths are absolute.
+ * Before 0.7.0 a mount said by name which mount point of the app it fills ("mountPoint"), not by path. Such
+ * a mount gets its path when the mount points are known: at once if the pod manifest has an app object, else
+ * when pod_app_resolve_mounts() is given the image's. Until then the name stands in the place of the path;
+ * it cannot be mistaken for one, as paths are absolute.
  */
 
 #include "schema/schema-internal.h"
 
-/* --- Mounts ------------------------------------------------------------------------------------------------------ */
+/* --- Mounts -------------------------------------------------------------------------------------------- */
 
 /* PATH, the form of today, goes first if both are there. */
 typedef struct MountForms {
@@ -38,11 +38,8 @@ static void mount_parse(Parser *p, const Type *t, json_object *v, void *target)
         object_parse(p, &type_mount_forms, v, &forms);
         if (!forms.mount.path)
                 forms.mount.path = TAKE_PTR(forms.mount_point);
-        if (!forms.mount.path && p->findings->n == before) {
-                size_t mark = parser_enter_key(p, "path");
-                parser_finding(p, "is required, but missing");
-                parser_leave(p, mark);
-        }
+        if (!forms.mount.path && p->findings->n == before)
+                parser_finding_at(p, "path", "is required, but missing");
         free(forms.mount_point);
         *(Mount *) target = forms.mount;
 }
@@ -101,7 +98,8 @@ int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e)
                         continue;
                 point = app ? find_mount_point(app, m->path) : NULL;
                 if (!point || !point->path)
-                        return error_set(e, -ENOENT, "App %s has no mount point \"%s\", which mounts[%zu] refers to",
+                        return error_set(e, -ENOENT,
+                                         "App %s has no mount point \"%s\", which mounts[%zu] refers to",
                                          a->name ?: "", m->path, i);
                 char *path = strdup(point->path);
                 if (!path)
@@ -112,7 +110,7 @@ int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e)
         return 0;
 }
 
-/* --- Apps -------------------------------------------------------------------------------------------------------- */
+/* --- Apps ---------------------------------------------------------------------------------------------- */
 
 /* The object "image" has no structure of its own: its members go into that of the app. */
 static const Field image_fields[] = {
@@ -166,7 +164,10 @@ static void pod_app_finish(Parser *p, void *target)
                 p->oom = true;
 }
 
-static const Type type_pod_app = {OBJECT_OPS, .size = sizeof(PodApp), .fields = pod_app_fields, .finish = pod_app_finish};
+static const Type type_pod_app = {
+        OBJECT_OPS, .size = sizeof(PodApp), .fields = pod_app_fields,
+        .finish = pod_app_finish,
+};
 
 static void apps_finish(Parser *p, void *target)
 {
@@ -185,12 +186,15 @@ static void volumes_finish(Parser *p, void *target)
 static const Type type_pod_apps = {
         LIST_OPS, .item = &type_pod_app, .growable = true, .keep_empty = true, .finish = apps_finish,
 };
-static const Type type_volumes = {LIST_OPS, .item = &type_volume, .growable = true, .finish = volumes_finish};
+static const Type type_volumes = {
+        LIST_OPS, .item = &type_volume, .growable = true,
+        .finish = volumes_finish,
+};
 
-/* --- Exposed ports ----------------------------------------------------------------------------------------------- */
+/* --- Exposed ports ------------------------------------------------------------------------------------- */
 
-/* Four numbers up to 255 without leading zeros, which some programs read as octal. The reference takes IPv6 as well, the
- * specification does not. */
+/* Four numbers up to 255 without leading zeros, which some programs read as octal. The reference takes
+ * IPv6 as well, the specification does not. */
 static int ipv4_check(const char *s, Error *e)
 {
         const char *p = s;
@@ -208,7 +212,10 @@ static int ipv4_check(const char *s, Error *e)
         return 0;
 }
 
-static const Type type_ipv4 = {STRING_OPS, .size = sizeof(char *), .check = ipv4_check, .empty_is_absent = true};
+static const Type type_ipv4 = {
+        STRING_OPS, .size = sizeof(char *), .check = ipv4_check,
+        .empty_is_absent = true,
+};
 static const Field exposed_port_fields[] = {
         {"name", &type_ac_name, offsetof(ExposedPort, name), FIELD_REQUIRED},
         {"hostPort", &type_port_number, offsetof(ExposedPort, host_port), FIELD_REQUIRED},
@@ -216,10 +223,13 @@ static const Field exposed_port_fields[] = {
         {"podPort", &type_port_pointer, offsetof(ExposedPort, pod_port)},
         {},
 };
-static const Type type_exposed_port = {OBJECT_OPS, .size = sizeof(ExposedPort), .fields = exposed_port_fields};
+static const Type type_exposed_port = {
+        OBJECT_OPS, .size = sizeof(ExposedPort),
+        .fields = exposed_port_fields,
+};
 static const Type type_exposed_ports = {LIST_OPS, .item = &type_exposed_port, .growable = true};
 
-/* --- The pod ----------------------------------------------------------------------------------------------------- */
+/* --- The pod ------------------------------------------------------------------------------------------- */
 
 static const Type type_kind = {CONSTANT_OPS, .constant = "PodManifest"};
 
@@ -235,8 +245,14 @@ static const Field pod_manifest_fields[] = {
         {"userLabels", &type_user_map, offsetof(PodManifest, user_labels)},
         {},
 };
-static const Type type_pod_manifest = {OBJECT_OPS, .size = sizeof(PodManifest), .fields = pod_manifest_fields};
-static const Type type_pod_manifest_pointer = {POINTER_OPS, .size = sizeof(void *), .item = &type_pod_manifest};
+static const Type type_pod_manifest = {
+        OBJECT_OPS, .size = sizeof(PodManifest),
+        .fields = pod_manifest_fields,
+};
+static const Type type_pod_manifest_pointer = {
+        POINTER_OPS, .size = sizeof(void *),
+        .item = &type_pod_manifest,
+};
 
 PodManifest *pod_manifest_free(PodManifest *m)
 {
@@ -265,7 +281,7 @@ int pod_manifest_format(const PodManifest *m, char **ret)
         return manifest_format(&type_pod_manifest, m, ret);
 }
 
-/* --- Building ---------------------------------------------------------------------------------------------------- */
+/* --- Building ------------------------------------------------------------------------------------------ */
 
 PodManifest *pod_manifest_new(void)
 {

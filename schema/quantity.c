@@ -2,12 +2,13 @@
 
 /* Quantities of resources (spec: ace.md, "Resource Isolators"): "123Mi", "250m", "0.3", "1e3".
  *
- * The value is computed exactly, in decimal digits: the digits of the number are multiplied by the binary suffix and by
- * the scale, and the exponent only moves the point. What is left behind the point rounds up, so that who asks for some
- * of a resource gets some. No floating point is involved, and the amount of work is bounded by the bound on the length.
+ * The value is computed exactly, in decimal digits: the digits of the number are multiplied by the binary
+ * suffix and by the scale, and the exponent only moves the point. What is left behind the point rounds up,
+ * so that who asks for some of a resource gets some. No floating point is involved, and the amount of work
+ * is bounded by the bound on the length.
  *
- * The specification writes the metric thousand as K, the reference implementation as k: both are taken. Decimal
- * exponents and the suffixes n and u are the reference's. A sign is accepted if it is a plus.
+ * The specification writes the metric thousand as K, the reference implementation as k: both are taken.
+ * Decimal exponents and the suffixes n and u are the reference's. A sign is accepted if it is a plus.
  */
 
 #include "schema/schema-internal.h"
@@ -26,9 +27,9 @@ static const struct {
         const char *suffix;
         int ten, two;
 } suffixes[] = {
-        {"", 0, 0},   {"n", -9, 0},  {"u", -6, 0},  {"m", -3, 0},  {"k", 3, 0},   {"K", 3, 0},   {"M", 6, 0},   {"G", 9, 0},
-        {"T", 12, 0}, {"P", 15, 0},  {"E", 18, 0},  {"Ki", 0, 10}, {"Mi", 0, 20}, {"Gi", 0, 30}, {"Ti", 0, 40}, {"Pi", 0, 50},
-        {"Ei", 0, 60},
+        {"", 0, 0},   {"n", -9, 0}, {"u", -6, 0}, {"m", -3, 0}, {"k", 3, 0},  {"K", 3, 0},
+        {"M", 6, 0},  {"G", 9, 0},  {"T", 12, 0}, {"P", 15, 0}, {"E", 18, 0}, {"Ki", 0, 10},
+        {"Mi", 0, 20}, {"Gi", 0, 30}, {"Ti", 0, 40}, {"Pi", 0, 50}, {"Ei", 0, 60},
 };
 
 /* FACTOR is at most 2^60, so that ten times it, and the carry, fit. */
@@ -73,21 +74,26 @@ static bool decimal_read(Decimal *d, const char **s)
         return any > 0;
 }
 
+static bool append_digit(uint64_t *v, uint8_t digit)
+{
+        return !__builtin_mul_overflow(*v, UINT64_C(10), v) && !__builtin_add_overflow(*v, digit, v);
+}
+
 /* Rounds up to a whole number; false if it does not fit. */
 static bool decimal_to_u64(const Decimal *d, uint64_t *ret)
 {
         uint64_t v = 0;
         bool rest = false;
-        /* Where the digit of one is; below that are the ones behind the point. */
+        /* Where the digit of one is; below that are those behind the point. */
         int64_t one = -(int64_t) d->exponent;
 
         for (int64_t i = (int64_t) d->n - 1; i >= 0 && i >= one; i--)
-                if (__builtin_mul_overflow(v, UINT64_C(10), &v) || __builtin_add_overflow(v, d->digits[i], &v))
+                if (!append_digit(&v, d->digits[i]))
                         return false;
         for (int64_t i = MIN(one, (int64_t) d->n) - 1; i >= 0; i--)
                 rest = rest || d->digits[i] != 0;
         for (int64_t zeros = d->exponent; v > 0 && zeros > 0; zeros--)
-                if (__builtin_mul_overflow(v, UINT64_C(10), &v))
+                if (!append_digit(&v, 0))
                         return false;
         if (__builtin_add_overflow(v, (uint64_t) rest, &v) || v > (uint64_t) INT64_MAX)
                 return false;

@@ -2,8 +2,8 @@
 
 /* Strings, lists of strings, booleans and integers as values of fields.
  *
- * Strings from a document are valid UTF-8 without NUL, which the JSON reader has seen to; those from a command line may
- * not be, and are written with replacement characters.
+ * Strings from a document are valid UTF-8 without NUL, which the JSON reader has seen to; those from a
+ * command line may not be, and are written with replacement characters.
  */
 
 #include "schema/schema-internal.h"
@@ -222,8 +222,8 @@ bool parse_integer(Parser *p, json_object *v, int64_t min, int64_t max, int64_t 
                 parser_wrong_type(p, "a whole number", v);
                 return false;
         }
-        /* Numbers beyond the signed range are cut to its end by json-c, which is out of every range asked for here,
-         * but for the one that ends there. */
+        /* Numbers beyond the signed range are cut to its end by json-c, which is out of every range asked
+         * for here, but for the one that ends there. */
         int64_t i = json_object_get_int64(v);
         if (i < min || i > max || (i == INT64_MAX && json_object_get_uint64(v) > (uint64_t) INT64_MAX)) {
                 parser_finding(p, "must be a number from %" PRId64 " to %" PRId64, min, max);
@@ -260,8 +260,8 @@ static int absolute_path_check(const char *s, Error *e)
         return path_is_absolute(s) ? 0 : error_value(e, s, "is not an absolute path");
 }
 
-/* The reference takes any characters after "sha512-", the specification asks for the digest in hex. We follow the
- * specification: what is no complete digest identifies nothing. Digits are kept in lower case. */
+/* The reference takes any characters after "sha512-", the specification asks for the digest in hex. We
+ * follow the specification: what is no complete digest identifies nothing. Digits are kept in lower case. */
 static int image_id_convert(const char *s, char **ret, Error *e)
 {
         int r = image_id_check(s, e);
@@ -285,10 +285,16 @@ const Type type_ac_identifier = {STRING_OPS, .size = sizeof(char *), .check = ac
 const Type type_ac_version = {STRING_OPS, .size = sizeof(char *), .check = ac_version_check};
 const Type type_image_id = {STRING_OPS, .size = sizeof(char *), .convert = image_id_convert};
 /* The reference writes an empty string where there is none. */
-const Type type_absolute_path = {STRING_OPS, .size = sizeof(char *), .check = absolute_path_check, .empty_is_absent = true};
+const Type type_absolute_path = {
+        STRING_OPS, .size = sizeof(char *), .check = absolute_path_check,
+        .empty_is_absent = true,
+};
 const Type type_strings = {STRINGS_OPS, .size = sizeof(char **), .item = &type_string};
 const Type type_bool = {.parse = bool_parse, .format = bool_format, .size = sizeof(bool)};
-const Type type_optional_bool = {.parse = optional_bool_parse, .format = optional_bool_format, .size = 2 * sizeof(bool)};
+const Type type_optional_bool = {
+        .parse = optional_bool_parse, .format = optional_bool_format,
+        .size = 2 * sizeof(bool),
+};
 /* (uid_t) -1 means "no user" to the kernel. */
 const Type type_uid = {U32_OPS, .max = UINT32_MAX - 1};
 const Type type_port_number = {U32_OPS, .min = 1, .max = 65535};

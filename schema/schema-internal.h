@@ -3,10 +3,10 @@
 
 /* Inside of schema/: how documents are described.
  *
- * Every object of the specification is a table of fields (name in the document, type, place in the C structure), in the
- * order in which the specification lists them. The same table serves to parse, to format, to copy and to free, so a
- * field cannot be known to one and forgotten by another. The machine that works through the tables is table.c; types
- * that need code of their own bring it as functions.
+ * Every object of the specification is a table of fields (name in the document, type, place in the C
+ * structure), in the order in which the specification lists them. The same table serves to parse, to format,
+ * to copy and to free, so a field cannot be known to one and forgotten by another. The machine that works
+ * through the tables is table.c; types that need code of their own bring it as functions.
  */
 
 #include <inttypes.h>
@@ -29,12 +29,16 @@ size_t parser_enter_index(Parser *p, size_t i);
 void parser_leave(Parser *p, size_t mark);
 /* Notes something that is wrong at the present place. */
 void parser_finding(Parser *p, const char *format, ...) _printf_(2, 3);
+/* The same of the member KEY of the object where we are. */
+void parser_finding_at(Parser *p, const char *key, const char *message);
 /* The same with the text of an error object, which is released. */
 void parser_finding_error(Parser *p, Error *e);
 void parser_wrong_type(Parser *p, const char *expected, json_object *v);
-/* Finds elements of a list (structures whose first member is the name) that have the name of an earlier one. */
+/* Finds elements of a list (structures whose first member is the name) that have the name of an earlier
+ * one. */
 void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_size);
-/* What the parser's caller returns: 0, or -EINVAL and the first of the findings since the FIRST one in the error. */
+/* What the parser's caller returns: 0, or -EINVAL and the first of the findings since the FIRST one in
+ * the error. */
 int parser_conclude(Parser *p, const char *what, size_t first, Error *e);
 
 int findings_add(Findings *f, const char *path, const char *message);
@@ -60,8 +64,8 @@ struct Type {
         void (*parse)(Parser *p, const Type *t, json_object *v, void *target);
         /* Returns 1 and the value, or 0 if the document says nothing about it. */
         int (*format)(const Type *t, const void *source, json_object **ret);
-        /* Needed by what an app consists of. NULL: plain bytes, SIZE of them. TARGET is zeroed, and may be left half done
-         * on failure; done() cleans it up. */
+        /* Needed by what an app consists of. NULL: plain bytes, SIZE of them. TARGET is zeroed, and may
+         * be left half done on failure; done() cleans it up. */
         int (*copy)(const Type *t, const void *source, void *target);
         void (*done)(const Type *t, void *target); /* NULL: nothing to free */
         size_t size;
@@ -69,7 +73,7 @@ struct Type {
         /* Objects. */
         const Field *fields;
         void (*init)(void *target);               /* defaults, before the fields; or NULL */
-        void (*finish)(Parser *p, void *target);  /* what concerns several fields; or NULL */
+        void (*finish)(Parser *p, void *target); /* several fields together, once each is valid; or NULL */
         /* Lists and pointers. */
         const Type *item;
         bool growable, keep_empty;
@@ -85,7 +89,7 @@ struct Type {
         uint64_t scale;
 };
 
-/* --- table.c ----------------------------------------------------------------------------------------------------- */
+/* --- table.c ------------------------------------------------------------------------------------------- */
 
 void object_parse(Parser *p, const Type *t, json_object *v, void *target);
 int object_format(const Type *t, const void *source, json_object **ret);
@@ -93,7 +97,8 @@ int object_copy(const Type *t, const void *source, void *target);
 void object_done(const Type *t, void *target);
 #define OBJECT_OPS .parse = object_parse, .format = object_format, .copy = object_copy, .done = object_done
 
-/* Lists: what all of them in schema.h begin with. LIST_FIELD() checks at compile time that the number follows the items. */
+/* Lists: what all of them in schema.h begin with. LIST_FIELD() checks at compile time that the number
+ * follows the items. */
 typedef struct List {
         void *items;
         size_t n;
@@ -111,9 +116,10 @@ void pointer_parse(Parser *p, const Type *t, json_object *v, void *target);
 int pointer_format(const Type *t, const void *source, json_object **ret);
 int pointer_copy(const Type *t, const void *source, void *target);
 void pointer_done(const Type *t, void *target);
-#define POINTER_OPS .parse = pointer_parse, .format = pointer_format, .copy = pointer_copy, .done = pointer_done
+#define POINTER_OPS \
+        .parse = pointer_parse, .format = pointer_format, .copy = pointer_copy, .done = pointer_done
 
-/* --- scalars.c --------------------------------------------------------------------------------------------------- */
+/* --- scalars.c ----------------------------------------------------------------------------------------- */
 
 void string_parse(Parser *p, const Type *t, json_object *v, void *target);
 int string_format(const Type *t, const void *source, json_object **ret);
@@ -126,7 +132,8 @@ void strings_parse(Parser *p, const Type *t, json_object *v, void *target);
 int strings_format(const Type *t, const void *source, json_object **ret);
 int strings_copy(const Type *t, const void *source, void *target);
 void strings_done(const Type *t, void *target);
-#define STRINGS_OPS .parse = strings_parse, .format = strings_format, .copy = strings_copy, .done = strings_done
+#define STRINGS_OPS \
+        .parse = strings_parse, .format = strings_format, .copy = strings_copy, .done = strings_done
 
 /* Takes an integer out of V if it is one from MIN to MAX, or says in the findings why not. */
 bool parse_integer(Parser *p, json_object *v, int64_t min, int64_t max, int64_t *ret);
@@ -134,7 +141,8 @@ void u32_parse(Parser *p, const Type *t, json_object *v, void *target);
 int u32_format(const Type *t, const void *source, json_object **ret);
 #define U32_OPS .parse = u32_parse, .format = u32_format, .size = sizeof(uint32_t)
 
-extern const Type type_string, type_string_required, type_ac_name, type_ac_identifier, type_ac_version, type_image_id;
+extern const Type type_string, type_string_required, type_ac_name, type_ac_identifier, type_ac_version,
+        type_image_id;
 extern const Type type_bool;          /* bool; false is not written */
 extern const Type type_optional_bool; /* two bools, the first tells whether the second was given */
 extern const Type type_strings, type_uid, type_port_number;
@@ -145,7 +153,7 @@ void constant_parse(Parser *p, const Type *t, json_object *v, void *target);
 int constant_format(const Type *t, const void *source, json_object **ret);
 #define CONSTANT_OPS .parse = constant_parse, .format = constant_format
 
-/* --- Types of parts of manifests --------------------------------------------------------------------------------- */
+/* --- Types of parts of manifests ----------------------------------------------------------------------- */
 
 extern const Type type_labels, type_annotations, type_environment, type_user_map; /* pairs.c */
 extern const Type type_isolators;                                                /* isolator.c */
@@ -153,20 +161,26 @@ extern const Type type_app_pointer, type_port_pointer;                          
 extern const Type type_volume, type_volume_pointer;                              /* volume.c */
 extern const Type type_mount_path;                                               /* app.c */
 
-#define LIST_FIELD(key, Struct, list_items, number, list_type, field_flags)                                       \
-        {                                                                                                         \
-                .name = (key), .type = (list_type), .flags = (field_flags),                                       \
-                .offset = offsetof(Struct, list_items) +                                                          \
-                          0 * sizeof(char[offsetof(Struct, number) == offsetof(Struct, list_items) + sizeof(void *) \
-                                                  ? 1                                                             \
-                                                  : -1])                                                          \
+#define NUMBER_FOLLOWS(Struct, list_items, number) \
+        (offsetof(Struct, number) == offsetof(Struct, list_items) + sizeof(void *))
+#define LIST_FIELD(key, Struct, list_items, number, list_type, field_flags)                      \
+        {                                                                                        \
+                .name = (key), .type = (list_type), .flags = (field_flags),                      \
+                .offset = offsetof(Struct, list_items) +                                         \
+                          0 * sizeof(char[NUMBER_FOLLOWS(Struct, list_items, number) ? 1 : -1]), \
         }
 
-/* --- Helpers of single types ------------------------------------------------------------------------------------- */
+/* --- Values of isolators (isolator-resource.c; the rest is in isolator.c) ------------------------------ */
+
+void isolator_bandwidth_parse(Parser *p, json_object *v, Isolator *i);
+void isolator_memory_parse(Parser *p, json_object *v, Isolator *i);
+void isolator_cpu_parse(Parser *p, json_object *v, Isolator *i);
+
+/* --- Helpers of single types --------------------------------------------------------------------------- */
 
 /* Parses a whole manifest: size, text, object. Returns as image_manifest_parse() does. */
-int manifest_parse(const char *text, size_t size, const char *what, const Type *t, void *target, Findings *findings,
-                   Error *e);
+int manifest_parse(const char *text, size_t size, const char *what, const Type *t, void *target,
+                   Findings *findings, Error *e);
 int manifest_format(const Type *t, const void *source, char **ret);
 /* Whether version A.B of S (an AC Version) is below MAJOR.MINOR. */
 bool ac_version_before(const char *s, uint64_t major, uint64_t minor);

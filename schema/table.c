@@ -2,11 +2,12 @@
 
 /* The machine that works through tables of fields: objects, lists of them, and pointers to them.
  *
- * Keys are matched exactly or, failing that, without regard to the case of ASCII letters. The reference implementation
- * does so, real manifests rely on it (the specification itself writes both supplementaryGIDs and supplementaryGids), and
- * to pass over "Isolators" as unknown would silently take away a confinement. The same field in two spellings is an
- * error. Keys that no table knows are passed over, as the reference does: later versions of the specification add some.
- * null stands for an absent value, which is how the reference writes empty lists.
+ * Keys are matched exactly or, failing that, without regard to the case of ASCII letters. The reference
+ * implementation does so, real manifests rely on it (the specification itself writes both supplementaryGIDs
+ * and supplementaryGids), and to pass over "Isolators" as unknown would silently take away a confinement.
+ * The same field in two spellings is an error. Keys that no table knows are passed over, as the reference
+ * does: later versions of the specification add some. null stands for an absent value, which is how the
+ * reference writes empty lists.
  *
  * The depth of recursion is that of the tables, which are constant.
  */
@@ -21,7 +22,8 @@ static int field_find(const Field *fields, const char *key)
         return -ENOENT;
 }
 
-static void member_parse(Parser *p, const Type *t, const char *key, json_object *v, void *target, uint64_t *seen)
+static void member_parse(Parser *p, const Type *t, const char *key, json_object *v, void *target,
+                         uint64_t *seen)
 {
         int i = field_find(t->fields, key);
 
@@ -42,14 +44,13 @@ static void missing_report(Parser *p, const Field *fields, uint64_t seen)
         for (unsigned i = 0; fields[i].name; i++) {
                 if (!(fields[i].flags & FIELD_REQUIRED) || seen & (UINT64_C(1) << i))
                         continue;
-                size_t mark = parser_enter_key(p, fields[i].name);
-                parser_finding(p, "is required, but missing");
-                parser_leave(p, mark);
+                parser_finding_at(p, fields[i].name, "is required, but missing");
         }
 }
 
 void object_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
+        size_t before = p->findings->n;
         uint64_t seen = 0;
 
         if (!json_object_is_type(v, json_type_object)) {
@@ -61,7 +62,8 @@ void object_parse(Parser *p, const Type *t, json_object *v, void *target)
         json_object_object_foreach(v, key, member)
                 member_parse(p, t, key, member, target, &seen);
         missing_report(p, t->fields, seen);
-        if (t->finish)
+        /* What does not fit together because one of the fields is not valid need not be said as well. */
+        if (t->finish && p->findings->n == before)
                 t->finish(p, target);
 }
 

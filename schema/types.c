@@ -2,8 +2,8 @@
 
 /* The simple types of the specification (types.md): names, identifiers, versions, image IDs, UUIDs, times.
  *
- * The checks are written out by hand rather than as regular expressions: messages can then say what is wrong, and the
- * time they take is linear in the length of the string. None of them depends on the locale.
+ * The checks are written out by hand rather than as regular expressions: messages can then say what is
+ * wrong, and the time they take is linear in the length of the string. None of them depends on the locale.
  */
 
 #include "schema/schema-internal.h"
@@ -28,41 +28,52 @@ static bool is_hex(char c)
         return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Words of lower case letters and digits with single separators between them. The reference implementation lets several
- * separators follow each other, the text of the specification has this regular expression; we follow the text. */
-static int name_check(const char *s, const char *separators, const char *what, Error *e)
+/* Words of lower case letters and digits with separators between them, at most so many in a row. */
+static int name_check(const char *s, const char *separators, size_t in_a_row, const char *what, Error *e)
 {
         _cleanup_free_ char *quoted = NULL;
         const char *why = NULL;
-        bool separated = true;
+        size_t separated = 0;
 
         if (!*s)
                 return error_set(e, -EINVAL, "must be an %s, not an empty string", what);
         for (const char *c = s; *c && !why; c++) {
-                bool separator = strchr(separators, *c);
-
-                if (!separator && !is_lower(*c) && !is_digit(*c))
+                separated = strchr(separators, *c) ? separated + 1 : 0;
+                if (separated == 0 && !is_lower(*c) && !is_digit(*c))
                         why = "has characters other than lower case letters, digits and";
-                else if (separator && separated)
-                        why = c == s ? "begins with one of" : "has two in a row of";
-                separated = separator;
+                else if (separated > 0 && c == s)
+                        why = "begins with one of";
+                else if (separated > in_a_row)
+                        why = "has too many in a row of";
         }
-        if (!why && separated)
+        if (!why && separated > 0)
                 why = "ends with one of";
         if (!why)
                 return 0;
         quoted = quote_value(s);
-        return error_set(e, -EINVAL, "%s is not an %s: it %s \"%s\"", quoted ?: "this", what, why, separators);
+        return error_set(e, -EINVAL, "%s is not an %s: it %s \"%s\"", quoted ?: "this", what, why,
+                         separators);
 }
 
+/* The regular expression of the specification wants single dashes, the reference does not. We follow the
+ * specification: names become parts of unit names, where systemd reads a dash as the step from a slice to
+ * one below. */
 int ac_name_check(const char *s, Error *e)
 {
-        return name_check(s, "-", "AC Name", e);
+        return name_check(s, "-", 1, "AC Name", e);
 }
 
+/* The regular expression of the specification wants single separators, and by that refuses
+ * example.com/~user/app_v1, which it gives as an example; the reference takes any number. We take any
+ * number as well, but nothing that would have a meaning of its own as a path. */
 int ac_identifier_check(const char *s, Error *e)
 {
-        return name_check(s, "-._~/", "AC Identifier", e);
+        int r = name_check(s, "-._~/", SIZE_MAX, "AC Identifier", e);
+
+        if (r >= 0 && (strstr(s, "//") || strstr(s, "/./") || strstr(s, "/../")))
+                return error_value(e, s,
+                                   "is not an AC Identifier: it has a part that is empty, \".\" or \"..\"");
+        return r;
 }
 
 /* One of the three numbers of a version: no leading zeros, 63 bits. */
@@ -116,8 +127,8 @@ static bool version_numbers(const char **s, uint64_t v[static 3])
         return true;
 }
 
-/* SemVer 2.0.0. 0.0.0 is refused, as by the reference. The major version is not looked at: rkt wrote its own version
- * into the pod manifests that it made, and those are to be read. */
+/* SemVer 2.0.0. 0.0.0 is refused, as by the reference. The major version is not looked at: rkt wrote its
+ * own version into the pod manifests that it made, and those are to be read. */
 int ac_version_check(const char *s, Error *e)
 {
         const char *p = s;
@@ -133,7 +144,8 @@ int ac_version_check(const char *s, Error *e)
                 valid = version_words(&p, true);
         }
         if (!valid || *p)
-                return error_value(e, s, "is not a version as in " SCHEMA_VERSION " (semantic versioning 2.0.0)");
+                return error_value(e, s,
+                                   "is not a version as in " SCHEMA_VERSION " (semantic versioning 2.0.0)");
         if (v[0] == 0 && v[1] == 0 && v[2] == 0)
                 return error_value(e, s, "is no version of the specification");
         return 0;
@@ -156,7 +168,8 @@ int image_id_check(const char *s, Error *e)
         while (digits && is_hex(digits[n]) && n <= IMAGE_ID_LENGTH)
                 n++;
         if (!digits || digits[n] || strlen(IMAGE_ID_PREFIX) + n != IMAGE_ID_LENGTH)
-                return error_value(e, s, "is not an image ID: expected \"" IMAGE_ID_PREFIX "\" and 128 hex digits");
+                return error_value(e, s, "is not an image ID: expected \"" IMAGE_ID_PREFIX
+                                         "\" and 128 hex digits");
         return 0;
 }
 
@@ -181,8 +194,8 @@ int environment_name_check(const char *s, Error *e)
         for (const char *c = s; *c && valid; c++)
                 valid = is_lower(*c) || is_upper(*c) || is_digit(*c) || strchr("_.-", *c);
         if (!valid)
-                return error_value(e, s, "is not the name of an environment variable: expected letters, digits and "
-                                         "\"_.-\", not beginning with a digit or \".-\"");
+                return error_value(e, s, "is not the name of an environment variable: expected letters, "
+                                         "digits and \"_.-\", not beginning with a digit or \".-\"");
         return 0;
 }
 
@@ -208,12 +221,18 @@ static unsigned days_of_month(unsigned year, unsigned month)
         return days[month - 1] + (month == 2 && leap ? 1U : 0U);
 }
 
+static bool timestamp_separator(const char **s, char c)
+{
+        return *(*s)++ == c;
+}
+
 static bool timestamp_date(const char **s)
 {
         unsigned year, month, day;
 
-        return timestamp_number(s, 4, 0, 9999, &year) && *(*s)++ == '-' && timestamp_number(s, 2, 1, 12, &month) &&
-               *(*s)++ == '-' && timestamp_number(s, 2, 1, days_of_month(year, month), &day);
+        return timestamp_number(s, 4, 0, 9999, &year) && timestamp_separator(s, '-') &&
+               timestamp_number(s, 2, 1, 12, &month) && timestamp_separator(s, '-') &&
+               timestamp_number(s, 2, 1, days_of_month(year, month), &day);
 }
 
 static bool timestamp_zone(const char **s)
@@ -227,7 +246,8 @@ static bool timestamp_zone(const char **s)
         if (**s != '+' && **s != '-')
                 return false;
         (*s)++;
-        return timestamp_number(s, 2, 0, 23, &v) && *(*s)++ == ':' && timestamp_number(s, 2, 0, 59, &v);
+        return timestamp_number(s, 2, 0, 23, &v) && timestamp_separator(s, ':') &&
+               timestamp_number(s, 2, 0, 59, &v);
 }
 
 /* A second of 60 is refused, as by the reference: leap seconds are not announced to images. */
@@ -235,8 +255,9 @@ static bool timestamp_time(const char **s)
 {
         unsigned v;
 
-        if (!timestamp_number(s, 2, 0, 23, &v) || *(*s)++ != ':' || !timestamp_number(s, 2, 0, 59, &v) ||
-            *(*s)++ != ':' || !timestamp_number(s, 2, 0, 59, &v))
+        if (!timestamp_number(s, 2, 0, 23, &v) || !timestamp_separator(s, ':') ||
+            !timestamp_number(s, 2, 0, 59, &v) || !timestamp_separator(s, ':') ||
+            !timestamp_number(s, 2, 0, 59, &v))
                 return false;
         if (**s == '.') {
                 (*s)++;

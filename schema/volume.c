@@ -2,9 +2,9 @@
 
 /* Volumes of pod manifests (spec: pods.md).
  *
- * mode, uid and gid belong to empty volumes, source to host volumes. The specification says that the others are not
- * interpreted, the reference refuses them; so do we, since what they would mean is not done. A volume is written with
- * the members of its kind only.
+ * mode, uid and gid belong to empty volumes, source to host volumes. The specification says that the others
+ * are not interpreted, the reference refuses them; so do we, since what they would mean is not done. A
+ * volume is written with the members of its kind only.
  */
 
 #include "schema/schema-internal.h"
@@ -114,11 +114,9 @@ static void stray_report(Parser *p, bool stray, const char *key, const char *kin
 
 static void host_finish(Parser *p, Volume *v)
 {
-        if (!v->source) {
-                size_t mark = parser_enter_key(p, "source");
-                parser_finding(p, "a volume of kind host needs the absolute path of what it shows");
-                parser_leave(p, mark);
-        }
+        if (!v->source)
+                parser_finding_at(p, "source",
+                                  "a volume of kind host needs the absolute path of what it shows");
         stray_report(p, v->mode != UNSET, "mode", "host");
         stray_report(p, v->uid != UNSET, "uid", "host");
         stray_report(p, v->gid != UNSET, "gid", "host");
@@ -144,8 +142,10 @@ static const Type type_mode = {.parse = mode_parse, .format = mode_format};
 static const Type type_owner_uid = {.parse = owner_uid_parse, .format = owner_uid_format};
 static const Type type_owner_gid = {.parse = owner_gid_parse, .format = owner_gid_format};
 
-_Static_assert(offsetof(Volume, read_only) == offsetof(Volume, has_read_only) + 1, "type_optional_bool needs pairs");
-_Static_assert(offsetof(Volume, recursive) == offsetof(Volume, has_recursive) + 1, "type_optional_bool needs pairs");
+_Static_assert(offsetof(Volume, read_only) == offsetof(Volume, has_read_only) + 1,
+               "type_optional_bool needs pairs");
+_Static_assert(offsetof(Volume, recursive) == offsetof(Volume, has_recursive) + 1,
+               "type_optional_bool needs pairs");
 
 static const Field volume_fields[] = {
         {"name", &type_ac_name, offsetof(Volume, name), FIELD_REQUIRED},
@@ -159,7 +159,8 @@ static const Field volume_fields[] = {
         {},
 };
 const Type type_volume = {
-        OBJECT_OPS, .size = sizeof(Volume), .fields = volume_fields, .init = volume_init, .finish = volume_finish,
+        OBJECT_OPS, .size = sizeof(Volume), .fields = volume_fields, .init = volume_init,
+        .finish = volume_finish,
 };
 const Type type_volume_pointer = {POINTER_OPS, .size = sizeof(Volume *), .item = &type_volume};
 
