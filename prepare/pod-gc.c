@@ -16,7 +16,6 @@
 typedef struct Collector {
         Store *store;
         const GcOptions *options;
-        uint64_t now;
         int result; /* of the first failure, whose error is kept */
         Error *error;
 } Collector;
@@ -52,9 +51,11 @@ static _printf_(2, 3) void note_removed(const Collector *c, const char *format, 
  * --------------------------------------------------------------------------------------------------------
  */
 
-static bool is_older(const Collector *c, uint64_t since, uint64_t age)
+static bool is_older(uint64_t since, uint64_t age)
 {
-        return c->now >= since && c->now - since >= age;
+        uint64_t now = now_usec(CLOCK_REALTIME);
+
+        return now >= since && now - since >= age;
 }
 
 static uint64_t prepared_usec(const Pod *p)
@@ -75,9 +76,9 @@ static bool is_due(const Collector *c, const Pod *p)
                 return true;
         case POD_PREPARED:
                 return c->options->expire_prepared_usec != UINT64_MAX &&
-                       is_older(c, prepared_usec(p), c->options->expire_prepared_usec);
+                       is_older(prepared_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
-                return is_older(c, pod_ended_usec(p), c->options->grace_usec);
+                return is_older(pod_ended_usec(p), c->options->grace_usec);
         default:
                 return false;
         }
@@ -221,7 +222,7 @@ static void collect_registry(Collector *c, Registry g, const char *what)
 
 int store_gc(Store *s, const GcOptions *o, Error *e)
 {
-        Collector c = {.store = s, .options = o, .now = now_usec(CLOCK_REALTIME), .error = e};
+        Collector c = {.store = s, .options = o, .error = e};
 
         collect_pods(&c);
         collect_temporaries(&c);

@@ -246,21 +246,20 @@ int pod_begin_run(Pod *p, Error *e)
 }
 
 /* When the pod ended, as a file in it; so that the time survives whatever happens to the directory. */
-static int write_ended(Pod *p, uint64_t usec, Error *e)
+static void write_ended(Pod *p, uint64_t usec)
 {
         char text[32];
 
         snprintf(text, sizeof(text), "%" PRIu64 "\n", usec);
-        int r = write_part(p, "ended", text, strlen(text), e);
-        return r == -EEXIST ? 0 : r;
+        /* A full disk must not keep the pod from ending. */
+        (void) write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false);
 }
 
 int pod_end_run(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING || !p->locked)
                 return error_set(e, -EINVAL, "Pod %s is not run by us", p->uuid);
-        /* A full disk must not keep the pod from ending. */
-        (void) write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p), NULL);
+        write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
         return advance(p, POD_EXITED, e);
 }
 
@@ -301,8 +300,20 @@ static PodState state_unlocked(PodState place)
         return place == POD_PREPARING ? POD_ABORTED_PREPARE : place;
 }
 
+static bool find_place(const Pod *p, PodState *ret)
+{
+        for (size_t i = 0; i < N_POD_PLACES; i++)
+                if (pod_is_at(p->store, p->dir_fd, p->uuid, pod_places[i])) {
+                        *ret = pod_places[i];
+                        return true;
+                }
+        return false;
+}
+
 int pod_lock(Pod *p, bool wait, Error *e)
 {
+        PodState place;
+
         if (p->locked)
                 return 0;
         int r = try_lock(p->dir_fd);
@@ -310,21 +321,20 @@ int pod_lock(Pod *p, bool wait, Error *e)
                 nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NSEC}, NULL);
                 r = try_lock(p->dir_fd);
         }
+        /* Until the lock was ours it may have gone on, or away. */
+        if (!find_place(p, &place)) {
+                if (r >= 0)
+                        (void) flock(p->dir_fd, LOCK_UN);
+                return error_set(e, -ENOENT, "Pod %s is gone", p->uuid);
+        }
         if (r == -EBUSY)
                 return error_set(e, r, "Pod %s is in use by somebody else", p->uuid);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot lock pod %s", p->uuid);
-
-        /* Until the lock was ours it may have gone on, or away. */
-        for (size_t i = 0; i < N_POD_PLACES; i++)
-                if (pod_is_at(p->store, p->dir_fd, p->uuid, pod_places[i])) {
-                        p->place = pod_places[i];
-                        p->state = state_unlocked(p->place);
-                        p->locked = true;
-                        return 0;
-                }
-        (void) flock(p->dir_fd, LOCK_UN);
-        return error_set(e, -ENOENT, "Pod %s is gone", p->uuid);
+        p->place = place;
+        p->state = state_unlocked(place);
+        p->locked = true;
+        return 0;
 }
 
 static int removal_failed(const Pod *p, const char *name, int r, Error *e)

@@ -1,0 +1,1095 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* prepare/pod*.c and uids.c: the life of pods, and what is left when their processes are killed. */
+
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "prepare/internal.h"
+#include "tests/unit/pod.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+#define USEC_HOUR (3600ULL * 1000000ULL)
+
+/* --- Help -------------------------------------------------------------------------------------------------------- */
+
+#define STORE(s, scratch)                                                                                    \
+        _cleanup_(scratch_done) Scratch scratch = SCRATCH_NULL;                                              \
+        _cleanup_(store_unrefp) Store *s = NULL;                                                             \
+        _cleanup_error_ Error e = ERROR_NULL;                                                                \
+        ASSERT_OK(scratch_new(&scratch));                                                                    \
+        ASSERT_OK(store_open_with_flags(scratch.path, STORE_UNPRIVILEGED, &s, &e))
+
+/* How many entries a directory of the store has, hidden ones not counted. */
+static size_t count(Store *s, const char *directory)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_close_ int fd = openat(store_fd(s), directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        size_t n = 0;
+
+        if (fd < 0 || list_names(fd, &names) < 0)
+                return SIZE_MAX;
+        STRV_FOREACH (name, names)
+                n += (*name)[0] != '.';
+        return n;
+}
+
+/* Whether there are no pods and no traces of any. */
+static bool is_clean(Store *s)
+{
+        static const char *const directories[] = {
+                "pods/embryo", "pods/preparing", "pods/prepared", "pods/running", "pods/exited",
+                "pods/garbage", "names", "uids", "tmp",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(directories); i++)
+                if (count(s, directories[i]) != 0)
+                        return false;
+        return true;
+}
+
+static const GcOptions gc_everything = {};
+static const GcOptions gc_careful = {.grace_usec = USEC_HOUR, .expire_prepared_usec = UINT64_MAX};
+
+/* Runs F in a process of its own, which reports by its exit status. */
+static pid_t spawn(int (*f)(Store *s, void *data), Store *s, void *data)
+{
+        fflush(stdout);
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                _exit(f(s, data));
+        }
+        return pid;
+}
+
+static int wait_for(pid_t pid)
+{
+        int status;
+
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+                return -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The UUID comes out of the other process by a pipe; that process then sleeps until it is killed. */
+static pid_t spawn_holder(int (*f)(Store *s, Pod **ret), Store *s, char uuid[static 37])
+{
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -1;
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+                Pod *p = NULL;
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (f(s, &p) < 0 || loop_write(fds[1], p->uuid, 37) < 0)
+                        _exit(1);
+                for (;;)
+                        pause();
+        }
+        close(fds[1]);
+        ssize_t n = loop_read(fds[0], uuid, 37);
+        close(fds[0]);
+        return n == 37 ? pid : -1;
+}
+
+static void kill_holder(pid_t pid)
+{
+        if (pid > 0) {
+                kill(pid, SIGKILL);
+                (void) wait_for(pid);
+        }
+}
+
+static int hold_preparing(Store *s, Pod **ret)
+{
+        int r = pod_new(s, ret, NULL);
+
+        if (r >= 0)
+                r = pod_allocate_uids(*ret, NULL);
+        return r < 0 ? r : pod_reserve_name(*ret, "web", NULL);
+}
+
+static int hold_running(Store *s, Pod **ret)
+{
+        int r = prepare_test_pod(s, "web", ret, NULL);
+
+        return r < 0 ? r : pod_begin_run(*ret, NULL);
+}
+
+/* --- Life -------------------------------------------------------------------------------------------------------- */
+
+TEST(words)
+{
+        ASSERT_STREQ(pod_state_to_string(POD_EMBRYO), "embryo");
+        ASSERT_STREQ(pod_state_to_string(POD_ABORTED_PREPARE), "aborted prepare");
+        ASSERT_STREQ(pod_state_to_string(POD_GARBAGE), "garbage");
+        ASSERT_NULL(pod_state_to_string(_POD_STATE_MAX));
+        for (int i = 0; i < _EXIT_POLICY_MAX; i++)
+                ASSERT_EQ(exit_policy_from_string(exit_policy_to_string((ExitPolicy) i)), i);
+        for (int i = 0; i < _NET_MODE_MAX; i++)
+                ASSERT_EQ(net_mode_from_string(net_mode_to_string((NetMode) i)), i);
+        ASSERT_ERR(exit_policy_from_string("never"), -EINVAL);
+        ASSERT_ERR(net_mode_from_string(NULL), -EINVAL);
+}
+
+TEST(life)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *found = NULL;
+        _cleanup_free_ char *path = NULL;
+        char key[16];
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_EQ(p->state, POD_PREPARING);
+        ASSERT_TRUE(p->locked);
+        ASSERT_OK(uuid_check(p->uuid, NULL));
+        ASSERT_EQ(strlen(p->uuid), 36);
+        ASSERT_EQ(count(s, "pods/preparing"), 1);
+        ASSERT_OK(pod_find(s, p->uuid, &found, &e));
+        ASSERT_EQ(found->state, POD_PREPARING);
+        ASSERT_NULL(found->manifest);
+
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        ASSERT_TRUE(uid_base_is_valid(p->config.uid_base));
+        snprintf(key, sizeof(key), "%u", p->config.uid_base);
+        ASSERT_OK(pod_reserve_name(p, "web", &e));
+        p->manifest = parse_test_manifest();
+        ASSERT_NOT_NULL(p->manifest);
+        ASSERT_OK(pod_publish(p, &e));
+        ASSERT_EQ(p->state, POD_PREPARED);
+        ASSERT_EQ(count(s, "pods/preparing"), 0);
+
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_EQ(p->state, POD_RUNNING);
+        ASSERT_OK(pod_path(p, &path));
+        ASSERT_CONTAINS(path, "/pods/running/");
+        found = pod_free(found);
+        ASSERT_OK(pod_find(s, "web", &found, &e));
+        ASSERT_EQ(found->state, POD_RUNNING);
+        ASSERT_STREQ(found->uuid, p->uuid);
+        ASSERT_EQ(found->config.uid_base, p->config.uid_base);
+        ASSERT_NOT_NULL(found->manifest);
+        ASSERT_EQ(found->manifest->n_apps, 1);
+
+        ASSERT_OK(pod_end_run(p, &e));
+        ASSERT_EQ(p->state, POD_EXITED);
+        ASSERT_LE(now_usec(CLOCK_REALTIME) - pod_ended_usec(p), 60000000);
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* What is asked of a pod that cannot be done, and what is said about it. */
+TEST(wrong_moments)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_find(s, p->uuid, &q, &e));
+        ASSERT_ERR(pod_begin_run(q, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "still being prepared");
+        ASSERT_ERR(pod_remove(q, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "still being prepared");
+        pod_abandon(p);
+        p = pod_free(p);
+        q = pod_free(q);
+
+        ASSERT_OK(prepare_test_pod(s, NULL, &p, &e));
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_OK(pod_find(s, p->uuid, &q, &e));
+        ASSERT_ERR(pod_begin_run(q, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "runs already");
+        ASSERT_ERR(pod_remove(q, &e), -EBUSY);
+        ASSERT_CONTAINS(e.hint, "acnspawn stop");
+        ASSERT_ERR(pod_remove(p, &e), -EBUSY);
+        ASSERT_ERR(pod_end_run(q, &e), -EINVAL);
+        ASSERT_OK(pod_end_run(p, &e));
+        ASSERT_ERR(pod_begin_run(p, &e), -ESTALE);
+        ASSERT_CONTAINS(e.message, "a pod runs once");
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_ERR(pod_begin_run(p, &e), -ESTALE);
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* Somebody who looked at the pod while it was prepared comes too late. */
+TEST(late_starter)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *late = NULL, *later = NULL, *latest = NULL;
+
+        ASSERT_OK(prepare_test_pod(s, NULL, &p, &e));
+        ASSERT_OK(pod_find(s, p->uuid, &late, &e));
+        ASSERT_OK(pod_find(s, p->uuid, &later, &e));
+        ASSERT_OK(pod_find(s, p->uuid, &latest, &e));
+        ASSERT_EQ(late->state, POD_PREPARED);
+        ASSERT_ERR(pod_begin_run(late, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "just being started or removed");
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_ERR(pod_begin_run(late, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "runs already");
+        ASSERT_ERR(pod_remove(later, &e), -EBUSY);
+        ASSERT_OK(pod_end_run(p, &e));
+        p = pod_free(p);
+        ASSERT_ERR(pod_begin_run(late, &e), -ESTALE);
+        ASSERT_OK(pod_remove(later, &e));
+        ASSERT_ERR(pod_begin_run(late, &e), -ENOENT);
+        ASSERT_ERR(pod_remove(latest, &e), -ENOENT);
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(publish_without_manifest_removes)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_reserve_name(p, "web", &e));
+        ASSERT_ERR(pod_publish(p, &e), -EINVAL);
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(publish_invalid_manifest_removes)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        p->manifest = parse_test_manifest();
+        ASSERT_NOT_NULL(p->manifest);
+        free(p->manifest->apps[0].name);
+        p->manifest->apps[0].name = strdup("No Name");
+        ASSERT_ERR(pod_publish(p, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "does not make a valid pod manifest");
+        ASSERT_CONTAINS(e.message, "apps[0].name");
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(published_modes)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        struct stat st;
+        mode_t old = umask(0077);
+
+        int r = prepare_test_pod(s, NULL, &p, &e);
+        umask(old);
+        ASSERT_OK(r);
+        ASSERT_OK(fstat(p->dir_fd, &st));
+        ASSERT_EQ(st.st_mode & 07777, 0711);
+        ASSERT_EQ(fcntl(p->dir_fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
+/* The lock goes with the descriptor, so that a supervisor can be another process than the one that began. */
+TEST(lock_is_inherited)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        int fds[2];
+
+        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_OK(pipe2(fds, O_CLOEXEC));
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+                char c;
+                close(fds[1]);
+                _exit(read(fds[0], &c, 1) == 0 ? 0 : 1);
+        }
+        close(fds[0]);
+        p = pod_free(p);
+        ASSERT_OK(pod_find(s, "web", &q, &e));
+        ASSERT_EQ(q->state, POD_RUNNING);
+        close(fds[1]);
+        ASSERT_EQ(wait_for(pid), 0);
+        q = pod_free(q);
+        ASSERT_OK(pod_find(s, "web", &q, &e));
+        ASSERT_EQ(q->state, POD_EXITED);
+}
+
+/* --- Killed ------------------------------------------------------------------------------------------------------ */
+
+TEST(killed_while_preparing)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        char uuid[37];
+
+        pid_t pid = spawn_holder(hold_preparing, s, uuid);
+        ASSERT_TRUE(pid > 0);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_OK(pod_find(s, uuid, &p, &e));
+        ASSERT_EQ(p->state, POD_PREPARING);
+        kill_holder(pid);
+        p = pod_free(p);
+        ASSERT_OK(pod_find(s, uuid, &p, &e));
+        ASSERT_EQ(p->state, POD_ABORTED_PREPARE);
+        ASSERT_ERR(pod_begin_run(p, &e), -ESTALE);
+        ASSERT_CONTAINS(e.message, "never fully prepared");
+        ASSERT_EQ(count(s, "names"), 1);
+        ASSERT_OK(store_gc(s, &gc_careful, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(killed_while_running)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        char uuid[37];
+
+        pid_t pid = spawn_holder(hold_running, s, uuid);
+        ASSERT_TRUE(pid > 0);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_EQ(count(s, "pods/running"), 1);
+        kill_holder(pid);
+        ASSERT_OK(pod_find(s, "web", &p, &e));
+        ASSERT_EQ(p->state, POD_EXITED);
+        ASSERT_EQ(p->place, POD_RUNNING);
+        ASSERT_EQ(count(s, "pods/running"), 1);
+        ASSERT_ERR(pod_begin_run(p, &e), -ESTALE);
+
+        /* Within its grace it only gets to where it belongs. */
+        ASSERT_OK(store_gc(s, &gc_careful, &e));
+        ASSERT_EQ(count(s, "pods/running"), 0);
+        ASSERT_EQ(count(s, "pods/exited"), 1);
+        p = pod_free(p);
+        ASSERT_OK(pod_find(s, "web", &p, &e));
+        ASSERT_EQ(p->state, POD_EXITED);
+        ASSERT_TRUE(faccessat(p->dir_fd, "ended", F_OK, 0) == 0);
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(killed_while_running_then_removed)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        char uuid[37];
+
+        pid_t pid = spawn_holder(hold_running, s, uuid);
+        ASSERT_TRUE(pid > 0);
+        kill_holder(pid);
+        ASSERT_OK(pod_find(s, uuid, &p, &e));
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* A whole life. */
+static int live(Store *s, void *data)
+{
+        Pod *p = NULL;
+
+        if (prepare_test_pod(s, data, &p, NULL) < 0 || pod_begin_run(p, NULL) < 0 || pod_end_run(p, NULL) < 0 ||
+            pod_remove(p, NULL) < 0)
+                return 1;
+        pod_free(p);
+        return 0;
+}
+
+static int live_traced(Store *s, void *data)
+{
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0 || raise(SIGSTOP) != 0)
+                return 77;
+        return live(s, data);
+}
+
+/* Kills the life at its N-th step into or out of the kernel. 1: killed; 0: it came to its end before; negative: neither. */
+static int kill_at(Store *s, unsigned n)
+{
+        int status;
+        pid_t pid = spawn(live_traced, s, (void *) "web");
+
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+                return -1;
+        if (WIFEXITED(status))
+                return WEXITSTATUS(status) == 77 ? -77 : -1;
+        for (unsigned i = 0; i < n; i++) {
+                if (ptrace(PTRACE_SYSCALL, pid, NULL, NULL) < 0 || waitpid(pid, &status, 0) != pid)
+                        return -1;
+                if (WIFEXITED(status))
+                        return WEXITSTATUS(status) == 0 ? 0 : -1;
+        }
+        kill(pid, SIGKILL);
+        return wait_for(pid) == 128 + SIGKILL ? 1 : -1;
+}
+
+/* Threat E1. */
+TEST(killed_at_every_step)
+{
+        STORE(s, dir);
+        unsigned n = 1;
+        int r;
+
+        while ((r = kill_at(s, n)) > 0) {
+                _cleanup_(pod_freep) Pod *p = NULL;
+
+                ASSERT_OK(store_gc(s, &gc_everything, &e));
+                ASSERT_TRUE(is_clean(s));
+                if (n % 16 == 0) { /* and everything goes on working */
+                        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+                        ASSERT_OK(pod_remove(p, &e));
+                }
+                n++;
+        }
+        if (r == -77)
+                TEST_SKIP("processes cannot be traced here");
+        ASSERT_EQ(r, 0);
+        ASSERT_GT(n, 100);
+        ASSERT_TRUE(is_clean(s));
+}
+
+static int collect_forever(Store *s, void *data)
+{
+        while (store_gc(s, &gc_careful, NULL) >= 0)
+                ;
+        return 1;
+}
+
+/* Threat E5: collectors at full speed take nothing from those who are at work. */
+TEST(collected_all_the_time)
+{
+        STORE(s, dir);
+        pid_t collectors[2], workers[3];
+        char names[ELEMENTSOF(workers)][8];
+        int failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(collectors); i++)
+                collectors[i] = spawn(collect_forever, s, NULL);
+        for (unsigned round = 0; round < 20; round++) {
+                for (size_t i = 0; i < ELEMENTSOF(workers); i++) {
+                        snprintf(names[i], sizeof(names[i]), "w%zu", i);
+                        workers[i] = spawn(live, s, names[i]);
+                }
+                for (size_t i = 0; i < ELEMENTSOF(workers); i++)
+                        failed += wait_for(workers[i]) != 0;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(collectors); i++) {
+                failed += kill(collectors[i], SIGKILL) != 0;
+                failed += wait_for(collectors[i]) != 128 + SIGKILL;
+        }
+        ASSERT_EQ(failed, 0);
+        ASSERT_TRUE(is_clean(s));
+}
+
+static int live_forever(Store *s, void *data)
+{
+        while (live(s, NULL) == 0)
+                ;
+        return 1;
+}
+
+/* Looking never fails while pods move, and each pod that is seen is in some state. */
+TEST(listed_all_the_time)
+{
+        STORE(s, dir);
+        pid_t pid = spawn(live_forever, s, NULL);
+        int r = 0;
+
+        for (unsigned i = 0; i < 200 && r >= 0; i++) {
+                Pod **l = NULL;
+                size_t n = 0;
+                r = pod_list(s, &l, &n, &e);
+                pod_list_free(l, n);
+        }
+        kill(pid, SIGKILL);
+        (void) wait_for(pid);
+        ASSERT_OK(r);
+}
+
+/* --- Races ------------------------------------------------------------------------------------------------------- */
+
+static int try_begin(Store *s, void *data)
+{
+        Pod *p = NULL;
+
+        int r = pod_find(s, data, &p, NULL);
+        if (r >= 0)
+                r = pod_begin_run(p, NULL);
+        if (r == -EBUSY || r == -ESTALE)
+                return 2;
+        if (r < 0)
+                return 1;
+        (void) usleep(2000);
+        return pod_end_run(p, NULL) < 0 ? 1 : 0;
+}
+
+TEST(one_of_many_begins)
+{
+        STORE(s, dir);
+
+        for (unsigned round = 0; round < 10; round++) {
+                _cleanup_(pod_freep) Pod *p = NULL;
+                pid_t pids[6];
+                unsigned results[3] = {};
+
+                ASSERT_OK(prepare_test_pod(s, NULL, &p, &e));
+                _cleanup_free_ char *uuid = strdup(p->uuid);
+                p = pod_free(p);
+                for (size_t i = 0; i < ELEMENTSOF(pids); i++)
+                        pids[i] = spawn(try_begin, s, uuid);
+                for (size_t i = 0; i < ELEMENTSOF(pids); i++) {
+                        int status = wait_for(pids[i]);
+                        results[status >= 0 && status <= 2 ? status : 1]++;
+                }
+                ASSERT_EQ(results[0], 1);
+                ASSERT_EQ(results[1], 0);
+                ASSERT_EQ(results[2], ELEMENTSOF(pids) - 1);
+        }
+}
+
+static int try_name(Store *s, void *data)
+{
+        Pod *p = NULL;
+        int r;
+
+        if (pod_new(s, &p, NULL) < 0)
+                return 1;
+        do /* what another has for an instant does not count */
+                r = pod_reserve_name(p, "web", NULL);
+        while (r == -EAGAIN);
+        int fd = *(int *) data;
+        char c;
+        if (r >= 0 && read(fd, &c, 1) < 0) /* keep it until all have tried */
+                return 1;
+        pod_abandon(p);
+        return r == -EEXIST ? 2 : r < 0 ? 1 : 0;
+}
+
+TEST(one_of_many_gets_a_name)
+{
+        STORE(s, dir);
+        pid_t pids[6];
+        unsigned lost = 0, won = 0;
+        int fds[2];
+
+        ASSERT_OK(pipe2(fds, O_CLOEXEC));
+        /* A stale link makes it harder. */
+        ASSERT_OK(symlinkat("01234567-89ab-cdef-0123-456789abcdef", store_fd(s), "names/web"));
+        for (size_t i = 0; i < ELEMENTSOF(pids); i++)
+                pids[i] = spawn(try_name, s, &fds[0]);
+        for (size_t i = 0; i < ELEMENTSOF(pids) - 1; i++) {
+                int status;
+                lost += waitpid(-1, &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 2;
+        }
+        ASSERT_OK(loop_write(fds[1], "", 1));
+        int status;
+        won = waitpid(-1, &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        close(fds[0]);
+        close(fds[1]);
+        ASSERT_EQ(lost, ELEMENTSOF(pids) - 1);
+        ASSERT_EQ(won, 1);
+        ASSERT_TRUE(is_clean(s));
+}
+
+static int prepare_many(Store *s, void *data)
+{
+        for (unsigned i = 0; i < 5; i++) {
+                Pod *p = NULL;
+                if (prepare_test_pod(s, NULL, &p, NULL) < 0)
+                        return 1;
+                pod_free(p);
+        }
+        return 0;
+}
+
+/* Threat D5. */
+TEST(ranges_are_disjoint)
+{
+        STORE(s, dir);
+        Pod **l = NULL;
+        size_t n = 0, same = 0;
+        pid_t pids[4];
+
+        for (size_t i = 0; i < ELEMENTSOF(pids); i++)
+                pids[i] = spawn(prepare_many, s, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(pids); i++)
+                ASSERT_EQ(wait_for(pids[i]), 0);
+        ASSERT_OK(pod_list(s, &l, &n, &e));
+        for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < i; k++)
+                        same += l[i]->config.uid_base == l[k]->config.uid_base;
+        bool sorted = true;
+        for (size_t i = 1; i < n; i++)
+                sorted = sorted && l[i - 1]->config.created_usec <= l[i]->config.created_usec;
+        pod_list_free(l, n);
+        ASSERT_EQ(n, 20);
+        ASSERT_EQ(same, 0);
+        ASSERT_TRUE(sorted);
+        ASSERT_EQ(count(s, "uids"), 20);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* --- Uids -------------------------------------------------------------------------------------------------------- */
+
+TEST(uid_bases)
+{
+        static const char uuid[] = "01234567-89ab-cdef-0123-456789abcdef";
+
+        for (uint32_t i = 0; i < 100000; i += 7)
+                ASSERT_TRUE(uid_base_is_valid(uid_base_nth(uuid, i)));
+        ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth(uuid, 1));
+        ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth("11234567-89ab-cdef-0123-456789abcdef", 0));
+        ASSERT_FALSE(uid_base_is_valid(0));
+        ASSERT_FALSE(uid_base_is_valid(0x80001));
+        ASSERT_FALSE(uid_base_is_valid(0x70000000));
+        ASSERT_TRUE(uid_base_is_valid(0x6FFF0000));
+}
+
+TEST(taken_range_is_skipped)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        char key[16];
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_new(s, &q, &e));
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        uint32_t first = p->config.uid_base;
+        snprintf(key, sizeof(key), "%u", first);
+        registry_drop(s, REGISTRY_UIDS, key, q->uuid); /* not his */
+        ASSERT_EQ(count(s, "uids"), 1);
+        registry_drop(s, REGISTRY_UIDS, key, p->uuid);
+        ASSERT_EQ(count(s, "uids"), 0);
+        ASSERT_OK(registry_take(s, REGISTRY_UIDS, key, q->uuid, NULL, &e));
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        ASSERT_NE(p->config.uid_base, first);
+        pod_abandon(p);
+        pod_abandon(q);
+        ASSERT_EQ(count(s, "uids"), 1); /* which only the registry knew of */
+        ASSERT_OK(store_gc(s, &gc_careful, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(subids)
+{
+        ASSERT_FALSE(subids_overlap(NULL, 0x80000));
+        ASSERT_FALSE(subids_overlap("", 0x80000));
+        ASSERT_TRUE(subids_overlap("a:524288:65536\n", 0x80000));
+        ASSERT_FALSE(subids_overlap("a:524288:65536\n", 0x90000));
+        ASSERT_TRUE(subids_overlap("a:1:1\nb:589823:1", 0x80000));
+        ASSERT_FALSE(subids_overlap("a:589824:1", 0x80000));
+        ASSERT_FALSE(subids_overlap("a:100000:424288", 0x80000));
+        ASSERT_TRUE(subids_overlap("a:100000:424289", 0x80000));
+        ASSERT_TRUE(subids_overlap("a:0:18446744073709551615", 0x80000));
+        ASSERT_FALSE(subids_overlap("a:18446744073709551615:18446744073709551615", 0x80000));
+        ASSERT_FALSE(subids_overlap("a:524288:0", 0x80000));
+        ASSERT_FALSE(subids_overlap("524288:65536\na:b\n::\n:\n#a:524288:x\n\n", 0x80000));
+}
+
+/* --- Names and references ---------------------------------------------------------------------------------------- */
+
+TEST(name_check)
+{
+        static const char *const good[] = {"a", "web", "web-1", "1", "a.b", "a-b.c-d", "abcdef"};
+        static const char *const bad[] = {
+                "", ".", "..", "-a", "a-", "a..b", ".a", "a.", "a-.b", "a.-b", "Web", "a b", "a/b", "ä", "a_b", ".lock",
+                "01234567-89ab-cdef-0123-456789abcdef",
+                "a234567890123456789012345678901234567890123456789012345678901234",
+        };
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(good); i++)
+                ASSERT_OK(pod_name_check(good[i], &e));
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                ASSERT_ERR(pod_name_check(bad[i], &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "it is too long");
+        ASSERT_ERR(pod_name_check("a\033b", &e), -EINVAL);
+        ASSERT_NOT_CONTAINS(e.message, "\033");
+        ASSERT_OK(hostname_check("Web.example.org", &e));
+        ASSERT_ERR(hostname_check("web_1", &e), -EINVAL);
+}
+
+TEST(name_taken)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+
+        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+        ASSERT_OK(pod_new(s, &q, &e));
+        ASSERT_ERR(pod_reserve_name(q, "web", &e), -EEXIST);
+        ASSERT_CONTAINS(e.message, p->uuid);
+        ASSERT_CONTAINS(e.message, "(prepared)");
+        ASSERT_CONTAINS(e.hint, "acnspawn rm web");
+        ASSERT_NULL(q->config.name);
+        ASSERT_OK(pod_reserve_name(q, "web2", &e));
+        ASSERT_OK(pod_reserve_name(q, "web2", &e));
+        ASSERT_OK(pod_reserve_name(q, "web3", &e));
+        ASSERT_EQ(count(s, "names"), 2);
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_OK(pod_reserve_name(q, "web", &e));
+        ASSERT_EQ(count(s, "names"), 1);
+}
+
+TEST(find)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        char prefix[37];
+
+        ASSERT_ERR(pod_find(s, "web", &q, &e), -ENOENT);
+        ASSERT_CONTAINS(e.message, "There is no pod \"web\"");
+        ASSERT_CONTAINS(e.hint, "acnspawn list");
+        ASSERT_ERR(pod_find(s, "", &q, &e), -ENOENT);
+        ASSERT_ERR(pod_find(s, "01234567-89ab-cdef-0123-456789abcdef", &q, &e), -ENOENT);
+        ASSERT_ERR(pod_find(s, "../running", &q, &e), -ENOENT);
+        ASSERT_ERR(pod_find(s, "a\nb", &q, &e), -ENOENT);
+        ASSERT_NOT_CONTAINS(e.message, "\n");
+
+        ASSERT_OK(prepare_test_pod(s, "webserver", &p, &e));
+        for (size_t n = 1; n < 37; n++) {
+                snprintf(prefix, sizeof(prefix), "%.*s", (int) n, p->uuid);
+                ASSERT_OK(pod_find(s, prefix, &q, &e));
+                ASSERT_STREQ(q->uuid, p->uuid);
+                q = pod_free(q);
+        }
+        for (char *c = prefix; *c; c++)
+                *c = *c >= 'a' && *c <= 'f' ? (char) (*c - 32) : *c;
+        ASSERT_OK(pod_find(s, prefix, &q, &e));
+        ASSERT_STREQ(q->uuid, p->uuid);
+        q = pod_free(q);
+        ASSERT_OK(pod_find(s, "webserver", &q, &e));
+        q = pod_free(q);
+        ASSERT_ERR(pod_find(s, "webs", &q, &e), -ENOENT);
+        ASSERT_CONTAINS(e.hint, "webserver");
+        ASSERT_NULL(q);
+}
+
+/* Makes a pod directory of a given UUID. */
+static int make_pod_directory(Store *s, const char *place, const char *uuid)
+{
+        _cleanup_free_ char *path = NULL;
+
+        int r = xasprintf(&path, "%s/%s", place, uuid);
+        return r < 0 ? r : mkdirat(store_fd(s), path, 0755) < 0 ? -errno : 0;
+}
+
+TEST(find_ambiguous)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(make_pod_directory(s, "pods/prepared", "01234567-89ab-4def-8123-456789abcdef"));
+        ASSERT_OK(make_pod_directory(s, "pods/exited", "0123cdef-89ab-4def-8123-456789abcdef"));
+        ASSERT_OK(make_pod_directory(s, "pods/exited", "not-a-pod"));
+        ASSERT_ERR(pod_find(s, "0123", &p, &e), -ENOTUNIQ);
+        ASSERT_CONTAINS(e.message, "01234567-89ab-4def-8123-456789abcdef (prepared)");
+        ASSERT_CONTAINS(e.message, "0123cdef-89ab-4def-8123-456789abcdef (exited)");
+        ASSERT_OK(pod_find(s, "01234", &p, &e));
+        ASSERT_EQ(p->state, POD_PREPARED);
+        p = pod_free(p);
+        ASSERT_OK(pod_find(s, "0123C", &p, &e));
+        ASSERT_EQ(p->state, POD_EXITED);
+}
+
+/* --- What is written --------------------------------------------------------------------------------------------- */
+
+#define CONFIG(uid, more)                                                                                            \
+        "{\"name\":null,\"hostname\":\"h\",\"uidBase\":" uid ",\"privateUsers\":true,\"net\":\"none\"," \
+        "\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":5,\"stage1\":null" more "}"
+
+static int parse_config(const char *text, PodConfig *ret, Error *e)
+{
+        return pod_config_parse(text, strlen(text), ret, e);
+}
+
+TEST(config)
+{
+        _cleanup_(pod_config_done) PodConfig c = {}, again = {};
+        _cleanup_free_ char *text = NULL, *text2 = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(parse_config(CONFIG("524288", ""), &c, &e));
+        ASSERT_NULL(c.name);
+        ASSERT_STREQ(c.hostname, "h");
+        ASSERT_EQ(c.uid_base, 524288);
+        ASSERT_EQ(c.stop_timeout_usec, UINT64_MAX);
+        ASSERT_EQ(c.exit_policy, EXIT_ON_ANY);
+        c.name = strdup("web");
+        c.stage1 = strdup("/usr/lib/\"x\"/ä");
+        ASSERT_OK(pod_config_format(&c, &text, &e));
+        ASSERT_OK(parse_config(text, &again, &e));
+        ASSERT_STREQ(again.stage1, c.stage1);
+        ASSERT_STREQ(again.name, "web");
+        ASSERT_TRUE(again.private_users);
+        ASSERT_OK(pod_config_format(&again, &text2, &e));
+        ASSERT_STREQ(text, text2);
+}
+
+TEST(config_refused)
+{
+        static const struct {
+                const char *text, *why;
+        } cases[] = {
+                {"", ""},
+                {"[]", "no JSON object"},
+                {"{}", "\"name\" is missing"},
+                {CONFIG("524289", ""), "does not begin a range"},
+                {CONFIG("0", ""), "does not begin a range"},
+                {CONFIG("4295491584", ""), "\"uidBase\" cannot be"},
+                {CONFIG("-1", ""), "\"uidBase\" cannot be -1"},
+                {CONFIG("\"524288\"", ""), "\"uidBase\" cannot be"},
+                {CONFIG("524288", ",\"extra\":1"), "unknown member \"extra\""},
+                {CONFIG("524288", ",\"name\":\"a\""), ""},
+                {CONFIG("524288", "") "x", ""},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(pod_config_done) PodConfig c = {};
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_TRUE(parse_config(cases[i].text, &c, &e) < 0);
+                ASSERT_CONTAINS(e.message, cases[i].why);
+        }
+}
+
+/* A pod whose files are damaged can be seen and removed, but not run. */
+TEST(damaged)
+{
+        static const char *const files[] = {"config", "pod"};
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                STORE(s, dir);
+                _cleanup_(pod_freep) Pod *p = NULL;
+                Pod **l = NULL;
+                size_t n = 0;
+
+                ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+                ASSERT_OK(write_file_atomic_at(p->dir_fd, files[i], "{", 1, 0600, false));
+                p = pod_free(p);
+                ASSERT_OK(pod_list(s, &l, &n, &e));
+                pod_list_free(l, n);
+                ASSERT_EQ(n, 1);
+                ASSERT_OK(pod_find(s, "web", &p, &e));
+                ASSERT_EQ(p->state, POD_PREPARED);
+                ASSERT_TRUE(pod_load(p, &e) < 0);
+                ASSERT_CONTAINS(e.message, "is damaged");
+                ASSERT_CONTAINS(e.message, p->uuid);
+                if (i == 1)
+                        ASSERT_ERR(pod_begin_run(p, &e), -EBADMSG);
+                ASSERT_OK(pod_remove(p, &e));
+                ASSERT_OK(store_gc(s, &gc_careful, &e)); /* whose name and uids cannot be known */
+                ASSERT_TRUE(is_clean(s));
+        }
+}
+
+/* --- Collecting -------------------------------------------------------------------------------------------------- */
+
+typedef struct Seen {
+        char **removed;
+        unsigned released;
+        int fail;
+} Seen;
+
+static int release(Pod *p, void *userdata, Error *e)
+{
+        Seen *seen = userdata;
+
+        seen->released++;
+        return seen->fail < 0 ? error_set(e, seen->fail, "Cannot release pod %s", p->uuid) : 0;
+}
+
+static void removed(const char *what, void *userdata)
+{
+        (void) strv_extend(&((Seen *) userdata)->removed, what);
+}
+
+static int prepare_exited(Store *s, const char *name)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = prepare_test_pod(s, name, &p, NULL);
+        if (r >= 0)
+                r = pod_begin_run(p, NULL);
+        return r < 0 ? r : pod_end_run(p, NULL);
+}
+
+TEST(gc_grace)
+{
+        STORE(s, dir);
+        Seen seen = {};
+        GcOptions o = {.grace_usec = USEC_HOUR, .expire_prepared_usec = UINT64_MAX, .release = release,
+                       .removed = removed, .userdata = &seen};
+
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(prepare_exited(s, "web"));
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(seen.released, 0);
+        ASSERT_EQ(count(s, "pods/exited"), 1);
+        /* Two hours ago. */
+        char text[32];
+        snprintf(text, sizeof(text), "%" PRIu64 "\n", (uint64_t) (now_usec(CLOCK_REALTIME) - 2 * USEC_HOUR));
+        ASSERT_OK(pod_find(s, "web", &p, &e));
+        ASSERT_OK(write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false));
+        o.dry_run = true;
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(strv_length(seen.removed), 1);
+        ASSERT_CONTAINS(seen.removed[0], p->uuid);
+        ASSERT_CONTAINS(seen.removed[0], "(web, exited)");
+        ASSERT_EQ(seen.released, 0);
+        ASSERT_EQ(count(s, "pods/exited"), 1);
+        o.dry_run = false;
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(seen.released, 1);
+        ASSERT_EQ(strv_length(seen.removed), 2);
+        strv_free(seen.removed);
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(gc_prepared)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        GcOptions o = {.grace_usec = 0, .expire_prepared_usec = UINT64_MAX};
+
+        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(count(s, "pods/prepared"), 1);
+        o.expire_prepared_usec = USEC_HOUR;
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(count(s, "pods/prepared"), 1);
+        o.expire_prepared_usec = 0;
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* What could not be taken away outside keeps its pod; the others go nevertheless. */
+TEST(gc_failure)
+{
+        STORE(s, dir);
+        Seen seen = {.fail = -EBUSY};
+        GcOptions o = {.release = release, .removed = removed, .userdata = &seen};
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(prepare_exited(s, "one"));
+        ASSERT_OK(prepare_exited(s, "two"));
+        ASSERT_OK(prepare_test_pod(s, "three", &p, &e));
+        p = pod_free(p);
+        ASSERT_ERR(store_gc(s, &o, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "Cannot release pod");
+        ASSERT_EQ(seen.released, 2);
+        ASSERT_EQ(count(s, "pods/exited"), 2);
+        ASSERT_EQ(count(s, "pods/prepared"), 0);
+        ASSERT_EQ(strv_length(seen.removed), 1);
+        strv_free(seen.removed);
+        seen = (Seen){};
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(seen.released, 2);
+        strv_free(seen.removed);
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(gc_rubbish)
+{
+        STORE(s, dir);
+        Seen seen = {};
+        GcOptions o = {.grace_usec = USEC_HOUR, .expire_prepared_usec = UINT64_MAX, .removed = removed, .userdata = &seen};
+        _cleanup_close_ int fd = -EBADF;
+
+        ASSERT_OK(make_pod_directory(s, "pods/embryo", "01234567-89ab-4def-8123-456789abcdef"));
+        ASSERT_OK(make_pod_directory(s, "pods/garbage", "11234567-89ab-4def-8123-456789abcdef"));
+        ASSERT_OK(make_pod_directory(s, "pods/garbage/11234567-89ab-4def-8123-456789abcdef", "apps"));
+        ASSERT_OK(make_pod_directory(s, "tmp", "dead"));
+        ASSERT_OK(make_pod_directory(s, "tmp/dead", "rootfs"));
+        ASSERT_OK(make_pod_directory(s, "tmp", "alive"));
+        ASSERT_OK(scratch_file(&dir, "tmp/file", "x"));
+        ASSERT_OK(scratch_symlink(&dir, "tmp/link", "/"));
+        ASSERT_OK(mkfifoat(dir.fd, "tmp/fifo", 0600));
+        ASSERT_OK(scratch_symlink(&dir, "names/ghost", "21234567-89ab-4def-8123-456789abcdef"));
+        ASSERT_OK(scratch_symlink(&dir, "names/strange", "../../etc/passwd"));
+        ASSERT_OK(scratch_symlink(&dir, "uids/524288", "21234567-89ab-4def-8123-456789abcdef"));
+        fd = openat(dir.fd, "tmp/alive", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ASSERT_OK(flock(fd, LOCK_EX | LOCK_NB));
+
+        o.dry_run = true;
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(count(s, "tmp"), 5);
+        ASSERT_EQ(count(s, "names"), 2);
+        o.dry_run = false;
+        seen.removed = strv_free(seen.removed);
+        ASSERT_OK(store_gc(s, &o, &e));
+        ASSERT_EQ(count(s, "tmp"), 1);
+        ASSERT_EQ(strv_length(seen.removed), 9);
+        ASSERT_TRUE(strv_contains(seen.removed, "name ghost"));
+        ASSERT_TRUE(strv_contains(seen.removed, "uid range 524288"));
+        ASSERT_TRUE(strv_contains(seen.removed, "unfinished image tmp/dead"));
+        strv_free(seen.removed);
+        ASSERT_OK(flock(fd, LOCK_UN));
+        ASSERT_OK(store_gc(s, &gc_careful, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* What cannot be removed now is removed later, and until then says what it was. */
+TEST(removal_is_repeated)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        if (geteuid() == 0)
+                TEST_SKIP("root can remove everything");
+        ASSERT_OK(prepare_exited(s, "web"));
+        ASSERT_OK(pod_find(s, "web", &p, &e));
+        ASSERT_OK(mkdirat(p->dir_fd, "stuck", 0700));
+        ASSERT_OK(mkdirat(p->dir_fd, "stuck/x", 0700));
+        ASSERT_OK(fchmodat(p->dir_fd, "stuck", 0500, 0));
+        ASSERT_ERR(pod_remove(p, &e), -EACCES);
+        ASSERT_CONTAINS(e.message, "\"stuck\"");
+        ASSERT_EQ(count(s, "pods/garbage"), 1);
+        ASSERT_TRUE(faccessat(p->dir_fd, "pod", F_OK, 0) == 0);
+        ASSERT_EQ(count(s, "names"), 0);
+        ASSERT_EQ(count(s, "uids"), 1); /* there are files left that have them */
+        ASSERT_OK(fchmodat(p->dir_fd, "stuck", 0700, 0));
+        p = pod_free(p);
+        ASSERT_OK(store_gc(s, &gc_careful, &e));
+        ASSERT_TRUE(is_clean(s));
+}
+
+int main(void)
+{
+        RUN(words);
+        RUN(life);
+        RUN(wrong_moments);
+        RUN(late_starter);
+        RUN(publish_without_manifest_removes);
+        RUN(publish_invalid_manifest_removes);
+        RUN(published_modes);
+        RUN(lock_is_inherited);
+        RUN(killed_while_preparing);
+        RUN(killed_while_running);
+        RUN(killed_while_running_then_removed);
+        RUN(killed_at_every_step);
+        RUN(collected_all_the_time);
+        RUN(listed_all_the_time);
+        RUN(one_of_many_begins);
+        RUN(one_of_many_gets_a_name);
+        RUN(ranges_are_disjoint);
+        RUN(uid_bases);
+        RUN(taken_range_is_skipped);
+        RUN(subids);
+        RUN(name_check);
+        RUN(name_taken);
+        RUN(find);
+        RUN(find_ambiguous);
+        RUN(config);
+        RUN(config_refused);
+        RUN(damaged);
+        RUN(gc_grace);
+        RUN(gc_prepared);
+        RUN(gc_failure);
+        RUN(gc_rubbish);
+        RUN(removal_is_repeated);
+        return TEST_END();
+}
