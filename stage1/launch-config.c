@@ -21,6 +21,7 @@ void launch_config_done(LaunchConfig *c)
         free(c->gids);
         free(c->working_directory);
         strv_free(c->mounts);
+        free(c->filter);
         *c = (LaunchConfig){};
 }
 
@@ -70,6 +71,29 @@ static int add_gid(LaunchConfig *c, size_t offset, const char *value)
         return 0;
 }
 
+/* The kernel's own form in hex, or nothing. */
+static int set_filter(LaunchConfig *c, size_t offset, const char *value)
+{
+        size_t length = strlen(value), size = length / 2;
+        struct sock_filter *filter = NULL;
+
+        (void) offset;
+        if (length % (2 * sizeof(struct sock_filter)) != 0 || size / sizeof(struct sock_filter) > BPF_MAXINSNS || c->has_filter)
+                return -EBADMSG;
+        if (size > 0) {
+                filter = malloc(size);
+                int r = filter ? hex_decode(value, size, filter) : -ENOMEM;
+                if (r < 0) {
+                        free(filter);
+                        return r;
+                }
+        }
+        c->filter = filter;
+        c->n_filter = size / sizeof(struct sock_filter);
+        c->has_filter = true;
+        return 0;
+}
+
 static const struct {
         const char *key;
         int (*set)(LaunchConfig *c, size_t offset, const char *value);
@@ -86,7 +110,8 @@ static const struct {
                 {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
                 {"mount", set_list, offsetof(LaunchConfig, mounts)},
                 {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
-                {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
+                {"filter", set_filter, 0},
+        {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
 };
 
@@ -128,7 +153,7 @@ int launch_config_parse(const char *data, size_t size, LaunchConfig *ret)
                 if (r < 0)
                         return r;
         }
-        if (!c.app || !c.exec || !c.user || !c.group || !c.working_directory)
+        if (!c.app || !c.exec || !c.user || !c.group || !c.working_directory || !c.has_filter)
                 return -EBADMSG;
         *ret = c;
         c = (LaunchConfig){};
@@ -158,7 +183,10 @@ static void add_number(Text *t, const char *key, uint64_t value)
 int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
 {
         _cleanup_text_ Text t = {};
+        _cleanup_free_ char *filter = hex_encode(c->filter, c->n_filter * sizeof(struct sock_filter));
 
+        if (!filter)
+                return -ENOMEM;
         add_pair(&t, FORMAT_KEY, FORMAT_VERSION);
         add_pair(&t, "app", c->app);
         add_list(&t, "arg", c->exec);
@@ -172,6 +200,7 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_pair(&t, "working-directory", c->working_directory);
         add_list(&t, "mount", c->mounts);
         add_number(&t, "capabilities", c->capabilities);
+        add_pair(&t, "filter", filter);
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");
         return text_take(&t, ret, ret_size);

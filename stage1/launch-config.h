@@ -5,6 +5,8 @@
  * value is quoted or interpreted, so that arguments and environment reach the app byte for byte. Depends on
  * basic/ alone. */
 
+#include <linux/filter.h>
+
 #include "basic/basic.h"
 
 typedef struct LaunchConfig {
@@ -17,6 +19,9 @@ typedef struct LaunchConfig {
         char *working_directory;
         char **mounts;         /* targets of the volumes, absolute and normalized */
         uint64_t capabilities; /* bounding set: bit n is capability n */
+        struct sock_filter *filter; /* of system calls */
+        size_t n_filter; /* instructions; 0: no filter, which the file has to say, too */
+        bool has_filter;
         bool no_new_privileges;
         bool read_only_root;
 } LaunchConfig;

@@ -6,6 +6,7 @@
 
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
+#include "stage1/seccomp-filter.h"
 #include "stage1/stage1.h"
 
 /* Spec: ace.md, "os/linux/capabilities-remove-set". */
@@ -114,6 +115,19 @@ static int plan_app(const PodApp *pa, LaunchConfig *c)
         return r;
 }
 
+static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
+{
+        _cleanup_seccomp_program_ SeccompProgram program = {};
+
+        int r = seccomp_compile(&pa->app->isolators, c->capabilities, &program, e);
+        if (r < 0)
+                return error_prefix(e, r, "App %s", pa->name);
+        c->filter = TAKE_PTR(program.items);
+        c->n_filter = program.n;
+        c->has_filter = true;
+        return 0;
+}
+
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e)
 {
         _cleanup_launch_config_ LaunchConfig c = {};
@@ -123,7 +137,11 @@ int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size
                 return error_set(e, -E2BIG, "App %s has %zu mounts, at most %u are possible", app->name,
                                  app->n_mounts, LAUNCH_MOUNTS_MAX);
         int r = plan_app(app, &c);
-        if (r >= 0)
-                r = launch_config_format(&c, ret, ret_size);
+        if (r < 0)
+                return error_oom(e);
+        r = plan_filter(app, &c, e);
+        if (r < 0)
+                return r;
+        r = launch_config_format(&c, ret, ret_size);
         return r < 0 ? error_oom(e) : 0;
 }

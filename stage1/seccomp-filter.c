@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The isolators os/linux/seccomp-retain-set and os/linux/seccomp-remove-set (spec: ace.md, "Linux Isolators").
+ *
+ * A retain set replaces the default filter: what it names is allowed, whatever the arguments, and so is systemd's @default, the calls
+ * that a process needs to begin and to end. Everything else fails, or ends the app. A remove set is put on top of the default filter,
+ * whose own refusals keep their errors, so that nothing is killed for a call that the isolator does not name. Besides names of
+ * calls both take:
+ *
+ *     @appc.io/all        retain: no filter at all, whatever else is in the set
+ *     @appc.io/empty      remove: the default filter alone, whatever else is in the set
+ *     @acnspawn/default   retain: what the default filter allows; remove: what it refuses, which is refused anyway
+ *     @systemd/GROUP      the group of that name of systemd's (see systemd-analyze syscall-filter)
+ *
+ * and the names that images have from rkt for the defaults of its time, which are taken as @acnspawn/default.
+ */
+
+#include "stage1/seccomp-rules.h"
+#include "stage1/seccomp-filter.h"
+
+#define LIFE_CYCLE "@default"
+#define ERRNO_MAX 4095
+#define GROUP_SIZE 64U
+
+typedef enum NameKind {
+        NAME_UNKNOWN,
+        NAME_CALLS,   /* a call, or a group: the text is what seccomp_rules_set() takes */
+        NAME_DEFAULT, /* @acnspawn/default */
+        NAME_OLD,     /* the same, by rkt's name */
+        NAME_MASK,    /* masks all else in the set */
+} NameKind;
+
+static const struct {
+        const char *name;
+        IsolatorType type;
+        NameKind kind;
+} wildcards[] = {
+        {"@appc.io/all", ISOLATOR_SECCOMP_RETAIN_SET, NAME_MASK},
+        {"@appc.io/empty", ISOLATOR_SECCOMP_REMOVE_SET, NAME_MASK},
+        {"@acnspawn/default", ISOLATOR_SECCOMP_RETAIN_SET, NAME_DEFAULT},
+        {"@acnspawn/default", ISOLATOR_SECCOMP_REMOVE_SET, NAME_DEFAULT},
+        {"@docker/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
+        {"@docker/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
+        {"@rkt/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
+        {"@rkt/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
+};
+
+/* The text for seccomp_rules_set() is part of NAME, or a group's in BUFFER. */
+static NameKind classify(const Isolator *i, const char *name, char buffer[static GROUP_SIZE], const char **ret)
+{
+        const char *group = startswith(name, "@systemd/");
+
+        for (size_t k = 0; k < ELEMENTSOF(wildcards); k++)
+                if (wildcards[k].type == i->type && streq(wildcards[k].name, name))
+                        return wildcards[k].kind;
+        *ret = name;
+        if (group) {
+                if ((size_t) snprintf(buffer, GROUP_SIZE, "@%s", group) >= GROUP_SIZE)
+                        return NAME_UNKNOWN;
+                *ret = buffer;
+        } else if (name[0] == '@')
+                return NAME_UNKNOWN;
+        return seccomp_name_check(*ret) >= 0 ? NAME_CALLS : NAME_UNKNOWN;
+}
+
+static bool is_masked(const Isolator *i)
+{
+        char buffer[GROUP_SIZE];
+        const char *text;
+
+        STRV_FOREACH (name, i->set)
+                if (classify(i, *name, buffer, &text) == NAME_MASK)
+                        return true;
+        return false;
+}
+
+/* --- What blocked calls get -------------------------------------------------------------------------------------------- */
+
+/* Names that share their number with another, which the C library prefers. */
+static const struct {
+        const char *name;
+        int number;
+} errno_aliases[] = {
+        {"EWOULDBLOCK", EWOULDBLOCK},
+        {"EDEADLOCK", EDEADLOCK},
+        {"ENOTSUP", ENOTSUP},
+        {"EOPNOTSUPP", EOPNOTSUPP},
+};
+
+static int errno_from_name(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(errno_aliases); i++)
+                if (streq(errno_aliases[i].name, name))
+                        return errno_aliases[i].number;
+        for (int n = 1; n <= ERRNO_MAX; n++)
+                if (streq_ptr(strerrorname_np(n), name))
+                        return n;
+        return -ENOENT;
+}
+
+static int blocked_action(const Isolator *i, uint32_t *ret, Error *e)
+{
+        if (!i->errno_name) {
+                *ret = SECCOMP_RET_KILL_PROCESS;
+                return 0;
+        }
+        int n = errno_from_name(i->errno_name);
+        if (n < 0)
+                return error_set(e, -EINVAL, "Isolator %s: this system has no error %s", i->name, i->errno_name);
+        *ret = SECCOMP_ERRNO(n);
+        return 0;
+}
+
+/* --- The isolators ------------------------------------------------------------------------------------------------------ */
+
+static void apply_set(const Isolator *i, const SeccompRules *defaults, uint32_t action, SeccompRules *r)
+{
+        char buffer[GROUP_SIZE];
+        const char *text;
+
+        STRV_FOREACH (name, i->set) {
+                NameKind kind = classify(i, *name, buffer, &text);
+                if (kind == NAME_CALLS)
+                        (void) seccomp_rules_set(r, text, (SeccompRule){action, NULL, true});
+                else if ((kind == NAME_DEFAULT || kind == NAME_OLD) && i->type == ISOLATOR_SECCOMP_RETAIN_SET)
+                        seccomp_rules_allow_as(r, defaults);
+        }
+}
+
+static int retain_rules(const Isolator *i, const SeccompRules *defaults, uint32_t blocked, SeccompRules *ret)
+{
+        int r = seccomp_rules_init(ret, blocked);
+
+        if (r < 0)
+                return r;
+        (void) seccomp_rules_set(ret, LIFE_CYCLE, (SeccompRule){SECCOMP_RET_ALLOW, NULL, false});
+        apply_set(i, defaults, SECCOMP_RET_ALLOW, ret);
+        return 0;
+}
+
+static int check_start(const Isolator *i, const SeccompRules *r, Error *e)
+{
+        if (seccomp_rules_get(r, "execve")->action == SECCOMP_RET_ALLOW)
+                return 0;
+        (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started", i->name);
+        return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set");
+}
+
+static const Isolator *find_isolator(const IsolatorList *l)
+{
+        for (size_t i = l->n; i > 0; i--)
+                if (l->items[i - 1].type == ISOLATOR_SECCOMP_RETAIN_SET || l->items[i - 1].type == ISOLATOR_SECCOMP_REMOVE_SET)
+                        return &l->items[i - 1];
+        return NULL;
+}
+
+/* Puts the isolator on top of the rules of the default filter. */
+static int apply_isolator(const Isolator *i, SeccompRules *rules, Error *e)
+{
+        _cleanup_seccomp_rules_ SeccompRules retained = {};
+        uint32_t blocked = 0;
+
+        int r = seccomp_isolator_check(i, NULL, e);
+        if (r >= 0)
+                r = blocked_action(i, &blocked, e);
+        if (r < 0 || is_masked(i))
+                return r;
+        if (i->type == ISOLATOR_SECCOMP_REMOVE_SET) {
+                apply_set(i, rules, blocked, rules);
+                return check_start(i, rules, e);
+        }
+        if (retain_rules(i, rules, blocked, &retained) < 0)
+                return error_oom(e);
+        SeccompRules t = *rules;
+        *rules = retained;
+        retained = t;
+        return 0;
+}
+
+int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, SeccompProgram *ret, Error *e)
+{
+        _cleanup_seccomp_rules_ SeccompRules rules = {};
+        const Isolator *i = find_isolator(isolators);
+
+        if (seccomp_rules_init_default(&rules, capabilities) < 0)
+                return error_oom(e);
+        if (i) {
+                int r = apply_isolator(i, &rules, e);
+                if (r < 0)
+                        return r;
+                if (i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i)) {
+                        *ret = (SeccompProgram){};
+                        return 0;
+                }
+        }
+        int r = seccomp_rules_assemble(&rules, ret);
+        if (r == -E2BIG)
+                return error_set(e, r, "The system call filter is longer than the kernel takes");
+        return r < 0 ? error_oom(e) : 0;
+}
+
+static int all_unknown(const Isolator *i, Error *e)
+{
+        _cleanup_free_ char *names = strv_join(i->set, ", ");
+
+        (void) error_set(e, -EINVAL, "Isolator %s names no system call that is known here: %s", i->name, names ?: "");
+        return error_hint(e, -EINVAL, "Names are those of the kernel, as in \"openat\"; @systemd/GROUP and @acnspawn/default work as well");
+}
+
+int seccomp_isolator_check(const Isolator *i, char ***ret_different, Error *e)
+{
+        _cleanup_strv_free_ char **different = NULL;
+        char buffer[GROUP_SIZE];
+        const char *text;
+        size_t known = 0;
+        uint32_t action;
+
+        int r = blocked_action(i, &action, e);
+        if (r < 0)
+                return r;
+        if (!is_masked(i))
+                STRV_FOREACH (name, i->set) {
+                        NameKind kind = classify(i, *name, buffer, &text);
+                        known += kind != NAME_UNKNOWN;
+                        if (kind == NAME_UNKNOWN || kind == NAME_OLD)
+                                r = strv_extend(&different, *name);
+                        if (r < 0)
+                                return error_oom(e);
+                }
+        if (known == 0 && !is_masked(i))
+                return all_unknown(i, e);
+        if (ret_different)
+                *ret_different = TAKE_PTR(different);
+        return 0;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From rules by name to a program: what systemd's groups mean, and which number a call has on each architecture.
+ *
+ * A kernel runs programs of more than one architecture, with other numbers for the same calls; the rules hold for all of them. Where
+ * an architecture has calls that stand for many (socketcall and ipc of 32-bit x86), the many are told apart by the first argument.
+ * What comes from an architecture that is not in the tables, or of x32, is a number without a name.
+ */
+
+#include "stage1/seccomp-rules.h"
+
+#include "seccomp-tables.h"
+
+#define SUBCALLS_MAX 24U
+
+typedef struct Subcall {
+        uint32_t number;
+        const char *name;
+} Subcall;
+
+static const struct {
+        const char *name;
+        uint32_t mask; /* of the first argument: the rest of it is something else */
+        Subcall subcalls[SUBCALLS_MAX];
+} multiplexers[] = {
+        {"socketcall", 0, {
+                {1, "socket"}, {2, "bind"}, {3, "connect"}, {4, "listen"}, {5, "accept"}, {6, "getsockname"},
+                {7, "getpeername"}, {8, "socketpair"}, {9, "send"}, {10, "recv"}, {11, "sendto"}, {12, "recvfrom"},
+                {13, "shutdown"}, {14, "setsockopt"}, {15, "getsockopt"}, {16, "sendmsg"}, {17, "recvmsg"},
+                {18, "accept4"}, {19, "recvmmsg"}, {20, "sendmmsg"},
+        }},
+        {"ipc", 0xffff, {
+                {1, "semop"}, {2, "semget"}, {3, "semctl"}, {4, "semtimedop"}, {11, "msgsnd"}, {12, "msgrcv"},
+                {13, "msgget"}, {14, "msgctl"}, {21, "shmat"}, {22, "shmdt"}, {23, "shmget"}, {24, "shmctl"},
+        }},
+};
+
+/* One architecture's table while the program is put together. */
+typedef struct Architecture {
+        SeccompEntry entries[SECCOMP_N_CALLS + 1];
+        SeccompEntry sub_entries[ELEMENTSOF(multiplexers)][SUBCALLS_MAX];
+        SeccompTable sub_tables[ELEMENTSOF(multiplexers)];
+        SeccompTable table;
+} Architecture;
+
+void seccomp_rules_done(SeccompRules *r)
+{
+        free(r->items);
+        *r = (SeccompRules){};
+}
+
+int seccomp_rules_init(SeccompRules *r, uint32_t action)
+{
+        SeccompRule *items = calloc(SECCOMP_N_CALLS, sizeof(SeccompRule));
+
+        if (!items)
+                return -ENOMEM;
+        for (size_t i = 0; i < SECCOMP_N_CALLS; i++)
+                items[i].action = action;
+        *r = (SeccompRules){.items = items, .otherwise = action};
+        return 0;
+}
+
+static int call_find(const char *name)
+{
+        size_t low = 0, high = SECCOMP_N_CALLS;
+
+        while (low < high) {
+                size_t middle = (low + high) / 2;
+                int c = strcmp(seccomp_calls[middle].name, name);
+                if (c == 0)
+                        return (int) middle;
+                if (c < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return -ENOENT;
+}
+
+static int group_find(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(seccomp_groups); i++)
+                if (streq(seccomp_groups[i].name, name))
+                        return (int) i;
+        return -ENOENT;
+}
+
+int seccomp_name_check(const char *name)
+{
+        int i = name[0] == '@' ? group_find(name + 1) : call_find(name);
+
+        return i < 0 ? i : 0;
+}
+
+int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule)
+{
+        int i = name[0] == '@' ? group_find(name + 1) : call_find(name);
+
+        if (i < 0)
+                return i;
+        if (name[0] != '@')
+                r->items[i] = rule;
+        else
+                for (size_t k = 0; k < seccomp_groups[i].n; k++)
+                        r->items[seccomp_groups[i].calls[k]] = rule;
+        return 0;
+}
+
+const SeccompRule *seccomp_rules_get(const SeccompRules *r, const char *call)
+{
+        int i = call_find(call);
+
+        return i < 0 ? NULL : &r->items[i];
+}
+
+static bool allows(const SeccompRule *rule)
+{
+        return rule->action == SECCOMP_RET_ALLOW;
+}
+
+void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from)
+{
+        for (size_t i = 0; i < SECCOMP_N_CALLS; i++)
+                if (allows(&from->items[i]) && !allows(&r->items[i]))
+                        r->items[i] = from->items[i];
+}
+
+/* What follows the number is a pointer here, which no filter can look behind: what would be checked by its arguments takes the
+ * action that the rule has without. */
+static uint32_t subcall_action(const SeccompRules *r, const char *name, uint32_t otherwise)
+{
+        int i = call_find(name);
+
+        return i < 0 ? otherwise : r->items[i].action;
+}
+
+static void split_multiplexer(const SeccompRules *r, Architecture *a, size_t m, SeccompEntry *entry)
+{
+        SeccompTable *t = &a->sub_tables[m];
+        bool same = true;
+
+        *t = (SeccompTable){SECCOMP_ARGUMENT(0), multiplexers[m].mask, entry->action, a->sub_entries[m], 0};
+        for (const Subcall *s = multiplexers[m].subcalls; t->n < SUBCALLS_MAX && s->name; s++) {
+                uint32_t action = subcall_action(r, s->name, entry->action);
+                a->sub_entries[m][t->n++] = (SeccompEntry){s->number, s->number, action, NULL};
+                same = same && action == entry->action;
+        }
+        if (!same)
+                entry->table = t;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+        const SeccompEntry *x = a, *y = b;
+
+        return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static void fill_architecture(const SeccompRules *r, size_t which, Architecture *a)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < SECCOMP_N_CALLS; i++) {
+                int32_t number = seccomp_calls[i].number[which];
+                if (number < 0)
+                        continue;
+                SeccompEntry *e = &a->entries[n++];
+                *e = (SeccompEntry){(uint32_t) number, (uint32_t) number, r->items[i].action, r->items[i].check};
+                for (size_t m = 0; m < ELEMENTSOF(multiplexers) && !r->items[i].named && !r->items[i].check; m++)
+                        if (streq(multiplexers[m].name, seccomp_calls[i].name))
+                                split_multiplexer(r, a, m, e);
+        }
+        /* A debugger makes a call void by this number; the kernel does nothing for it. */
+        a->entries[n++] = (SeccompEntry){UINT32_MAX, UINT32_MAX, SECCOMP_RET_ALLOW, NULL};
+        qsort(a->entries, n, sizeof(a->entries[0]), compare_entries);
+        a->table = (SeccompTable){offsetof(struct seccomp_data, nr), 0, r->otherwise, a->entries, n};
+}
+
+int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret)
+{
+        _cleanup_free_ Architecture *architectures = calloc(SECCOMP_N_ARCHITECTURES, sizeof(Architecture));
+        SeccompEntry entries[SECCOMP_N_ARCHITECTURES];
+
+        if (!architectures)
+                return -ENOMEM;
+        for (size_t i = 0; i < SECCOMP_N_ARCHITECTURES; i++) {
+                fill_architecture(r, i, &architectures[i]);
+                entries[i] = (SeccompEntry){seccomp_architectures[i], seccomp_architectures[i], 0, &architectures[i].table};
+        }
+        qsort(entries, ELEMENTSOF(entries), sizeof(entries[0]), compare_entries);
+        SeccompTable root = {offsetof(struct seccomp_data, arch), 0, r->otherwise, entries, ELEMENTSOF(entries)};
+        return seccomp_program_assemble(&root, ret);
+}
