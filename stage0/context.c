@@ -217,11 +217,13 @@ static int show_escaped_line(Context *c, const char *line, size_t n)
 
 int context_show_document(Context *c, const char *text, size_t size)
 {
+        const char *end = text + size;
+
         if (!isatty(STDOUT_FILENO)) {
                 (void) fwrite(text, 1, size, stdout);
                 return 0;
         }
-        for (const char *end = text + size; text < end;) {
+        while (text < end) {
                 /* Tabs are harmless, and what stands between them is not cut at NUL bytes this way. */
                 size_t n = 0;
                 while (text + n < end && text[n] != '\n' && text[n] != '\t' && text[n] != 0)
@@ -233,5 +235,7 @@ int context_show_document(Context *c, const char *text, size_t size)
                         (void) fputs(text[n] == 0 ? "\\x00" : text[n] == '\n' ? "\n" : "\t", stdout);
                 text += n + 1;
         }
+        if (size > 0 && end[-1] != '\n')
+                (void) fputs("\n", stdout); /* the prompt does not belong to it */
         return 0;
 }

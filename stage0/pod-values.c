@@ -7,6 +7,8 @@
  * both know the same rules.
  */
 
+#include <cap-ng.h>
+
 #include "stage0/pod-arguments.h"
 
 /* Turns an error of a checker in schema/ into one about the option's value. */
@@ -449,38 +451,41 @@ int option_cpu(const Option *o, const char *value, void *target, Error *e)
                                    target, e);
 }
 
-/* A capability as it stands in manifests: people also write "net_bind_service". */
-static json_object *capability_json(const char *s)
+/* A capability as it stands in manifests: people also write "net_bind_service". In a manifest one that is not
+ * known here may be of a newer kernel; on our own command line it is a mistake. */
+static int add_capability(const Option *o, const char *value, const char *word, json_object *set, Error *e)
 {
+        const char *bare = strncasecmp(word, "CAP_", 4) == 0 ? word + 4 : word;
         _cleanup_free_ char *name = NULL;
+        json_object *item;
 
-        if (xasprintf(&name, "%s%s", strncasecmp(s, "CAP_", 4) == 0 ? "" : "CAP_", s) < 0)
-                return NULL;
+        if (capng_name_to_capability(bare) < 0)
+                return option_invalid(o, value, e, "there is no capability '%s'", word);
+        if (xasprintf(&name, "CAP_%s", bare) < 0)
+                return error_oom(e);
         for (char *p = name; *p; p++)
                 if (*p >= 'a' && *p <= 'z')
                         *p = (char) (*p - 'a' + 'A');
-        return json_new_string_lossy(name);
+        item = json_new_string_lossy(name);
+        if (item && json_object_array_add(set, item) >= 0)
+                return 0;
+        json_object_put(item);
+        return error_oom(e);
 }
 
 static int add_capabilities(const Option *o, const char *value, IsolatorType type, IsolatorList *l, Error *e)
 {
-        _cleanup_strv_free_ char **names = NULL;
-        json_object *set = json_object_new_array();
+        _cleanup_json_ json_object *set = json_object_new_array();
+        _cleanup_strv_free_ char **words = NULL;
 
-        if (!set || strv_split(value, ", ", &names) < 0) {
-                json_object_put(set);
+        if (!set || strv_split(value, ", ", &words) < 0)
                 return error_oom(e);
+        STRV_FOREACH (s, words) {
+                int r = add_capability(o, value, *s, set, e);
+                if (r < 0)
+                        return r;
         }
-        STRV_FOREACH (s, names) {
-                json_object *name = capability_json(*s);
-
-                if (!name || json_object_array_add(set, name) < 0) {
-                        json_object_put(name);
-                        json_object_put(set);
-                        return error_oom(e);
-                }
-        }
-        return add_object_isolator(o, value, type, "set", set, l, e);
+        return add_object_isolator(o, value, type, "set", TAKE_PTR(set), l, e);
 }
 
 int option_caps_retain(const Option *o, const char *value, void *target, Error *e)

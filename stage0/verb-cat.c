@@ -114,7 +114,7 @@ static int show_unit(Context *c, int dir_fd, const char *name, const char *path)
         if (r >= 0)
                 r = context_show_document(c, text, size);
         if (r >= 0)
-                (void) fputs(size > 0 && text[size - 1] == '\n' ? "\n" : "\n\n", stdout);
+                (void) fputs("\n", stdout);
         return r;
 }
 

@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""The command line of the real program, as far as it goes without root: help, usage errors and their exit status,
+option tables against the man page, the stores of those who may not have one, streams that are closed.
+
+usage: test-cli.py ACNSPAWN SOURCE-DIRECTORY
+
+Every case prints "ok NAME" or "not ok NAME: why" on a line of its own.
+"""
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2]
+CLEAN = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TERM": "xterm"}
+for name in os.environ:
+    if name.startswith(("ASAN_", "UBSAN_", "LSAN_")):
+        CLEAN[name] = os.environ[name]
+
+failures = 0
+
+
+def case(function):
+    global failures
+    try:
+        function()
+        print(f"ok {function.__name__}", flush=True)
+    except AssertionError as e:
+        failures += 1
+        print(f"not ok {function.__name__}: {e}".replace("\n", "~"), flush=True)
+
+
+def run(*words, env=None, **more):
+    return subprocess.run([PROGRAM, *words], env={**CLEAN, **(env or {})}, stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=60, **more)
+
+
+def check(what, actual, expected):
+    if actual != expected:
+        raise AssertionError(f"{what} is {actual!r}, expected {expected!r}")
+
+
+def check_contains(what, text, part):
+    if part not in text:
+        raise AssertionError(f"{what} is {text!r}, expected {part!r} in it")
+
+
+def dump():
+    rows = [line.split("\t") for line in run("--dump-options").stdout.splitlines()]
+    return [r[1:] for r in rows if r[0] == "verb"], [r[1:] for r in rows if r[0] == "option"]
+
+
+VERBS = [v[0] for v in dump()[0]]
+
+# Words of the command line, and what the message must say. All exit with 2, say where to read more, and print nothing
+# on standard output.
+USAGE_ERRORS = [
+    ([], "No command given", "Try 'acnspawn --help'"),
+    (["lst"], "Unknown command 'lst'", "Did you mean 'list'? Try 'acnspawn --help'"),
+    (["perpare"], "Unknown command 'perpare'", "Did you mean 'prepare'?"),
+    (["\033[2J"], "Unknown command '\\x1b[2J'", None),
+    (["image"], "'acnspawn image' needs one of: list, rm, cat-manifest", None),
+    (["image", "ls"], "Unknown command 'image ls': 'image' has list, rm, cat-manifest", None),
+    (["--jsno=short", "list"], "Unknown option '--jsno'", "Did you mean '--json'?"),
+    (["--json=long", "list"], "Invalid value 'long' for --json: must be short, pretty or off", None),
+    (["--json"], "Option --json needs a value: MODE", None),
+    (["--", "list"], "A command is needed before '--'", None),
+    (["list", "--ful"], "Unknown option '--ful'", "Did you mean '--full'? Try 'acnspawn list --help'"),
+    (["list", "x"], "Unexpected argument 'x'", None),
+    (["list", "--full=yes"], "Option --full takes no value", None),
+    (["stop"], "'acnspawn stop' needs a pod: its UUID, a prefix of it, or its name", None),
+    (["rm"], "needs a pod", None),
+    (["status"], "needs a pod", None),
+    (["status", "--wait=soon", "x"], "Invalid value 'soon' for --wait: not a time span", None),
+    (["logs"], "needs a pod", None),
+    (["logs", "a", "b"], "Unexpected argument 'b'", None),
+    (["logs", "-n", "some", "a"], "Invalid value 'some' for --lines: not a whole number", None),
+    (["cat", "a", "b", "c"], "Unexpected argument 'c'", None),
+    (["fetch"], "needs an image file", None),
+    (["validate"], "needs a manifest file", None),
+    (["gc", "--grace-period=-1"], "Invalid value '-1' for --grace-period: not a time span", None),
+    (["help", "me"], "There is no command 'me'", None),
+    # the grammar of prepare and run
+    (["prepare"], "'acnspawn prepare' needs an image, or --pod-manifest=", None),
+    (["prepare", "--exec=/bin/sh", "i"], "Option --exec is for an app: put it after its image", None),
+    (["prepare", "i", "--net=host"], "Option --net is for the whole pod: put it before the first image", None),
+    (["prepare", "--", "x"], "'--' begins the arguments of an app and stands after its image", None),
+    (["prepare", "---", "i"], "'---' stands between one app and the image of the next", None),
+    (["prepare", "i", "---"], "'---' is followed by the image of the next app", None),
+    (["prepare", "i", "--", "x", "---", "---", "j"], "'---' stands between one app and the image of the next", None),
+    (["prepare", "i", "---", "--name=x"], "Option --name cannot stand here: '---' is followed by the image", None),
+    (["prepare", "i", "--", "x", "---", "--", "y"], "'--' begins the arguments of an app", None),
+    (["prepare", ""], "The name of an image must not be empty", None),
+    (["prepare", "--pod-manifest=f", "i"], "Images cannot be named together with --pod-manifest", None),
+    (["run", "--name=x"], "Options that describe a pod need an image to make it from", None),
+    (["run", "--rm", "-d", "x"], "--rm works in the foreground only", None),
+    (["run", "i", "--rm"], "Option --rm is for the whole pod: put it before the first image", None),
+    # values
+    (["prepare", "--net=bridge", "i"], "Invalid value 'bridge' for --net: must be none or host", None),
+    (["prepare", "--exit-policy=never", "i"], "for --exit-policy: must be on-failure, all or any", None),
+    (["prepare", "--stop-timeout=x", "i"], "Invalid value 'x' for --stop-timeout: not a time span", None),
+    (["prepare", "--stage1=/no/such", "i"], "Invalid value '/no/such' for --stage1: No such file or directory", None),
+    (["prepare", "--volume=V,kind=empty", "i"], "Invalid value 'V,kind=empty' for --volume", None),
+    (["prepare", "--volume=v", "i"], "for --volume: needs kind=empty or kind=host", None),
+    (["prepare", "--volume=v,empty", "i"], "'empty' is not KEY=VALUE", None),
+    (["prepare", "--volume=v,knd=empty", "i"], "unknown key 'knd'", "Did you mean 'kind'?"),
+    (["prepare", "--volume=v,kind=tmpfs", "i"], "kind 'tmpfs' must be empty or host", None),
+    (["prepare", "--volume=v,kind=host", "i"], "a host volume needs source=PATH", None),
+    (["prepare", "--volume=v,kind=host,source=x", "i"], "source 'x' must be an absolute path", None),
+    (["prepare", "--volume=v,kind=host,source=/x,mode=0700", "i"], "mode, uid and gid are for empty volumes", None),
+    (["prepare", "--volume=v,kind=empty,source=/x", "i"], "source and recursive are for host volumes", None),
+    (["prepare", "--volume=v,kind=empty,mode=9", "i"], "mode '9' must be an octal mode", None),
+    (["prepare", "--volume=v,kind=empty,mode=17777", "i"], "mode '17777' must be an octal mode", None),
+    (["prepare", "--volume=v,kind=empty,uid=65536", "i"], "uid '65536' must be a number below 65536", None),
+    (["prepare", "--volume=v,kind=empty,readOnly=2", "i"], "readOnly '2' must be true or false", None),
+    (["prepare", "--volume=v,kind=empty", "--volume=v,kind=empty", "i"], "there is a volume 'v' already", None),
+    (["prepare", "i", "--mount=v"], "needs volume=NAME and target=PATH, or NAME:PATH", None),
+    (["prepare", "i", "--mount=volume=v"], "needs volume=NAME and target=PATH, or NAME:PATH", None),
+    (["prepare", "i", "--mount=v:x"], "target 'x' must be an absolute path", None),
+    (["prepare", "i", "--mount=V:/x"], "volume 'V' is not the name of a volume", None),
+    (["prepare", "-E", "NO_SUCH_VARIABLE", "i"], "no value given, and there is no such variable", None),
+    (["prepare", "-E", "=x", "i"], "must be NAME=VALUE", None),
+    (["prepare", "--annotation=UPPER=x", "i"], "Invalid value 'UPPER=x' for --annotation", None),
+    (["prepare", "--annotation=x", "i"], "Invalid value 'x' for --annotation: must be NAME=VALUE", None),
+    (["prepare", "i", "--isolator=x"], "must be NAME=JSON", None),
+    (["prepare", "i", "--isolator=resource/memory={"], "Invalid value 'resource/memory={' for --isolator", None),
+    (["prepare", "i", "--memory=many"], "Invalid value 'many' for --memory", None),
+    (["prepare", "i", "--cpu=-1"], "Invalid value '-1' for --cpu", None),
+    (["prepare", "i", "--caps-retain=NO_SUCH"], "Invalid value 'NO_SUCH' for --caps-retain: there is no", None),
+    (["prepare", "i", "--caps-remove=net_raw,x"], "there is no capability 'x'", None),
+    (["prepare", "i", "--supplementary-gids=1,x"], "'x' is not a group number", None),
+    (["prepare", "i", "--exec="], "Invalid value '' for --exec: must not be empty", None),
+    (["prepare", "i", "--user"], "Option --user needs a value: USER", None),
+]
+
+
+def usage_errors():
+    for words, message, hint in USAGE_ERRORS:
+        r = run(*words)
+        check(f"the status of {words}", r.returncode, 2)
+        check(f"the output of {words}", r.stdout, "")
+        lines = r.stderr.splitlines()
+        check(f"the number of lines of {words} ({r.stderr!r})", len(lines), 2)
+        check_contains(f"the message of {words}", lines[0], message)
+        check(f"the beginning of the message of {words}", lines[0][:7], "Error: ")
+        check_contains(f"the hint of {words}", lines[1], hint or "Try 'acnspawn ")
+
+
+def mistyped_verbs():
+    for verb in VERBS:
+        if " " not in verb and len(verb) > 3:
+            typed = verb[1] + verb[0] + verb[2:]
+            check_contains(f"the hint for {typed}", run(typed).stderr, f"Did you mean '{verb}'?")
+
+
+def help_of_every_verb():
+    for verb in VERBS:
+        words = verb.split()
+        r = run(*words, "--help")
+        check(f"the status of {verb} --help", (r.returncode, r.stderr), (0, ""))
+        check_contains(f"the help of {verb}", r.stdout, f"acnspawn {verb}")
+        check_contains(f"the help of {verb}", r.stdout, "Global Options:")
+        check(f"help {verb}", run("help", *words).stdout, r.stdout)
+        check(f"{verb} -h", run(*words, "-h").stdout, r.stdout)
+        for line in r.stdout.splitlines()[3:]:
+            if len(line) > 80:
+                raise AssertionError(f"the help of {verb} has a line of {len(line)} columns: {line!r}")
+
+
+def help_of_all():
+    r = run("--help")
+    check("the status", (r.returncode, r.stderr), (0, ""))
+    for verb in VERBS:
+        check_contains("the help", r.stdout, f"\n  {verb} ")
+    check("acnspawn help", run("help").stdout, r.stdout)
+    check("acnspawn -h", run("-h").stdout, r.stdout)
+    check("help before a mistake", run("list", "--help", "--nonsense").returncode, 0)
+    check_contains("the help of image", run("image", "--help").stdout, "image cat-manifest IMAGE")
+    check("help image", run("help", "image").stdout, run("image", "--help").stdout)
+
+
+def help_shows_every_option():
+    for verb, name, letter, kind, value, _, text in dump()[1]:
+        shown = run(*(verb.split() if verb != "-" else []), "--help").stdout
+        for part in (name, letter):
+            if part != "-":
+                check_contains(f"the help of {verb}", shown, part)
+        check_contains(f"the help of {verb}", " ".join(shown.split()), text)
+
+
+def version():
+    for words in (["version"], ["--version"], ["list", "--version"]):
+        r = run(*words)
+        check(f"the status of {words}", (r.returncode, r.stderr), (0, ""))
+        check_contains(f"the output of {words}", r.stdout, "acnspawn ")
+    check("acVersion", json.loads(run("version", "--json=short").stdout)["acVersion"], "0.8.11")
+    check("lines of short JSON", run("--json=short", "version").stdout.count("\n"), 1)
+
+
+def man_page():
+    with open(os.path.join(SOURCE, "man/acnspawn.1"), encoding="utf-8") as f:
+        page = f.read()
+    text = re.sub(r"\\f.", "", page)
+    in_page = set(re.findall(r"(?<![\\\w-])\\-\\-([a-z](?:[a-z0-9]|\\-)*)", text))
+    in_page = {"--" + name.replace("\\-", "-") for name in in_page} - {"--every", "--greeting", "--option"}
+    options = dump()[1]
+    in_program = {o[1] for o in options if o[1] != "-"}
+    check("options that only the man page has", in_page - in_program, set())
+    check("options that the man page lacks", in_program - in_page, set())
+    for _, name, letter, *_ in options:
+        if letter != "-":
+            check_contains(f"the man page, for {letter} ({name})", page, f"\\fB\\{letter}\\fR")
+    for verb in VERBS:
+        check_contains("the man page", page, "\n\\fB" + verb.replace("-", "\\-") + "\\fR")
+
+
+def dump_is_well_formed():
+    verbs, options = dump()
+    for v in verbs:
+        check(f"the number of fields of {v}", len(v), 3)
+    for o in options:
+        check(f"the number of fields of {o}", len(o), 7)
+        check(f"whether {o} is known", o[3] in ("flag", "value", "optional"), True)
+        check(f"whether {o} has a help that begins with a capital and is no sentence",
+              o[6][0].isupper() and not o[6].endswith("."), True)
+    seen = set()
+    for o in options:
+        if o[2] == "-":
+            continue
+        key = (o[0], o[2])
+        # -E is an option of the pod and of an app.
+        check(f"{key} twice", key in seen and o[2] != "-E", False)
+        seen.add(key)
+    for verb in VERBS:
+        clash = {o[2] for o in options if o[0] == verb} & {o[2] for o in options if o[0] == "-"} - {"-"}
+        check(f"letters of {verb} that global options have as well", clash, set())
+
+
+def on_terminal(*words, env=None):
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(PROGRAM, [PROGRAM, *words], {**CLEAN, **(env or {})})
+    output = b""
+    while True:
+        try:
+            chunk = os.read(fd, 4096)
+        except OSError:
+            break
+        if not chunk:
+            break
+        output += chunk
+    os.close(fd)
+    os.waitpid(pid, 0)
+    return output.decode()
+
+
+def colors():
+    check("whether a terminal gets colours", "\033[" in on_terminal("--help"), True)
+    check("whether errors have colours on a terminal", "\033[" in on_terminal("nonsense"), True)
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}, {"SYSTEMD_COLORS": "0"}):
+        check(f"whether there are colours with {env}", "\033" in on_terminal("--help", env=env), False)
+        check(f"whether errors have colours with {env}", "\033" in on_terminal("nonsense", env=env), False)
+    check("whether a pipe gets colours", "\033" in run("--help").stdout + run("nonsense").stderr, False)
+
+
+def help_fits_terminal():
+    for columns in (60, 80, 100):
+        output = on_terminal("gc", "--help", env={"COLUMNS": str(columns), "NO_COLOR": "1"})
+        widest = max(len(line) for line in output.splitlines())
+        check(f"whether the help fits {columns} columns", widest <= columns, True)
+
+
+def closed_streams():
+    r = subprocess.run(f"'{PROGRAM}' version >&-", shell=True, env=CLEAN, text=True, capture_output=True)
+    check("the status without standard output", r.returncode, 1)
+    check_contains("the message", r.stderr, "Error: Cannot write to standard output: Bad file descriptor.")
+    r = subprocess.run(f"'{PROGRAM}' version <&-", shell=True, env=CLEAN, text=True, capture_output=True)
+    check("the status without standard input", r.returncode, 0)
+    r = subprocess.run(f"'{PROGRAM}' nonsense 2>&-", shell=True, env=CLEAN, text=True, capture_output=True)
+    check("the status without standard error", (r.returncode, r.stdout), (2, ""))
+    if os.path.exists("/dev/full"):
+        r = subprocess.run(f"'{PROGRAM}' version >/dev/full", shell=True, env=CLEAN, text=True, capture_output=True)
+        check("the status on a full disk", r.returncode, 1)
+        check_contains("the message", r.stderr, "No space left on device")
+
+
+def reader_goes_away():
+    reader, writer = os.pipe()
+    os.close(reader)
+    r = subprocess.run([PROGRAM, "--help"], env=CLEAN, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    check("what is said to a reader that went away", (r.returncode, r.stderr), (1, ""))
+
+
+def validation():
+    with tempfile.TemporaryDirectory() as d:
+        good, bad, noise, archive = (os.path.join(d, n) for n in ("good", "bad", "noise", "archive"))
+        with open(good, "w") as f:
+            json.dump({"acKind": "ImageManifest", "acVersion": "0.8.11", "name": "example.com/x"}, f)
+        with open(bad, "w") as f:
+            json.dump({"acKind": "PodManifest", "acVersion": "x", "apps": [{"name": "UPPER"}]}, f)
+        with open(noise, "w") as f:
+            f.write('{"acKind": \n nonsense}')
+        with open(archive, "wb") as f:
+            f.write(b"\x1f\x8b\x08" + bytes(600))
+        r = run("validate", good)
+        check("a good one", (r.returncode, r.stdout, r.stderr), (0, f"{good}: valid image manifest\n", ""))
+        r = run("validate", "-q", good)
+        check("a good one, quietly", (r.returncode, r.stdout, r.stderr), (0, "", ""))
+        r = run("validate", bad, good)
+        check("the status of a bad one", r.returncode, 1)
+        check_contains("a bad one", r.stdout, f"{bad}: acVersion: ")
+        check_contains("a bad one", r.stdout, f"{bad}: apps[0].name: ")
+        check_contains("the good one behind it", r.stdout, f"{good}: valid image manifest\n")
+        findings = json.loads(run("validate", "--json=short", bad).stdout)
+        check("whether findings have places", {"acVersion", "apps[0].name"} <= {f["path"] for f in findings}, True)
+        r = run("validate", noise)
+        check("the status of noise", r.returncode, 1)
+        check_contains("noise", r.stdout, "line 2, column 2")
+        r = run("validate", archive)
+        check("the status of an archive", (r.returncode, r.stdout), (1, ""))
+        check_contains("an archive", r.stderr, "is an archive, not a manifest")
+        r = run("validate", os.path.join(d, "missing"))
+        check("the status of a missing file", r.returncode, 1)
+        check_contains("a missing file", r.stderr, "missing': No such file or directory.")
+
+
+def needs_root():
+    user = 65534 if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o755)
+        store = os.path.join(d, "store")
+        os.mkdir(store, 0o700)
+        if user is None:
+            os.chmod(store, 0o000)
+            program = PROGRAM
+        else:
+            # The build directory need not be readable to others.
+            program = shutil.copy(PROGRAM, os.path.join(d, "acnspawn"))
+            os.chmod(program, 0o755)
+
+        def as_user(*words):
+            return subprocess.run([program, f"--dir={store}", *words], env=CLEAN, stdin=subprocess.DEVNULL, text=True,
+                                  capture_output=True, user=user, timeout=60)
+
+        for words in (["list"], ["image", "list"], ["status", "x"], ["gc"], ["stop", "x"]):
+            r = as_user(*words)
+            check(f"the status of {words}", (r.returncode, r.stdout), (1, ""))
+            check_contains(f"the message of {words}", r.stderr, "needs root: the store '")
+            check(f"the number of lines of {words}", len(r.stderr.splitlines()), 2)
+        for words in (["run"], ["prepare", "x"]):
+            r = as_user(*words)
+            check(f"the status of {words}", (r.returncode, r.stdout), (1, ""))
+            check_contains(f"the message of {words}", r.stderr, f"'acnspawn {words[0]}' needs root")
+        check("whether help needs root", as_user("list", "--help").returncode, 0)
+        check("whether the command line is looked at first", as_user("list", "--nonsense").returncode, 2)
+
+
+def completions():
+    for shell, file in (("bash", "completions/bash/acnspawn"), ("zsh", "completions/zsh/_acnspawn")):
+        if shutil.which(shell):
+            r = subprocess.run([shell, "-n", os.path.join(SOURCE, file)], text=True, capture_output=True)
+            check(f"what {shell} says of {file}", (r.returncode, r.stderr), (0, ""))
+    script = f"""
+        . '{SOURCE}/completions/bash/acnspawn'
+        t() {{ COMP_WORDS=('{PROGRAM}' "$@"); COMP_CWORD=$#; COMPREPLY=()
+               _acnspawn acnspawn "${{@: -1}}" 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
+        t st; t image ''; t list --fu; t run --net = ''; t run --exit-policy a; t run x -- ''; t logs --fol
+    """
+    r = subprocess.run(["bash", "-c", script], env=CLEAN, text=True, capture_output=True)
+    check("what bash offers", r.stdout.splitlines(),
+          ["status stop", "list rm cat-manifest", "--full", "none host", "all any", "", "--follow"])
+
+
+for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option, version, man_page,
+             dump_is_well_formed, colors, help_fits_terminal, closed_streams, reader_goes_away, validation, needs_root,
+             completions):
+    case(test)
+sys.exit(1 if failures else 0)
