@@ -4,8 +4,9 @@
  *
  * Versions are free text, so the order has to do what people expect of the usual schemes (spec: aci.md, label "version").
  * They are compared piece by piece: runs of digits by value, runs of letters by alphabet, digits above letters, more pieces
- * above fewer, whatever separates them. What follows "~", or a "-" with a letter behind it, is a state before the
- * release: 1.0~beta and 1.0-rc1 are older than 1.0, but 1.0-2 is newer.
+ * above fewer. What follows "~", or a "-" with a letter behind it, is a state before the release: 1.0~beta and 1.0-rc1 are
+ * older than 1.0. A "-" with a digit behind it begins a revision of the same release: 1.0-2 is newer than 1.0, but older
+ * than 1.0.1. Other separators are all the same.
  */
 
 #include "prepare/internal.h"
@@ -117,7 +118,7 @@ static bool is_letter(char c)
 }
 
 /* What comes next in a version, in this order from old to new. */
-typedef enum Piece { PIECE_BEFORE, PIECE_END, PIECE_LETTERS, PIECE_DIGITS } Piece;
+typedef enum Piece { PIECE_BEFORE, PIECE_END, PIECE_REVISION, PIECE_LETTERS, PIECE_DIGITS } Piece;
 
 /* Moves on to the next piece, past the separators. */
 static Piece next_piece(const char **s)
@@ -126,6 +127,10 @@ static Piece next_piece(const char **s)
                 if (**s == '~' || (**s == '-' && is_letter((*s)[1]))) {
                         (*s)++;
                         return PIECE_BEFORE;
+                }
+                if (**s == '-' && is_digit((*s)[1])) {
+                        (*s)++;
+                        return PIECE_REVISION;
                 }
                 if (!**s)
                         return PIECE_END;
@@ -173,7 +178,7 @@ int image_version_compare(const char *a, const char *b)
                         return p < q ? -1 : 1;
                 if (p == PIECE_END)
                         return 0;
-                int r = p == PIECE_BEFORE ? 0 : compare_pieces(&a, &b, p);
+                int r = p == PIECE_LETTERS || p == PIECE_DIGITS ? compare_pieces(&a, &b, p) : 0;
                 if (r != 0)
                         return r < 0 ? -1 : 1;
         }

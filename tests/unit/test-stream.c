@@ -18,15 +18,15 @@ static const struct {
 /* Some content that does not compress to nothing, longer than the blocks that streams are read in. */
 static void make_image(Text *t)
 {
-        _cleanup_free_ char *content = malloc(700000);
+        _cleanup_free_ char *content = malloc(300000);
         uint32_t x = 1;
 
-        for (size_t i = 0; i < 700000; i++) {
+        for (size_t i = 0; i < 300000; i++) {
                 x = x * 1664525U + 1013904223U;
                 content[i] = (char) (x >> 24);
         }
         aci_begin(t);
-        aci_entry(t, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 700000, .content = content});
+        aci_entry(t, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 300000, .content = content});
         aci_end(t);
 }
 
@@ -145,7 +145,8 @@ TEST(compressed_twice)
 {
         _cleanup_text_ Text plain = {};
 
-        make_image(&plain);
+        aci_begin(&plain);
+        aci_end(&plain);
         for (size_t k = 0; k < ELEMENTSOF(compressions); k++)
                 for (size_t j = 0; j < ELEMENTSOF(compressions); j++) {
                         _cleanup_text_ Text once = {};

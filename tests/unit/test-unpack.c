@@ -141,7 +141,7 @@ TEST(sparse_files)
         aci_begin(&f.tar);
         ACI_PAX(&f.tar, "GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=rootfs/holes",
                 "GNU.sparse.realsize=67108864");
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .size = sizeof(content), .content = content});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = sizeof(content), .content = content});
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, i);
         _cleanup_close_ int fd = open_file(i, "rootfs/holes");
