@@ -12,18 +12,6 @@
 #include "config.h"
 #include "stage0/verb.h"
 
-const Verb *const verbs[] = {
-        &verb_fetch,    &verb_image_list,
-        &verb_image_rm, &verb_image_cat_manifest,
-        &verb_validate, &verb_prepare,
-        &verb_run,      &verb_stop,
-        &verb_rm,       &verb_gc,
-        &verb_list,     &verb_status,
-        &verb_logs,     &verb_cat_manifest,
-        &verb_cat,      &verb_help,
-        &verb_version,  NULL,
-};
-
 /* A program started with a standard stream closed would get the next file it opens in its place. What is put
  * there fails on every use, as a closed descriptor does. */
 static int open_standard_streams(void)

@@ -4,7 +4,7 @@
 /* What a verb is, and what all verbs share: the global options, the store, the way out for results and
  * errors.
  *
- * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; main.c lists them. Results
+ * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; verbs.c lists them. Results
  * go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with the
  * reason in the context's error object; main() prints it.
  */
@@ -45,7 +45,7 @@ struct Verb {
         int (*run)(Context *c, int argc, char **argv); /* without the names of program and verb */
 };
 
-extern const Verb *const verbs[]; /* main.c; NULL at the end */
+extern const Verb *const verbs[]; /* verbs.c; NULL at the end */
 extern const Option global_options[]; /* context.c; data: the Context */
 
 extern const Verb verb_fetch, verb_image_list, verb_image_rm, verb_image_cat_manifest, verb_validate;

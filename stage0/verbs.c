@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The list of verbs, in the order and the groups in which the help shows them. A new one is added here, and
+ * declared in verb.h.
+ */
+
+#include "stage0/verb.h"
+
+const Verb *const verbs[] = {
+        &verb_fetch,    &verb_image_list,
+        &verb_image_rm, &verb_image_cat_manifest,
+        &verb_validate, &verb_prepare,
+        &verb_run,      &verb_stop,
+        &verb_rm,       &verb_gc,
+        &verb_list,     &verb_status,
+        &verb_logs,     &verb_cat_manifest,
+        &verb_cat,      &verb_help,
+        &verb_version,  NULL,
+};

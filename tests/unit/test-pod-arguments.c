@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The grammar of prepare and run: which words become which part of the request. What is wrong is tested with
+ * the real program, in test-cli.py.
+ */
+
+#include "stage0/pod-arguments.h"
+#include "tests/unit/test.h"
+
+static int parse(Context *c, PodArguments *a, const char *const *line)
+{
+        char **argv = (char **) line; /* which nobody writes to */
+
+        pod_arguments_init(a);
+        return pod_arguments_parse(c, NULL, NULL, (int) strv_length(argv), argv, a);
+}
+
+#define PARSE(...) parse(&c, &a, (const char *const[]){__VA_ARGS__, NULL})
+#define SETUP                                                                                               \
+        _cleanup_pod_arguments_ PodArguments a;                                                             \
+        Context c = {.verb = &verb_prepare}
+
+static const AppOverrides *app(const PodArguments *a, size_t i)
+{
+        static const AppOverrides none = {};
+
+        return i < a->request.n_apps ? &a->request.apps[i] : &none;
+}
+
+TEST(one_image)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("image"), 1);
+        ASSERT_EQ(a.request.n_apps, 1);
+        ASSERT_STREQ(app(&a, 0)->reference, "image");
+        ASSERT_TRUE(!app(&a, 0)->args && !app(&a, 0)->exec);
+        ASSERT_TRUE(!a.describes_pod); /* may be a pod */
+        ASSERT_TRUE(a.options.private_users);
+        ASSERT_EQ(a.options.net, NET_NONE);
+        ASSERT_EQ(a.options.exit_policy, EXIT_ON_FAILURE);
+}
+
+TEST(nothing)
+{
+        SETUP;
+
+        ASSERT_EQ(parse(&c, &a, (const char *const[]){NULL}), 1);
+        ASSERT_EQ(a.request.n_apps, 0);
+        ASSERT_TRUE(!a.describes_pod);
+}
+
+TEST(global_options_describe_nothing)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("--no-legend", "image", "--dir=/x"), 1);
+        ASSERT_TRUE(!a.describes_pod);
+        ASSERT_STREQ(c.dir, "/x");
+}
+
+TEST(what_describes_a_pod)
+{
+        static const char *const lines[][4] = {
+                {"a", "b"},       {"--name=x", "a"}, {"a", "--name=x"},
+                {"a", "--", "x"}, {"a", "--"},       {"--net=host", "a"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(lines); i++) {
+                SETUP;
+
+                ASSERT_EQ(parse(&c, &a, lines[i]), 1);
+                ASSERT_TRUE(a.describes_pod);
+        }
+}
+
+TEST(position_decides)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("--name=pod", "-EA=pod", "--annotation=x=pod", "--mount=v:/pod", "one",
+                        "--name=first", "-E", "A=first", "--mount=v:/first", "two", "--name", "second",
+                        "--annotation", "x=second"),
+                  1);
+        ASSERT_STREQ(a.options.name, "pod");
+        ASSERT_STREQ(pair_list_get(&a.request.environment, "A"), "pod");
+        ASSERT_STREQ(pair_list_get(&a.request.annotations, "x"), "pod");
+        ASSERT_EQ(a.request.n_mounts, 1);
+        ASSERT_STREQ(a.request.mounts[0].path, "/pod");
+        ASSERT_EQ(a.request.n_apps, 2);
+        ASSERT_STREQ(app(&a, 0)->name, "first");
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->environment, "A"), "first");
+        ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/first");
+        ASSERT_EQ(app(&a, 0)->annotations.n, 0);
+        ASSERT_STREQ(app(&a, 1)->name, "second");
+        ASSERT_STREQ(pair_list_get(&app(&a, 1)->annotations, "x"), "second");
+        ASSERT_EQ(app(&a, 1)->environment.n, 0);
+}
+
+/* Whatever stands behind "--" goes to the app as it is, but for "---". */
+TEST(arguments)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("one", "--name=x", "--", "--name=y", "--", "-h", "", "a b", "----", "---", "two",
+                        "three", "--", "--help"),
+                  1);
+        ASSERT_TRUE(!c.help);
+        ASSERT_EQ(a.request.n_apps, 3);
+        ASSERT_STREQ(app(&a, 0)->name, "x");
+        ASSERT_EQ(strv_length(app(&a, 0)->args), 6);
+        ASSERT_STREQ(app(&a, 0)->args[0], "--name=y");
+        ASSERT_STREQ(app(&a, 0)->args[1], "--");
+        ASSERT_STREQ(app(&a, 0)->args[3], "");
+        ASSERT_STREQ(app(&a, 0)->args[5], "----");
+        ASSERT_EQ(strv_length(app(&a, 1)->args), 0);
+        ASSERT_STREQ(app(&a, 2)->args[0], "--help");
+}
+
+TEST(next_app_without_arguments)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("one", "--user=1", "---", "two", "--user=2"), 1);
+        ASSERT_EQ(a.request.n_apps, 2);
+        ASSERT_STREQ(app(&a, 0)->user, "1");
+        ASSERT_STREQ(app(&a, 1)->user, "2");
+}
+
+TEST(volumes)
+{
+        SETUP;
+        const Volume *v;
+
+        ASSERT_EQ(PARSE("--volume=data,kind=empty,mode=1777,uid=5,gid=6",
+                        "--volume=conf,kind=host,source=/a\\,b\\\\c=d,readOnly=yes,recursive=false", "i"),
+                  1);
+        ASSERT_EQ(a.request.n_volumes, 2);
+        v = a.request.volumes;
+        ASSERT_STREQ(v[0].name, "data");
+        ASSERT_EQ(v[0].kind, VOLUME_EMPTY);
+        ASSERT_EQ(v[0].mode, 01777);
+        ASSERT_EQ(v[0].uid, 5);
+        ASSERT_EQ(v[0].gid, 6);
+        ASSERT_TRUE(!v[0].has_read_only);
+        ASSERT_EQ(v[1].kind, VOLUME_HOST);
+        ASSERT_STREQ(v[1].source, "/a,b\\c=d");
+        ASSERT_TRUE(v[1].has_read_only && v[1].read_only && v[1].has_recursive && !v[1].recursive);
+}
+
+TEST(mounts)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("i", "--mount=data:/a:b", "--mount=volume=data,target=/c\\,d",
+                        "--mount=target=/e:f,volume=x"),
+                  1);
+        ASSERT_EQ(app(&a, 0)->n_mounts, 3);
+        ASSERT_STREQ(app(&a, 0)->mounts[0].volume, "data");
+        ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/a:b");
+        ASSERT_STREQ(app(&a, 0)->mounts[1].path, "/c,d");
+        ASSERT_STREQ(app(&a, 0)->mounts[2].volume, "x");
+        ASSERT_STREQ(app(&a, 0)->mounts[2].path, "/e:f");
+}
+
+TEST(isolators)
+{
+        SETUP;
+        const IsolatorList *l;
+
+        ASSERT_EQ(PARSE("--isolator=resource/memory={\"limit\":\"1Gi\"}", "i", "--memory=64Mi", "--cpu=500m",
+                        "--memory=1Mi", "--caps-retain=net_bind_service,CAP_CHOWN",
+                        "--isolator=example.com/own={\"x\":1}"),
+                  1);
+        ASSERT_EQ(a.request.isolators.n, 1);
+        ASSERT_EQ(a.request.isolators.items[0].limit, 1ULL << 30);
+        l = &app(&a, 0)->isolators;
+        ASSERT_EQ(l->n, 4);
+        ASSERT_EQ(l->items[0].type, ISOLATOR_RESOURCE_MEMORY);
+        ASSERT_EQ(l->items[0].limit, 1U << 20); /* the later counts */
+        ASSERT_EQ(l->items[1].type, ISOLATOR_RESOURCE_CPU);
+        ASSERT_EQ(l->items[1].limit, 500);
+        ASSERT_EQ(l->items[2].type, ISOLATOR_CAPABILITIES_RETAIN_SET);
+        ASSERT_STREQ(l->items[2].set[0], "CAP_NET_BIND_SERVICE");
+        ASSERT_STREQ(l->items[2].set[1], "CAP_CHOWN");
+        ASSERT_EQ(l->items[3].type, ISOLATOR_UNKNOWN);
+}
+
+TEST(environment)
+{
+        SETUP;
+
+        setenv("TEST_INHERITED", "from=here", 1);
+        unsetenv("TEST_MISSING");
+        ASSERT_EQ(PARSE("i", "-E", "TEST_INHERITED", "-EA=", "-EB=x\n\xff=%h$", "--environment=A=again"), 1);
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->environment, "TEST_INHERITED"), "from=here");
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->environment, "A"), "again");
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->environment, "B"), "x\n\xff=%h$");
+        ASSERT_EQ(app(&a, 0)->environment.n, 3);
+}
+
+TEST(the_rest)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("--net=host", "--no-userns", "--exit-policy=any", "--stop-timeout=1min",
+                        "--hostname=h", "i", "--exec=/bin/sh", "--group=g", "--working-directory=/w",
+                        "--supplementary-gids=1,2", "--supplementary-gids=3", "--read-only",
+                        "--user-label=a b=c"),
+                  1);
+        ASSERT_EQ(a.options.net, NET_HOST);
+        ASSERT_TRUE(!a.options.private_users);
+        ASSERT_EQ(a.options.exit_policy, EXIT_ON_ANY);
+        ASSERT_EQ(a.options.stop_timeout_usec, 60000000);
+        ASSERT_STREQ(a.options.hostname, "h");
+        ASSERT_STREQ(app(&a, 0)->exec[0], "/bin/sh");
+        ASSERT_EQ(strv_length(app(&a, 0)->exec), 1);
+        ASSERT_STREQ(app(&a, 0)->group, "g");
+        ASSERT_STREQ(app(&a, 0)->working_directory, "/w");
+        ASSERT_EQ(app(&a, 0)->n_supplementary_gids, 3);
+        ASSERT_EQ(app(&a, 0)->supplementary_gids[2], 3);
+        ASSERT_TRUE(app(&a, 0)->read_only_rootfs);
+        ASSERT_STREQ(pair_list_get(&app(&a, 0)->user_labels, "a b"), "c");
+}
+
+/* A failure half way leaves nothing behind (the sanitizers look). */
+TEST(failures_are_clean)
+{
+        static const char *const lines[][6] = {
+                {"--volume=a,kind=empty", "--volume=b,kind=host,source=/x,mode=1", "i"},
+                {"i", "--mount=volume=a,target=/x,bogus=1"},
+                {"i", "--memory=1Mi", "--memory=x"},
+                {"i", "-EA=b", "--caps-retain=chown,bogus"},
+                {"i", "--", "x", "---", "j", "---"},
+                {"i", "--", "x", "---", "---"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(lines); i++) {
+                SETUP;
+
+                ASSERT_ERR(parse(&c, &a, lines[i]), -EINVAL);
+                ASSERT_TRUE(c.usage);
+                ASSERT_CONTAINS(c.error.hint, "Try 'acnspawn prepare --help'");
+                error_done(&c.error);
+        }
+}
+
+int main(void)
+{
+        RUN(one_image);
+        RUN(nothing);
+        RUN(global_options_describe_nothing);
+        RUN(what_describes_a_pod);
+        RUN(position_decides);
+        RUN(arguments);
+        RUN(next_app_without_arguments);
+        RUN(volumes);
+        RUN(mounts);
+        RUN(isolators);
+        RUN(environment);
+        RUN(the_rest);
+        RUN(failures_are_clean);
+        return TEST_END();
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What "status" says of a pod, as text and as JSON, for reports made by hand. */
+
+#include <signal.h>
+
+#include "stage0/pod-status-text.h"
+#include "tests/unit/test.h"
+
+#define SECOND 1000000ULL
+#define NOW (1000000000ULL * SECOND)
+
+static const Display plain = {.utf8 = true, .now = NOW};
+
+static PodApp pod_apps[] = {
+        {.name = (char *) "web",
+         .image_name = (char *) "example.com/web",
+         .image_id = (char *) "sha512-0123456789abcdef"},
+        {.name = (char *) "sync"},
+};
+
+static PodManifest manifest = {.apps = pod_apps, .n_apps = 2};
+
+static Pod make_pod(PodState state)
+{
+        return (Pod){
+                .uuid = (char *) "01234567-89ab-cdef-0123-456789abcdef",
+                .state = state,
+                .dir_fd = -EBADF,
+                .manifest = &manifest,
+                .config = {.name = (char *) "site",
+                           .uid_base = 65536,
+                           .private_users = true,
+                           .net = NET_NONE,
+                           .exit_policy = EXIT_ON_FAILURE,
+                           .stop_timeout_usec = 10 * SECOND,
+                           .created_usec = NOW - 120 * SECOND},
+        };
+}
+
+TEST(running)
+{
+        AppReport apps[] = {
+                {&pod_apps[0], {.state = APP_RUNNING, .exit_status = -1, .started_usec = NOW - 60 * SECOND}},
+                {&pod_apps[1], {.state = APP_WAITING, .exit_status = -1}},
+        };
+        IsolatorReport isolators[] = {
+                {"web", "resource/memory", ISOLATOR_ENFORCED, (char *) "MemoryMax=64M"},
+                {NULL, "example.com/own", ISOLATOR_IGNORED, (char *) "not known"},
+        };
+        char *addresses[] = {(char *) "lo 127.0.0.1", NULL};
+        const PodReport report = {.apps = apps,
+                                  .n_apps = 2,
+                                  .isolators = isolators,
+                                  .n_isolators = 2,
+                                  .addresses = addresses,
+                                  .started_usec = NOW - 61 * SECOND,
+                                  .exit_status = -1,
+                                  .leader = 4711};
+        const Pod p = make_pod(POD_RUNNING);
+        _cleanup_free_ char *s = NULL;
+
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_STREQ(s, "● site - 01234567-89ab-cdef-0123-456789abcdef\n"
+                        "      State: running since Sun 2001-09-09 01:45:39 UTC; 1min 1s ago\n"
+                        "    Created: Sun 2001-09-09 01:44:40 UTC; 2min ago\n"
+                        "     Leader: 4711\n"
+                        "    Network: none; lo 127.0.0.1\n"
+                        "      Users: private, 65536 to 131071\n"
+                        "Exit policy: on-failure, stop time-out 10s\n"
+                        "       Apps: ● web   running; 1min ago  example.com/web sha512-0123456789ab\n"
+                        "             ● sync  waiting\n"
+                        "  Isolators: web resource/memory: enforced, MemoryMax=64M\n"
+                        "             pod example.com/own: ignored, not known\n");
+}
+
+TEST(ended)
+{
+        AppReport apps[] = {
+                {&pod_apps[0],
+                 {.state = APP_ENDED, .cause = CAUSE_EXITED, .exit_status = 3, .ended_usec = NOW - SECOND}},
+                {&pod_apps[1],
+                 {.state = APP_ENDED,
+                  .cause = CAUSE_SETUP,
+                  .exit_status = -1,
+                  .message = (char *) "bad\033[2J\nnews"}},
+        };
+        const PodReport report = {.apps = apps,
+                                  .n_apps = 2,
+                                  .started_usec = NOW - 3 * SECOND,
+                                  .ended_usec = NOW - SECOND,
+                                  .exit_status = 3};
+        const Pod p = make_pod(POD_EXITED);
+        _cleanup_free_ char *s = NULL;
+
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_CONTAINS(s, "State: exited with status 3 at Sun 2001-09-09 01:46:39 UTC; 1s ago\n");
+        ASSERT_CONTAINS(s, "Started: Sun 2001-09-09 01:46:37 UTC; 3s ago\n");
+        ASSERT_CONTAINS(s, "● web   exited with status 3; 1s ago  example.com/web");
+        ASSERT_CONTAINS(s, "● sync  could not be set up\n               bad\\x1b[2J\\x0anews\n");
+        ASSERT_TRUE(!strstr(s, "Leader"));
+}
+
+TEST(phrases)
+{
+        static const struct {
+                AppStatus status;
+                const char *phrase;
+        } cases[] = {
+                {{.state = APP_PRE_START}, "pre-start handler runs"},
+                {{.state = APP_POST_STOP}, "post-stop handler runs"},
+                {{.state = APP_ENDED, .cause = CAUSE_EXITED}, "exited with status 0"},
+                {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = SIGSEGV, .core_dumped = true},
+                 "killed by SIGSEGV, core dumped"},
+                {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = 40}, "killed by signal 40"},
+                {{.state = APP_ENDED, .cause = CAUSE_OOM_KILL, .signal = SIGKILL},
+                 "killed for lack of memory"},
+                {{.state = APP_ENDED, .cause = CAUSE_TIMEOUT, .signal = SIGKILL}, "killed after a time-out"},
+                {{.state = APP_ENDED, .cause = CAUSE_COMMAND_NOT_FOUND}, "command not found"},
+                {{.state = APP_ENDED,
+                  .cause = CAUSE_PRE_START,
+                  .pre_start = {.ran = true, .exit_status = 3}},
+                 "pre-start handler exited with status 3"},
+                {{.state = APP_ENDED,
+                  .cause = CAUSE_PRE_START,
+                  .pre_start = {.ran = true, .timed_out = true}},
+                 "pre-start handler timed out"},
+                {{.state = APP_ENDED,
+                  .cause = CAUSE_EXITED,
+                  .post_stop = {.ran = true, .exit_status = -1, .signal = SIGKILL}},
+                 "exited with status 0; post-stop handler killed by SIGKILL"},
+                {{.state = APP_ENDED, .cause = CAUSE_EXITED, .post_stop = {.ran = true}},
+                 "exited with status 0"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *s = NULL;
+
+                ASSERT_OK(app_status_phrase(&cases[i].status, &s));
+                ASSERT_STREQ(s, cases[i].phrase);
+        }
+        for (AppCause cause = 0; cause < _APP_CAUSE_MAX; cause++) {
+                const AppStatus status = {
+                        .state = APP_ENDED, .cause = cause, .exit_status = -1, .signal = SIGKILL};
+                _cleanup_free_ char *s = NULL;
+
+                ASSERT_OK(app_status_phrase(&status, &s));
+                ASSERT_TRUE(s[0]);
+        }
+}
+
+TEST(json)
+{
+        AppReport apps[] = {
+                {&pod_apps[0],
+                 {.state = APP_ENDED,
+                  .cause = CAUSE_SIGNAL,
+                  .exit_status = -1,
+                  .signal = SIGTERM,
+                  .message = (char *) "x\n",
+                  .ended_usec = NOW}},
+                {&pod_apps[1], {.state = APP_RUNNING, .exit_status = -1, .started_usec = NOW}},
+        };
+        const PodReport report = {.apps = apps, .n_apps = 2, .exit_status = 143, .ended_usec = NOW};
+        const Pod p = make_pod(POD_EXITED);
+        json_object *o = pod_status_json(&p, &report);
+        const char *s;
+
+        ASSERT_TRUE(o);
+        s = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+        ASSERT_CONTAINS(
+                s,
+                "{\"uuid\":\"01234567-89ab-cdef-0123-456789abcdef\",\"name\":\"site\",\"state\":\"exited\",");
+        ASSERT_CONTAINS(s,
+                        "\"started\":null,\"ended\":1000000000000000,\"exitStatus\":143,\"leader\":null,");
+        ASSERT_CONTAINS(s, "\"users\":{\"private\":true,\"base\":65536,\"size\":65536}");
+        ASSERT_CONTAINS(s, "\"state\":\"ended\",\"cause\":\"signal\",\"exitStatus\":null,\"signal\":15,"
+                           "\"signalName\":\"SIGTERM\",\"coreDumped\":false,\"message\":\"x\\n\"");
+        ASSERT_CONTAINS(s, "\"state\":\"running\",\"cause\":null,\"exitStatus\":null,\"signal\":null,");
+        ASSERT_CONTAINS(s, "\"postStop\":{\"ran\":false,\"timedOut\":false,\"exitStatus\":null,");
+        json_object_put(o);
+}
+
+int main(void)
+{
+        setenv("TZ", "UTC", 1);
+        tzset();
+        RUN(running);
+        RUN(ended);
+        RUN(phrases);
+        RUN(json);
+        return TEST_END();
+}
