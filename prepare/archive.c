@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Importing an image archive: read once, checked, unpacked and hashed on the way (spec: aci.md, "Image Archives").
+/* Importing an image archive: read once, checked, unpacked and hashed on the way (spec: aci.md, "Image
+ * Archives").
  *
- * The pipeline delivers the uncompressed bytes, libarchive's tar reader takes them apart, unpack.c makes the files below a
- * temporary directory of the store. Only when the stream has been read to its end, and everything in it was as it has to
- * be, is the directory made durable and renamed to the image's ID. On any failure the directory is removed; if we are
- * killed, the flock on it dies with us, and the next collection takes it away.
+ * The pipeline delivers the uncompressed bytes, libarchive's tar reader takes them apart, unpack.c makes the
+ * files below a temporary directory of the store. Only when the stream has been read to its end, and
+ * everything in it was as it has to be, is the directory made durable and renamed to the image's ID. On any
+ * failure the directory is removed; if we are killed, the flock on it dies with us, and the next collection
+ * takes it away.
  *
- * The tar reader runs in the C locale, whatever the program's is: it would otherwise translate names, and even in UTF-8
- * replace them by a canonical form. What it cannot translate it leaves as it is, byte for byte, with a warning that is
- * expected here; every other warning means that something of the archive would be lost, and is an error.
+ * The tar reader runs in the C locale, whatever the program's is: it would otherwise translate names, and
+ * even in UTF-8 replace them by a canonical form. What it cannot translate it leaves as it is, byte for
+ * byte, with a warning that is expected here; every other warning means that something of the archive would
+ * be lost, and is an error.
  */
 
 #include <archive.h>
@@ -25,9 +28,9 @@ typedef struct Import {
         Unpack unpack;
         Pipeline *pipeline;
         struct archive *archive;
-        uint64_t fed;        /* bytes that the tar reader was given */
-        uint64_t fed_max;    /* more than that while it reads headers: refused */
-        Error error;         /* of feeding it */
+        uint64_t fed;     /* bytes that the tar reader was given */
+        uint64_t fed_max; /* more than that while it reads headers: refused */
+        Error error;      /* of feeding it */
         char *manifest;
         size_t manifest_size;
         PipelineResult result;
@@ -50,16 +53,15 @@ static void import_done(Import *i)
                 freelocale(i->locale);
 }
 
-/* --- The tar reader ---------------------------------------------------------------------------------------------- */
+/* --- The tar reader ----------------------------------------------------------------------------------- */
 
 static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
 {
         Import *i = userdata;
 
         if (i->fed > i->fed_max) {
-                error_set(
-                        &i->error, -E2BIG, "An entry of the archive has more than %u bytes of headers",
-                        ENTRY_HEADERS_MAX);
+                error_set(&i->error, -E2BIG, "An entry of the archive has more than %u bytes of headers",
+                          ENTRY_HEADERS_MAX);
                 archive_set_error(a, E2BIG, "headers too large");
                 return -1;
         }
@@ -81,8 +83,10 @@ static int reader_error(Import *i, Error *e)
                 const char *why = archive_error_string(i->archive);
                 if (why && startswith(why, "Unrecognized archive format"))
                         return error_hint(
-                                e, error_set(e, -EBADMSG, "The file is no image: it is no tar archive"),
-                                "Images are tar archives, plain or compressed with gzip, bzip2 or xz.");
+                                        e,
+                                        error_set(e, -EBADMSG, "The file is no image: it is no tar archive"),
+                                        "Images are tar archives, plain or compressed with gzip, bzip2 or "
+                                        "xz.");
                 return error_set(e, -EBADMSG, "The archive is damaged: %s", why ?: "unknown error");
         }
         if (e) {
@@ -127,7 +131,7 @@ static int open_reader(Import *i, Error *e)
         return 0;
 }
 
-/* --- The archive's layout ---------------------------------------------------------------------------------------- */
+/* --- The archive's layout ----------------------------------------------------------------------------- */
 
 static int read_manifest(Import *i, struct archive_entry *entry, Error *e)
 {
@@ -138,9 +142,8 @@ static int read_manifest(Import *i, struct archive_entry *entry, Error *e)
         if (archive_entry_hardlink(entry) || archive_entry_filetype(entry) != AE_IFREG)
                 return error_set(e, -EBADMSG, "The archive's manifest is no regular file");
         if (archive_entry_size(entry) > (int64_t) MANIFEST_SIZE_MAX)
-                return error_set(
-                        e, -EFBIG, "The archive's manifest is longer than %u bytes (%" PRId64 ")", MANIFEST_SIZE_MAX,
-                        (int64_t) archive_entry_size(entry));
+                return error_set(e, -EFBIG, "The archive's manifest is longer than %u bytes (%" PRId64 ")",
+                                 MANIFEST_SIZE_MAX, (int64_t) archive_entry_size(entry));
         i->manifest = malloc(MANIFEST_SIZE_MAX + 1);
         if (!i->manifest)
                 return error_oom(e);
@@ -153,7 +156,8 @@ static int read_manifest(Import *i, struct archive_entry *entry, Error *e)
                 n += (size_t) k;
         }
         if (n > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The archive's manifest is longer than %u bytes", MANIFEST_SIZE_MAX);
+                return error_set(e, -EFBIG, "The archive's manifest is longer than %u bytes",
+                                 MANIFEST_SIZE_MAX);
         i->manifest[n] = 0;
         i->manifest_size = n;
         return 0;
@@ -174,7 +178,9 @@ static int read_entry(Import *i, struct archive_entry *entry, Error *e)
         if (streq(path, "") && archive_entry_filetype(entry) == AE_IFDIR && !archive_entry_hardlink(entry))
                 return 0;
         r = unpack_error(e, -EBADMSG, name, "it is neither the manifest nor below rootfs");
-        return error_hint(e, r, "An image archive holds the file \"manifest\" and the directory \"rootfs\", and nothing else.");
+        return error_hint(e, r,
+                          "An image archive holds the file \"manifest\" and the directory \"rootfs\", and "
+                          "nothing else.");
 }
 
 static int read_entries(Import *i, Error *e)
@@ -187,9 +193,11 @@ static int read_entries(Import *i, Error *e)
                 if (r < 0)
                         return r;
                 if (r == 0) {
-                        /* The reader takes the end of the stream between two entries for the end of the archive. */
+                        /* The reader takes the end of the stream between two entries for the end of the
+                         * archive. */
                         if (archive_filter_bytes(i->archive, 0) - before < 512)
-                                return error_set(e, -EBADMSG, "The archive has no end mark: it is truncated");
+                                return error_set(e, -EBADMSG,
+                                                 "The archive has no end mark: it is truncated");
                         return 0;
                 }
                 r = read_entry(i, entry, e);
@@ -211,7 +219,8 @@ static int read_rest(Import *i, Error *e)
         while ((n = pipeline_next(i->pipeline, &block, e)) > 0) {
                 i->fed += (uint64_t) n;
                 if (i->fed - end > PADDING_MAX)
-                        return error_set(e, -EBADMSG, "The archive is padded with more than %llu bytes", PADDING_MAX);
+                        return error_set(e, -EBADMSG, "The archive is padded with more than %llu bytes",
+                                         PADDING_MAX);
         }
         if (n < 0)
                 return (int) n;
@@ -219,9 +228,10 @@ static int read_rest(Import *i, Error *e)
         if (r < 0)
                 return r;
         if (i->result.data_size > end)
-                return error_set(
-                        e, -EBADMSG, "There are bytes after the end of the archive (%" PRIu64 " of %" PRIu64 " are the archive)",
-                        end, i->result.size);
+                return error_set(e, -EBADMSG,
+                                 "There are bytes after the end of the archive (%" PRIu64 " of %" PRIu64
+                                 " are the archive)",
+                                 end, i->result.size);
         return 0;
 }
 
@@ -237,14 +247,14 @@ static int check_content(Import *i, Error *e)
         return r < 0 ? error_prefix(e, r, "The manifest is not valid") : 0;
 }
 
-/* --- Import ------------------------------------------------------------------------------------------------------ */
+/* --- Import ------------------------------------------------------------------------------------------- */
 
 static int write_files(Import *i, const char *origin, Error *e)
 {
         const ImageInfo info = {
-                .import_time = now_usec(CLOCK_REALTIME),
-                .size = i->result.size,
-                .archive_size = i->result.compressed_size,
+                        .import_time = now_usec(CLOCK_REALTIME),
+                        .size = i->result.size,
+                        .archive_size = i->result.compressed_size,
         };
 
         int r = write_file_new_at(i->temporary.dir_fd, "manifest", i->manifest, i->manifest_size, 0644);
@@ -286,9 +296,9 @@ static int import(Import *i, int fd, const char *origin, Error *e)
 int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e)
 {
         _cleanup_(import_done) Import i = {
-                .store = s,
-                .temporary = STORE_TEMPORARY_NULL,
-                .unpack = UNPACK_NULL,
+                        .store = s,
+                        .temporary = STORE_TEMPORARY_NULL,
+                        .unpack = UNPACK_NULL,
         };
         _cleanup_free_ char *path = NULL, *shown = text_escape_for_terminal(origin ?: "image");
 

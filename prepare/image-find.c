@@ -2,8 +2,8 @@
 
 /* From what a user writes to an image: a file, an ID or the beginning of one, or a name with labels.
  *
- * What cannot be told apart is refused with the candidates, never guessed. Where a name fits several images, one for this
- * machine is preferred to one for another, then the highest version, then the latest import.
+ * What cannot be told apart is refused with the candidates, never guessed. Where a name fits several images,
+ * one for this machine is preferred to one for another, then the highest version, then the latest import.
  */
 
 #include <dirent.h>
@@ -11,18 +11,18 @@
 
 #include "prepare/internal.h"
 
-#define CANDIDATES_MAX 8U          /* shown in a message */
-#define HEX_PREFIX_MIN 4U          /* digits that are taken for the beginning of an ID */
-#define SIMILAR_LENGTH_MAX 128U    /* names longer than that are not compared */
-#define ID_SHOWN (7 + 16)          /* enough of an ID to tell it from others */
+#define CANDIDATES_MAX 8U       /* shown in a message */
+#define HEX_PREFIX_MIN 4U       /* digits that are taken for the beginning of an ID */
+#define SIMILAR_LENGTH_MAX 128U /* names longer than that are not compared */
+#define ID_SHOWN (7 + 16)       /* enough of an ID to tell it from others */
 
-/* --- By file ----------------------------------------------------------------------------------------------------- */
+/* --- By file ------------------------------------------------------------------------------------------ */
 
 /* Whether REFERENCE can only mean a file. */
 static bool must_be_file(const char *reference)
 {
         return reference[0] == '/' || startswith(reference, "./") || startswith(reference, "../") ||
-                endswith(reference, ".aci");
+               endswith(reference, ".aci");
 }
 
 /* 1: imported; 0: there is no such file, and it need not be one. */
@@ -38,7 +38,8 @@ static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
                 return 0;
         fd = open(reference, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO must not hang us */
         if (fd < 0) {
-                if (!must_be_file(reference) && (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG))
+                if (!must_be_file(reference) &&
+                    (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG))
                         return 0;
                 return error_set_errno(e, errno, "Cannot open the image %s", shown);
         }
@@ -47,13 +48,14 @@ static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
         if (!S_ISREG(st.st_mode)) {
                 if (!must_be_file(reference))
                         return 0;
-                return error_set(e, S_ISDIR(st.st_mode) ? -EISDIR : -EBADMSG, "The image %s is no regular file", shown);
+                return error_set(e, S_ISDIR(st.st_mode) ? -EISDIR : -EBADMSG,
+                                 "The image %s is no regular file", shown);
         }
         int r = image_import(s, fd, reference, ret, e);
         return r < 0 ? r : 1;
 }
 
-/* --- By ID ------------------------------------------------------------------------------------------------------- */
+/* --- By ID -------------------------------------------------------------------------------------------- */
 
 static bool is_hex(const char *s)
 {
@@ -104,7 +106,8 @@ static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error
                 text_addf(&t, " and %zu more", n - CANDIDATES_MAX);
         if (text_take(&t, &candidates, NULL) < 0)
                 return error_oom(e);
-        int r = error_set(e, -ENOTUNIQ, "\"%s\" is the beginning of several image IDs: %s", reference, candidates);
+        int r = error_set(e, -ENOTUNIQ, "\"%s\" is the beginning of several image IDs: %s", reference,
+                          candidates);
         return error_hint(e, r, "Write more digits of the ID.");
 }
 
@@ -126,13 +129,15 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
                 return ambiguous_id(s, reference, ids, e);
         if (strv_length(ids) == 0) {
                 shown = text_escape_for_terminal(reference);
-                return digits ? error_set(e, -ENOENT, "No image in the store %s has the ID %s", s->path, shown ?: "?") : 0;
+                return digits ? error_set(e, -ENOENT, "No image in the store %s has the ID %s", s->path,
+                                          shown ?: "?")
+                              : 0;
         }
         *ret = TAKE_PTR(ids[0]);
         return 1;
 }
 
-/* --- By name ----------------------------------------------------------------------------------------------------- */
+/* --- By name ------------------------------------------------------------------------------------------ */
 
 static bool label_fits(const Image *i, const char *label, const char *host)
 {
@@ -150,8 +155,8 @@ static bool is_better(const Image *a, const Image *b)
 {
         if (fits_host(a) != fits_host(b))
                 return fits_host(a);
-        int r = image_version_compare(
-                pair_list_get(&a->manifest->labels, "version"), pair_list_get(&b->manifest->labels, "version"));
+        int r = image_version_compare(pair_list_get(&a->manifest->labels, "version"),
+                                      pair_list_get(&b->manifest->labels, "version"));
         return r != 0 ? r > 0 : a->import_time > b->import_time;
 }
 
@@ -160,7 +165,8 @@ Image *image_list_best(Image **list, size_t n, const char *name, const PairList 
         Image *best = NULL;
 
         for (size_t i = 0; i < n; i++)
-                if (image_name_matches(name, labels, list[i]->manifest) && (!best || is_better(list[i], best)))
+                if (image_name_matches(name, labels, list[i]->manifest) &&
+                    (!best || is_better(list[i], best)))
                         best = list[i];
         return best;
 }
@@ -204,7 +210,8 @@ static bool has_same_name(const char *wanted, const char *name)
         return streq(wanted, name);
 }
 
-static char *list_candidates(Image **list, size_t n, const char *name, bool (*select)(const char *, const char *))
+static char *list_candidates(Image **list, size_t n, const char *name,
+                             bool (*select)(const char *, const char *))
 {
         _cleanup_text_ Text t = {};
         size_t n_shown = 0;
@@ -222,8 +229,8 @@ static char *list_candidates(Image **list, size_t n, const char *name, bool (*se
         return n_shown == 0 || text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
-static int not_found(
-        Store *s, const char *reference, const ImageName *name, Image **list, size_t n, size_t n_damaged, Error *e)
+static int not_found(Store *s, const char *reference, const ImageName *name, Image **list, size_t n,
+                     size_t n_damaged, Error *e)
 {
         _cleanup_free_ char *same = list_candidates(list, n, name->name, has_same_name);
         _cleanup_free_ char *similar = list_candidates(list, n, name->name, is_similar);
@@ -235,7 +242,8 @@ static int not_found(
         if (similar)
                 return error_hint(e, r, "Did you mean %s?", similar);
         if (n_damaged > 0)
-                return error_hint(e, r, "%zu images there are damaged: see \"acnspawn image list\".", n_damaged);
+                return error_hint(e, r, "%zu images there are damaged: see \"acnspawn image list\".",
+                                  n_damaged);
         return error_hint(e, r, "Import one with \"acnspawn fetch FILE\".");
 }
 
@@ -263,16 +271,18 @@ static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
         return r;
 }
 
-/* A word such as "cafe" can be the beginning of an ID and a name: if there are both, the user has to say which. */
+/* A word such as "cafe" can be the beginning of an ID and a name: if there are both, the user has to say
+ * which. */
 static int check_not_a_name(Store *s, const char *reference, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *named = NULL;
 
-        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(s, reference, &named, NULL) < 0 || streq(named->id, id))
+        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(s, reference, &named, NULL) < 0 ||
+            streq(named->id, id))
                 return 0;
-        int r = error_set(
-                e, -ENOTUNIQ, "\"%s\" is the name of the image %.*s… and the beginning of the ID %.*s…", reference, ID_SHOWN,
-                named->id, ID_SHOWN, id);
+        int r = error_set(e, -ENOTUNIQ,
+                          "\"%s\" is the name of the image %.*s… and the beginning of the ID %.*s…",
+                          reference, ID_SHOWN, named->id, ID_SHOWN, id);
         return error_hint(e, r, "Write the beginning of the ID that is meant, with \"sha512-\" before it.");
 }
 

@@ -2,11 +2,12 @@
 
 /* Names of images as users and manifests write them, and the order of versions.
  *
- * Versions are free text, so the order has to do what people expect of the usual schemes (spec: aci.md, label "version").
- * They are compared piece by piece: runs of digits by value, runs of letters by alphabet, digits above letters, more pieces
- * above fewer. What follows "~", or a "-" with a letter behind it, is a state before the release: 1.0~beta and 1.0-rc1 are
- * older than 1.0. A "-" with a digit behind it begins a revision of the same release: 1.0-2 is newer than 1.0, but older
- * than 1.0.1. Other separators are all the same.
+ * Versions are free text, so the order has to do what people expect of the usual schemes (spec: aci.md,
+ * label "version"). They are compared piece by piece: runs of digits by value, runs of letters by alphabet,
+ * digits above letters, more pieces above fewer. What follows "~", or a "-" with a letter behind it, is a
+ * state before the release: 1.0~beta and 1.0-rc1 are older than 1.0. A "-" with a digit behind it begins a
+ * revision of the same release: 1.0-2 is newer than 1.0, but older than 1.0.1. Other separators are all the
+ * same.
  */
 
 #include "prepare/internal.h"
@@ -21,9 +22,11 @@ void image_name_done(ImageName *n)
 static int add_label(ImageName *n, const char *label, const char *value, const char *whole, Error *e)
 {
         if (isempty(value))
-                return error_set(e, -EINVAL, "The label %s in the image name \"%s\" has no value", label, whole);
+                return error_set(e, -EINVAL, "The label %s in the image name \"%s\" has no value", label,
+                                 whole);
         if (pair_list_get(&n->labels, label))
-                return error_set(e, -EINVAL, "The label %s is given twice in the image name \"%s\"", label, whole);
+                return error_set(e, -EINVAL, "The label %s is given twice in the image name \"%s\"", label,
+                                 whole);
         return pair_list_set(&n->labels, label, value) < 0 ? error_oom(e) : 0;
 }
 
@@ -40,7 +43,8 @@ static int parse_label(ImageName *n, char *text, const char *whole, Error *e)
         if (r < 0)
                 return error_prefix(e, r, "A label in the image name \"%s\" is not valid", whole);
         if (streq(text, "name"))
-                return error_set(e, -EINVAL, "The image name \"%s\" has a label \"name\", which cannot be", whole);
+                return error_set(e, -EINVAL, "The image name \"%s\" has a label \"name\", which cannot be",
+                                 whole);
         return add_label(n, text, equals + 1, whole, e);
 }
 
@@ -59,7 +63,9 @@ int image_name_parse(const char *s, ImageName *ret, Error *e)
         int r = ac_identifier_check(first, e);
         if (r < 0) {
                 r = error_prefix(e, r, "\"%s\" is no image name", shown);
-                return error_hint(e, r, "An image is named by a file, an image ID, or name[:version][,label=value]….");
+                return error_hint(e, r,
+                                  "An image is named by a file, an image ID, or "
+                                  "name[:version][,label=value]….");
         }
         n.name = strdup(first);
         if (!n.name)
@@ -104,7 +110,7 @@ int image_name_format(const char *name, const PairList *labels, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* --- Versions ---------------------------------------------------------------------------------------------------- */
+/* --- Versions ----------------------------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {

@@ -2,10 +2,11 @@
 
 /* Removing an image, unless somebody needs it.
  *
- * Who looks an image up for a pod holds the store's lock shared until the pod says what it needs; we hold it exclusively
- * while we look who needs the image and rename it away. What a pod needs is found in its files as text: an image ID is
- * long enough that it cannot be there by chance, and a pod whose files cannot be read well keeps its images. Trees that
- * were rendered from the image go with it; the files in them that other images have stay with those.
+ * Who looks an image up for a pod holds the store's lock shared until the pod says what it needs; we hold it
+ * exclusively while we look who needs the image and rename it away. What a pod needs is found in its files
+ * as text: an image ID is long enough that it cannot be there by chance, and a pod whose files cannot be
+ * read well keeps its images. Trees that were rendered from the image go with it; the files in them that
+ * other images have stay with those.
  */
 
 #include <dirent.h>
@@ -51,7 +52,7 @@ static const char *next_name(DIR *d)
         return de ? de->d_name : NULL;
 }
 
-/* --- Pods -------------------------------------------------------------------------------------------------------- */
+/* --- Pods --------------------------------------------------------------------------------------------- */
 
 /* Whether the file PATH names the image. A file that is missing does not; one that cannot be read may. */
 static int file_names(int dir_fd, const char *path, const char *id)
@@ -125,7 +126,8 @@ static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
                 while (d && (pod = next_name(d))) {
                         int r = pod_needs(s, dirfd(d), pod, id);
                         if (r < 0)
-                                return error_set_errno(e, r, "Cannot find out which images the pod %s needs", pod);
+                                return error_set_errno(e, r, "Cannot find out which images the pod %s needs",
+                                                       pod);
                         if (r > 0 && strv_extend(pods, pod) < 0)
                                 return error_oom(e);
                         errno = 0;
@@ -136,7 +138,7 @@ static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
         return 0;
 }
 
-/* --- Other images ------------------------------------------------------------------------------------------------ */
+/* --- Other images ------------------------------------------------------------------------------------- */
 
 /* Whether the dependency D is satisfied by the image X and by no other one of the store. */
 static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n)
@@ -146,7 +148,8 @@ static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list,
         if (!image_name_matches(d->image_name, &d->labels, x->manifest))
                 return false;
         for (size_t i = 0; i < n; i++)
-                if (!streq(list[i]->id, x->id) && image_name_matches(d->image_name, &d->labels, list[i]->manifest))
+                if (!streq(list[i]->id, x->id) &&
+                    image_name_matches(d->image_name, &d->labels, list[i]->manifest))
                         return false;
         return true;
 }
@@ -192,8 +195,8 @@ static int refuse(char **users, const char *id, const char *what, const char *hi
         list = strv_join(users, ", ");
         if (!list)
                 return error_oom(e);
-        int r = error_set(
-                e, -EBUSY, "The image %s is needed by the %s %s%s", id, what, list, n > USERS_SHOWN_MAX ? " and others" : "");
+        int r = error_set(e, -EBUSY, "The image %s is needed by the %s %s%s", id, what, list,
+                          n > USERS_SHOWN_MAX ? " and others" : "");
         return error_hint(e, r, "%s", hint);
 }
 
@@ -203,7 +206,8 @@ static int check_unneeded(Store *s, const char *id, Error *e)
 
         int r = list_pods_that_need(s, id, &pods, e);
         if (r >= 0)
-                r = refuse(pods, id, "pods", "Stop them, or remove those that are not running with \"acnspawn rm\".", e);
+                r = refuse(pods, id, "pods",
+                           "Stop them, or remove those that are not running with \"acnspawn rm\".", e);
         if (r >= 0)
                 r = list_images_that_need(s, id, &images, e);
         if (r >= 0)
@@ -211,7 +215,7 @@ static int check_unneeded(Store *s, const char *id, Error *e)
         return r;
 }
 
-/* --- What was rendered from it ----------------------------------------------------------------------------------- */
+/* --- What was rendered from it ------------------------------------------------------------------------ */
 
 static int remove_rendered(Store *s, const char *id, Error *e)
 {
@@ -224,7 +228,8 @@ static int remove_rendered(Store *s, const char *id, Error *e)
                 _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
                 _cleanup_free_ char *layers = NULL, *path = NULL;
 
-                if (xasprintf(&layers, "rendered/%s/layers", key) < 0 || xasprintf(&path, "rendered/%s", key) < 0)
+                if (xasprintf(&layers, "rendered/%s/layers", key) < 0 ||
+                    xasprintf(&path, "rendered/%s", key) < 0)
                         return error_oom(e);
                 int r = file_names(s->fd, layers, id);
                 if (r > 0)

@@ -2,9 +2,9 @@
 
 /* Images that are in the store: reading one, listing all.
  *
- * An image is a directory named after the hash of its archive, and it is complete, because it was renamed into place. When
- * it was used last is the modification time of an empty file in it, so that using an image writes nothing that could be
- * half written.
+ * An image is a directory named after the hash of its archive, and it is complete, because it was renamed
+ * into place. When it was used last is the modification time of an empty file in it, so that using an image
+ * writes nothing that could be half written.
  */
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #define INFO_SIZE_MAX (64U * 1024U)
 #define INFO_ORIGIN_MAX 4096U
 
-/* --- The file "info" --------------------------------------------------------------------------------------------- */
+/* --- The file "info" ---------------------------------------------------------------------------------- */
 
 static int read_number(json_object *o, const char *name, uint64_t *ret)
 {
@@ -64,21 +64,22 @@ int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error
         _cleanup_json_ json_object *o = json_object_new_object();
         _cleanup_free_ char *bounded = strndup(origin, INFO_ORIGIN_MAX);
 
-        if (!o || !bounded || add_member(o, "importTime", json_object_new_int64((int64_t) i->import_time)) < 0 ||
+        if (!o || !bounded ||
+            add_member(o, "importTime", json_object_new_int64((int64_t) i->import_time)) < 0 ||
             add_member(o, "size", json_object_new_int64((int64_t) i->size)) < 0 ||
             add_member(o, "archiveSize", json_object_new_int64((int64_t) i->archive_size)) < 0 ||
             add_member(o, "origin", json_new_string_lossy(bounded)) < 0)
                 return error_oom(e);
         size_t size;
-        const char *text =
-                json_object_to_json_string_length(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+        const char *text = json_object_to_json_string_length(
+                        o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
         if (!text)
                 return error_oom(e);
         int r = write_file_new_at(image_fd, "info", text, size, 0644);
         return r < 0 ? error_set_errno(e, r, "Cannot write the image's info file to the store") : 0;
 }
 
-/* --- One image --------------------------------------------------------------------------------------------------- */
+/* --- One image ---------------------------------------------------------------------------------------- */
 
 Image *image_free(Image *i)
 {
@@ -110,7 +111,8 @@ static int read_image(Image *i, Error *e)
         i->size = info.size;
         i->last_used = info.import_time;
         if (fstatat(i->dir_fd, "used", &st, AT_SYMLINK_NOFOLLOW) >= 0)
-                i->last_used = (uint64_t) st.st_mtim.tv_sec * 1000000U + (uint64_t) st.st_mtim.tv_nsec / 1000U;
+                i->last_used = (uint64_t) st.st_mtim.tv_sec * 1000000U +
+                               (uint64_t) st.st_mtim.tv_nsec / 1000U;
         return 0;
 }
 
@@ -138,7 +140,8 @@ int image_open(Store *s, const char *id, Image **ret, Error *e)
                 /* Removed meanwhile: it was renamed away as a whole, so nothing is at its place any more. */
                 if (faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
                         return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
-                r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged", id, s->path);
+                r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged",
+                                 id, s->path);
                 return error_hint(e, r, "Remove it with \"acnspawn image rm %s\" and import it again.", id);
         }
         *ret = TAKE_PTR(i);
@@ -150,7 +153,7 @@ void image_touch(const Image *i)
         (void) utimensat(i->dir_fd, "used", NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-/* --- All images -------------------------------------------------------------------------------------------------- */
+/* --- All images --------------------------------------------------------------------------------------- */
 
 void image_list_free(Image **l, size_t n)
 {
@@ -181,14 +184,15 @@ static int compare_images(const void *a, const void *b)
 
         int r = compare_text(x->manifest->name, y->manifest->name);
         if (r == 0)
-                r = image_version_compare(
-                        pair_list_get(&x->manifest->labels, "version"), pair_list_get(&y->manifest->labels, "version"));
+                r = image_version_compare(pair_list_get(&x->manifest->labels, "version"),
+                                          pair_list_get(&y->manifest->labels, "version"));
         if (r == 0 && x->import_time != y->import_time)
                 r = x->import_time < y->import_time ? -1 : 1;
         return r ?: strcmp(x->id, y->id);
 }
 
-/* Adds one image. Those that have vanished are left out; of those that are damaged the first is told in E. */
+/* Adds one image. Those that have vanished are left out; of those that are damaged the first is told in E.
+ */
 static int add_image(ImageList *l, Store *s, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL;

@@ -5,10 +5,11 @@
 
 #include "prepare/prepare.h"
 
-/* --- Store (store.c) --------------------------------------------------------------------------------------------- */
+/* --- Store (store.c) ---------------------------------------------------------------------------------- */
 
 typedef enum StoreFlags {
-        /* For unit tests, which run without root: owners that cannot be set stay ours, and any file system will do. */
+        /* For unit tests, which run without root: owners that cannot be set stay ours, and any file system
+           will do. */
         STORE_UNPRIVILEGED = 1 << 0,
 } StoreFlags;
 
@@ -22,14 +23,14 @@ struct Store {
 int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e);
 Store *store_ref(Store *s);
 
-/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for whoever looks an
- * image up and records that a pod needs it. Exclusive: for whoever removes. Waits. Closing the descriptor unlocks.
- * Never take it twice in one thread: the second would wait for the first. */
+/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for whoever
+ * looks an image up and records that a pod needs it. Exclusive: for whoever removes. Waits. Closing the
+ * descriptor unlocks. Never take it twice in one thread: the second would wait for the first. */
 int store_lock_shared(Store *s, int *ret_fd, Error *e);
 int store_lock_exclusive(Store *s, int *ret_fd, Error *e);
 
-/* A piece of work below tmp/: a directory with a random name that is ours as long as the descriptor, which carries a
- * flock, is open. Whoever can take that flock may remove the directory. */
+/* A piece of work below tmp/: a directory with a random name that is ours as long as the descriptor, which
+ * carries a flock, is open. Whoever can take that flock may remove the directory. */
 typedef struct StoreTemporary {
         Store *store; /* not a reference of its own */
         char *name;   /* "tmp/…", relative to the store; NULL: nothing there (any more) */
@@ -38,29 +39,29 @@ typedef struct StoreTemporary {
 
 #define STORE_TEMPORARY_NULL ((StoreTemporary){.dir_fd = -EBADF})
 int store_temporary_new(Store *s, StoreTemporary *ret, Error *e);
-/* Makes everything in it durable, then renames it to PATH (relative to the store), whose parent is made durable, too.
- * Returns 1 if it is in place, 0 if somebody else was faster (ours is removed). */
+/* Makes everything in it durable, then renames it to PATH (relative to the store), whose parent is made
+ * durable, too. Returns 1 if it is in place, 0 if somebody else was faster (ours is removed). */
 int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
-/* Moves the directory PATH of the store below tmp/: gone at once, and never half there. store_temporary_done() then
- * removes it. -ENOENT, -EBUSY: somebody has a flock on it. */
+/* Moves the directory PATH of the store below tmp/: gone at once, and never half there.
+ * store_temporary_done() then removes it. -ENOENT, -EBUSY: somebody has a flock on it. */
 int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
 void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
 
-/* --- Streams: a file, decompressed if need be (stream.c) --------------------------------------------------------- */
+/* --- Streams: a file, decompressed if need be (stream.c) ---------------------------------------------- */
 
 typedef struct Stream Stream;
 
-/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz). FD must outlive the stream. WAKE_FD: an
- * eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. */
+/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz). FD must outlive the stream.
+ * WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. */
 int stream_new(int fd, int wake_fd, Stream **ret, Error *e);
 Stream *stream_free(Stream *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
-/* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and bytes after
- * the end of the compressed data are errors. */
+/* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and
+ * bytes after the end of the compressed data are errors. */
 ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e);
 uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descriptor so far */
 
-/* --- Reading ahead (pipeline.c) ---------------------------------------------------------------------------------- */
+/* --- Reading ahead (pipeline.c) ----------------------------------------------------------------------- */
 
 /* A stream read and hashed by threads of their own, a bounded distance ahead of whoever takes its blocks. */
 typedef struct Pipeline Pipeline;
@@ -68,8 +69,8 @@ typedef struct Pipeline Pipeline;
 int pipeline_new(int fd, uint64_t size_max, Pipeline **ret, Error *e);
 Pipeline *pipeline_free(Pipeline *p); /* stops and waits for the threads */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Pipeline *, pipeline_free);
-/* The next block; the one before it is given back. All blocks but the last have a size that is a multiple of 512.
- * 0 at the end. */
+/* The next block; the one before it is given back. All blocks but the last have a size that is a multiple of
+ * 512. 0 at the end. */
 ssize_t pipeline_next(Pipeline *p, const void **ret, Error *e);
 
 typedef struct PipelineResult {
@@ -82,30 +83,31 @@ typedef struct PipelineResult {
 /* After pipeline_next() has returned 0. */
 int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e);
 
-/* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) ------------------------------------------------------ */
+/* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) ------------------------------------------- */
 
 struct archive;
 struct archive_entry;
 
-/* What an archive may ask for. Each of these is an error that names itself, long before memory or disk are used up. */
-#define ENTRIES_MAX (4U * 1024U * 1024U)          /* directories that are only implied count, too */
-#define PATH_DEPTH_MAX 512U                       /* components */
-#define PATH_SIZE_MAX 4095U                       /* bytes; what the kernel takes without the final NUL */
-#define LINK_SIZE_MAX 4095U                       /* bytes of a symlink's target */
-#define ENTRY_HEADERS_MAX (16U * 1024U * 1024U)   /* bytes of one entry's headers: names, attributes, sparse maps */
-#define XATTRS_SIZE_MAX (1024U * 1024U)           /* bytes of all names and values of one entry */
-#define ENTRY_COST 4096U                          /* bytes of disk that an entry is taken to use beside its content */
-#define DISK_RESERVE (64ULL * 1024U * 1024U)      /* bytes that an import leaves free */
-#define STREAM_SLACK (4ULL << 30)                 /* how much longer than the free space the uncompressed archive may be */
-#define PADDING_MAX (64ULL << 20)                 /* zero bytes after the end of the archive */
+/* What an archive may ask for. Each of these is an error that names itself, long before memory or disk are
+ * used up. */
+#define ENTRIES_MAX (4U << 20)        /* directories that are only implied count, too */
+#define PATH_DEPTH_MAX 512U           /* components */
+#define PATH_SIZE_MAX 4095U           /* bytes; what the kernel takes without the final NUL */
+#define LINK_SIZE_MAX 4095U           /* bytes of a symlink's target */
+#define ENTRY_HEADERS_MAX (16U << 20) /* bytes of one entry's headers: names, attributes, sparse maps */
+#define XATTRS_SIZE_MAX (1U << 20)    /* bytes of all names and values of one entry */
+#define ENTRY_COST 4096U              /* bytes of disk that an entry is taken to use besides its content */
+#define DISK_RESERVE (64ULL << 20)    /* bytes that an import leaves free */
+#define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
+#define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
 
 typedef struct Unpack {
         int dir_fd;        /* where "rootfs" goes */
         bool unprivileged; /* owners that cannot be set stay ours */
         uint64_t n_entries;
-        uint64_t budget;   /* bytes of disk that may still be used */
+        uint64_t budget;    /* bytes of disk that may still be used */
         uint64_t unchecked; /* bytes charged since the free space was last looked at */
-        int parent_fd;     /* the directory that the last entry went to, and its path */
+        int parent_fd;      /* the directory that the last entry went to, and its path */
         char *parent;
         FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */
         bool has_rootfs;
@@ -115,20 +117,21 @@ typedef struct Unpack {
 /* DIR_FD is only borrowed. */
 int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 void unpack_done(Unpack *u);
-/* Creates what ENTRY describes at PATH, which comes from unpack_normalize_path() and is "rootfs" or below it. */
+/* Creates what ENTRY describes at PATH, which comes from unpack_normalize_path() and is "rootfs" or below
+ * it. */
 int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);
 /* Counts an entry that will use BYTES of disk beside itself. -E2BIG, -ENOSPC. */
 int unpack_charge(Unpack *u, uint64_t bytes, Error *e);
 
-/* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names and ".."
- * are refused, and so is what is too long or too deep. */
+/* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names
+ * and ".." are refused, and so is what is too long or too deep. */
 int unpack_normalize_path(const char *name, char **ret, Error *e);
-/* The directory that PATH goes to (stays owned by U) and the last component. Missing directories are made; MTIME is
- * the time they get. */
-int unpack_open_parent(
-        Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd, const char **ret_name, Error *e);
+/* The directory that PATH goes to (stays owned by U) and the last component. Missing directories are made;
+ * MTIME is the time they get. */
+int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd,
+                       const char **ret_name, Error *e);
 /* An error about one entry: "Cannot unpack PATH: …". */
 int unpack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
 int unpack_error_errno(Error *e, int code, const char *path, const char *what);
@@ -148,19 +151,20 @@ typedef struct MetadataTarget {
         bool is_symlink;
 } MetadataTarget;
 
-/* Until it gets its metadata, a directory that an entry made has mode 0700, and one that is only implied by a deeper
- * entry has this mode: that is how an entry that comes later is told from a duplicate. */
+/* Until it gets its metadata, a directory that an entry made has mode 0700, and one that is only implied by
+ * a deeper entry has this mode: that is how an entry that comes later is told from a duplicate. */
 #define DIRECTORY_MODE_IMPLIED 0711U
 
 int metadata_read(struct archive_entry *entry, const char *path, Metadata *ret, Error *e);
 /* Owner, mode, extended attributes, ACLs and times, in this order: each could spoil those before it. */
-int metadata_apply(
-        Unpack *u, const MetadataTarget *t, const Metadata *m, struct archive_entry *entry, const char *path, Error *e);
-/* Remembers the metadata of a directory for unpack_finish(), and sets those attributes that do not act on what is
- * created in it. ENTRY: NULL for an implied one. */
-int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path, Error *e);
+int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct archive_entry *entry,
+                   const char *path, Error *e);
+/* Remembers the metadata of a directory for unpack_finish(), and sets those attributes that do not act on
+ * what is created in it. ENTRY: NULL for an implied one. */
+int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path,
+                   Error *e);
 
-/* --- Extended attributes and ACLs (xattr.c) ---------------------------------------------------------------------- */
+/* --- Extended attributes and ACLs (xattr.c) ----------------------------------------------------------- */
 
 /* Refuses attributes that would act on an overlay, or are too large. */
 int xattr_check_all(struct archive_entry *entry, const char *path, Error *e);
@@ -169,13 +173,14 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
 /* The ACL as the value of the attribute ACL_ACCESS or ACL_DEFAULT; *RET is NULL if there is none. */
 #define ACL_ACCESS "system.posix_acl_access"
 #define ACL_DEFAULT "system.posix_acl_default"
-int xattr_encode_acl(
-        struct archive_entry *entry, const char *name, const char *path, void **ret, size_t *ret_size, Error *e);
-int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path, Error *e);
+int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *path, void **ret,
+                     size_t *ret_size, Error *e);
+int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path,
+              Error *e);
 /* All attributes of one descriptor to another. */
 int xattr_copy_all(int from_fd, int to_fd);
 
-/* --- Names (image-name.c) ---------------------------------------------------------------------------------------- */
+/* --- Names (image-name.c) ----------------------------------------------------------------------------- */
 
 typedef struct ImageName {
         char *name;
@@ -192,12 +197,12 @@ int image_name_format(const char *name, const PairList *labels, char **ret);
 /* Less than, equal to or greater than zero. NULL: no version, which is older than any. */
 int image_version_compare(const char *a, const char *b);
 
-/* --- Images (image.c, image-find.c, image-remove.c) -------------------------------------------------------------- */
+/* --- Images (image.c, image-find.c, image-remove.c) --------------------------------------------------- */
 
 typedef struct ImageInfo {
-        uint64_t import_time;     /* microseconds since the epoch */
-        uint64_t size;            /* bytes, uncompressed */
-        uint64_t archive_size;    /* bytes, as it came */
+        uint64_t import_time;  /* microseconds since the epoch */
+        uint64_t size;         /* bytes, uncompressed */
+        uint64_t archive_size; /* bytes, as it came */
 } ImageInfo;
 
 int image_info_read(int image_fd, ImageInfo *ret, Error *e);
@@ -208,26 +213,28 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 /* Says that an image was used now. Failure does not matter. */
 void image_touch(const Image *i);
-/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be damaged. */
+/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be damaged.
+ */
 int image_find_id(Store *s, const char *reference, char **ret, Error *e);
 
-/* --- Rendering (render.c) ---------------------------------------------------------------------------------------- */
+/* --- Rendering (render.c) ----------------------------------------------------------------------------- */
 
-/* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost first) as a tree
- * of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done once; later calls find it. */
+/* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost
+ * first) as a tree of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done
+ * once; later calls find it. */
 int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e);
-/* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all depths. KEY_FD
- * is "rendered/<key>". */
+/* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all
+ * depths. KEY_FD is "rendered/<key>". */
 int render_read_layers(int key_fd, char **ret);
 
-/* --- Pods (pod.c, pod-life.c) ------------------------------------------------------------------------------------ */
+/* --- Pods (pod.c, pod-life.c) ------------------------------------------------------------------------- */
 
 #define POD_CONFIG_SIZE_MAX (64U * 1024U)
 
 /* The states that are directories, in the order of a pod's life. */
 #define N_POD_PLACES 6U
 extern const PodState pod_places[N_POD_PLACES];
-const char *pod_state_to_place(PodState s); /* "pods/running" */
+const char *pod_state_to_place(PodState s);                       /* "pods/running" */
 int pod_place_path(const char *uuid, PodState place, char **ret); /* relative to the store */
 
 int pod_alloc(Store *s, const char *uuid, Pod **ret);
@@ -239,8 +246,8 @@ int pod_open(Store *s, const char *uuid, Pod **ret, Error *e);
 bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);
 /* 1: there is a pod of that UUID which is at most that far in its life; 0: there is none. */
 int pod_exists(Store *s, const char *uuid, PodState last);
-/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only look whether it
- * is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
+/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only
+ * look whether it is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
 int pod_lock(Pod *p, bool wait, Error *e);
 /* What a pod runs from has more than a template must have, and the app objects of the images. */
 int check_reified(const PodManifest *m, Error *e);
@@ -257,7 +264,7 @@ int sync_tree(int dir_fd);
 /* The entries of a directory. */
 int list_names(int dir_fd, char ***ret);
 
-/* --- What only one pod may have (pod-links.c, uids.c) ------------------------------------------------------------ */
+/* --- What only one pod may have (pod-links.c, uids.c) ------------------------------------------------- */
 
 typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
 

@@ -2,16 +2,17 @@
 
 /* The overlay layers that render an image (spec: ace.md, "Filesystem Setup").
  *
- * The specification extracts the dependencies of an image in their order, each after its own dependencies, and then the
- * image over them; what comes later wins. So the layers from the uppermost down are the image, and then its dependencies
- * from the last to the first, each in the same way. An image that turns up again further down adds nothing, since all that
- * it and its dependencies hold is there above already; overlayfs would refuse it.
+ * The specification extracts the dependencies of an image in their order, each after its own dependencies,
+ * and then the image over them; what comes later wins. So the layers from the uppermost down are the image,
+ * and then its dependencies from the last to the first, each in the same way. An image that turns up again
+ * further down adds nothing, since all that it and its dependencies hold is there above already; overlayfs
+ * would refuse it.
  *
- * An image with a pathWhitelist is a layer that has to be made: what it and its dependencies hold, less what is not in the
- * list. That part alone is rendered (render.c); the layers above it stay as they are.
+ * An image with a pathWhitelist is a layer that has to be made: what it and its dependencies hold, less what
+ * is not in the list. That part alone is rendered (render.c); the layers above it stay as they are.
  *
- * The images on the way to the one that is looked at are kept on a stack of bounded depth, for cycles (which names make
- * possible, though hashes do not) and for messages.
+ * The images on the way to the one that is looked at are kept on a stack of bounded depth, for cycles (which
+ * names make possible, though hashes do not) and for messages.
  */
 
 #include "prepare/internal.h"
@@ -21,9 +22,10 @@
 
 typedef struct Frame {
         const Image *image;
-        size_t n_todo;       /* dependencies that are still to be looked at, which is done from the last to the first */
-        size_t out;          /* the frame whose layers this image belongs to */
-        char **layers;       /* if that is this frame: uppermost first, relative to the store */
+        size_t n_todo; /* dependencies that are still to be looked at, which is done from the last to the
+                          first */
+        size_t out;    /* the frame whose layers this image belongs to */
+        char **layers; /* if that is this frame: uppermost first, relative to the store */
 } Frame;
 
 typedef struct Rendered {
@@ -78,7 +80,7 @@ static char *describe_path(const Resolver *v)
         return text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
-/* --- From dependency to image ------------------------------------------------------------------------------------ */
+/* --- From dependency to image ------------------------------------------------------------------------- */
 
 static int missing(const Resolver *v, const Dependency *d, Error *e)
 {
@@ -86,9 +88,8 @@ static int missing(const Resolver *v, const Dependency *d, Error *e)
 
         if (!path || image_name_format(d->image_name, &d->labels, &name) < 0)
                 return error_oom(e);
-        int r = error_set(
-                e, -ENOENT, "The image %s%s%s%s, on which %s depends, is not in the store", name, d->image_id ? " (" : "",
-                d->image_id ?: "", d->image_id ? ")" : "", path);
+        int r = error_set(e, -ENOENT, "The image %s%s%s%s, on which %s depends, is not in the store", name,
+                          d->image_id ? " (" : "", d->image_id ?: "", d->image_id ? ")" : "", path);
         return error_hint(e, r, "Import it with \"acnspawn fetch FILE\".");
 }
 
@@ -134,9 +135,9 @@ static int check_dependency(const Resolver *v, const Dependency *d, const Image 
         if (!image_name_matches(d->image_name, &d->labels, i->manifest)) {
                 _cleanup_free_ char *found = NULL;
                 (void) image_name_format(i->manifest->name, &i->manifest->labels, &found);
-                return error_set(
-                        e, -EBADMSG, "The dependency %s of %s has the ID of another image: %s is %s", name, path, i->id,
-                        found ?: "?");
+                return error_set(e, -EBADMSG,
+                                 "The dependency %s of %s has the ID of another image: %s is %s", name, path,
+                                 i->id, found ?: "?");
         }
         if (!d->has_size)
                 return 0;
@@ -145,15 +146,15 @@ static int check_dependency(const Resolver *v, const Dependency *d, const Image 
                 return error_prefix(e, r, "The image %s is damaged", i->id);
         /* The specification does not say which of the two the size is. */
         if (d->size != info.size && d->size != info.archive_size)
-                return error_set(
-                        e, -EBADMSG,
-                        "The dependency %s of %s should have %" PRIu64 " bytes, but the image in the store has %" PRIu64
-                        " (%" PRIu64 " as it came)",
-                        name, path, d->size, info.size, info.archive_size);
+                return error_set(e, -EBADMSG,
+                                 "The dependency %s of %s should have %" PRIu64
+                                 " bytes, but the image in the store has %" PRIu64 " (%" PRIu64
+                                 " as it came)",
+                                 name, path, d->size, info.size, info.archive_size);
         return 0;
 }
 
-/* --- Walking ----------------------------------------------------------------------------------------------------- */
+/* --- Walking ------------------------------------------------------------------------------------------ */
 
 static int add_layer(Frame *out, const char *path, Error *e)
 {
@@ -170,12 +171,11 @@ static int check_stack(const Resolver *v, const Image *i, Error *e)
 
         for (size_t k = 0; k < v->depth; k++)
                 if (streq(v->frames[k].image->id, i->id))
-                        return error_set(
-                                e, -ELOOP, "The dependencies of an image lead back to it: %s -> %s", path ?: "?",
-                                i->manifest->name);
+                        return error_set(e, -ELOOP, "The dependencies of an image lead back to it: %s -> %s",
+                                         path ?: "?", i->manifest->name);
         if (v->depth >= DEPTH_MAX)
-                return error_set(
-                        e, -ELOOP, "The dependencies of an image are more than %u levels deep: %s", DEPTH_MAX, path ?: "?");
+                return error_set(e, -ELOOP, "The dependencies of an image are more than %u levels deep: %s",
+                                 DEPTH_MAX, path ?: "?");
         return 0;
 }
 
@@ -195,7 +195,8 @@ static int enter(Resolver *v, const Image *i, Error *e)
         if (separate)
                 for (size_t k = 0; k < v->n_rendered; k++)
                         if (streq(v->rendered[k].id, i->id))
-                                return add_layer(&v->frames[v->frames[v->depth - 1].out], v->rendered[k].path, e);
+                                return add_layer(&v->frames[v->frames[v->depth - 1].out],
+                                                 v->rendered[k].path, e);
         image_touch(i);
         v->frames[v->depth++] = (Frame){.image = i, .n_todo = i->manifest->n_dependencies, .out = out};
         return add_layer(&v->frames[out], layer, e);

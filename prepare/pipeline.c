@@ -2,10 +2,11 @@
 
 /* Reading an archive ahead of whoever unpacks it.
  *
- * Decompressing, hashing and unpacking take about the same time, so each has a thread: one reads and decompresses into a
- * ring of blocks, one hashes them, and the caller's unpacks them. A block is used anew when both have passed it, which
- * bounds how far the first can run ahead. The hash covers every byte up to the end of the stream, also those behind the end
- * of the archive. Nothing is read twice, so what was hashed is what was unpacked.
+ * Decompressing, hashing and unpacking take about the same time, so each has a thread: one reads and
+ * decompresses into a ring of blocks, one hashes them, and the caller's unpacks them. A block is used anew
+ * when both have passed it, which bounds how far the first can run ahead. The hash covers every byte up to
+ * the end of the stream, also those behind the end of the archive. Nothing is read twice, so what was hashed
+ * is what was unpacked.
  */
 
 #include <openssl/evp.h>
@@ -50,7 +51,8 @@ static unsigned char *block_data(Pipeline *p, uint64_t n)
 static bool wait_for_room(Pipeline *p)
 {
         pthread_mutex_lock(&p->mutex);
-        while (!p->stop && p->produced - MIN(p->consumed[CONSUMER_HASH], p->consumed[CONSUMER_CALLER]) >= N_BLOCKS)
+        while (!p->stop &&
+               p->produced - MIN(p->consumed[CONSUMER_HASH], p->consumed[CONSUMER_CALLER]) >= N_BLOCKS)
                 pthread_cond_wait(&p->changed, &p->mutex);
         bool go_on = !p->stop;
         pthread_mutex_unlock(&p->mutex);
@@ -90,9 +92,10 @@ static int produce(Pipeline *p, Stream *s, Error *e)
                 pthread_cond_broadcast(&p->changed);
                 pthread_mutex_unlock(&p->mutex);
                 if (too_long)
-                        return error_set(
-                                e, -ENOSPC, "The uncompressed archive is longer than the store has room for (%" PRIu64 " bytes)",
-                                p->size_max);
+                        return error_set(e, -ENOSPC,
+                                         "The uncompressed archive is longer than the store has room for "
+                                         "(%" PRIu64 " bytes)",
+                                         p->size_max);
         }
         return 0;
 }
@@ -251,10 +254,10 @@ int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e)
         if (!hex || xasprintf(&id, IMAGE_ID_PREFIX "%s", hex) < 0)
                 return error_oom(e);
         *ret = (PipelineResult){
-                .id = id,
-                .size = p->size,
-                .compressed_size = p->compressed_size,
-                .data_size = p->data_size,
+                        .id = id,
+                        .size = p->size,
+                        .compressed_size = p->compressed_size,
+                        .data_size = p->data_size,
         };
         return 0;
 }

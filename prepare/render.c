@@ -2,14 +2,15 @@
 
 /* Rendering the layers of an image that has a pathWhitelist (spec: ace.md, "Filesystem Setup", step 3).
  *
- * Everything that is not in the list has to be absent, which no overlay of the layers can do, so there is a tree of its
- * own; its files are hard links to those of the images, so it costs directories only. It is made once: its place in the
- * store is the hash of the layers and of the list, both of which never change.
+ * Everything that is not in the list has to be absent, which no overlay of the layers can do, so there is a
+ * tree of its own; its files are hard links to those of the images, so it costs directories only. It is made
+ * once: its place in the store is the hash of the layers and of the list, both of which never change.
  *
- * The layers are gone through from the lowest to the uppermost, as the specification extracts them, but only the listed
- * paths and the directories on the way to them are looked at. The list is sorted as a tree, so that the directories of one
- * path are those of the path before it as far as the two agree. A listed directory is made, but what is in it is there only
- * if it is listed, too: the list is "a complete and absolute set".
+ * The layers are gone through from the lowest to the uppermost, as the specification extracts them, but only
+ * the listed paths and the directories on the way to them are looked at. The list is sorted as a tree, so
+ * that the directories of one path are those of the path before it as far as the two agree. A listed
+ * directory is made, but what is in it is there only if it is listed, too: the list is "a complete and
+ * absolute set".
  */
 
 #include <openssl/evp.h>
@@ -26,7 +27,7 @@ typedef struct Rendering {
         size_t n_paths;
         int *layer_fds;
         size_t n_layers;
-        int root_fd;         /* what is being made */
+        int root_fd; /* what is being made */
 } Rendering;
 
 static void rendering_done(Rendering *x)
@@ -40,7 +41,7 @@ static void rendering_done(Rendering *x)
         safe_close(x->root_fd);
 }
 
-/* --- The list ---------------------------------------------------------------------------------------------------- */
+/* --- The list ----------------------------------------------------------------------------------------- */
 
 /* As strcmp(), with "/" before any other character: what is in a directory follows it immediately. */
 static int compare_paths(const void *a, const void *b)
@@ -109,7 +110,7 @@ static int make_key(const Rendering *x, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* --- One path of one layer --------------------------------------------------------------------------------------- */
+/* --- One path of one layer ---------------------------------------------------------------------------- */
 
 /* The directory that holds PATH (absolute), and the last component. -ENOENT where there is none. */
 static int open_parent(int root_fd, const char *path, const char **ret_name)
@@ -140,7 +141,8 @@ static int place_directory(int parent_fd, const char *name)
         return 0;
 }
 
-/* Brings PATH of a layer into the tree. LISTED: it is in the list itself, not only on the way to something that is. */
+/* Brings PATH of a layer into the tree. LISTED: it is in the list itself, not only on the way to something
+ * that is. */
 static int place(const Rendering *x, int layer_fd, const char *path, bool listed)
 {
         _cleanup_close_ int from = -EBADF, to = -EBADF;
@@ -163,7 +165,7 @@ static int place(const Rendering *x, int layer_fd, const char *path, bool listed
         return r;
 }
 
-/* --- All paths --------------------------------------------------------------------------------------------------- */
+/* --- All paths ---------------------------------------------------------------------------------------- */
 
 /* Owner, mode, attributes and times of a directory of the tree, from the uppermost layer that has it. */
 static int copy_metadata(const Rendering *x, const char *path)
@@ -182,7 +184,8 @@ static int copy_metadata(const Rendering *x, const char *path)
                 return from;
         if (fstat(from, &st) < 0)
                 return -errno;
-        if (fchown(to, st.st_uid, st.st_gid) < 0 && !(errno == EPERM && x->store->flags & STORE_UNPRIVILEGED))
+        if (fchown(to, st.st_uid, st.st_gid) < 0 &&
+            !(errno == EPERM && x->store->flags & STORE_UNPRIVILEGED))
                 return -errno;
         if (fchmod(to, st.st_mode & 07777U) < 0)
                 return -errno;
@@ -207,8 +210,8 @@ static size_t common_part(const char *previous, const char *path)
         return common;
 }
 
-/* Goes through the list, and through the directories on the way to each path, parents first, each once. LAYER_FD: place
- * what it has there; negative: copy the metadata of directories. */
+/* Goes through the list, and through the directories on the way to each path, parents first, each once.
+ * LAYER_FD: place what it has there; negative: copy the metadata of directories. */
 static int go_through(const Rendering *x, int layer_fd, Error *e)
 {
         const char *previous = NULL;
@@ -270,14 +273,15 @@ static int make_tree(Rendering *x, int dir_fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot set the metadata of the root") : 0;
 }
 
-/* --- The file "layers" ------------------------------------------------------------------------------------------- */
+/* --- The file "layers" -------------------------------------------------------------------------------- */
 
 int render_read_layers(int key_fd, char **ret)
 {
         return read_file_at(key_fd, "layers", LAYERS_SIZE_MAX, ret, NULL);
 }
 
-/* The layers of a layer that was rendered itself are written, too: whoever removes an image looks here alone. */
+/* The layers of a layer that was rendered itself are written, too: whoever removes an image looks here
+ * alone. */
 static int write_layers(const Rendering *x, int dir_fd, Error *e)
 {
         _cleanup_text_ Text t = {};

@@ -2,10 +2,10 @@
 
 /* The store: one directory that holds images and pods, and the rules by which processes share it.
  *
- * There is no daemon and no database. What is in the store is complete, because everything is made below tmp/ and renamed
- * into place, and what may be removed is known from flocks, which die with their owner. Opening a store checks that nobody
- * else could have prepared it for us: it has to be ours and closed to others, as the set-user-ID programs of images in it
- * must not be within the reach of the host's users.
+ * There is no daemon and no database. What is in the store is complete, because everything is made below
+ * tmp/ and renamed into place, and what may be removed is known from flocks, which die with their owner.
+ * Opening a store checks that nobody else could have prepared it for us: it has to be ours and closed to
+ * others, as the set-user-ID programs of images in it must not be within the reach of the host's users.
  */
 
 #include <linux/magic.h>
@@ -22,23 +22,39 @@
 
 /* The pods' part comes first to last in the order of a pod's life. */
 static const char *const store_directories[] = {
-        "tmp",       "images",         "rendered",      "pods",         "pods/embryo", "pods/preparing", "pods/prepared",
-        "pods/running", "pods/exited", "pods/garbage", "names",        "uids",
+                "tmp",         "images",         "rendered",      "pods",
+                "pods/embryo", "pods/preparing", "pods/prepared", "pods/running",
+                "pods/exited", "pods/garbage",   "names",         "uids",
 };
 
-/* What cannot be the upper directory of an overlay, or does not keep owners, device nodes and extended attributes. */
+/* What cannot be the upper directory of an overlay, or does not keep owners, device nodes and extended
+ * attributes. */
 static const struct {
         uint32_t magic;
         const char *name;
 } unfit_file_systems[] = {
-        {OVERLAYFS_SUPER_MAGIC, "overlay"}, {NFS_SUPER_MAGIC, "NFS"},      {SMB_SUPER_MAGIC, "SMB"},
-        {CIFS_SUPER_MAGIC, "CIFS"},         {SMB2_SUPER_MAGIC, "SMB"},     {V9FS_MAGIC, "9p"},
-        {FUSE_SUPER_MAGIC, "FUSE"},         {MSDOS_SUPER_MAGIC, "FAT"},    {EXFAT_SUPER_MAGIC, "exFAT"},
-        {ECRYPTFS_SUPER_MAGIC, "eCryptfs"}, {AFS_SUPER_MAGIC, "AFS"},      {AFS_FS_MAGIC, "AFS"},
-        {CEPH_SUPER_MAGIC, "Ceph"},         {CODA_SUPER_MAGIC, "Coda"},    {NCP_SUPER_MAGIC, "NCP"},
-        {SQUASHFS_MAGIC, "squashfs"},       {ISOFS_SUPER_MAGIC, "ISO 9660"}, {CRAMFS_MAGIC, "cramfs"},
-        {EROFS_SUPER_MAGIC_V1, "EROFS"},    {PROC_SUPER_MAGIC, "proc"},    {SYSFS_MAGIC, "sysfs"},
-        {RAMFS_MAGIC, "ramfs"},
+                {OVERLAYFS_SUPER_MAGIC, "overlay"},
+                {NFS_SUPER_MAGIC, "NFS"},
+                {SMB_SUPER_MAGIC, "SMB"},
+                {CIFS_SUPER_MAGIC, "CIFS"},
+                {SMB2_SUPER_MAGIC, "SMB"},
+                {V9FS_MAGIC, "9p"},
+                {FUSE_SUPER_MAGIC, "FUSE"},
+                {MSDOS_SUPER_MAGIC, "FAT"},
+                {EXFAT_SUPER_MAGIC, "exFAT"},
+                {ECRYPTFS_SUPER_MAGIC, "eCryptfs"},
+                {AFS_SUPER_MAGIC, "AFS"},
+                {AFS_FS_MAGIC, "AFS"},
+                {CEPH_SUPER_MAGIC, "Ceph"},
+                {CODA_SUPER_MAGIC, "Coda"},
+                {NCP_SUPER_MAGIC, "NCP"},
+                {SQUASHFS_MAGIC, "squashfs"},
+                {ISOFS_SUPER_MAGIC, "ISO 9660"},
+                {CRAMFS_MAGIC, "cramfs"},
+                {EROFS_SUPER_MAGIC_V1, "EROFS"},
+                {PROC_SUPER_MAGIC, "proc"},
+                {SYSFS_MAGIC, "sysfs"},
+                {RAMFS_MAGIC, "ramfs"},
 };
 
 static int check_file_system(int fd, const char *path, Error *e)
@@ -50,9 +66,9 @@ static int check_file_system(int fd, const char *path, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(unfit_file_systems); i++) {
                 if ((uint32_t) fs.f_type != unfit_file_systems[i].magic)
                         continue;
-                int r = error_set(
-                        e, -EOPNOTSUPP, "The store %s lies on a file system that cannot carry pods (%s)", path,
-                        unfit_file_systems[i].name);
+                int r = error_set(e, -EOPNOTSUPP,
+                                  "The store %s lies on a file system that cannot carry pods (%s)", path,
+                                  unfit_file_systems[i].name);
                 return error_hint(e, r, "Choose a directory on ext4, XFS, Btrfs or tmpfs with --dir=.");
         }
         return 0;
@@ -66,22 +82,26 @@ static int check_access(int fd, const char *path, bool is_new, Error *e)
         if (fstat(fd, &st) < 0)
                 return error_set_errno(e, errno, "Cannot look at the store %s", path);
         if (st.st_uid != geteuid()) {
-                r = error_set(
-                        e, -EPERM, "The store %s belongs to user %u, not to user %u, who opens it", path,
-                        (unsigned) st.st_uid, (unsigned) geteuid());
-                return error_hint(e, r, "Choose another directory with --dir=, or give it to its user by chown.");
+                r = error_set(e, -EPERM, "The store %s belongs to user %u, not to user %u, who opens it",
+                              path, (unsigned) st.st_uid, (unsigned) geteuid());
+                return error_hint(e, r,
+                                  "Choose another directory with --dir=, or give it to its user by chown.");
         }
         if (st.st_mode & 0022) {
-                r = error_set(e, -EPERM, "The store %s can be written to by others (mode %04o)", path, st.st_mode & 07777U);
+                r = error_set(e, -EPERM, "The store %s can be written to by others (mode %04o)", path,
+                              st.st_mode & 07777U);
                 return error_hint(e, r, "Find out whether somebody did, then run: chmod 0700 %s", path);
         }
         if (!(st.st_mode & 0055))
                 return 0;
         if (is_new) /* an empty directory that becomes a store now */
-                return fchmod(fd, 0700) < 0 ? error_set_errno(e, errno, "Cannot close the store %s to others", path) : 0;
-        r = error_set(
-                e, -EPERM, "The store %s is open to others (mode %04o): set-user-ID programs of images could be run by them",
-                path, st.st_mode & 07777U);
+                return fchmod(fd, 0700) < 0 ? error_set_errno(e, errno,
+                                                              "Cannot close the store %s to others", path)
+                                            : 0;
+        r = error_set(e, -EPERM,
+                      "The store %s is open to others (mode %04o): set-user-ID programs of images could be "
+                      "run by them",
+                      path, st.st_mode & 07777U);
         return error_hint(e, r, "Run: chmod 0700 %s", path);
 }
 
@@ -99,7 +119,8 @@ static int directory_is_fresh(int fd)
                 return -errno;
         (void) TAKE_FD(copy);
         while (fresh && (de = readdir(d)))
-                fresh = de->d_name[0] == '.' || streq(de->d_name, "lost+found") || startswith(de->d_name, "version.");
+                fresh = de->d_name[0] == '.' || streq(de->d_name, "lost+found") ||
+                        startswith(de->d_name, "version.");
         closedir(d);
         return fresh;
 }
@@ -118,10 +139,12 @@ static int check_version(int fd, const char *path, Error *e)
                 return 1;
         version[strcspn(version, "\n")] = 0;
         shown = text_escape_for_terminal(version);
-        r = error_set(
-                e, -EPROTONOSUPPORT, "The store %s has layout version \"%s\", this program knows version 1", path,
-                shown ?: "?");
-        return error_hint(e, r, "It was made by another version of acnspawn: use that one, or another directory with --dir=.");
+        r = error_set(e, -EPROTONOSUPPORT,
+                      "The store %s has layout version \"%s\", this program knows version 1", path,
+                      shown ?: "?");
+        return error_hint(e, r,
+                          "It was made by another version of acnspawn: use that one, or another directory "
+                          "with --dir=.");
 }
 
 static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
@@ -137,7 +160,8 @@ static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
                 return error_set_errno(e, r, "Cannot read the directory %s", path);
         if (r == 0) {
                 r = error_set(e, -ENOTEMPTY, "%s is neither a store nor an empty directory", path);
-                return error_hint(e, r, "Choose another directory with --dir=; it is made if it is missing.");
+                return error_hint(e, r,
+                                  "Choose another directory with --dir=; it is made if it is missing.");
         }
         r = check_access(fd, path, true, e);
         if (r < 0)
@@ -153,7 +177,8 @@ static int make_directories(int fd, const char *path, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(store_directories); i++)
                 if (mkdirat(fd, store_directories[i], 0700) < 0 && errno != EEXIST)
-                        return error_set_errno(e, errno, "Cannot make the directory %s/%s", path, store_directories[i]);
+                        return error_set_errno(e, errno, "Cannot make the directory %s/%s", path,
+                                               store_directories[i]);
         return 0;
 }
 
@@ -261,7 +286,7 @@ int store_fd(const Store *s)
 static int store_lock(Store *s, int operation, int *ret_fd, Error *e)
 {
         _cleanup_close_ int fd =
-                openat(s->fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+                        openat(s->fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
         int r;
 
         if (fd < 0)
@@ -285,7 +310,7 @@ int store_lock_exclusive(Store *s, int *ret_fd, Error *e)
         return store_lock(s, LOCK_EX, ret_fd, e);
 }
 
-/* --- Work below tmp/ --------------------------------------------------------------------------------------------- */
+/* --- Work below tmp/ ---------------------------------------------------------------------------------- */
 
 static int random_name(char **ret)
 {
@@ -324,7 +349,8 @@ int store_temporary_new(Store *s, StoreTemporary *ret, Error *e)
 {
         int r = -EBUSY;
 
-        /* Between mkdir() and flock() a collector may take the directory for rubbish: then again, with another name. */
+        /* Between mkdir() and flock() a collector may take the directory for rubbish: then again, with
+         * another name. */
         for (unsigned tries = 0; tries < 16; tries++) {
                 _cleanup_free_ char *name = NULL;
                 int fd;

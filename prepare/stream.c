@@ -2,10 +2,10 @@
 
 /* What a file descriptor delivers, decompressed if need be.
  *
- * The kind is told by the first bytes, never by a name. gzip goes through zlib directly, as libarchive does not verify its
- * checksums; bzip2 and xz, whose libraries always do, go through libarchive's filters. Everything that is read must belong
- * to the compressed data: bytes after its end are an error, as is an end that comes too early. Only one layer of compression
- * is taken off.
+ * The kind is told by the first bytes, never by a name. gzip goes through zlib directly, as libarchive does
+ * not verify its checksums; bzip2 and xz, whose libraries always do, go through libarchive's filters.
+ * Everything that is read must belong to the compressed data: bytes after its end are an error, as is an end
+ * that comes too early. Only one layer of compression is taken off.
  */
 
 #include <archive.h>
@@ -85,7 +85,7 @@ static ssize_t fill(Stream *s, Error *e)
         return n;
 }
 
-/* --- Plain ------------------------------------------------------------------------------------------------------- */
+/* --- Plain -------------------------------------------------------------------------------------------- */
 
 static ssize_t plain_read(Stream *s, void *buffer, size_t size, Error *e)
 {
@@ -102,7 +102,7 @@ static ssize_t plain_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) done;
 }
 
-/* --- gzip -------------------------------------------------------------------------------------------------------- */
+/* --- gzip --------------------------------------------------------------------------------------------- */
 
 static int gzip_start(Stream *s, Error *e)
 {
@@ -122,7 +122,8 @@ static int gzip_input(Stream *s, Error *e)
                 if (n == 0 && s->gzip_between)
                         return 0;
                 if (n == 0)
-                        return error_set(e, -EBADMSG, "The gzip data ends too early: the image is truncated");
+                        return error_set(e, -EBADMSG,
+                                         "The gzip data ends too early: the image is truncated");
         }
         if (s->gzip_between) {
                 (void) inflateReset(&s->gzip); /* fails only for a stream that was never initialized */
@@ -146,7 +147,8 @@ static int gzip_step(Stream *s, Error *e)
         if (z != Z_OK && z != Z_STREAM_END && z != Z_BUF_ERROR) {
                 if (s->gzip_again && s->gzip.total_out == 0)
                         return error_set(e, -EBADMSG, "There are bytes after the end of the gzip data");
-                return error_set(e, -EBADMSG, "The gzip data is damaged: %s", s->gzip.msg ?: "unknown error");
+                return error_set(e, -EBADMSG, "The gzip data is damaged: %s",
+                                 s->gzip.msg ?: "unknown error");
         }
         s->gzip_between = z == Z_STREAM_END;
         return 1;
@@ -166,7 +168,7 @@ static ssize_t gzip_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) (size - s->gzip.avail_out);
 }
 
-/* --- bzip2 and xz ------------------------------------------------------------------------------------------------ */
+/* --- bzip2 and xz ------------------------------------------------------------------------------------- */
 
 static la_ssize_t filter_input(struct archive *a, void *userdata, const void **ret)
 {
@@ -186,9 +188,8 @@ static la_ssize_t filter_input(struct archive *a, void *userdata, const void **r
 static int filter_error(Stream *s, Error *e)
 {
         if (s->error.code == 0)
-                return error_set(
-                        e, -EBADMSG, "The %s data is damaged or ends too early: %s", s->kind->name,
-                        archive_error_string(s->archive) ?: "unknown error");
+                return error_set(e, -EBADMSG, "The %s data is damaged or ends too early: %s", s->kind->name,
+                                 archive_error_string(s->archive) ?: "unknown error");
         int code = s->error.code;
         if (e) {
                 error_done(e);
@@ -237,7 +238,7 @@ static ssize_t filter_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) done;
 }
 
-/* --- All --------------------------------------------------------------------------------------------------------- */
+/* --- All ---------------------------------------------------------------------------------------------- */
 
 static const Kind kind_plain = {"uncompressed", NULL, plain_read};
 static const Kind kind_gzip = {"gzip", gzip_start, gzip_read};
@@ -250,15 +251,19 @@ static const struct {
         const Kind *kind;
         const char *foreign; /* what it is if it is no image */
 } magics[] = {
-        {"\x1f\x8b", 2, &kind_gzip},
-        {"BZh", 3, &kind_bzip2},
-        {"\xfd" "7zXZ\0", 6, &kind_xz},
-        {"\x28\xb5\x2f\xfd", 4, NULL, "compressed with zstd"},
-        {"\x04\x22\x4d\x18", 4, NULL, "compressed with lz4"},
-        {"LZIP", 4, NULL, "compressed with lzip"},
-        {"PK\x03\x04", 4, NULL, "a zip archive"},
-        {"\x7f" "ELF", 4, NULL, "a program"},
-        {"-----B", 6, NULL, "armored OpenPGP data, such as a signature"},
+                {"\x1f\x8b", 2, &kind_gzip},
+                {"BZh", 3, &kind_bzip2},
+                {"\xfd"
+                 "7zXZ\0",
+                 6, &kind_xz},
+                {"\x28\xb5\x2f\xfd", 4, NULL, "compressed with zstd"},
+                {"\x04\x22\x4d\x18", 4, NULL, "compressed with lz4"},
+                {"LZIP", 4, NULL, "compressed with lzip"},
+                {"PK\x03\x04", 4, NULL, "a zip archive"},
+                {"\x7f"
+                 "ELF",
+                 4, NULL, "a program"},
+                {"-----B", 6, NULL, "armored OpenPGP data, such as a signature"},
 };
 
 static int detect(Stream *s, Error *e)
@@ -272,7 +277,8 @@ static int detect(Stream *s, Error *e)
                         break;
                 }
                 int r = error_set(e, -EBADMSG, "The file is no image: it is %s", magics[i].foreign);
-                return error_hint(e, r, "Images are tar archives, plain or compressed with gzip, bzip2 or xz.");
+                return error_hint(e, r,
+                                  "Images are tar archives, plain or compressed with gzip, bzip2 or xz.");
         }
         return s->kind->start ? s->kind->start(s, e) : 0;
 }

@@ -2,10 +2,11 @@
 
 /* Owners, modes, attributes and times of what was unpacked.
  *
- * Files get theirs as soon as their content is there. Directories get theirs at the very end: what is created in them would
- * change their times, and their modes and default ACLs would change what is created. What to do then is kept in a file, so
- * that memory does not grow with the archive; a later record for the same directory overrides an earlier one, which is how
- * the entry of a directory that was only implied before takes effect.
+ * Files get theirs as soon as their content is there. Directories get theirs at the very end: what is
+ * created in them would change their times, and their modes and default ACLs would change what is created.
+ * What to do then is kept in a file, so that memory does not grow with the archive; a later record for the
+ * same directory overrides an earlier one, which is how the entry of a directory that was only implied
+ * before takes effect.
  */
 
 #include <archive.h>
@@ -27,16 +28,17 @@ int metadata_read(struct archive_entry *entry, const char *path, Metadata *ret, 
 
         /* The last number means "leave it" to chown(). */
         if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
-                return unpack_error(
-                        e, -EBADMSG, path, "its owner %" PRId64 ":%" PRId64 " is out of range", uid, gid);
+                return unpack_error(e, -EBADMSG, path, "its owner %" PRId64 ":%" PRId64 " is out of range",
+                                    uid, gid);
         *ret = (Metadata){
-                .uid = (uid_t) uid,
-                .gid = (gid_t) gid,
-                .mode = archive_entry_perm(entry) & 07777U,
-                .times[1] = make_time(archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)),
+                        .uid = (uid_t) uid,
+                        .gid = (gid_t) gid,
+                        .mode = archive_entry_perm(entry) & 07777U,
+                        .times[1] = make_time(archive_entry_mtime(entry), archive_entry_mtime_nsec(entry)),
         };
-        ret->times[0] = archive_entry_atime_is_set(entry) ?
-                make_time(archive_entry_atime(entry), archive_entry_atime_nsec(entry)) : ret->times[1];
+        ret->times[0] = archive_entry_atime_is_set(entry) ? make_time(archive_entry_atime(entry),
+                                                                      archive_entry_atime_nsec(entry))
+                                                          : ret->times[1];
         return 0;
 }
 
@@ -76,8 +78,8 @@ static int set_acl(const MetadataTarget *t, struct archive_entry *entry, const c
         return xattr_set(t, ACL_ACCESS, acl, size, path, e);
 }
 
-int metadata_apply(
-        Unpack *u, const MetadataTarget *t, const Metadata *m, struct archive_entry *entry, const char *path, Error *e)
+int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct archive_entry *entry,
+                   const char *path, Error *e)
 {
         int r = set_owner(u, t, m);
 
@@ -95,7 +97,7 @@ int metadata_apply(
         return r < 0 ? unpack_error_errno(e, r, path, "cannot set its times") : 0;
 }
 
-/* --- Directories ------------------------------------------------------------------------------------------------- */
+/* --- Directories -------------------------------------------------------------------------------------- */
 
 typedef struct Record {
         Metadata metadata;
@@ -109,7 +111,8 @@ static void write_part(FILE *f, const void *p, size_t size)
                 (void) fwrite(p, 1, size, f);
 }
 
-int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path, Error *e)
+int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path,
+                   Error *e)
 {
         _cleanup_free_ void *acl_access = NULL, *acl_default = NULL;
         const MetadataTarget t = {.fd = fd};
@@ -119,9 +122,11 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
         if (entry) {
                 r = xattr_set_all(&t, entry, path, e);
                 if (r >= 0)
-                        r = xattr_encode_acl(entry, ACL_ACCESS, path, &acl_access, &record.acl_access_size, e);
+                        r = xattr_encode_acl(entry, ACL_ACCESS, path, &acl_access, &record.acl_access_size,
+                                             e);
                 if (r >= 0)
-                        r = xattr_encode_acl(entry, ACL_DEFAULT, path, &acl_default, &record.acl_default_size, e);
+                        r = xattr_encode_acl(entry, ACL_DEFAULT, path, &acl_default,
+                                             &record.acl_default_size, e);
         }
         if (r < 0)
                 return r;
@@ -129,7 +134,8 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
         write_part(u->directories, path, record.path_size);
         write_part(u->directories, acl_access, record.acl_access_size);
         write_part(u->directories, acl_default, record.acl_default_size);
-        return ferror(u->directories) ? unpack_error_errno(e, EIO, path, "cannot write down its metadata") : 0;
+        return ferror(u->directories) ? unpack_error_errno(e, EIO, path, "cannot write down its metadata")
+                                      : 0;
 }
 
 static int read_part(FILE *f, size_t size, void **ret, Error *e)
@@ -189,5 +195,6 @@ int unpack_finish(Unpack *u, Error *e)
                 if (r < 0)
                         return r;
         }
-        return ferror(u->directories) ? error_set(e, -EIO, "Cannot read the metadata of directories back") : 0;
+        return ferror(u->directories) ? error_set(e, -EIO, "Cannot read the metadata of directories back")
+                                      : 0;
 }

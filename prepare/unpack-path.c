@@ -2,9 +2,10 @@
 
 /* Where an entry of an archive goes.
  *
- * Names are taken apart here, once; what is left is a relative path without "." and "..". It is then walked by descriptor
- * and without following a symlink, so that whatever the entries before it have made, this one cannot leave the directory.
- * The directory of the last entry is kept open, as archives come mostly in order.
+ * Names are taken apart here, once; what is left is a relative path without "." and "..". It is then walked
+ * by descriptor and without following a symlink, so that whatever the entries before it have made, this one
+ * cannot leave the directory. The directory of the last entry is kept open, as archives come mostly in
+ * order.
  */
 
 #include <limits.h>
@@ -19,7 +20,8 @@ static int append_component(Text *t, const char *c, size_t n, unsigned *depth, c
         if (n == 2 && c[0] == '.' && c[1] == '.')
                 return unpack_error(e, -EBADMSG, name, "the name has a \"..\" component");
         if (n > NAME_MAX)
-                return unpack_error(e, -ENAMETOOLONG, name, "a component of the name is longer than %d bytes", NAME_MAX);
+                return unpack_error(e, -ENAMETOOLONG, name,
+                                    "a component of the name is longer than %d bytes", NAME_MAX);
         if (++*depth > PATH_DEPTH_MAX)
                 return unpack_error(e, -E2BIG, name, "the name has more than %u components", PATH_DEPTH_MAX);
         if (t->size > 0)
@@ -38,7 +40,8 @@ int unpack_normalize_path(const char *name, char **ret, Error *e)
         if (name[0] == '/')
                 return unpack_error(e, -EBADMSG, name, "the name is absolute");
         if (strlen(name) > PATH_SIZE_MAX)
-                return unpack_error(e, -ENAMETOOLONG, name, "the name is longer than %u bytes", PATH_SIZE_MAX);
+                return unpack_error(e, -ENAMETOOLONG, name, "the name is longer than %u bytes",
+                                    PATH_SIZE_MAX);
         for (const char *p = name; *p;) {
                 size_t n = strcspn(p, "/");
                 int r = append_component(&t, p, n, &depth, name, e);
@@ -63,8 +66,8 @@ int unpack_error(Error *e, int code, const char *path, const char *format, ...)
         if (vasprintf(&why, format, ap) < 0)
                 why = NULL;
         va_end(ap);
-        return error_set(
-                e, code, "Cannot unpack \"%s%s\": %s", shown ?: "?", strlen(path) > SHOWN_MAX ? "…" : "", why ?: "?");
+        return error_set(e, code, "Cannot unpack \"%s%s\": %s", shown ?: "?",
+                         strlen(path) > SHOWN_MAX ? "…" : "", why ?: "?");
 }
 
 int unpack_error_errno(Error *e, int code, const char *path, const char *what)
@@ -74,8 +77,8 @@ int unpack_error_errno(Error *e, int code, const char *path, const char *what)
 }
 
 /* The directory NAME in PARENT_FD; made if it is missing. PATH is its whole path. */
-static int open_or_make(
-        Unpack *u, int parent_fd, const char *name, const char *path, const struct timespec *mtime, int *ret_fd, Error *e)
+static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *path,
+                        const struct timespec *mtime, int *ret_fd, Error *e)
 {
         const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         const Metadata m = {.mode = 0755, .times = {*mtime, *mtime}};
@@ -101,7 +104,8 @@ static int open_or_make(
 }
 
 /* Walks to DIRECTORY one component after the other, making what is missing. */
-static int make_directories(Unpack *u, const char *directory, const struct timespec *mtime, int *ret_fd, Error *e)
+static int make_directories(Unpack *u, const char *directory, const struct timespec *mtime, int *ret_fd,
+                            Error *e)
 {
         _cleanup_free_ char *path = strdup(directory);
         _cleanup_close_ int fd = -EBADF;
@@ -127,8 +131,8 @@ static int make_directories(Unpack *u, const char *directory, const struct times
         return 0;
 }
 
-static int open_directory(
-        Unpack *u, const char *directory, const char *path, const struct timespec *mtime, int *ret_fd, Error *e)
+static int open_directory(Unpack *u, const char *directory, const char *path, const struct timespec *mtime,
+                          int *ret_fd, Error *e)
 {
         int fd = directory[0] ? open_beneath(u->dir_fd, directory, O_PATH | O_DIRECTORY)
                               : openat(u->dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -136,17 +140,19 @@ static int open_directory(
         if (fd == -ENOENT)
                 return make_directories(u, directory, mtime, ret_fd, e);
         if (fd == -ELOOP)
-                return unpack_error(e, -EBADMSG, path, "the name leads through a symbolic link of the archive");
+                return unpack_error(e, -EBADMSG, path,
+                                    "the name leads through a symbolic link of the archive");
         if (fd == -ENOTDIR)
-                return unpack_error(e, -EBADMSG, path, "the name leads through something that is no directory");
+                return unpack_error(e, -EBADMSG, path,
+                                    "the name leads through something that is no directory");
         if (fd < 0)
                 return unpack_error_errno(e, fd, path, "cannot open its directory");
         *ret_fd = fd;
         return 0;
 }
 
-int unpack_open_parent(
-        Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd, const char **ret_name, Error *e)
+int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd,
+                       const char **ret_name, Error *e)
 {
         _cleanup_free_ char *directory = NULL;
         const char *slash = strrchr(path, '/');

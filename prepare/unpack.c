@@ -2,10 +2,10 @@
 
 /* Making what the entries of an archive describe, below a directory that nobody else sees yet.
  *
- * Everything is created exclusively, by name in a directory that was walked to without following symlinks (see
- * unpack-path.c). So an entry can neither land outside, nor replace what an earlier one made: the file system itself is the
- * list of names that are taken, whatever their number. What disk an image may use is charged before it is used, by the size
- * the archive states, holes included.
+ * Everything is created exclusively, by name in a directory that was walked to without following symlinks
+ * (see unpack-path.c). So an entry can neither land outside, nor replace what an earlier one made: the file
+ * system itself is the list of names that are taken, whatever their number. What disk an image may use is
+ * charged before it is used, by the size the archive states, holes included.
  */
 
 #include <archive.h>
@@ -16,7 +16,9 @@
 
 #include "prepare/internal.h"
 
-#define CHECK_INTERVAL (64ULL * 1024U * 1024U) /* bytes charged until the free space is looked at again: others write, too */
+#define CHECK_INTERVAL                                                                                      \
+        (64ULL * 1024U *                                                                                    \
+         1024U) /* bytes charged until the free space is looked at again: others write, too */
 
 static int look_at_free_space(Unpack *u, Error *e)
 {
@@ -44,10 +46,12 @@ int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
                         return r;
         }
         if (__builtin_add_overflow(bytes, ENTRY_COST, &cost) || cost > u->budget) {
-                int r = error_set(
-                        e, -ENOSPC, "The image needs more room than the store has (%" PRIu64 " MiB left, %llu MiB are kept free)",
-                        u->budget >> 20, DISK_RESERVE >> 20);
-                return error_hint(e, r, "Remove images with \"acnspawn image rm\", or pods with \"acnspawn gc\".");
+                int r = error_set(e, -ENOSPC,
+                                  "The image needs more room than the store has (%" PRIu64
+                                  " MiB left, %llu MiB are kept free)",
+                                  u->budget >> 20, DISK_RESERVE >> 20);
+                return error_hint(e, r,
+                                  "Remove images with \"acnspawn image rm\", or pods with \"acnspawn gc\".");
         }
         u->budget -= cost;
         u->unchecked += cost;
@@ -84,7 +88,7 @@ void unpack_done(Unpack *u)
         *u = UNPACK_NULL;
 }
 
-/* --- The kinds of entries ---------------------------------------------------------------------------------------- */
+/* --- The kinds of entries ----------------------------------------------------------------------------- */
 
 typedef struct Entry {
         const char *path, *name; /* whole, and the last component */
@@ -130,9 +134,8 @@ static int write_content(const Entry *x, int fd, Error *e)
                 if (a == ARCHIVE_EOF)
                         break;
                 if (a != ARCHIVE_OK)
-                        return unpack_error(
-                                e, -EBADMSG, x->path, "its content is damaged: %s",
-                                archive_error_string(x->archive) ?: "unknown error");
+                        return unpack_error(e, -EBADMSG, x->path, "its content is damaged: %s",
+                                            archive_error_string(x->archive) ?: "unknown error");
                 if (offset < end || offset > size || n > (uint64_t) (size - offset)) {
                         if (n == 0)
                                 continue;
@@ -157,7 +160,8 @@ static int make_file(Unpack *u, Entry *x, Error *e)
         int r = unpack_charge(u, (uint64_t) archive_entry_size(x->entry), e);
         if (r < 0)
                 return error_prefix(e, r, "Cannot unpack \"%s\"", x->path);
-        fd = openat(x->parent_fd, x->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        fd = openat(x->parent_fd, x->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+                    0600);
         if (fd < 0)
                 return create_error(e, errno, x);
         r = write_content(x, fd, e);
@@ -187,12 +191,14 @@ static int make_directory(Unpack *u, Entry *x, Error *e)
 static int make_symlink(Unpack *u, Entry *x, Error *e)
 {
         const char *target = archive_entry_symlink(x->entry);
-        const MetadataTarget t = {.fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name, .is_symlink = true};
+        const MetadataTarget t = {
+                        .fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name, .is_symlink = true};
 
         if (isempty(target))
                 return unpack_error(e, -EBADMSG, x->path, "the symbolic link leads nowhere");
         if (strlen(target) > LINK_SIZE_MAX)
-                return unpack_error(e, -ENAMETOOLONG, x->path, "the symbolic link is longer than %u bytes", LINK_SIZE_MAX);
+                return unpack_error(e, -ENAMETOOLONG, x->path, "the symbolic link is longer than %u bytes",
+                                    LINK_SIZE_MAX);
         if (symlinkat(target, x->parent_fd, x->name) < 0)
                 return create_error(e, errno, x);
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
@@ -202,13 +208,14 @@ static int make_node(Unpack *u, Entry *x, Error *e)
 {
         const MetadataTarget t = {.fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name};
         mode_t type = archive_entry_filetype(x->entry);
-        dev_t device = type == AE_IFIFO ? 0 : makedev(
-                (unsigned) archive_entry_rdevmajor(x->entry), (unsigned) archive_entry_rdevminor(x->entry));
+        dev_t device = type == AE_IFIFO ? 0
+                                        : makedev((unsigned) archive_entry_rdevmajor(x->entry),
+                                                  (unsigned) archive_entry_rdevminor(x->entry));
 
         /* In the lower directory of an overlay such a device hides a file of the layers below it. */
         if (type == AE_IFCHR && device == 0)
-                return unpack_error(
-                        e, -EBADMSG, x->path, "a character device 0:0 is a whiteout, which images must not contain");
+                return unpack_error(e, -EBADMSG, x->path,
+                                    "a character device 0:0 is a whiteout, which images must not contain");
         if (mknodat(x->parent_fd, x->name, type | 0600, device) < 0)
                 return create_error(e, errno, x);
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
@@ -233,9 +240,11 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         if (fd == -ELOOP)
                 return unpack_error(e, -EBADMSG, x->path, "the hard link leads through a symbolic link");
         if (fd < 0 || fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return unpack_error(e, -EBADMSG, x->path, "the hard link leads to no earlier entry of the archive");
+                return unpack_error(e, -EBADMSG, x->path,
+                                    "the hard link leads to no earlier entry of the archive");
         if (!S_ISREG(st.st_mode))
-                return unpack_error(e, -EBADMSG, x->path, "the hard link leads to something that is no regular file");
+                return unpack_error(e, -EBADMSG, x->path,
+                                    "the hard link leads to something that is no regular file");
         if (linkat(fd, slash + 1, x->parent_fd, x->name, 0) < 0)
                 return create_error(e, errno, x);
         return 0;
@@ -246,8 +255,8 @@ static const struct {
         int (*make)(Unpack *u, Entry *x, Error *e);
         bool charges; /* by itself, with its content */
 } kinds[] = {
-        {AE_IFREG, make_file, true}, {AE_IFDIR, make_directory}, {AE_IFLNK, make_symlink},
-        {AE_IFCHR, make_node},       {AE_IFBLK, make_node},      {AE_IFIFO, make_node},
+                {AE_IFREG, make_file, true}, {AE_IFDIR, make_directory}, {AE_IFLNK, make_symlink},
+                {AE_IFCHR, make_node},       {AE_IFBLK, make_node},      {AE_IFIFO, make_node},
 };
 
 static int make_by_kind(Unpack *u, Entry *x, Error *e)

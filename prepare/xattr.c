@@ -2,10 +2,10 @@
 
 /* Extended attributes and ACLs.
  *
- * An image's rootfs becomes a lower directory of overlays, so the attributes by which overlayfs steers itself (redirects,
- * opaque directories, whiteouts) must never come out of an archive: they could make files of other layers disappear or turn
- * up elsewhere. ACLs are attributes to the kernel, but text in archives; they are translated here, by number only, as the
- * names of the host's users mean nothing in an image.
+ * An image's rootfs becomes a lower directory of overlays, so the attributes by which overlayfs steers
+ * itself (redirects, opaque directories, whiteouts) must never come out of an archive: they could make files
+ * of other layers disappear or turn up elsewhere. ACLs are attributes to the kernel, but text in archives;
+ * they are translated here, by number only, as the names of the host's users mean nothing in an image.
  */
 
 #include <archive.h>
@@ -28,16 +28,19 @@ static int xattr_check(const char *name, size_t size, size_t *total, const char 
         for (size_t i = 0; i < ELEMENTSOF(forbidden); i++)
                 if (startswith(name, forbidden[i]))
                         return unpack_error(
-                                e, -EBADMSG, path, "its attribute %s would steer overlayfs, which images must not do",
-                                shown ?: "?");
+                                        e, -EBADMSG, path,
+                                        "its attribute %s would steer overlayfs, which images must not do",
+                                        shown ?: "?");
         if (isempty(name) || strlen(name) > XATTR_NAME_MAX)
-                return unpack_error(e, -EBADMSG, path, "it has an attribute with a name of %zu bytes", strlen(name));
+                return unpack_error(e, -EBADMSG, path, "it has an attribute with a name of %zu bytes",
+                                    strlen(name));
         if (size > XATTR_SIZE_MAX)
-                return unpack_error(
-                        e, -E2BIG, path, "its attribute %s is longer than %u bytes", shown ?: "?", XATTR_SIZE_MAX);
+                return unpack_error(e, -E2BIG, path, "its attribute %s is longer than %u bytes",
+                                    shown ?: "?", XATTR_SIZE_MAX);
         *total += strlen(name) + size;
         if (*total > XATTRS_SIZE_MAX)
-                return unpack_error(e, -E2BIG, path, "its attributes are longer than %u bytes", XATTRS_SIZE_MAX);
+                return unpack_error(e, -E2BIG, path, "its attributes are longer than %u bytes",
+                                    XATTRS_SIZE_MAX);
         return 0;
 }
 
@@ -56,7 +59,8 @@ int xattr_check_all(struct archive_entry *entry, const char *path, Error *e)
         return 0;
 }
 
-int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path, Error *e)
+int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path,
+              Error *e)
 {
         _cleanup_free_ char *link = NULL, *shown = NULL;
         int r;
@@ -92,33 +96,37 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
         return 0;
 }
 
-/* --- ACLs -------------------------------------------------------------------------------------------------------- */
+/* --- ACLs --------------------------------------------------------------------------------------------- */
 
 static const struct {
-        int tag;          /* libarchive's */
-        uint16_t kernel;  /* in the order the kernel wants them */
+        int tag;         /* libarchive's */
+        uint16_t kernel; /* in the order the kernel wants them */
         bool has_id;
 } acl_tags[] = {
-        {ARCHIVE_ENTRY_ACL_USER_OBJ, ACL_USER_OBJ, false},   {ARCHIVE_ENTRY_ACL_USER, ACL_USER, true},
-        {ARCHIVE_ENTRY_ACL_GROUP_OBJ, ACL_GROUP_OBJ, false}, {ARCHIVE_ENTRY_ACL_GROUP, ACL_GROUP, true},
-        {ARCHIVE_ENTRY_ACL_MASK, ACL_MASK, false},           {ARCHIVE_ENTRY_ACL_OTHER, ACL_OTHER, false},
+                {ARCHIVE_ENTRY_ACL_USER_OBJ, ACL_USER_OBJ, false},
+                {ARCHIVE_ENTRY_ACL_USER, ACL_USER, true},
+                {ARCHIVE_ENTRY_ACL_GROUP_OBJ, ACL_GROUP_OBJ, false},
+                {ARCHIVE_ENTRY_ACL_GROUP, ACL_GROUP, true},
+                {ARCHIVE_ENTRY_ACL_MASK, ACL_MASK, false},
+                {ARCHIVE_ENTRY_ACL_OTHER, ACL_OTHER, false},
 };
 
-static int translate_acl_entry(
-        int permset, int tag, int id, const char *name, struct posix_acl_xattr_entry *ret, const char *path, Error *e)
+static int translate_acl_entry(int permset, int tag, int id, const char *name,
+                               struct posix_acl_xattr_entry *ret, const char *path, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(acl_tags); i++) {
                 if (acl_tags[i].tag != tag)
                         continue;
                 if (acl_tags[i].has_id && id < 0) {
                         _cleanup_free_ char *shown = text_escape_for_terminal(name ?: "");
-                        return unpack_error(
-                                e, -EBADMSG, path, "its ACL names \"%s\" without a number", shown ?: "?");
+                        return unpack_error(e, -EBADMSG, path, "its ACL names \"%s\" without a number",
+                                            shown ?: "?");
                 }
                 *ret = (struct posix_acl_xattr_entry){
-                        .e_tag = htole16(acl_tags[i].kernel),
-                        .e_perm = htole16((uint16_t) (permset & 07)),
-                        .e_id = htole32(acl_tags[i].has_id ? (uint32_t) id : (uint32_t) ACL_UNDEFINED_ID),
+                                .e_tag = htole16(acl_tags[i].kernel),
+                                .e_perm = htole16((uint16_t) (permset & 07)),
+                                .e_id = htole32(acl_tags[i].has_id ? (uint32_t) id
+                                                                   : (uint32_t) ACL_UNDEFINED_ID),
                 };
                 return 0;
         }
@@ -135,7 +143,8 @@ static int compare_acl_entries(const void *a, const void *b)
 }
 
 /* An attribute of that name as it is in the archive. */
-static int copy_raw_acl(struct archive_entry *entry, const char *name, void **ret, size_t *ret_size, Error *e)
+static int copy_raw_acl(struct archive_entry *entry, const char *name, void **ret, size_t *ret_size,
+                        Error *e)
 {
         const char *n;
         const void *value;
@@ -155,8 +164,8 @@ static int copy_raw_acl(struct archive_entry *entry, const char *name, void **re
         return 0;
 }
 
-int xattr_encode_acl(
-        struct archive_entry *entry, const char *name, const char *path, void **ret, size_t *ret_size, Error *e)
+int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *path, void **ret,
+                     size_t *ret_size, Error *e)
 {
         int type = streq(name, ACL_ACCESS) ? ARCHIVE_ENTRY_ACL_TYPE_ACCESS : ARCHIVE_ENTRY_ACL_TYPE_DEFAULT;
         _cleanup_free_ struct posix_acl_xattr_header *acl = NULL;
@@ -164,8 +173,10 @@ int xattr_encode_acl(
         const char *who;
         int n = 0;
 
-        if (archive_entry_acl_types(entry) & ~(ARCHIVE_ENTRY_ACL_TYPE_ACCESS | ARCHIVE_ENTRY_ACL_TYPE_DEFAULT))
-                return unpack_error(e, -EBADMSG, path, "it has an NFSv4 ACL, which Linux file systems do not know");
+        if (archive_entry_acl_types(entry) &
+            ~(ARCHIVE_ENTRY_ACL_TYPE_ACCESS | ARCHIVE_ENTRY_ACL_TYPE_DEFAULT))
+                return unpack_error(e, -EBADMSG, path,
+                                    "it has an NFSv4 ACL, which Linux file systems do not know");
         int max = archive_entry_acl_reset(entry, type);
         if (max <= 0)
                 return copy_raw_acl(entry, name, ret, ret_size, e);
@@ -174,7 +185,8 @@ int xattr_encode_acl(
                 return error_oom(e);
         struct posix_acl_xattr_entry *entries = (struct posix_acl_xattr_entry *) (acl + 1);
         acl->a_version = htole32(POSIX_ACL_XATTR_VERSION);
-        while (n < max && archive_entry_acl_next(entry, type, &entry_type, &permset, &tag, &id, &who) == ARCHIVE_OK) {
+        while (n < max &&
+               archive_entry_acl_next(entry, type, &entry_type, &permset, &tag, &id, &who) == ARCHIVE_OK) {
                 int r = translate_acl_entry(permset, tag, id, who, &entries[n++], path, e);
                 if (r < 0)
                         return r;
@@ -185,7 +197,7 @@ int xattr_encode_acl(
         return 0;
 }
 
-/* --- From file to file ------------------------------------------------------------------------------------------- */
+/* --- From file to file -------------------------------------------------------------------------------- */
 
 static int copy_one(int from_fd, int to_fd, const char *name)
 {

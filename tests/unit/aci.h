@@ -21,17 +21,17 @@
 
 typedef struct AciEntry {
         const char *name;
-        char type;        /* '0' file, '1' hard link, '2' symlink, '3' char, '4' block, '5' dir, '6' fifo */
+        char type; /* '0' file, '1' hard link, '2' symlink, '3' char, '4' block, '5' dir, '6' fifo */
         uint32_t mode, uid, gid;
         uint64_t mtime;
         const char *link;
         uint32_t major, minor;
         const void *content;
         size_t size;
-        bool no_content;  /* state the size, but leave the content out */
+        bool no_content; /* state the size, but leave the content out */
 } AciEntry;
 
-#define ACI_MANIFEST(name, more) \
+#define ACI_MANIFEST(name, more)                                                                            \
         "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"" name "\"" more "}"
 #define ACI_VERSION(v) ",\"labels\":[{\"name\":\"version\",\"value\":\"" v "\"}]"
 
@@ -65,7 +65,10 @@ static inline void aci_entry(Text *t, AciEntry x)
         h[156] = (unsigned char) x.type;
         if (x.link)
                 memcpy(h + 157, x.link, MIN(strlen(x.link), (size_t) 100));
-        memcpy(h + 257, "ustar\0" "00", 8);
+        memcpy(h + 257,
+               "ustar\0"
+               "00",
+               8);
         snprintf((char *) h + 329, 8, "%07o", x.major);
         snprintf((char *) h + 337, 8, "%07o", x.minor);
         aci_checksum(h);
@@ -88,13 +91,21 @@ static inline void aci_pax(Text *t, const char *const *records)
                         total = n + (size_t) snprintf(NULL, 0, "%zu", total);
                 text_addf(&body, "%zu %s\n", total, *records);
         }
-        aci_entry(t, (AciEntry){.name = "PaxHeader", .type = 'x', .mode = 0644, .content = body.data, .size = body.size});
+        aci_entry(t, (AciEntry){.name = "PaxHeader",
+                                .type = 'x',
+                                .mode = 0644,
+                                .content = body.data,
+                                .size = body.size});
 }
 #define ACI_PAX(t, ...) aci_pax((t), (const char *const[]){__VA_ARGS__, NULL})
 
 static inline void aci_file(Text *t, const char *name, const char *content)
 {
-        aci_entry(t, (AciEntry){.name = name, .type = '0', .mode = 0644, .content = content, .size = strlen(content)});
+        aci_entry(t, (AciEntry){.name = name,
+                                .type = '0',
+                                .mode = 0644,
+                                .content = content,
+                                .size = strlen(content)});
 }
 
 static inline void aci_manifest(Text *t, const char *manifest)
@@ -147,8 +158,10 @@ static inline int aci_import(Store *s, const Text *t, Image **ret, Error *e)
         return fd < 0 ? -errno : image_import(s, fd, "test.aci", ret, e);
 }
 
-/* Imports an image made of a manifest and of files ("path" "content" …, NULL at the end), which are below rootfs. */
-static inline int aci_import_files(Store *s, const char *manifest, const char *const *files, Image **ret, Error *e)
+/* Imports an image made of a manifest and of files ("path" "content" …, NULL at the end), which are below
+ * rootfs. */
+static inline int aci_import_files(Store *s, const char *manifest, const char *const *files, Image **ret,
+                                   Error *e)
 {
         _cleanup_text_ Text t = {};
 

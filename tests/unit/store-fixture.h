@@ -42,8 +42,8 @@ static inline int fixture_new(Fixture *f)
         return store_open_with_flags(path, STORE_UNPRIVILEGED, &f->store, &f->error);
 }
 
-#define FIXTURE(f)                                       \
-        _cleanup_(fixture_done) Fixture f;               \
+#define FIXTURE(f)                                                                                          \
+        _cleanup_(fixture_done) Fixture f;                                                                  \
         ASSERT_OK(fixture_new(&f))
 
 static inline unsigned count_entries(Store *s, const char *path)
@@ -64,34 +64,34 @@ static inline bool store_is_empty(Store *s)
 }
 
 /* The archive is refused with CODE and a message that has WHY in it; nothing is left. */
-#define ASSERT_REFUSED(f, code, why)                                                    \
-        do {                                                                            \
-                _cleanup_(image_freep) Image *image_ = NULL;                            \
-                int r_ = aci_import((f).store, &(f).tar, &image_, &(f).error);          \
-                if (r_ != (code))                                                       \
-                        TEST_FAIL("import returned %d: %s", r_, (f).error.message ?: ""); \
-                ASSERT_CONTAINS((f).error.message, "Cannot import test.aci");           \
-                ASSERT_CONTAINS((f).error.message, (why));                              \
-                ASSERT_TRUE(store_is_empty((f).store));                                 \
+#define ASSERT_REFUSED(f, code, why)                                                                        \
+        do {                                                                                                \
+                _cleanup_(image_freep) Image *image_ = NULL;                                                \
+                int r_ = aci_import((f).store, &(f).tar, &image_, &(f).error);                              \
+                if (r_ != (code))                                                                           \
+                        TEST_FAIL("import returned %d: %s", r_, (f).error.message ?: "");                   \
+                ASSERT_CONTAINS((f).error.message, "Cannot import test.aci");                               \
+                ASSERT_CONTAINS((f).error.message, (why));                                                  \
+                ASSERT_TRUE(store_is_empty((f).store));                                                     \
         } while (0)
 
-#define ASSERT_IMPORTS(f, image)                                                        \
-        do {                                                                            \
-                int r_ = aci_import((f).store, &(f).tar, &(image), &(f).error);         \
-                if (r_ < 0)                                                             \
-                        TEST_FAIL("import failed: %s", (f).error.message ?: "");        \
-                ASSERT_EQ(count_entries((f).store, "tmp"), 0);                          \
+#define ASSERT_IMPORTS(f, image)                                                                            \
+        do {                                                                                                \
+                int r_ = aci_import((f).store, &(f).tar, &(image), &(f).error);                             \
+                if (r_ < 0)                                                                                 \
+                        TEST_FAIL("import failed: %s", (f).error.message ?: "");                            \
+                ASSERT_EQ(count_entries((f).store, "tmp"), 0);                                              \
         } while (0)
 
 /* Any call that reports in F's error object. */
-#define ASSERT_WORKS(f, call)                                                           \
-        do {                                                                            \
-                int r_ = (call);                                                        \
-                if (r_ < 0)                                                             \
-                        TEST_FAIL("%s failed: %s", #call, (f).error.message ?: "");     \
+#define ASSERT_WORKS(f, call)                                                                               \
+        do {                                                                                                \
+                int r_ = (call);                                                                            \
+                if (r_ < 0)                                                                                 \
+                        TEST_FAIL("%s failed: %s", #call, (f).error.message ?: "");                         \
         } while (0)
-#define ASSERT_FAILS(f, call, code, why)                                                \
-        do {                                                                            \
-                ASSERT_ERR((call), (code));                                             \
-                ASSERT_CONTAINS((f).error.message, (why));                              \
+#define ASSERT_FAILS(f, call, code, why)                                                                    \
+        do {                                                                                                \
+                ASSERT_ERR((call), (code));                                                                 \
+                ASSERT_CONTAINS((f).error.message, (why));                                                  \
         } while (0)

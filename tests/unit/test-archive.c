@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Archives that are wrong or mean harm: each is refused with its reason, and nothing of it stays in the store. The names
- * are those of the attacks that the project keeps a list of: A1 is a name with "..", and so on.
+/* Archives that are wrong or mean harm: each is refused with its reason, and nothing of it stays in the
+ * store. The names are those of the attacks that the project keeps a list of: A1 is a name with "..", and so
+ * on.
  */
 
 #include <pthread.h>
@@ -82,17 +83,21 @@ TEST(a3_replaced)
 {
         static const struct {
                 char first, second;
-        } kinds[] = {{'5', '2'}, {'2', '5'}, {'0', '2'}, {'2', '0'}, {'5', '0'}, {'0', '5'}, {'0', '0'}, {'5', '5'},
-                     {'6', '0'}, {'0', '6'}, {'5', '1'}, {'2', '1'}, {'0', '1'}};
+        } kinds[] = {{'5', '2'}, {'2', '5'}, {'0', '2'}, {'2', '0'}, {'5', '0'}, {'0', '5'}, {'0', '0'},
+                     {'5', '5'}, {'6', '0'}, {'0', '6'}, {'5', '1'}, {'2', '1'}, {'0', '1'}};
 
         for (size_t k = 0; k < ELEMENTSOF(kinds); k++) {
                 FIXTURE(f);
                 aci_begin(&f.tar);
                 aci_file(&f.tar, "rootfs/file", "x");
-                aci_entry(&f.tar, (AciEntry){.name = "rootfs/a", .type = kinds[k].first, .mode = 0711, .link = "file"});
-                aci_entry(
-                        &f.tar,
-                        (AciEntry){.name = "rootfs/a", .type = kinds[k].second, .mode = 0711, .link = "rootfs/file"});
+                aci_entry(&f.tar, (AciEntry){.name = "rootfs/a",
+                                             .type = kinds[k].first,
+                                             .mode = 0711,
+                                             .link = "file"});
+                aci_entry(&f.tar, (AciEntry){.name = "rootfs/a",
+                                             .type = kinds[k].second,
+                                             .mode = 0711,
+                                             .link = "rootfs/file"});
                 aci_end(&f.tar);
                 ASSERT_REFUSED(f, -EBADMSG, "\"rootfs/a\": the archive has it twice");
         }
@@ -103,15 +108,15 @@ TEST(a4_hard_links)
         static const struct {
                 const char *target, *why;
         } cases[] = {
-                {"/etc/shadow", "the name is absolute"},
-                {"../../../../etc/shadow", "\"..\" component"},
-                {"manifest", "leads out of rootfs"},
-                {"rootfs", "leads out of rootfs"},
-                {"rootfs/later", "leads to no earlier entry"},
-                {"rootfs/missing/x", "leads to no earlier entry"},
-                {"rootfs/link/group", "leads through a symbolic link"},
-                {"rootfs/link", "no regular file"},
-                {"rootfs/dir", "no regular file"},
+                        {"/etc/shadow", "the name is absolute"},
+                        {"../../../../etc/shadow", "\"..\" component"},
+                        {"manifest", "leads out of rootfs"},
+                        {"rootfs", "leads out of rootfs"},
+                        {"rootfs/later", "leads to no earlier entry"},
+                        {"rootfs/missing/x", "leads to no earlier entry"},
+                        {"rootfs/link/group", "leads through a symbolic link"},
+                        {"rootfs/link", "no regular file"},
+                        {"rootfs/dir", "no regular file"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
@@ -129,8 +134,10 @@ TEST(a4_hard_links)
 TEST(a8_overlay_attributes)
 {
         static const char *const records[] = {
-                "SCHILY.xattr.trusted.overlay.opaque=y", "SCHILY.xattr.user.overlay.redirect=/x",
-                "LIBARCHIVE.xattr.trusted.overlay.metacopy=eQ==", "SCHILY.xattr.trusted.overlay.overlay.whiteout=y",
+                        "SCHILY.xattr.trusted.overlay.opaque=y",
+                        "SCHILY.xattr.user.overlay.redirect=/x",
+                        "LIBARCHIVE.xattr.trusted.overlay.metacopy=eQ==",
+                        "SCHILY.xattr.trusted.overlay.overlay.whiteout=y",
         };
 
         for (size_t k = 0; k < ELEMENTSOF(records); k++) {
@@ -170,7 +177,8 @@ TEST(a9_sparse_file_of_8_eib)
         aci_begin(&f.tar);
         ACI_PAX(&f.tar, "GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=rootfs/huge",
                 "GNU.sparse.realsize=8000000000000000000");
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 512, .content = map});
+        aci_entry(&f.tar,
+                  (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 512, .content = map});
         aci_end(&f.tar);
         ASSERT_REFUSED(f, -ENOSPC, "more room than the store has");
         ASSERT_CONTAINS(f.error.hint, "image rm");
@@ -328,10 +336,10 @@ TEST(a10_duplicates)
 TEST(a12_manifest)
 {
         static const AciEntry wrong[] = {
-                {.name = "manifest", .type = '2', .link = "rootfs/x"},
-                {.name = "manifest", .type = '5', .mode = 0755},
-                {.name = "manifest", .type = '1', .link = "rootfs/x"},
-                {.name = "manifest", .type = '6'},
+                        {.name = "manifest", .type = '2', .link = "rootfs/x"},
+                        {.name = "manifest", .type = '5', .mode = 0755},
+                        {.name = "manifest", .type = '1', .link = "rootfs/x"},
+                        {.name = "manifest", .type = '6'},
         };
         _cleanup_(image_freep) Image *i = NULL;
         FIXTURE(f);
@@ -368,9 +376,9 @@ TEST(a12_manifest)
 TEST(a15_rootfs_is_no_directory)
 {
         static const AciEntry wrong[] = {
-                {.name = "rootfs", .type = '2', .link = "/"},
-                {.name = "rootfs", .type = '0'},
-                {.name = "rootfs", .type = '1', .link = "manifest"},
+                        {.name = "rootfs", .type = '2', .link = "/"},
+                        {.name = "rootfs", .type = '0'},
+                        {.name = "rootfs", .type = '1', .link = "manifest"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(wrong); k++) {

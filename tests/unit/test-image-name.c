@@ -31,18 +31,19 @@ TEST(wrong_names)
         static const struct {
                 const char *text, *why;
         } cases[] = {
-                {"", "\"\" is no image name"},
-                {"example.com/app:", "The label version in the image name \"example.com/app:\" has no value"},
-                {"Example", "\"Example\" is no image name"},
-                {":1.0", "is no image name"},
-                {"a,b", "\"b\" in the image name \"a,b\" is no label"},
-                {"a,b=", "The label b in the image name \"a,b=\" has no value"},
-                {"a,=b", "A label in the image name \"a,=b\" is not valid"},
-                {"a,", "is no label"},
-                {"a:1,version=2", "The label version is given twice"},
-                {"a,b=1,b=1", "The label b is given twice"},
-                {"a,name=b", "has a label \"name\""},
-                {"a\x1b[31m", "\"a\\x1b[31m\" is no image name"},
+                        {"", "\"\" is no image name"},
+                        {"example.com/app:",
+                         "The label version in the image name \"example.com/app:\" has no value"},
+                        {"Example", "\"Example\" is no image name"},
+                        {":1.0", "is no image name"},
+                        {"a,b", "\"b\" in the image name \"a,b\" is no label"},
+                        {"a,b=", "The label b in the image name \"a,b=\" has no value"},
+                        {"a,=b", "A label in the image name \"a,=b\" is not valid"},
+                        {"a,", "is no label"},
+                        {"a:1,version=2", "The label version is given twice"},
+                        {"a,b=1,b=1", "The label b is given twice"},
+                        {"a,name=b", "has a label \"name\""},
+                        {"a\x1b[31m", "\"a\\x1b[31m\" is no image name"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -74,9 +75,34 @@ TEST(versions)
 {
         /* From old to new. */
         static const char *const order[] = {
-                NULL, "~x", "", "0", "0.9", "1.0~a", "1.0-alpha", "1.0-alpha.1", "1.0-beta", "1.0-rc1", "1.0-rc2", "1.0-rc10",
-                "1.0", "1.0-1", "1.0-2", "1.0-10", "1.0a", "1.0.1-rc1", "1.0.1", "1.2", "1.9", "1.10", "2", "10", "20240101",
-                "99999999999999999999998", "99999999999999999999999", "100000000000000000000000",
+                        NULL,
+                        "~x",
+                        "",
+                        "0",
+                        "0.9",
+                        "1.0~a",
+                        "1.0-alpha",
+                        "1.0-alpha.1",
+                        "1.0-beta",
+                        "1.0-rc1",
+                        "1.0-rc2",
+                        "1.0-rc10",
+                        "1.0",
+                        "1.0-1",
+                        "1.0-2",
+                        "1.0-10",
+                        "1.0a",
+                        "1.0.1-rc1",
+                        "1.0.1",
+                        "1.2",
+                        "1.9",
+                        "1.10",
+                        "2",
+                        "10",
+                        "20240101",
+                        "99999999999999999999998",
+                        "99999999999999999999999",
+                        "100000000000000000000000",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(order); i++)
@@ -90,7 +116,8 @@ TEST(versions)
 TEST(equal_versions)
 {
         static const char *const equal[][2] = {
-                {"1.0", "v1.0"}, {"1.0", "1.00"}, {"1.0", "1_0"}, {"1.0+build", "1.0.build"}, {"01", "1"}, {"", ""},
+                        {"1.0", "v1.0"}, {"1.0", "1.00"}, {"1.0", "1_0"}, {"1.0+build", "1.0.build"},
+                        {"01", "1"},     {"", ""},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(equal); i++) {

@@ -45,19 +45,19 @@ static char *layer_names(Fixture *f, char *const *layers)
         return text_take(&t, &s, NULL) < 0 ? NULL : s;
 }
 
-#define ASSERT_LAYERS(f, image, expected)                                       \
-        do {                                                                    \
-                _cleanup_strv_free_ char **layers_ = NULL;                      \
-                _cleanup_free_ char *names_ = NULL;                             \
-                ASSERT_WORKS(f, image_layers((f).store, (image), &layers_, &(f).error)); \
-                names_ = layer_names(&(f), layers_);                            \
-                ASSERT_STREQ(names_, (expected));                               \
+#define ASSERT_LAYERS(f, image, expected)                                                                   \
+        do {                                                                                                \
+                _cleanup_strv_free_ char **layers_ = NULL;                                                  \
+                _cleanup_free_ char *names_ = NULL;                                                         \
+                ASSERT_WORKS(f, image_layers((f).store, (image), &layers_, &(f).error));                    \
+                names_ = layer_names(&(f), layers_);                                                        \
+                ASSERT_STREQ(names_, (expected));                                                           \
         } while (0)
 
-#define ASSERT_NO_LAYERS(f, image, code, why)                                   \
-        do {                                                                    \
-                _cleanup_strv_free_ char **layers_ = NULL;                      \
-                ASSERT_FAILS(f, image_layers((f).store, (image), &layers_, &(f).error), (code), (why)); \
+#define ASSERT_NO_LAYERS(f, image, code, why)                                                               \
+        do {                                                                                                \
+                _cleanup_strv_free_ char **layers_ = NULL;                                                  \
+                ASSERT_FAILS(f, image_layers((f).store, (image), &layers_, &(f).error), (code), (why));     \
         } while (0)
 
 /* The two examples of the specification. */
@@ -96,12 +96,14 @@ TEST(by_labels_and_id)
 
         one = add(&f, ACI_MANIFEST("base", ACI_VERSION("1")), NULL);
         two = add(&f, ACI_MANIFEST("base", ACI_VERSION("2")), NULL);
-        by_version = add(&f, ACI_MANIFEST("a", DEPENDENCIES("{\"imageName\":\"base\"" ACI_VERSION("1") "}")), NULL);
+        by_version = add(&f, ACI_MANIFEST("a", DEPENDENCIES("{\"imageName\":\"base\"" ACI_VERSION("1") "}")),
+                         NULL);
         ASSERT_WORKS(f, image_layers(f.store, by_version, &layers, &f.error));
         ASSERT_CONTAINS(layers[1], one->id);
-        ASSERT_OK(xasprintf(
-                &manifest, ACI_MANIFEST("b", DEPENDENCIES("{\"imageName\":\"base\",\"imageID\":\"%s\",\"size\":%u}")), two->id,
-                (unsigned) two->size));
+        ASSERT_OK(xasprintf(&manifest,
+                            ACI_MANIFEST("b", DEPENDENCIES("{\"imageName\":\"base\",\"imageID\":\"%s\","
+                                                           "\"size\":%u}")),
+                            two->id, (unsigned) two->size));
         by_id = add(&f, manifest, NULL);
         layers = strv_free(layers);
         ASSERT_WORKS(f, image_layers(f.store, by_id, &layers, &f.error));
@@ -113,10 +115,16 @@ TEST(missing)
         _cleanup_image_ Image *a = NULL, *b = NULL;
         FIXTURE(f);
 
-        b = add(&f, ACI_MANIFEST("example.com/b", DEPENDENCIES("{\"imageName\":\"example.com/base\"" ACI_VERSION("3") "}")), NULL);
-        a = add(&f, ACI_MANIFEST("example.com/a", ACI_VERSION("1") DEPENDENCIES(DEPENDENCY("example.com/b"))), NULL);
+        b = add(&f,
+                ACI_MANIFEST("example.com/b",
+                             DEPENDENCIES("{\"imageName\":\"example.com/base\"" ACI_VERSION("3") "}")),
+                NULL);
+        a = add(&f,
+                ACI_MANIFEST("example.com/a", ACI_VERSION("1") DEPENDENCIES(DEPENDENCY("example.com/b"))),
+                NULL);
         ASSERT_NO_LAYERS(f, a, -ENOENT,
-                         "The image example.com/base:3, on which example.com/a:1 -> example.com/b depends, is not in the store");
+                         "The image example.com/base:3, on which example.com/a:1 -> example.com/b depends, "
+                         "is not in the store");
         ASSERT_CONTAINS(f.error.hint, "Import it");
 }
 
@@ -147,8 +155,10 @@ TEST(a13_depth)
                         ASSERT_OK(xasprintf(&manifest, ACI_MANIFEST("i0", "")));
                 else
                         ASSERT_OK(xasprintf(
-                                &manifest, ACI_MANIFEST("i%u", DEPENDENCIES(DEPENDENCY("i%u") "," DEPENDENCY("i%u"))), k,
-                                k - 1, k - 1));
+                                        &manifest,
+                                        ACI_MANIFEST("i%u",
+                                                     DEPENDENCIES(DEPENDENCY("i%u") "," DEPENDENCY("i%u"))),
+                                        k, k - 1, k - 1));
                 last = add(&f, manifest, NULL);
                 ASSERT_NOT_NULL(last);
                 layers = strv_free(layers);
@@ -167,15 +177,16 @@ TEST(a14_wrong_dependency)
         FIXTURE(f);
 
         base = add(&f, ACI_MANIFEST("base", ""), NULL);
-        ASSERT_OK(xasprintf(
-                &manifest, ACI_MANIFEST("a", DEPENDENCIES("{\"imageName\":\"other\",\"imageID\":\"%s\"}")), base->id));
+        ASSERT_OK(xasprintf(&manifest,
+                            ACI_MANIFEST("a", DEPENDENCIES("{\"imageName\":\"other\",\"imageID\":\"%s\"}")),
+                            base->id));
         by_id = add(&f, manifest, NULL);
         ASSERT_NO_LAYERS(f, by_id, -EBADMSG, "The dependency other of a has the ID of another image");
         by_size = add(&f, ACI_MANIFEST("b", DEPENDENCIES("{\"imageName\":\"base\",\"size\":17}")), NULL);
         ASSERT_NO_LAYERS(f, by_size, -EBADMSG, "should have 17 bytes");
 }
 
-/* --- pathWhitelist ----------------------------------------------------------------------------------------------- */
+/* --- pathWhitelist ------------------------------------------------------------------------------------ */
 
 #define WHITELIST(...) ",\"pathWhitelist\":[" __VA_ARGS__ "]"
 
@@ -197,10 +208,10 @@ static char *content(const char *root, const char *path)
         return text;
 }
 
-#define ASSERT_CONTENT(root, path, expected)                    \
-        do {                                                    \
-                _cleanup_free_ char *content_ = content((root), (path)); \
-                ASSERT_STREQ(content_, (expected));             \
+#define ASSERT_CONTENT(root, path, expected)                                                                \
+        do {                                                                                                \
+                _cleanup_free_ char *content_ = content((root), (path));                                    \
+                ASSERT_STREQ(content_, (expected));                                                         \
         } while (0)
 
 TEST(whitelist)
@@ -210,11 +221,14 @@ TEST(whitelist)
         struct stat st;
         FIXTURE(f);
 
-        base = add(&f, ACI_MANIFEST("base", ""), FILES(
-                "rootfs/etc/both", "base", "rootfs/etc/base", "base", "rootfs/etc/unlisted", "base", "rootfs/deep/er/x", "base"));
-        app = add(&f, ACI_MANIFEST("app", DEPENDENCIES(DEPENDENCY("base")) WHITELIST(
-                "\"/etc/both\",\"/etc/base\",\"/etc/app\",\"/deep/er/\",\"/missing/x\",\"/etc/both/\"")), FILES(
-                "rootfs/etc/both", "app", "rootfs/etc/app", "app", "rootfs/etc/secret", "app"));
+        base = add(&f, ACI_MANIFEST("base", ""),
+                   FILES("rootfs/etc/both", "base", "rootfs/etc/base", "base", "rootfs/etc/unlisted", "base",
+                         "rootfs/deep/er/x", "base"));
+        app = add(&f,
+                  ACI_MANIFEST("app", DEPENDENCIES(DEPENDENCY("base")) WHITELIST(
+                                                      "\"/etc/both\",\"/etc/base\",\"/etc/app\",\"/deep/er/"
+                                                      "\",\"/missing/x\",\"/etc/both/\"")),
+                  FILES("rootfs/etc/both", "app", "rootfs/etc/app", "app", "rootfs/etc/secret", "app"));
         ASSERT_LAYERS(f, app, "rendered");
         ASSERT_WORKS(f, image_layers(f.store, app, &layers, &f.error));
         ASSERT_CONTENT(layers[0], "etc/both", "app");
@@ -250,9 +264,11 @@ TEST(whitelist_of_a_dependency)
         FIXTURE(f);
 
         d = add(&f, ACI_MANIFEST("d", ""), FILES("rootfs/x", "d", "rootfs/y", "d"));
-        c = add(&f, ACI_MANIFEST("c", DEPENDENCIES(DEPENDENCY("d")) WHITELIST("\"/x\",\"/z\"")), FILES("rootfs/z", "c"));
+        c = add(&f, ACI_MANIFEST("c", DEPENDENCIES(DEPENDENCY("d")) WHITELIST("\"/x\",\"/z\"")),
+                FILES("rootfs/z", "c"));
         b = add(&f, ACI_MANIFEST("b", DEPENDENCIES(DEPENDENCY("d"))), NULL);
-        a = add(&f, ACI_MANIFEST("a", DEPENDENCIES(DEPENDENCY("b") "," DEPENDENCY("c") "," DEPENDENCY("b"))), NULL);
+        a = add(&f, ACI_MANIFEST("a", DEPENDENCIES(DEPENDENCY("b") "," DEPENDENCY("c") "," DEPENDENCY("b"))),
+                NULL);
         ASSERT_LAYERS(f, a, "a b d rendered");
         ASSERT_WORKS(f, image_layers(f.store, a, &layers, &f.error));
         ASSERT_TRUE(has(layers[3], "x"));
@@ -276,7 +292,8 @@ TEST(whitelist_of_a_whitelist)
         ASSERT_TRUE(has(layers[0], "y"));
         ASSERT_FALSE(has(layers[0], "z"));
         /* Removing finds the innermost image, too. */
-        _cleanup_close_ int fd = open(layers[0], O_PATH | O_DIRECTORY | O_CLOEXEC), key = openat(fd, "..", O_PATH | O_CLOEXEC);
+        _cleanup_close_ int fd = open(layers[0], O_PATH | O_DIRECTORY | O_CLOEXEC),
+                            key = openat(fd, "..", O_PATH | O_CLOEXEC);
         ASSERT_OK(render_read_layers(key, &text));
         ASSERT_CONTAINS(text, d->id);
         ASSERT_CONTAINS(text, "rendered/");
@@ -289,8 +306,9 @@ TEST(whitelist_kinds)
         _cleanup_strv_free_ char **layers = NULL;
         FIXTURE(f);
 
-        low = add(&f, ACI_MANIFEST("low", ""), FILES(
-                "rootfs/dir/x", "low", "rootfs/file", "low", "rootfs/hidden/x", "low", "rootfs/link/x", "low"));
+        low = add(&f, ACI_MANIFEST("low", ""),
+                  FILES("rootfs/dir/x", "low", "rootfs/file", "low", "rootfs/hidden/x", "low",
+                        "rootfs/link/x", "low"));
         aci_manifest(&f.tar, ACI_MANIFEST("middle", DEPENDENCIES(DEPENDENCY("low"))));
         aci_file(&f.tar, "rootfs/dir", "now a file");
         aci_file(&f.tar, "rootfs/file/x", "now a directory");
@@ -298,8 +316,11 @@ TEST(whitelist_kinds)
         aci_symlink(&f.tar, "rootfs/link", "/etc");
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, middle);
-        app = add(&f, ACI_MANIFEST("app", DEPENDENCIES(DEPENDENCY("middle")) WHITELIST(
-                "\"/dir\",\"/dir/x\",\"/file/x\",\"/hidden/x\",\"/link\",\"/link/x\",\"/link-x\"")), NULL);
+        app = add(&f,
+                  ACI_MANIFEST("app", DEPENDENCIES(DEPENDENCY("middle"))
+                                                      WHITELIST("\"/dir\",\"/dir/x\",\"/file/x\",\"/hidden/"
+                                                                "x\",\"/link\",\"/link/x\",\"/link-x\"")),
+                  NULL);
         ASSERT_WORKS(f, image_layers(f.store, app, &layers, &f.error));
         ASSERT_CONTENT(layers[0], "dir", "now a file");
         ASSERT_CONTENT(layers[0], "file/x", "now a directory");
@@ -326,7 +347,8 @@ TEST(whitelist_metadata)
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, low);
         text_done(&f.tar);
-        aci_manifest(&f.tar, ACI_MANIFEST("app", DEPENDENCIES(DEPENDENCY("low")) WHITELIST("\"/tmp/x\",\"/both\"")));
+        aci_manifest(&f.tar,
+                     ACI_MANIFEST("app", DEPENDENCIES(DEPENDENCY("low")) WHITELIST("\"/tmp/x\",\"/both\"")));
         aci_entry(&f.tar, (AciEntry){.name = "rootfs", .type = '5', .mode = 0755, .mtime = 8});
         aci_entry(&f.tar, (AciEntry){.name = "rootfs/both", .type = '5', .mode = 0750, .mtime = 9});
         aci_end(&f.tar);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The store: how it is opened, what it refuses to be, finding and removing images, and processes that work on it at once. */
+/* The store: how it is opened, what it refuses to be, finding and removing images, and processes that work
+ * on it at once. */
 
 #include <signal.h>
 #include <sys/file.h>
@@ -156,10 +157,10 @@ TEST(temporaries)
         ASSERT_EQ(count_entries(f.store, "tmp"), 0);
 }
 
-/* --- Finding ----------------------------------------------------------------------------------------------------- */
+/* --- Finding ------------------------------------------------------------------------------------------ */
 
-#define LABELS(version, arch)                                                   \
-        ",\"labels\":[{\"name\":\"version\",\"value\":\"" version "\"},"         \
+#define LABELS(version, arch)                                                                               \
+        ",\"labels\":[{\"name\":\"version\",\"value\":\"" version "\"},"                                    \
         "{\"name\":\"os\",\"value\":\"linux\"},{\"name\":\"arch\",\"value\":\"" arch "\"}]"
 
 static char *import_id(Fixture *f, const char *manifest)
@@ -169,17 +170,17 @@ static char *import_id(Fixture *f, const char *manifest)
         return aci_import_files(f->store, manifest, NULL, &i, &f->error) < 0 ? NULL : TAKE_PTR(i->id);
 }
 
-#define ASSERT_FINDS(f, reference, expected)                                    \
-        do {                                                                    \
-                _cleanup_(image_freep) Image *found_ = NULL;                    \
-                ASSERT_WORKS(f, image_find((f).store, (reference), &found_, &(f).error)); \
-                ASSERT_STREQ(found_->id, (expected));                           \
+#define ASSERT_FINDS(f, reference, expected)                                                                \
+        do {                                                                                                \
+                _cleanup_(image_freep) Image *found_ = NULL;                                                \
+                ASSERT_WORKS(f, image_find((f).store, (reference), &found_, &(f).error));                   \
+                ASSERT_STREQ(found_->id, (expected));                                                       \
         } while (0)
 
-#define ASSERT_FINDS_NOT(f, reference, code, why)                               \
-        do {                                                                    \
-                _cleanup_(image_freep) Image *found_ = NULL;                    \
-                ASSERT_FAILS(f, image_find((f).store, (reference), &found_, &(f).error), (code), (why)); \
+#define ASSERT_FINDS_NOT(f, reference, code, why)                                                           \
+        do {                                                                                                \
+                _cleanup_(image_freep) Image *found_ = NULL;                                                \
+                ASSERT_FAILS(f, image_find((f).store, (reference), &found_, &(f).error), (code), (why));    \
         } while (0)
 
 TEST(find_by_name)
@@ -200,7 +201,8 @@ TEST(find_by_name)
         ASSERT_FINDS(f, "example.com/app,arch=aarch64", foreign);
 
         ASSERT_FINDS_NOT(f, "example.com/app:3", -ENOENT, "is named \"example.com/app:3\"");
-        ASSERT_CONTAINS(f.error.hint, "Of that name it has example.com/app:1.9, example.com/app:1.10, example.com/app:2");
+        ASSERT_CONTAINS(f.error.hint,
+                        "Of that name it has example.com/app:1.9, example.com/app:1.10, example.com/app:2");
         ASSERT_FINDS_NOT(f, "example.com/ap", -ENOENT, "is named");
         ASSERT_CONTAINS(f.error.hint, "Did you mean example.com/app:1.9");
         ASSERT_FINDS_NOT(f, "example.org/other", -ENOENT, "is named");
@@ -211,12 +213,14 @@ TEST(find_by_name)
         ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "\"Capitals\" is no image name");
 }
 
-/* Another image of the same content under an ID that begins as ID does: hashes do not collide by themselves. */
+/* Another image of the same content under an ID that begins as ID does: hashes do not collide by themselves.
+ */
 static int copy_image(Fixture *f, const char *id, const char *copy)
 {
         _cleanup_free_ char *command = NULL;
 
-        if (xasprintf(&command, "cp -a %s/images/%s %s/images/%s", store_path(f->store), id, store_path(f->store), copy) < 0)
+        if (xasprintf(&command, "cp -a %s/images/%s %s/images/%s", store_path(f->store), id,
+                      store_path(f->store), copy) < 0)
                 return -ENOMEM;
         return system(command) == 0 ? 0 : -EIO;
 }
@@ -245,8 +249,9 @@ TEST(a14_find_by_id)
 
         /* A name that could be the beginning of an ID. */
         ASSERT_OK(image_remove(f.store, copy, NULL, &f.error));
-        ASSERT_OK(xasprintf(
-                &manifest, "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"%.4s\"}", id + strlen("sha512-")));
+        ASSERT_OK(xasprintf(&manifest,
+                            "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"%.4s\"}",
+                            id + strlen("sha512-")));
         named = import_id(&f, manifest);
         snprintf(prefix, sizeof(prefix), "%.4s", id + strlen("sha512-"));
         ASSERT_FINDS_NOT(f, prefix, -ENOTUNIQ, "the beginning of");
@@ -276,7 +281,6 @@ TEST(find_by_file)
 TEST(damaged_images)
 {
         _cleanup_free_ char *good = NULL, *bad = NULL, *path = NULL;
-        _cleanup_(image_freep) Image *i = NULL;
         Image **list = NULL;
         size_t n = 0;
         FIXTURE(f);
@@ -299,8 +303,11 @@ TEST(damaged_images)
 TEST(listed_by_name_and_version)
 {
         static const char *const manifests[] = {
-                ACI_MANIFEST("b", ACI_VERSION("10")), ACI_MANIFEST("b", ACI_VERSION("9")), ACI_MANIFEST("c", ""),
-                ACI_MANIFEST("a", ""), ACI_MANIFEST("b", ""),
+                        ACI_MANIFEST("b", ACI_VERSION("10")),
+                        ACI_MANIFEST("b", ACI_VERSION("9")),
+                        ACI_MANIFEST("c", ""),
+                        ACI_MANIFEST("a", ""),
+                        ACI_MANIFEST("b", ""),
         };
         Image **list = NULL;
         size_t n = 0;
@@ -313,12 +320,13 @@ TEST(listed_by_name_and_version)
         }
         ASSERT_WORKS(f, image_list(f.store, &list, &n, &f.error));
         for (size_t k = 0; k < n; k++)
-                text_addf(&t, "%s%s ", list[k]->manifest->name, pair_list_get(&list[k]->manifest->labels, "version") ?: "");
+                text_addf(&t, "%s%s ", list[k]->manifest->name,
+                          pair_list_get(&list[k]->manifest->labels, "version") ?: "");
         image_list_free(list, n);
         ASSERT_STREQ(t.data, "a b b9 b10 c ");
 }
 
-/* --- Removing ---------------------------------------------------------------------------------------------------- */
+/* --- Removing ----------------------------------------------------------------------------------------- */
 
 TEST(remove_what_a_pod_needs)
 {
@@ -328,16 +336,18 @@ TEST(remove_what_a_pod_needs)
         id = import_id(&f, ACI_MANIFEST("example.com/app", ""));
         ASSERT_OK(scratch_dir(&f.scratch, "store/pods/prepared/11111111-1111-4111-8111-111111111111"));
         ASSERT_OK(scratch_dir(&f.scratch, "store/pods/prepared/11111111-1111-4111-8111-111111111111/apps"));
-        ASSERT_OK(scratch_dir(&f.scratch, "store/pods/prepared/11111111-1111-4111-8111-111111111111/apps/app"));
+        ASSERT_OK(scratch_dir(&f.scratch,
+                              "store/pods/prepared/11111111-1111-4111-8111-111111111111/apps/app"));
         ASSERT_OK(xasprintf(&line, "/layer\n%s/images/%s/rootfs\n", store_path(f.store), id));
-        ASSERT_OK(scratch_file(&f.scratch, "store/pods/prepared/11111111-1111-4111-8111-111111111111/apps/app/lowers", line));
+        ASSERT_OK(scratch_file(&f.scratch,
+                               "store/pods/prepared/11111111-1111-4111-8111-111111111111/apps/app/lowers",
+                               line));
         ASSERT_FAILS(f, image_remove(f.store, "example.com/app", &removed, &f.error), -EBUSY,
                      "is needed by the pods 11111111-1111-4111-8111-111111111111");
         ASSERT_NULL(removed);
         /* A pod that has ended needs nothing. */
-        ASSERT_OK(renameat(
-                f.scratch.fd, "store/pods/prepared/11111111-1111-4111-8111-111111111111", f.scratch.fd,
-                "store/pods/exited/11111111-1111-4111-8111-111111111111"));
+        ASSERT_OK(renameat(f.scratch.fd, "store/pods/prepared/11111111-1111-4111-8111-111111111111",
+                           f.scratch.fd, "store/pods/exited/11111111-1111-4111-8111-111111111111"));
         ASSERT_WORKS(f, image_remove(f.store, "example.com/app", &removed, &f.error));
         ASSERT_STREQ(removed, id);
         ASSERT_TRUE(store_is_empty(f.store));
@@ -350,8 +360,10 @@ TEST(remove_what_an_image_needs)
         FIXTURE(f);
 
         base = import_id(&f, ACI_MANIFEST("example.com/base", ACI_VERSION("1")));
-        app = import_id(&f, ACI_MANIFEST("example.com/app", ",\"dependencies\":[{\"imageName\":\"example.com/base\"}]"));
-        ASSERT_FAILS(f, image_remove(f.store, base, NULL, &f.error), -EBUSY, "is needed by the images example.com/app");
+        app = import_id(&f, ACI_MANIFEST("example.com/app",
+                                         ",\"dependencies\":[{\"imageName\":\"example.com/base\"}]"));
+        ASSERT_FAILS(f, image_remove(f.store, base, NULL, &f.error), -EBUSY,
+                     "is needed by the images example.com/app");
         newer = import_id(&f, ACI_MANIFEST("example.com/base", ACI_VERSION("2")));
         ASSERT_WORKS(f, image_remove(f.store, base, NULL, &f.error)); /* another one will do */
         ASSERT_FAILS(f, image_remove(f.store, newer, NULL, &f.error), -EBUSY, "example.com/app");
@@ -360,7 +372,7 @@ TEST(remove_what_an_image_needs)
         ASSERT_WORKS(f, image_remove(f.store, newer, NULL, &f.error));
 }
 
-/* --- Processes --------------------------------------------------------------------------------------------------- */
+/* --- Processes ---------------------------------------------------------------------------------------- */
 
 static void make_large_image(Text *t)
 {
@@ -397,7 +409,8 @@ TEST(e5_imports_at_once)
         ASSERT_EQ(count_entries(f.store, "tmp"), 0);
 }
 
-/* Killed at some moment: no image, or a whole one; what is left below tmp/ can be locked, that is, collected. */
+/* Killed at some moment: no image, or a whole one; what is left below tmp/ can be locked, that is,
+ * collected. */
 TEST(e1_killed_imports)
 {
         FIXTURE(f);

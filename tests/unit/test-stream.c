@@ -10,9 +10,9 @@ static const struct {
         const char *name;
         int filter;
 } compressions[] = {
-        {"gzip", ARCHIVE_FILTER_GZIP},
-        {"bzip2", ARCHIVE_FILTER_BZIP2},
-        {"xz", ARCHIVE_FILTER_XZ},
+                {"gzip", ARCHIVE_FILTER_GZIP},
+                {"bzip2", ARCHIVE_FILTER_BZIP2},
+                {"xz", ARCHIVE_FILTER_XZ},
 };
 
 /* Some content that does not compress to nothing, longer than the blocks that streams are read in. */
@@ -26,7 +26,11 @@ static void make_image(Text *t)
                 content[i] = (char) (x >> 24);
         }
         aci_begin(t);
-        aci_entry(t, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 300000, .content = content});
+        aci_entry(t, (AciEntry){.name = "rootfs/x",
+                                .type = '0',
+                                .mode = 0644,
+                                .size = 300000,
+                                .content = content});
         aci_end(t);
 }
 
@@ -133,7 +137,8 @@ TEST(pieces)
                 _cleanup_(image_freep) Image *i = NULL;
                 FIXTURE(f);
                 for (size_t n = 0; n < plain.size; n += 100000) {
-                        const Text piece = {.data = plain.data + n, .size = MIN((size_t) 100000, plain.size - n)};
+                        const Text piece = {.data = plain.data + n,
+                                            .size = MIN((size_t) 100000, plain.size - n)};
                         ASSERT_OK(aci_compress(&piece, compressions[k].filter, &f.tar));
                 }
                 ASSERT_IMPORTS(f, i);
@@ -194,13 +199,15 @@ TEST(no_image)
         static const struct {
                 const char *content, *why;
         } cases[] = {
-                {"", "it is empty"},
-                {"\x7f" "ELF\2\1\1", "it is a program"},
-                {"PK\3\4 and so on", "it is a zip archive"},
-                {"\x28\xb5\x2f\xfd and so on", "compressed with zstd"},
-                {"-----BEGIN PGP SIGNATURE-----", "armored OpenPGP data"},
-                {"BZhello", "bzip2"},
-                {"x", "no tar archive"},
+                        {"", "it is empty"},
+                        {"\x7f"
+                         "ELF\2\1\1",
+                         "it is a program"},
+                        {"PK\3\4 and so on", "it is a zip archive"},
+                        {"\x28\xb5\x2f\xfd and so on", "compressed with zstd"},
+                        {"-----BEGIN PGP SIGNATURE-----", "armored OpenPGP data"},
+                        {"BZhello", "bzip2"},
+                        {"x", "no tar archive"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
@@ -215,7 +222,8 @@ TEST(unreadable)
         _cleanup_(image_freep) Image *i = NULL;
         FIXTURE(f);
 
-        ASSERT_FAILS(f, image_import(f.store, f.scratch.fd, "dir", &i, &f.error), -EISDIR, "Cannot import dir: Cannot read");
+        ASSERT_FAILS(f, image_import(f.store, f.scratch.fd, "dir", &i, &f.error), -EISDIR,
+                     "Cannot import dir: Cannot read");
         ASSERT_TRUE(store_is_empty(f.store));
 }
 

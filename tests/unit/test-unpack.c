@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an archive says of its files arrives on disk: kinds, owners, modes, times, attributes, ACLs, links, holes, names. */
+/* What an archive says of its files arrives on disk: kinds, owners, modes, times, attributes, ACLs, links,
+ * holes, names. */
 
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
@@ -25,11 +26,11 @@ static int open_file(const Image *i, const char *path)
         return openat(i->dir_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-#define ASSERT_TIME(st, seconds, nanoseconds)                  \
-        do {                                                   \
-                struct stat st_ = (st);                        \
-                ASSERT_EQ(st_.st_mtim.tv_sec, (seconds));      \
-                ASSERT_EQ(st_.st_mtim.tv_nsec, (nanoseconds)); \
+#define ASSERT_TIME(st, seconds, nanoseconds)                                                               \
+        do {                                                                                                \
+                struct stat st_ = (st);                                                                     \
+                ASSERT_EQ(st_.st_mtim.tv_sec, (seconds));                                                   \
+                ASSERT_EQ(st_.st_mtim.tv_nsec, (nanoseconds));                                              \
         } while (0)
 
 TEST(modes_and_times)
@@ -43,7 +44,11 @@ TEST(modes_and_times)
         ACI_PAX(&f.tar, "mtime=1.5", "atime=77.000000007");
         aci_entry(&f.tar, (AciEntry){.name = "rootfs/dir", .type = '5', .mode = 01755});
         ACI_PAX(&f.tar, "mtime=2.000000001");
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/dir/suid", .type = '0', .mode = 06755, .size = 2, .content = "ab"});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/dir/suid",
+                                     .type = '0',
+                                     .mode = 06755,
+                                     .size = 2,
+                                     .content = "ab"});
         ACI_PAX(&f.tar, "mtime=3.999999999");
         aci_symlink(&f.tar, "rootfs/dir/link", "/nowhere");
         aci_entry(&f.tar, (AciEntry){.name = "rootfs/dir/fifo", .type = '6', .mode = 0640, .mtime = 4});
@@ -92,7 +97,8 @@ TEST(implied_directories)
         ASSERT_TIME(status(i, "rootfs/a/b"), 9, 0);
 }
 
-/* A directory that has the mode of implied ones by its own entry is still a duplicate when it comes again. */
+/* A directory that has the mode of implied ones by its own entry is still a duplicate when it comes again.
+ */
 TEST(implied_then_twice)
 {
         FIXTURE(f);
@@ -115,8 +121,11 @@ TEST(hard_links)
         aci_hard_link(&f.tar, "rootfs/dir/y", "./rootfs//x");
         /* Some archivers repeat the content. */
         ACI_PAX(&f.tar, "comment=none");
-        aci_entry(
-                &f.tar, (AciEntry){.name = "rootfs/z", .type = '1', .link = "rootfs/x", .size = 7, .content = "CONTENT"});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/z",
+                                     .type = '1',
+                                     .link = "rootfs/x",
+                                     .size = 7,
+                                     .content = "CONTENT"});
         aci_file(&f.tar, "rootfs/after", "");
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, i);
@@ -141,7 +150,11 @@ TEST(sparse_files)
         aci_begin(&f.tar);
         ACI_PAX(&f.tar, "GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=rootfs/holes",
                 "GNU.sparse.realsize=67108864");
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = sizeof(content), .content = content});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x",
+                                     .type = '0',
+                                     .mode = 0644,
+                                     .size = sizeof(content),
+                                     .content = content});
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, i);
         _cleanup_close_ int fd = open_file(i, "rootfs/holes");
@@ -219,14 +232,16 @@ TEST(acls)
         if (fgetxattr(store_fd(f.store), ACL_ACCESS, NULL, 0) < 0 && errno == EOPNOTSUPP)
                 TEST_SKIP("no ACLs on this file system");
         aci_begin(&f.tar);
-        ACI_PAX(&f.tar, "SCHILY.acl.access=user::rw-,group::r--,mask::rwx,user:joe:r-x:1001,user:ann:rw-:1000,other::---");
+        ACI_PAX(&f.tar, "SCHILY.acl.access=user::rw-,group::r--,mask::rwx,user:joe:r-x:1001,user:ann:rw-:"
+                        "1000,other::---");
         aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0670});
         ACI_PAX(&f.tar, "SCHILY.acl.default=user::rwx,group::r-x,other::---,group:1234:rwx,mask::rwx");
         aci_dir(&f.tar, "rootfs/dir");
         aci_file(&f.tar, "rootfs/dir/y", "y");
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, i);
-        _cleanup_close_ int x = open_file(i, "rootfs/x"), dir = open_file(i, "rootfs/dir"), y = open_file(i, "rootfs/dir/y");
+        _cleanup_close_ int x = open_file(i, "rootfs/x"), dir = open_file(i, "rootfs/dir"),
+                            y = open_file(i, "rootfs/dir/y");
         ASSERT_EQ(read_acl(x, ACL_ACCESS, acl, ELEMENTSOF(acl)), 6);
         ASSERT_EQ(acl[1].e_tag, ACL_USER);
         ASSERT_EQ(acl[1].e_id, 1000);
@@ -255,7 +270,8 @@ TEST(acl_without_number)
 /* Byte for byte, whatever the locale: no UTF-8, UTF-8 in a form that is not canonical, controls. */
 TEST(names)
 {
-        static const char *const names[] = {"rootfs/\xff\xfe", "rootfs/e\xcc\x81", "rootfs/\xc3\xa9", "rootfs/a\nb", "rootfs/-"};
+        static const char *const names[] = {"rootfs/\xff\xfe", "rootfs/e\xcc\x81", "rootfs/\xc3\xa9",
+                                            "rootfs/a\nb", "rootfs/-"};
         FIXTURE(f);
 
         (void) setlocale(LC_ALL, "C.UTF-8");
@@ -300,9 +316,12 @@ TEST(owners)
         if (geteuid() != 0)
                 TEST_SKIP("only root can give files away");
         aci_begin(&f.tar);
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 06755, .uid = 1000, .gid = 1001});
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/dir", .type = '5', .mode = 02755, .uid = 1002, .gid = 1003});
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/dir/l", .type = '2', .link = "x", .uid = 1004, .gid = 1005});
+        aci_entry(&f.tar,
+                  (AciEntry){.name = "rootfs/x", .type = '0', .mode = 06755, .uid = 1000, .gid = 1001});
+        aci_entry(&f.tar,
+                  (AciEntry){.name = "rootfs/dir", .type = '5', .mode = 02755, .uid = 1002, .gid = 1003});
+        aci_entry(&f.tar,
+                  (AciEntry){.name = "rootfs/dir/l", .type = '2', .link = "x", .uid = 1004, .gid = 1005});
         ACI_PAX(&f.tar, "uid=4000000000", "gid=4294967294");
         aci_file(&f.tar, "rootfs/dir/big", "x");
         aci_end(&f.tar);
@@ -325,8 +344,18 @@ TEST(a6_nodes)
         if (geteuid() != 0)
                 TEST_SKIP("only root can make device nodes");
         aci_begin(&f.tar);
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/null", .type = '3', .mode = 0666, .major = 1, .minor = 3, .mtime = 5});
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/disk", .type = '4', .mode = 0660, .major = 8, .minor = 0, .gid = 6});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/null",
+                                     .type = '3',
+                                     .mode = 0666,
+                                     .major = 1,
+                                     .minor = 3,
+                                     .mtime = 5});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/disk",
+                                     .type = '4',
+                                     .mode = 0660,
+                                     .major = 8,
+                                     .minor = 0,
+                                     .gid = 6});
         aci_end(&f.tar);
         int r = aci_import(f.store, &f.tar, &i, &f.error);
         if (r == -EPERM)
@@ -350,7 +379,12 @@ TEST(a7_capabilities)
         aci_begin(&f.tar);
         /* cap_net_raw=ep; the owner is not root, and setting it must not take the capability away. */
         ACI_PAX(&f.tar, "LIBARCHIVE.xattr.security.capability=AQAAAgAgAAAAAAAAAAAAAAAAAAA=");
-        aci_entry(&f.tar, (AciEntry){.name = "rootfs/ping", .type = '0', .mode = 0755, .uid = 5, .size = 1, .content = "x"});
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/ping",
+                                     .type = '0',
+                                     .mode = 0755,
+                                     .uid = 5,
+                                     .size = 1,
+                                     .content = "x"});
         aci_end(&f.tar);
         ASSERT_IMPORTS(f, i);
         _cleanup_close_ int fd = open_file(i, "rootfs/ping");
