@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* stage1/host-files.c: the files of a pod's systemd, on trees made for it and on this machine, where the
+ * loader has the last word. */
+
+#include <sys/stat.h>
+
+#include "stage1/elf-file.h"
+#include "stage1/stage1.h"
+#include "tests/unit/child.h"
+#include "tests/unit/elf-builder.h"
+#include "tests/unit/ld-cache-builder.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+#define MULTIARCH "usr/lib/x86_64-linux-gnu"
+#define PROGRAM .interpreter = "/lib64/ld-linux-x86-64.so.2"
+
+/* --- Trees ----------------------------------------------------------------------------------------------- */
+
+static int put_file(const Scratch *s, const char *path, const void *p, size_t n)
+{
+        _cleanup_free_ char *directory = strdup(path);
+        char *slash = strrchr(directory, '/');
+
+        if (slash) {
+                *slash = 0;
+                int r = mkdir_p_in_root(s->fd, directory, 0755, NULL);
+                if (r < 0)
+                        return r;
+        }
+        (void) unlinkat(s->fd, path, 0);
+        return write_file_new_at(s->fd, path, p, n, 0755);
+}
+
+static int put_elf(const Scratch *s, const char *path, const ElfPlan *plan)
+{
+        static ElfImage image;
+
+        elf_build(plan, &image);
+        return put_file(s, path, image.bytes, image.size);
+}
+
+/* A host with programs that need nothing but the loader. */
+static int new_tree(Scratch *s)
+{
+        static const char *const programs[] = {"systemd", "systemd-journald", "systemd-shutdown"};
+        int r = scratch_new(s);
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(programs); i++) {
+                _cleanup_free_ char *path = NULL;
+                r = xasprintf(&path, "usr/lib/systemd/%s", programs[i]);
+                if (r >= 0)
+                        r = put_elf(s, path, &(ElfPlan){PROGRAM});
+        }
+        if (r >= 0)
+                r = put_elf(s, "usr/lib64/ld-linux-x86-64.so.2", &(ElfPlan){});
+        if (r >= 0)
+                r = scratch_symlink(s, "lib", "usr/lib");
+        return r < 0 ? r : scratch_symlink(s, "lib64", "usr/lib64");
+}
+
+static int put_systemd(const Scratch *s, const ElfPlan *plan)
+{
+        return put_elf(s, "usr/lib/systemd/systemd", plan);
+}
+
+/* The files beyond the three programs and the loader, with a space between them. */
+static int libraries_of(const Scratch *s, char **ret)
+{
+        _cleanup_strv_free_ char **files = NULL;
+        _cleanup_error_ Error e = {};
+        int r = stage1_host_files(s->fd, &files, &e);
+
+        if (r < 0)
+                return r;
+        *ret = strv_join(files + MIN(strv_length(files), (size_t) 4), " ");
+        return 0;
+}
+
+static void check_libraries(const Scratch *s, const char *expected)
+{
+        _cleanup_free_ char *libraries = NULL;
+
+        ASSERT_OK(libraries_of(s, &libraries));
+        ASSERT_STREQ(libraries, expected);
+}
+
+static void check_error(const Scratch *s, int code, const char *message, const char *hint)
+{
+        _cleanup_error_ Error e = {};
+        char **files = NULL;
+
+        ASSERT_ERR(stage1_host_files(s->fd, &files, &e), code);
+        ASSERT_NULL(files);
+        ASSERT_CONTAINS(e.message, message);
+        if (hint)
+                ASSERT_CONTAINS(e.hint, hint);
+}
+
+TEST(programs_and_loader)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_strv_free_ char **files = NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_elf(&s, "usr/lib/systemd/systemd-executor", &(ElfPlan){PROGRAM}));
+        ASSERT_OK(stage1_host_files(s.fd, &files, NULL));
+        text = strv_join(files, "\n");
+        ASSERT_STREQ(text, "/usr/lib/systemd/systemd\n"
+                           "/usr/lib/systemd/systemd-journald\n"
+                           "/usr/lib/systemd/systemd-shutdown\n"
+                           "/usr/lib/systemd/systemd-executor\n"
+                           "/usr/lib64/ld-linux-x86-64.so.2");
+}
+
+TEST(what_is_missing_is_named)
+{
+        static const char *const programs[] = {"systemd", "systemd-journald", "systemd-shutdown"};
+
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                _cleanup_free_ char *path = NULL, *message = NULL;
+                ASSERT_OK(new_tree(&s));
+                ASSERT_OK(xasprintf(&path, "usr/lib/systemd/%s", programs[i]));
+                ASSERT_OK(xasprintf(&message, "There is no program /%s for this machine", path));
+                ASSERT_OK(unlinkat(s.fd, path, 0));
+                check_error(&s, -ENOENT, message, "(on Debian: systemd)");
+        }
+}
+
+TEST(missing_loader_and_library)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so.1"}}));
+        ASSERT_OK(put_elf(&s, MULTIARCH "/liba.so.1", &(ElfPlan){.needed = {"libb.so.2"}}));
+        check_error(&s, -ENOENT, "/" MULTIARCH "/liba.so.1 needs the library libb.so.2, which is not there",
+                    "package that has libb.so.2");
+        ASSERT_OK(put_elf(&s, MULTIARCH "/libb.so.2", &(ElfPlan){}));
+        check_libraries(&s, "/" MULTIARCH "/liba.so.1 /" MULTIARCH "/libb.so.2");
+        ASSERT_OK(unlinkat(s.fd, "usr/lib64/ld-linux-x86-64.so.2", 0));
+        check_error(&s, -ENOENT, "/usr/lib/systemd/systemd needs the loader /lib64/ld-linux-x86-64.so.2",
+                    "libc6");
+}
+
+TEST(broken_files_are_named)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        static ElfPlan many;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}}));
+        ASSERT_OK(put_file(&s, "usr/lib/liba.so", ELFMAG, SELFMAG));
+        check_error(&s, -ENOENT, "needs the library liba.so", NULL); /* too short to be an ELF file at all */
+        for (size_t i = 0; i < ELEMENTSOF(many.needed) - 1; i++)
+                many.needed[i] = "libx.so";
+        ASSERT_OK(put_elf(&s, "usr/lib/liba.so", &many));
+        check_error(&s, -E2BIG, "Cannot read what /usr/lib/liba.so needs", NULL);
+        ASSERT_OK(put_file(&s, "usr/lib/systemd/systemd", "#!/bin/sh\n", 10));
+        check_error(&s, -ENOENT, "There is no program /usr/lib/systemd/systemd", NULL);
+}
+
+/* --- Where libraries are found ------------------------------------------------------------------------- */
+
+TEST(circles)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/liba.so",
+                          &(ElfPlan){.needed = {"libb.so", "liba.so", "ld-linux-x86-64.so.2"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/libb.so", &(ElfPlan){.needed = {"liba.so"}}));
+        check_libraries(&s, "/usr/lib/liba.so /usr/lib/libb.so");
+}
+
+TEST(runpath_is_for_its_bringer)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"},
+                                             .runpath = "/nowhere::relative:/usr/lib/own"}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/liba.so", &(ElfPlan){.needed = {"libb.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/liba.so", &(ElfPlan){}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/libb.so", &(ElfPlan){}));
+        check_error(&s, -ENOENT, "/usr/lib/own/liba.so needs the library libb.so", NULL);
+        ASSERT_OK(put_elf(&s, "usr/lib/libb.so", &(ElfPlan){}));
+        check_libraries(&s, "/usr/lib/own/liba.so /usr/lib/libb.so");
+}
+
+/* As libsystemd-core finds libsystemd-shared, which it has no path to: the program has loaded it already. */
+TEST(what_is_loaded_is_found)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so", "libb.so"},
+                                             .runpath = "/usr/lib/own"}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/liba.so", &(ElfPlan){.needed = {"libb.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/libb.so", &(ElfPlan){}));
+        check_libraries(&s, "/usr/lib/own/liba.so /usr/lib/own/libb.so");
+}
+
+TEST(rpath_is_inherited)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}, .rpath = "/usr/lib/own"}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/liba.so", &(ElfPlan){.needed = {"libb.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/libb.so",
+                          &(ElfPlan){.needed = {"libc.so"}, .runpath = "/nowhere"}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/libc.so", &(ElfPlan){}));
+        check_error(&s, -ENOENT, "/usr/lib/own/libb.so needs the library libc.so",
+                    NULL); /* DT_RUNPATH stops it */
+        ASSERT_OK(put_elf(&s, "usr/lib/libc.so", &(ElfPlan){}));
+        check_libraries(&s, "/usr/lib/own/liba.so /usr/lib/own/libb.so /usr/lib/libc.so");
+}
+
+TEST(origin)
+{
+        static const char *const lists[] = {"$ORIGIN/../own", "${ORIGIN}/../own",
+                                            "$ORIGINAL:$LIB/own:$ORIGIN/./..//own/"};
+
+        for (size_t i = 0; i < ELEMENTSOF(lists); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                ASSERT_OK(new_tree(&s));
+                ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}, .runpath = lists[i]}));
+                ASSERT_OK(put_elf(&s, "usr/lib/own/liba.so",
+                                  &(ElfPlan){.needed = {"libb.so"}, .runpath = "$ORIGIN"}));
+                ASSERT_OK(put_elf(&s, "usr/lib/own/libb.so", &(ElfPlan){}));
+                check_libraries(&s, "/usr/lib/own/liba.so /usr/lib/own/libb.so");
+        }
+}
+
+TEST(other_machines_are_passed_over)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}, .runpath = "/a:/b:/c:/d"}));
+        ASSERT_OK(put_elf(&s, "a/liba.so", &(ElfPlan){.narrow = true, .machine = EM_386}));
+        ASSERT_OK(put_elf(&s, "b/liba.so", &(ElfPlan){.machine = EM_AARCH64}));
+        ASSERT_OK(put_file(&s, "c/liba.so", "GROUP ( libc.so.6 )\n", 20));
+        check_error(&s, -ENOENT, "needs the library liba.so", NULL);
+        ASSERT_OK(put_elf(&s, "d/liba.so", &(ElfPlan){}));
+        check_libraries(&s, "/d/liba.so");
+}
+
+TEST(narrow_host)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        static const char *const programs[] = {"systemd", "systemd-journald", "systemd-shutdown"};
+
+        ASSERT_OK(new_tree(&s));
+        for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
+                _cleanup_free_ char *path = NULL;
+                ASSERT_OK(xasprintf(&path, "usr/lib/systemd/%s", programs[i]));
+                ASSERT_OK(put_elf(&s, path,
+                                  &(ElfPlan){.narrow = true,
+                                             .machine = EM_386,
+                                             .interpreter = "/lib/ld-linux.so.2",
+                                             .needed = {"libc.so.6"}}));
+        }
+        ASSERT_OK(put_elf(&s, "usr/lib/ld-linux.so.2", &(ElfPlan){.narrow = true, .machine = EM_386}));
+        ASSERT_OK(put_elf(&s, MULTIARCH "/libc.so.6", &(ElfPlan){}));
+        ASSERT_OK(put_elf(&s, "usr/lib/i386-linux-gnu/libc.so.6",
+                          &(ElfPlan){.narrow = true, .machine = EM_386}));
+        check_libraries(&s, "/usr/lib/i386-linux-gnu/libc.so.6");
+}
+
+/* A host on which /lib is a directory of its own. */
+TEST(host_without_merged_usr)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(unlinkat(s.fd, "lib", 0));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so", "libb.so"}}));
+        ASSERT_OK(put_elf(&s, "lib/x86_64-linux-gnu/liba.so", &(ElfPlan){}));
+        ASSERT_OK(put_elf(&s, MULTIARCH "/libb.so", &(ElfPlan){}));
+        check_libraries(&s, "/lib/x86_64-linux-gnu/liba.so /" MULTIARCH "/libb.so");
+}
+
+TEST(links_stay_inside_and_keep_their_name)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so.1", "libb.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/liba.so.1.2.3", &(ElfPlan){}));
+        ASSERT_OK(scratch_symlink(&s, "usr/lib/liba.so.1", "liba.so.1.2.3"));
+        ASSERT_OK(scratch_symlink(&s, "usr/lib/libb.so", "/proc/self/exe"));
+        check_error(&s, -ENOENT, "needs the library libb.so", NULL);
+        ASSERT_OK(unlinkat(s.fd, "usr/lib/libb.so", 0));
+        ASSERT_OK(scratch_symlink(&s, "usr/lib/libb.so", "libb.so"));
+        check_error(&s, -ENOENT, "needs the library libb.so", NULL);
+        ASSERT_OK(unlinkat(s.fd, "usr/lib/libb.so", 0));
+        ASSERT_OK(mkfifoat(s.fd, "usr/lib/libb.so", 0600));
+        check_error(&s, -ENOENT, "needs the library libb.so", NULL);
+        ASSERT_OK(unlinkat(s.fd, "usr/lib/libb.so", 0));
+        ASSERT_OK(put_elf(&s, "usr/lib/libb.so", &(ElfPlan){}));
+        check_libraries(&s, "/usr/lib/liba.so.1 /usr/lib/libb.so");
+}
+
+TEST(names_with_slashes)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/liba.so", &(ElfPlan){}));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"/lib/own/liba.so"}}));
+        check_libraries(&s, "/usr/lib/own/liba.so");
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"own/liba.so"}}));
+        check_error(&s, -ENOENT, "needs the library own/liba.so", NULL);
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"/"}}));
+        check_error(&s, -ENOENT, "needs the library /,", NULL);
+}
+
+/* --- The cache ----------------------------------------------------------------------------------------- */
+
+static int put_cache(const Scratch *s, const CacheLine *lines, size_t n)
+{
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+        int r = cache_build(lines, n, false, &data, &size);
+
+        return r < 0 ? r : put_file(s, "etc/ld.so.cache", data, size);
+}
+
+TEST(cache_goes_before_default_directories)
+{
+        static const CacheLine lines[] = {{"liba.so", "/lib32/liba.so", 0},
+                                          {"liba.so", "/usr/lib/first/../liba.so", 0}};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib32/liba.so", &(ElfPlan){.narrow = true, .machine = EM_386}));
+        ASSERT_OK(put_elf(&s, MULTIARCH "/liba.so", &(ElfPlan){}));
+        ASSERT_OK(put_elf(&s, "usr/lib/liba.so", &(ElfPlan){}));
+        ASSERT_OK(put_cache(&s, lines, ELEMENTSOF(lines)));
+        check_libraries(&s, "/usr/lib/liba.so");
+}
+
+TEST(cache_is_needed_where_only_it_knows)
+{
+        static const CacheLine lines[] = {{"liba.so", "/opt/a/liba.so", 0}};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}}));
+        ASSERT_OK(put_elf(&s, "opt/a/liba.so", &(ElfPlan){}));
+        check_error(&s, -ENOENT, "needs the library liba.so", NULL);
+        ASSERT_OK(put_cache(&s, lines, ELEMENTSOF(lines)));
+        check_libraries(&s, "/opt/a/liba.so /etc/ld.so.cache");
+        ASSERT_OK(put_systemd(&s,
+                              &(ElfPlan){PROGRAM, .needed = {"liba.so"}, .no_default_directories = true}));
+        check_error(&s, -ENOENT, "needs the library liba.so", NULL);
+}
+
+TEST(damaged_cache_is_passed_over)
+{
+        static const char *const caches[] = {"", "garbage", "glibc-ld.so.cache1.1 garbage"};
+
+        for (size_t i = 0; i < ELEMENTSOF(caches); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                ASSERT_OK(new_tree(&s));
+                ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}}));
+                ASSERT_OK(put_elf(&s, MULTIARCH "/liba.so", &(ElfPlan){}));
+                ASSERT_OK(put_file(&s, "etc/ld.so.cache", caches[i], strlen(caches[i])));
+                check_libraries(&s, "/" MULTIARCH "/liba.so");
+        }
+}
+
+/* --- What may be opened at run time -------------------------------------------------------------------- */
+
+TEST(wishes)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s,
+                              &(ElfPlan){PROGRAM, .needed = {"liba.so"},
+                                         .notes = {"[{\"feature\":\"x\",\"soname\":[\"libx.so.2\",\"libx.so."
+                                                   "1\"]}]",
+                                                   "[{\"feature\":\"y\",\"soname\":[\"liby.so\"]}]",
+                                                   "[{\"feature\":\"tpm\",\"soname\":[\"libtpm.so\"]}]"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/liba.so", &(ElfPlan){.notes = {"[{\"soname\":[\"libw.so\"]}]"}}));
+        check_libraries(&s, "/usr/lib/liba.so");
+        ASSERT_OK(put_elf(&s, "usr/lib/libx.so.1", &(ElfPlan){.needed = {"libdeep.so", "libmissing.so"}}));
+        ASSERT_OK(put_elf(&s, "usr/lib/libdeep.so", &(ElfPlan){}));
+        ASSERT_OK(put_elf(&s, "usr/lib/libtpm.so", &(ElfPlan){}));
+        ASSERT_OK(put_elf(&s, "usr/lib/libw.so", &(ElfPlan){}));
+        check_libraries(&s, "/usr/lib/liba.so /usr/lib/libx.so.1 /usr/lib/libw.so /usr/lib/libdeep.so");
+        ASSERT_OK(put_elf(&s, "usr/lib/libx.so.2", &(ElfPlan){}));
+        check_libraries(&s, "/usr/lib/liba.so /usr/lib/libx.so.2 /usr/lib/libw.so");
+}
+
+TEST(broken_wishes_are_no_fault)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        static ElfImage image;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .notes = {"[{\"soname\":[\"libx.so\"]}]"}}));
+        elf_build(&(ElfPlan){.needed = {"liby.so"}}, &image);
+        ASSERT_OK(put_file(&s, "usr/lib/libx.so", image.bytes, image.size - 8));
+        check_libraries(&s, "");
+}
+
+/* --- Bounds -------------------------------------------------------------------------------------------- */
+
+TEST(too_many_libraries)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_tree(&s));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"lib0.so"}}));
+        for (unsigned i = 0; i < 520; i++) {
+                char path[64], next[32];
+                snprintf(path, sizeof(path), MULTIARCH "/lib%u.so", i);
+                snprintf(next, sizeof(next), "lib%u.so", i + 1);
+                ASSERT_OK(put_elf(&s, path, &(ElfPlan){.needed = {next}}));
+        }
+        check_error(&s, -E2BIG, "The systemd of the pod needs more than 512 files", NULL);
+}
+
+/* --- This machine -------------------------------------------------------------------------------------- */
+
+/* "/lib/x" as "/usr/lib/x", and the directories for particular processors as the general one. */
+static int canonical_path(const char *path, size_t n, char **ret)
+{
+        _cleanup_free_ char *copy = strndup(path, n);
+        char *special = strstr(copy, "/glibc-hwcaps/"), *name = strrchr(copy, '/');
+
+        if (special)
+                memmove(special, name, strlen(name) + 1);
+        return xasprintf(ret, "%s%s", startswith(copy, "/lib") ? "/usr" : "", copy);
+}
+
+/* "NAME => PATH (ADDRESS)", or "PATH (ADDRESS)" of the loader itself. */
+static int add_listed(char ***l, const char *line)
+{
+        const char *arrow = strstr(line, " => "), *path = arrow ? arrow + 4 : line + strspn(line, "\t "),
+                   *end = strstr(path, " (");
+        char *canonical;
+
+        if (path[0] != '/' || !end)
+                return 0;
+        int r = canonical_path(path, (size_t) (end - path), &canonical);
+        if (r >= 0 && strv_contains(*l, canonical)) {
+                free(canonical);
+                return 0;
+        }
+        return r < 0 ? r : strv_consume(l, canonical);
+}
+
+static int list_with_loader(const char *loader, const char *program, char ***l)
+{
+        char *argv[] = {(char *) loader, (char *) "--list", (char *) program, NULL};
+        _cleanup_strv_free_ char **lines = NULL;
+        _cleanup_free_ char *text = NULL;
+        int r = child_output(argv, &text);
+
+        if (r >= 0)
+                r = strv_split(text, "\n", &lines);
+        for (char **line = lines; r >= 0 && line && *line; line++)
+                r = add_listed(l, *line);
+        return r;
+}
+
+static size_t count_wishes(char *const *files)
+{
+        size_t n = 0;
+
+        STRV_FOREACH (file, files) {
+                _cleanup_elf_file_ ElfFile f = {};
+                _cleanup_close_ int fd = open(*file, O_RDONLY | O_CLOEXEC);
+                if (elf_read(fd, &f) >= 0)
+                        n += f.n_wishes;
+        }
+        return n;
+}
+
+static int is_program(const char *path)
+{
+        return startswith(path, "/usr/lib/systemd/systemd") != NULL;
+}
+
+TEST(same_as_the_loader)
+{
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_strv_free_ char **files = NULL, **listed = NULL;
+        const char *loader = NULL;
+
+        if (access("/usr/lib/systemd/systemd", X_OK) < 0)
+                TEST_SKIP("this machine has no systemd");
+        ASSERT_OK(stage1_host_files(root, &files, NULL));
+        STRV_FOREACH (file, files)
+                if (strstr(*file, "/ld-") || strstr(*file, "/ld64"))
+                        loader = *file;
+        ASSERT_NOT_NULL(loader);
+        STRV_FOREACH (file, files)
+                if (is_program(*file))
+                        ASSERT_OK(list_with_loader(loader, *file, &listed));
+        ASSERT_GT(strv_length(listed), 5);
+        STRV_FOREACH (file, listed)
+                if (!strv_contains(files, *file))
+                        TEST_FAIL("%s is not among the files found", *file);
+        if (count_wishes(files) > 0)
+                return; /* then there may be more */
+        STRV_FOREACH (file, files)
+                if (!is_program(*file) && !strv_contains(listed, *file) && !streq(*file, "/etc/ld.so.cache"))
+                        TEST_FAIL("%s is not what the loader loads", *file);
+}
+
+int main(void)
+{
+        RUN(programs_and_loader);
+        RUN(what_is_missing_is_named);
+        RUN(missing_loader_and_library);
+        RUN(broken_files_are_named);
+        RUN(circles);
+        RUN(runpath_is_for_its_bringer);
+        RUN(what_is_loaded_is_found);
+        RUN(rpath_is_inherited);
+        RUN(origin);
+        RUN(other_machines_are_passed_over);
+        RUN(narrow_host);
+        RUN(host_without_merged_usr);
+        RUN(links_stay_inside_and_keep_their_name);
+        RUN(names_with_slashes);
+        RUN(cache_goes_before_default_directories);
+        RUN(cache_is_needed_where_only_it_knows);
+        RUN(damaged_cache_is_passed_over);
+        RUN(wishes);
+        RUN(broken_wishes_are_no_fault);
+        RUN(too_many_libraries);
+        RUN(same_as_the_loader);
+        return TEST_END();
+}
