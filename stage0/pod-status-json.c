@@ -54,7 +54,7 @@ static bool put_signal(json_object *o, int sig)
 
         if (abbreviation)
                 snprintf(name, sizeof(name), "SIG%s", abbreviation);
-        return put_number(o, "signal", sig, 1) | put_text(o, "signalName", abbreviation ? name : NULL);
+        return put_number(o, "signal", sig, 1) || put_text(o, "signalName", abbreviation ? name : NULL);
 }
 
 /* Takes O; NULL if something failed on the way. */

@@ -118,12 +118,14 @@ static int show_unit(Context *c, int dir_fd, const char *name, const char *path)
         return r;
 }
 
-/* Whether the user asked for this one: UNIT is a unit's name, with or without suffix, or NULL for all. */
+/* Whether the user asked for this one: UNIT is a unit's name, with or without suffix, or an app's, or NULL for
+ * all. */
 static bool unit_is_wanted(const char *name, const char *unit)
 {
-        const char *rest = unit ? startswith(name, unit) : name;
+        const char *app = unit ? startswith(name, "app-") : NULL;
+        const char *rest = unit ? startswith(name, unit) : "", *app_rest = app ? startswith(app, unit) : NULL;
 
-        return rest && (!unit || !*rest || *rest == '.');
+        return (rest && (!*rest || *rest == '.')) || (app_rest && *app_rest == '.');
 }
 
 /* Shows what is in a directory, and collects its subdirectories. */

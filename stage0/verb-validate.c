@@ -39,9 +39,7 @@ static int read_manifest(Context *c, const char *file, char **ret, size_t *ret_s
 
 static bool looks_like_archive(const char *text, size_t n)
 {
-        static const char *const magics[] = {"\x1f\x8b", "BZh",
-                                             "\xfd"
-                                             "7zXZ"};
+        static const char *const magics[] = {"\x1f\x8b", "BZh", "\xfd\x37zXZ"};
 
         for (size_t i = 0; i < ELEMENTSOF(magics); i++)
                 if (n > strlen(magics[i]) && memcmp(text, magics[i], strlen(magics[i])) == 0)
