@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The isolators os/linux/seccomp-retain-set and os/linux/seccomp-remove-set (spec: ace.md, "Linux Isolators").
+/* The isolators os/linux/seccomp-retain-set and os/linux/seccomp-remove-set (spec: ace.md, "Linux
+ * Isolators").
  *
- * A retain set replaces the default filter: what it names is allowed, whatever the arguments, and so is systemd's @default, the calls
- * that a process needs to begin and to end. Everything else fails, or ends the app. A remove set is put on top of the default filter,
- * whose own refusals keep their errors, so that nothing is killed for a call that the isolator does not name. Besides names of
- * calls both take:
+ * A retain set replaces the default filter: what it names is allowed, whatever the arguments, and so is
+ * systemd's @default, the calls that a process needs to begin and to end. Everything else fails, or ends the
+ * app. A remove set is put on top of the default filter, whose own refusals keep their errors, so that
+ * nothing is killed for a call that the isolator does not name. Besides names of calls both take:
  *
  *     @appc.io/all        retain: no filter at all, whatever else is in the set
  *     @appc.io/empty      remove: the default filter alone, whatever else is in the set
- *     @acnspawn/default   retain: what the default filter allows; remove: what it refuses, which is refused anyway
+ *     @acnspawn/default   retain: what the default filter allows; remove: what it refuses, which is refused
+ * anyway
  *     @systemd/GROUP      the group of that name of systemd's (see systemd-analyze syscall-filter)
  *
- * and the names that images have from rkt for the defaults of its time, which are taken as @acnspawn/default.
+ * and the names that images have from rkt for the defaults of its time, which are taken as
+ * @acnspawn/default.
  */
 
 #include "stage1/seccomp-rules.h"
@@ -35,18 +38,19 @@ static const struct {
         IsolatorType type;
         NameKind kind;
 } wildcards[] = {
-        {"@appc.io/all", ISOLATOR_SECCOMP_RETAIN_SET, NAME_MASK},
-        {"@appc.io/empty", ISOLATOR_SECCOMP_REMOVE_SET, NAME_MASK},
-        {"@acnspawn/default", ISOLATOR_SECCOMP_RETAIN_SET, NAME_DEFAULT},
-        {"@acnspawn/default", ISOLATOR_SECCOMP_REMOVE_SET, NAME_DEFAULT},
-        {"@docker/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
-        {"@docker/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
-        {"@rkt/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
-        {"@rkt/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
+                {"@appc.io/all", ISOLATOR_SECCOMP_RETAIN_SET, NAME_MASK},
+                {"@appc.io/empty", ISOLATOR_SECCOMP_REMOVE_SET, NAME_MASK},
+                {"@acnspawn/default", ISOLATOR_SECCOMP_RETAIN_SET, NAME_DEFAULT},
+                {"@acnspawn/default", ISOLATOR_SECCOMP_REMOVE_SET, NAME_DEFAULT},
+                {"@docker/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
+                {"@docker/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
+                {"@rkt/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
+                {"@rkt/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
 };
 
 /* The text for seccomp_rules_set() is part of NAME, or a group's in BUFFER. */
-static NameKind classify(const Isolator *i, const char *name, char buffer[static GROUP_SIZE], const char **ret)
+static NameKind classify(const Isolator *i, const char *name, char buffer[static GROUP_SIZE],
+                         const char **ret)
 {
         const char *group = startswith(name, "@systemd/");
 
@@ -74,17 +78,18 @@ static bool is_masked(const Isolator *i)
         return false;
 }
 
-/* --- What blocked calls get -------------------------------------------------------------------------------------------- */
+/* --- What blocked calls get
+ * -------------------------------------------------------------------------------------------- */
 
 /* Names that share their number with another, which the C library prefers. */
 static const struct {
         const char *name;
         int number;
 } errno_aliases[] = {
-        {"EWOULDBLOCK", EWOULDBLOCK},
-        {"EDEADLOCK", EDEADLOCK},
-        {"ENOTSUP", ENOTSUP},
-        {"EOPNOTSUPP", EOPNOTSUPP},
+                {"EWOULDBLOCK", EWOULDBLOCK},
+                {"EDEADLOCK", EDEADLOCK},
+                {"ENOTSUP", ENOTSUP},
+                {"EOPNOTSUPP", EOPNOTSUPP},
 };
 
 static int errno_from_name(const char *name)
@@ -106,12 +111,14 @@ static int blocked_action(const Isolator *i, uint32_t *ret, Error *e)
         }
         int n = errno_from_name(i->errno_name);
         if (n < 0)
-                return error_set(e, -EINVAL, "Isolator %s: this system has no error %s", i->name, i->errno_name);
+                return error_set(e, -EINVAL, "Isolator %s: this system has no error %s", i->name,
+                                 i->errno_name);
         *ret = SECCOMP_ERRNO(n);
         return 0;
 }
 
-/* --- The isolators ------------------------------------------------------------------------------------------------------ */
+/* --- The isolators
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void apply_set(const Isolator *i, const SeccompRules *defaults, uint32_t action, SeccompRules *r)
 {
@@ -122,7 +129,8 @@ static void apply_set(const Isolator *i, const SeccompRules *defaults, uint32_t 
                 NameKind kind = classify(i, *name, buffer, &text);
                 if (kind == NAME_CALLS)
                         (void) seccomp_rules_set(r, text, (SeccompRule){action, NULL, true});
-                else if ((kind == NAME_DEFAULT || kind == NAME_OLD) && i->type == ISOLATOR_SECCOMP_RETAIN_SET)
+                else if ((kind == NAME_DEFAULT || kind == NAME_OLD) &&
+                         i->type == ISOLATOR_SECCOMP_RETAIN_SET)
                         seccomp_rules_allow_as(r, defaults);
         }
 }
@@ -142,14 +150,16 @@ static int check_start(const Isolator *i, const SeccompRules *r, Error *e)
 {
         if (seccomp_rules_get(r, "execve")->action == SECCOMP_RET_ALLOW)
                 return 0;
-        (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started", i->name);
+        (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started",
+                         i->name);
         return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set");
 }
 
 static const Isolator *find_isolator(const IsolatorList *l)
 {
         for (size_t i = l->n; i > 0; i--)
-                if (l->items[i - 1].type == ISOLATOR_SECCOMP_RETAIN_SET || l->items[i - 1].type == ISOLATOR_SECCOMP_REMOVE_SET)
+                if (l->items[i - 1].type == ISOLATOR_SECCOMP_RETAIN_SET ||
+                    l->items[i - 1].type == ISOLATOR_SECCOMP_REMOVE_SET)
                         return &l->items[i - 1];
         return NULL;
 }
@@ -203,8 +213,11 @@ static int all_unknown(const Isolator *i, Error *e)
 {
         _cleanup_free_ char *names = strv_join(i->set, ", ");
 
-        (void) error_set(e, -EINVAL, "Isolator %s names no system call that is known here: %s", i->name, names ?: "");
-        return error_hint(e, -EINVAL, "Names are those of the kernel, as in \"openat\"; @systemd/GROUP and @acnspawn/default work as well");
+        (void) error_set(e, -EINVAL, "Isolator %s names no system call that is known here: %s", i->name,
+                         names ?: "");
+        return error_hint(e, -EINVAL,
+                          "Names are those of the kernel, as in \"openat\"; @systemd/GROUP and "
+                          "@acnspawn/default work as well");
 }
 
 int seccomp_isolator_check(const Isolator *i, char ***ret_different, Error *e)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Which system calls an app may make: from its isolators and capabilities to the program that the launcher installs. */
+/* Which system calls an app may make: from its isolators and capabilities to the program that the launcher
+ * installs. */
 
 #include "schema/schema.h"
 #include "stage1/seccomp-program.h"
 
-/* The filter of an app with these isolators and this bounding set. Without an isolator it is the default one; with
- * os/linux/seccomp-retain-set of @appc.io/all it is empty: there is none. -EINVAL: an isolator that cannot be applied. */
+/* The filter of an app with these isolators and this bounding set. Without an isolator it is the default
+ * one; with os/linux/seccomp-retain-set of @appc.io/all it is empty: there is none. -EINVAL: an isolator
+ * that cannot be applied. */
 int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, SeccompProgram *ret, Error *e);
 
-/* What a seccomp isolator comes to on its own, for people; -EINVAL with an error as above. RET_DIFFERENT: names of the set that
- * mean nothing here, or not exactly what they say. */
+/* What a seccomp isolator comes to on its own, for people; -EINVAL with an error as above. RET_DIFFERENT:
+ * names of the set that mean nothing here, or not exactly what they say. */
 int seccomp_isolator_check(const Isolator *i, char ***ret_different, Error *e);

@@ -4,9 +4,10 @@
  *
  *     seccomp-generate CPU-FAMILY < output of "systemd-analyze syscall-filter" > seccomp-tables.h
  *
- * The groups are systemd's, the numbers libseccomp's; both are maintained by people who follow the kernel, and are asked here so that
- * nobody needs to ask at run time: looking names up in these tables and putting a filter together takes microseconds. Calls that are
- * newer than the build's libseccomp come from a table below; since Linux 5.1 a new call has the same number everywhere.
+ * The groups are systemd's, the numbers libseccomp's; both are maintained by people who follow the kernel,
+ * and are asked here so that nobody needs to ask at run time: looking names up in these tables and putting a
+ * filter together takes microseconds. Calls that are newer than the build's libseccomp come from a table
+ * below; since Linux 5.1 a new call has the same number everywhere.
  */
 
 #include <ctype.h>
@@ -36,13 +37,20 @@ typedef struct Group {
         bool includes[GROUPS_MAX];
 } Group;
 
-/* The architectures whose programs a kernel of this family runs, in libseccomp's words; the first is its own. */
+/* The architectures whose programs a kernel of this family runs, in libseccomp's words; the first is its
+ * own. */
 static const struct {
         const char *cpu_family;
         const char *names[ARCHITECTURES_MAX];
 } families[] = {
-        {"x86_64", {"x86_64", "x86"}}, {"x86", {"x86"}},         {"aarch64", {"aarch64", "arm"}}, {"arm", {"arm"}},
-        {"ppc64", {"ppc64le"}},        {"riscv64", {"riscv64"}}, {"s390x", {"s390x"}},            {"loongarch64", {"loongarch64"}},
+                {"x86_64", {"x86_64", "x86"}},
+                {"x86", {"x86"}},
+                {"aarch64", {"aarch64", "arm"}},
+                {"arm", {"arm"}},
+                {"ppc64", {"ppc64le"}},
+                {"riscv64", {"riscv64"}},
+                {"s390x", {"s390x"}},
+                {"loongarch64", {"loongarch64"}},
 };
 
 static const struct {
@@ -50,12 +58,30 @@ static const struct {
         int number;
         const char *architecture; /* NULL: everywhere */
 } newer[] = {
-        {"uretprobe", 335, "x86_64"},     {"uprobe", 336, "x86_64"},    {"process_mrelease", 448}, {"futex_waitv", 449},
-        {"set_mempolicy_home_node", 450}, {"cachestat", 451},           {"fchmodat2", 452},        {"map_shadow_stack", 453},
-        {"futex_wake", 454},              {"futex_wait", 455},          {"futex_requeue", 456},    {"statmount", 457},
-        {"listmount", 458},               {"lsm_get_self_attr", 459},   {"lsm_set_self_attr", 460}, {"lsm_list_modules", 461},
-        {"mseal", 462},                   {"setxattrat", 463},          {"getxattrat", 464},       {"listxattrat", 465},
-        {"removexattrat", 466},           {"open_tree_attr", 467},      {"file_getattr", 468},     {"file_setattr", 469},
+                {"uretprobe", 335, "x86_64"},
+                {"uprobe", 336, "x86_64"},
+                {"process_mrelease", 448},
+                {"futex_waitv", 449},
+                {"set_mempolicy_home_node", 450},
+                {"cachestat", 451},
+                {"fchmodat2", 452},
+                {"map_shadow_stack", 453},
+                {"futex_wake", 454},
+                {"futex_wait", 455},
+                {"futex_requeue", 456},
+                {"statmount", 457},
+                {"listmount", 458},
+                {"lsm_get_self_attr", 459},
+                {"lsm_set_self_attr", 460},
+                {"lsm_list_modules", 461},
+                {"mseal", 462},
+                {"setxattrat", 463},
+                {"getxattrat", 464},
+                {"listxattrat", 465},
+                {"removexattrat", 466},
+                {"open_tree_attr", 467},
+                {"file_getattr", 468},
+                {"file_setattr", 469},
 };
 
 static Call calls[CALLS_MAX];
@@ -110,11 +136,13 @@ static void choose_architectures(const char *cpu_family)
         for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
                 if (strcmp(families[i].cpu_family, cpu_family) != 0)
                         continue;
-                for (; n_architectures < ARCHITECTURES_MAX && families[i].names[n_architectures]; n_architectures++) {
+                for (; n_architectures < ARCHITECTURES_MAX && families[i].names[n_architectures];
+                     n_architectures++) {
                         architectures[n_architectures] = families[i].names[n_architectures];
                         tokens[n_architectures] = seccomp_arch_resolve_name(architectures[n_architectures]);
                         if (tokens[n_architectures] == 0)
-                                fail("libseccomp does not know the architecture", architectures[n_architectures]);
+                                fail("libseccomp does not know the architecture",
+                                     architectures[n_architectures]);
                 }
                 return;
         }
@@ -135,7 +163,8 @@ static void read_numbers(void)
         for (size_t a = 0; a < n_architectures; a++) {
                 for (uint32_t i = 0; i < NUMBERS_MAX; i++)
                         read_number(a, i);
-                for (uint32_t i = ARM_PRIVATE_FIRST; strcmp(architectures[a], "arm") == 0 && i <= ARM_PRIVATE_LAST; i++)
+                for (uint32_t i = ARM_PRIVATE_FIRST;
+                     strcmp(architectures[a], "arm") == 0 && i <= ARM_PRIVATE_LAST; i++)
                         read_number(a, i);
         }
 }
@@ -145,7 +174,8 @@ static void add_newer(void)
         for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++) {
                 Call *c = call_get(newer[i].name);
                 for (size_t a = 0; a < n_architectures; a++)
-                        if (c->number[a] < 0 && (!newer[i].architecture || strcmp(newer[i].architecture, architectures[a]) == 0))
+                        if (c->number[a] < 0 &&
+                            (!newer[i].architecture || strcmp(newer[i].architecture, architectures[a]) == 0))
                                 c->number[a] = newer[i].number;
         }
 }
@@ -174,7 +204,8 @@ static void read_groups(FILE *f)
                 fail("There are no groups", "systemd-analyze syscall-filter printed none");
 }
 
-/* Until nothing changes any more, a group gets the members of those it includes; it may be printed before them. */
+/* Until nothing changes any more, a group gets the members of those it includes; it may be printed before
+ * them. */
 static void merge_included(void)
 {
         for (bool changed = true; changed;) {
@@ -206,11 +237,13 @@ static void write_group(const Group *g, const size_t *order)
 static void write_header(const size_t *order)
 {
         printf("/* Generated by seccomp-generate.c. */\n#pragma once\n\n");
-        printf("#define SECCOMP_N_CALLS %zuU\n#define SECCOMP_N_ARCHITECTURES %zuU\n\n", n_calls, n_architectures);
+        printf("#define SECCOMP_N_CALLS %zuU\n#define SECCOMP_N_ARCHITECTURES %zuU\n\n", n_calls,
+               n_architectures);
         printf("static const uint32_t seccomp_architectures[SECCOMP_N_ARCHITECTURES] = {");
         for (size_t a = 0; a < n_architectures; a++)
                 printf("%s0x%08x", a > 0 ? ", " : "", tokens[a]);
-        printf("};\n\nstatic const struct {\n        const char *name;\n        int32_t number[SECCOMP_N_ARCHITECTURES];\n"
+        printf("};\n\nstatic const struct {\n        const char *name;\n        int32_t "
+               "number[SECCOMP_N_ARCHITECTURES];\n"
                "} seccomp_calls[SECCOMP_N_CALLS] = {\n");
         for (size_t i = 0; i < n_calls; i++) {
                 printf("        {\"%s\", {", calls[order[i]].name);
@@ -218,7 +251,8 @@ static void write_header(const size_t *order)
                         printf("%s%d", a > 0 ? ", " : "", calls[order[i]].number[a]);
                 printf("}},\n");
         }
-        printf("};\n\nstatic const struct {\n        const char *name;\n        const uint16_t *calls;\n        size_t n;\n"
+        printf("};\n\nstatic const struct {\n        const char *name;\n        const uint16_t *calls;\n    "
+               "    size_t n;\n"
                "} seccomp_groups[] = {\n");
         for (size_t g = 0; g < n_groups; g++)
                 write_group(&groups[g], order);

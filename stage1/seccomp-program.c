@@ -2,15 +2,18 @@
 
 /* The assembler of system call filters.
  *
- * A table becomes: load a word, then a binary search over ranges of it. Calls of neighbouring numbers mostly share their fate, so that
- * a filter of hundreds of calls has some two hundred instructions, of which a call meets about ten. That matters where a program is
- * installed: the kernel checks it, translates it and tries it on every call number, for each process of each app, at about a sixth of a
- * microsecond for each instruction. A program of libseccomp for the same purpose has five times as many.
+ * A table becomes: load a word, then a binary search over ranges of it. Calls of neighbouring numbers mostly
+ * share their fate, so that a filter of hundreds of calls has some two hundred instructions, of which a call
+ * meets about ten. That matters where a program is installed: the kernel checks it, translates it and tries
+ * it on every call number, for each process of each app, at about a sixth of a microsecond for each
+ * instruction. A program of libseccomp for the same purpose has five times as many.
  *
- * Jumps of filters only go forward, so the program is put together from its end: where a jump leads is known by then, and an action
- * that is already there within reach is used again. Places are counted from the end until all is turned round.
+ * Jumps of filters only go forward, so the program is put together from its end: where a jump leads is known
+ * by then, and an action that is already there within reach is used again. Places are counted from the end
+ * until all is turned round.
  *
- * Recursion is bounded: by the nesting of tables, which only this project's own code writes, and by the logarithm of their length.
+ * Recursion is bounded: by the nesting of tables, which only this project's own code writes, and by the
+ * logarithm of their length.
  */
 
 #include "stage1/seccomp-program.h"
@@ -106,8 +109,9 @@ static int add_branch(SeccompProgram *p, uint32_t first, int below, int from)
         below = bring_near(p, below);
         if (below < 0)
                 return below;
-        return add(p, (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, (uint8_t) distance(p, from),
-                                                    (uint8_t) distance(p, below)));
+        return add(p,
+                   (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first,
+                                                 (uint8_t) distance(p, from), (uint8_t) distance(p, below)));
 }
 
 static int add_table(SeccompProgram *p, const SeccompTable *t);

@@ -10,7 +10,8 @@
 
 typedef struct SeccompTable SeccompTable;
 
-/* The values FIRST to LAST of the word that a table looks at: an action (SECCOMP_RET_…), or another table. */
+/* The values FIRST to LAST of the word that a table looks at: an action (SECCOMP_RET_…), or another table.
+ */
 typedef struct SeccompEntry {
         uint32_t first, last;
         uint32_t action;
@@ -21,14 +22,15 @@ typedef struct SeccompEntry {
 struct SeccompTable {
         uint32_t offset;
         uint32_t mask;
-        uint32_t otherwise; /* the action for values that no entry has */
+        uint32_t otherwise;          /* the action for values that no entry has */
         const SeccompEntry *entries; /* in ascending order, not overlapping */
         size_t n;
 };
 
 /* The lower half of a call's Nth argument. */
-#define SECCOMP_ARGUMENT(n) \
-        ((uint32_t) (offsetof(struct seccomp_data, args) + (n) * 8U + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4U : 0U)))
+#define SECCOMP_ARGUMENT(n)                                                                                 \
+        ((uint32_t) (offsetof(struct seccomp_data, args) + (n) *8U +                                        \
+                     (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4U : 0U)))
 
 typedef struct SeccompProgram {
         struct sock_filter *items;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From rules by name to a program: what systemd's groups mean, and which number a call has on each architecture.
+/* From rules by name to a program: what systemd's groups mean, and which number a call has on each
+ * architecture.
  *
- * A kernel runs programs of more than one architecture, with other numbers for the same calls; the rules hold for all of them. Where
- * an architecture has calls that stand for many (socketcall and ipc of 32-bit x86), the many are told apart by the first argument.
- * What comes from an architecture that is not in the tables, or of x32, is a number without a name.
+ * A kernel runs programs of more than one architecture, with other numbers for the same calls; the rules
+ * hold for all of them. Where an architecture has calls that stand for many (socketcall and ipc of 32-bit
+ * x86), the many are told apart by the first argument. What comes from an architecture that is not in the
+ * tables, or of x32, is a number without a name.
  */
 
 #include "stage1/seccomp-rules.h"
@@ -23,16 +25,31 @@ static const struct {
         uint32_t mask; /* of the first argument: the rest of it is something else */
         Subcall subcalls[SUBCALLS_MAX];
 } multiplexers[] = {
-        {"socketcall", 0, {
-                {1, "socket"}, {2, "bind"}, {3, "connect"}, {4, "listen"}, {5, "accept"}, {6, "getsockname"},
-                {7, "getpeername"}, {8, "socketpair"}, {9, "send"}, {10, "recv"}, {11, "sendto"}, {12, "recvfrom"},
-                {13, "shutdown"}, {14, "setsockopt"}, {15, "getsockopt"}, {16, "sendmsg"}, {17, "recvmsg"},
-                {18, "accept4"}, {19, "recvmmsg"}, {20, "sendmmsg"},
-        }},
-        {"ipc", 0xffff, {
-                {1, "semop"}, {2, "semget"}, {3, "semctl"}, {4, "semtimedop"}, {11, "msgsnd"}, {12, "msgrcv"},
-                {13, "msgget"}, {14, "msgctl"}, {21, "shmat"}, {22, "shmdt"}, {23, "shmget"}, {24, "shmctl"},
-        }},
+                {"socketcall",
+                 0,
+                 {
+                                 {1, "socket"},    {2, "bind"},        {3, "connect"},     {4, "listen"},
+                                 {5, "accept"},    {6, "getsockname"}, {7, "getpeername"}, {8, "socketpair"},
+                                 {9, "send"},      {10, "recv"},       {11, "sendto"},     {12, "recvfrom"},
+                                 {13, "shutdown"}, {14, "setsockopt"}, {15, "getsockopt"}, {16, "sendmsg"},
+                                 {17, "recvmsg"},  {18, "accept4"},    {19, "recvmmsg"},   {20, "sendmmsg"},
+                 }},
+                {"ipc",
+                 0xffff,
+                 {
+                                 {1, "semop"},
+                                 {2, "semget"},
+                                 {3, "semctl"},
+                                 {4, "semtimedop"},
+                                 {11, "msgsnd"},
+                                 {12, "msgrcv"},
+                                 {13, "msgget"},
+                                 {14, "msgctl"},
+                                 {21, "shmat"},
+                                 {22, "shmdt"},
+                                 {23, "shmget"},
+                                 {24, "shmctl"},
+                 }},
 };
 
 /* One architecture's table while the program is put together. */
@@ -126,8 +143,8 @@ void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from)
                         r->items[i] = from->items[i];
 }
 
-/* What follows the number is a pointer here, which no filter can look behind: what would be checked by its arguments takes the
- * action that the rule has without. */
+/* What follows the number is a pointer here, which no filter can look behind: what would be checked by its
+ * arguments takes the action that the rule has without. */
 static uint32_t subcall_action(const SeccompRules *r, const char *name, uint32_t otherwise)
 {
         int i = call_find(name);
@@ -166,8 +183,10 @@ static void fill_architecture(const SeccompRules *r, size_t which, Architecture 
                 if (number < 0)
                         continue;
                 SeccompEntry *e = &a->entries[n++];
-                *e = (SeccompEntry){(uint32_t) number, (uint32_t) number, r->items[i].action, r->items[i].check};
-                for (size_t m = 0; m < ELEMENTSOF(multiplexers) && !r->items[i].named && !r->items[i].check; m++)
+                *e = (SeccompEntry){(uint32_t) number, (uint32_t) number, r->items[i].action,
+                                    r->items[i].check};
+                for (size_t m = 0; m < ELEMENTSOF(multiplexers) && !r->items[i].named && !r->items[i].check;
+                     m++)
                         if (streq(multiplexers[m].name, seccomp_calls[i].name))
                                 split_multiplexer(r, a, m, e);
         }
@@ -186,9 +205,11 @@ int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret)
                 return -ENOMEM;
         for (size_t i = 0; i < SECCOMP_N_ARCHITECTURES; i++) {
                 fill_architecture(r, i, &architectures[i]);
-                entries[i] = (SeccompEntry){seccomp_architectures[i], seccomp_architectures[i], 0, &architectures[i].table};
+                entries[i] = (SeccompEntry){seccomp_architectures[i], seccomp_architectures[i], 0,
+                                            &architectures[i].table};
         }
         qsort(entries, ELEMENTSOF(entries), sizeof(entries[0]), compare_entries);
-        SeccompTable root = {offsetof(struct seccomp_data, arch), 0, r->otherwise, entries, ELEMENTSOF(entries)};
+        SeccompTable root = {offsetof(struct seccomp_data, arch), 0, r->otherwise, entries,
+                             ELEMENTSOF(entries)};
         return seccomp_program_assemble(&root, ret);
 }

@@ -28,7 +28,8 @@ int seccomp_name_check(const char *name);
 int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule);
 /* What FROM allows, if only after a look at the arguments, R allows as well. */
 void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from);
-const SeccompRule *seccomp_rules_get(const SeccompRules *r, const char *call); /* NULL: there is no such name */
+const SeccompRule *seccomp_rules_get(const SeccompRules *r,
+                                     const char *call); /* NULL: there is no such name */
 int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret);
 
 /* seccomp-default.c: the default filter of an app with this bounding set of capabilities. */
