@@ -292,7 +292,9 @@ static int read_template(Context *c, PodArguments *a)
         int r = pod_manifest_parse(text, (size_t) n, &a->request.template, NULL, &c->error);
         if (r >= 0)
                 return 0;
-        error_prefix(&c->error, r, "Pod manifest '%s' is not valid", a->manifest_file);
+        error_prefix(&c->error, r, "'%s'", standard_input ? "standard input" : a->manifest_file);
+        if (standard_input)
+                return r;
         return error_hint(&c->error, r, "'acnspawn validate %s' shows all that is wrong with it.",
                           a->manifest_file);
 }
