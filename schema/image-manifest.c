@@ -6,15 +6,15 @@
 
 /* --- Both manifests ------------------------------------------------------------------------------------ */
 
-/* The version decides how some values are read, wherever in the document it stands. */
+/* The version decides how some values are read, wherever in the document and in whatever spelling it stands. */
 static bool counts_milli_cores(json_object *document)
 {
-        json_object *v;
-
-        return json_object_is_type(document, json_type_object) &&
-               json_object_object_get_ex(document, "acVersion", &v) &&
-               json_object_is_type(v, json_type_string) &&
-               ac_version_before(json_object_get_string(v), 0, 7);
+        if (!json_object_is_type(document, json_type_object))
+                return false;
+        json_object_object_foreach(document, key, v)
+                if (strcasecmp(key, "acVersion") == 0 && json_object_is_type(v, json_type_string))
+                        return ac_version_before(json_object_get_string(v), 0, 7);
+        return false;
 }
 
 int manifest_parse(const char *text, size_t size, const char *what, const Type *t, void *target,
