@@ -7,6 +7,9 @@
  * and the verdict says so. Whatever has no row that does something is reported as ignored, with the reason.
  */
 
+#include <cap-ng.h>
+
+#include "stage1/seccomp-filter.h"
 #include "stage1/stage1.h"
 
 #define CPU_WEIGHT_MIN 1U
@@ -214,7 +217,8 @@ static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, Tex
                 text_add(detail, "the pod has no share of its own of the CPUs");
                 return ISOLATOR_IGNORED;
         }
-        text_addf(detail, "a weight of %llu%s where the apps of the pod compete, unless resource/cpu requests one",
+        text_addf(detail,
+                  "a weight of %llu%s where the apps of the pod compete, unless resource/cpu requests one",
                   (unsigned long long) weight, exact ? "" : " (as near as weights come)");
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
@@ -233,11 +237,44 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, Text
         return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
+/* Names of a set that mean nothing here are passed over by whoever applies it. */
+static IsolatorVerdict set_verdict(char *const *unknown, const char *known_detail, Text *detail)
+{
+        _cleanup_free_ char *names = unknown ? strv_join(unknown, ", ") : NULL;
+
+        text_add(detail, known_detail);
+        if (!unknown)
+                return ISOLATOR_ENFORCED;
+        text_addf(detail, "; without effect, or with another one, on this machine: %s",
+                  names ?: "some names");
+        return ISOLATOR_MODIFIED;
+}
+
 static IsolatorVerdict capabilities_verdict(const Isolator *i, bool pod_scope, Text *detail)
 {
-        (void) i, (void) pod_scope;
-        text_add(detail, "the launcher bounds the app's capabilities");
-        return ISOLATOR_ENFORCED;
+        _cleanup_strv_free_ char **unknown = NULL;
+
+        (void) pod_scope;
+        STRV_FOREACH (name, i->set)
+                if (!startswith(*name, "CAP_") || capng_name_to_capability(*name + strlen("CAP_")) < 0)
+                        if (strv_extend(&unknown, *name) < 0)
+                                detail->failed = true;
+        return set_verdict(unknown, "the launcher bounds the app's capabilities", detail);
+}
+
+/* A set that cannot be applied at all keeps the app from starting, and the reason is the same as there. */
+static IsolatorVerdict seccomp_verdict(const Isolator *i, bool pod_scope, Text *detail)
+{
+        _cleanup_strv_free_ char **different = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        int r = seccomp_isolator_check(i, &different, &e);
+
+        (void) pod_scope;
+        if (r >= 0)
+                return set_verdict(different, "the launcher filters the app's system calls", detail);
+        detail->failed |= r == -ENOMEM;
+        text_add(detail, e.message ?: strerror(-r));
+        return ISOLATOR_IGNORED;
 }
 
 static IsolatorVerdict no_new_privileges_verdict(const Isolator *i, bool pod_scope, Text *detail)
@@ -265,17 +302,17 @@ typedef struct IsolatorRule {
 
 static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
         [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
-        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {NOTHING("reading and writing of disks is not slowed down")},
+        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {NOTHING("reading and writing disks is not slowed down")},
         [ISOLATOR_RESOURCE_BLOCK_IOPS] = {NOTHING("disk operations are not counted or slowed down")},
         [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
         [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
         [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
         [ISOLATOR_CAPABILITIES_RETAIN_SET] = {LAUNCHER(capabilities_verdict)},
         [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict)},
-        [ISOLATOR_SECCOMP_RETAIN_SET] = {NOTHING("system calls are filtered for the whole pod, not by this")},
-        [ISOLATOR_SECCOMP_REMOVE_SET] = {NOTHING("system calls are filtered for the whole pod, not by this")},
+        [ISOLATOR_SECCOMP_RETAIN_SET] = {LAUNCHER(seccomp_verdict)},
+        [ISOLATOR_SECCOMP_REMOVE_SET] = {LAUNCHER(seccomp_verdict)},
         [ISOLATOR_NO_NEW_PRIVILEGES] = {LAUNCHER(no_new_privileges_verdict)},
-        [ISOLATOR_SELINUX_CONTEXT] = {NOTHING("processes keep the SELinux label they are started with")},
+        [ISOLATOR_SELINUX_CONTEXT] = {NOTHING("processes keep the SELinux label they start with")},
         [ISOLATOR_APPARMOR_PROFILE] = {NOTHING("processes are put into no AppArmor profile")},
         [ISOLATOR_OOM_SCORE_ADJ] = {oom_score_directives, oom_score_verdict, .app_only = true},
         [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, FEATURE(cpu)},
@@ -295,7 +332,7 @@ static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, b
                 return ISOLATOR_IGNORED;
         }
         if (rule->app_only && pod_scope) {
-                text_add(detail, "this is for apps, and means nothing for a pod as a whole");
+                text_add(detail, "it is for apps, and means nothing for a pod as a whole");
                 return ISOLATOR_IGNORED;
         }
         if (rule->needs && !*(const bool *) ((const char *) h + rule->feature)) {

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* stage1/isolators.c: what systemd is told about isolators, and what the user is told about them. */
+
+#include "stage1/stage1.h"
+#include "tests/unit/test.h"
+
+static const HostFeatures all_features = {.cpu = true, .memory = true, .io = true, .pids = true};
+
+/* A list of isolators, from pairs of name and JSON value in single quotes, ended by NULL. */
+static int list_of(const char *const *texts, IsolatorList *l)
+{
+        for (; texts[0]; texts += 2) {
+                _cleanup_free_ char *json = strdup(texts[1]);
+                for (char *c = json; *c; c++)
+                        if (*c == '\'')
+                                *c = '"';
+                if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
+                        return -ENOMEM;
+                int r = isolator_parse(texts[0], json, &l->items[l->n], NULL);
+                if (r < 0)
+                        return r;
+                l->n++;
+        }
+        return 0;
+}
+
+static char *directives(const char *const *texts, bool pod_scope)
+{
+        IsolatorList l = {};
+        _cleanup_text_ Text slice = {}, service = {}, all = {};
+        char *text = NULL;
+
+        if (list_of(texts, &l) >= 0 &&
+            stage1_isolator_directives(&l, pod_scope, &slice, pod_scope ? NULL : &service) >= 0) {
+                text_add_bytes(&all, slice.data, slice.size);
+                text_add(&all, "|");
+                text_add_bytes(&all, service.data, service.size);
+                if (text_take(&all, &text, NULL) < 0)
+                        text = NULL;
+        }
+        isolator_list_done(&l);
+        for (char *c = text; c && *c; c++)
+                if (*c == '\n')
+                        *c = ' ';
+        return text;
+}
+
+static const struct {
+        const char *app, *pod; /* what comes out: slice, "|", service */
+        const char *in[7];
+} cases[] = {
+        {"|", "|", {NULL}},
+        {"MemoryMax=1073741824 MemorySwapMax=0 MemoryLow=1073741824 |",
+         "MemoryMax=1073741824 MemorySwapMax=0 |",
+         {"resource/memory", "{'limit':'1Gi'}"}},
+        {"MemoryMax=2000 MemorySwapMax=0 MemoryLow=1000 |",
+         "MemoryMax=2000 MemorySwapMax=0 |",
+         {"resource/memory", "{'request':'1K','limit':'2K'}"}},
+        {"MemoryMax=1000 MemorySwapMax=0 MemoryLow=1000 |",
+         "MemoryMax=1000 MemorySwapMax=0 |",
+         {"resource/memory", "{'request':'2K','limit':'1K'}"}},
+        {"MemoryLow=1000 |", "|", {"resource/memory", "{'request':'1K'}"}},
+        /* Zero is no value that systemd takes: it would leave the memory unlimited. */
+        {"MemoryMax=1 MemorySwapMax=0 MemoryLow=0 |",
+         "MemoryMax=1 MemorySwapMax=0 |",
+         {"resource/memory", "{'limit':'0'}"}},
+        {"CPUQuota=50% CPUWeight=50 |", "CPUQuota=50% |", {"resource/cpu", "{'limit':'500m'}"}},
+        {"CPUQuota=12.5% CPUWeight=10 |",
+         "CPUQuota=12.5% |",
+         {"resource/cpu", "{'limit':'125m','request':'100m'}"}},
+        {"CPUQuota=0.1% CPUWeight=1 |", "CPUQuota=0.1% |", {"resource/cpu", "{'limit':'1m'}"}},
+        {"CPUQuota=0.1% CPUWeight=1 |", "CPUQuota=0.1% |", {"resource/cpu", "{'limit':'0'}"}},
+        {"CPUQuota=20000000% CPUWeight=10000 |",
+         "CPUQuota=20000000% |",
+         {"resource/cpu", "{'limit':'9000000'}"}},
+        {"CPUWeight=150 |", "|", {"resource/cpu", "{'request':'1.5'}"}},
+        {"CPUWeight=10000 |", "|", {"resource/cpu", "{'request':'9223372036854775'}"}},
+        {"CPUWeight=100 |", "|", {"os/linux/cpu-shares", "1024"}},
+        {"CPUWeight=1 |", "|", {"os/linux/cpu-shares", "2"}},
+        {"CPUWeight=10000 |", "|", {"os/linux/cpu-shares", "262144"}},
+        /* A request goes before shares, and shares before a request that follows from the limit. */
+        {"CPUWeight=20 |",
+         "|",
+         {"os/linux/cpu-shares", "1024", "resource/cpu", "{'request':'200m'}"}},
+        {"CPUWeight=20 |",
+         "|",
+         {"resource/cpu", "{'request':'200m'}", "os/linux/cpu-shares", "1024"}},
+        {"CPUQuota=20% CPUWeight=50 |",
+         "CPUQuota=20% |",
+         {"resource/cpu", "{'limit':'200m'}", "os/linux/cpu-shares", "512"}},
+        {"|OOMScoreAdjust=500 ", "|", {"os/linux/oom-score-adj", "500"}},
+        {"|OOMScoreAdjust=-1000 ", "|", {"os/linux/oom-score-adj", "-1000"}},
+        {"|", "|", {"os/linux/no-new-privileges", "true"}},
+        {"|", "|", {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}"}},
+        {"|", "|", {"os/linux/seccomp-remove-set", "{'set':['reboot']}"}},
+        {"|", "|", {"resource/block-iops", "{'default':true,'limit':'10'}"}},
+        {"|", "|", {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}"}},
+        {"|", "|", {"example.com/memory-max", "'1\\n[Service]\\nExecStart=/bin/sh'"}},
+};
+
+TEST(directives)
+{
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *app = directives(cases[i].in, false),
+                                    *pod = directives(cases[i].in, true);
+                ASSERT_STREQ(app, cases[i].app);
+                ASSERT_STREQ(pod, cases[i].pod);
+        }
+}
+
+/* Verdict and detail of one isolator as "VERDICT: DETAIL". */
+static char *verdict(const char *name, const char *value, bool pod_scope, const HostFeatures *h)
+{
+        const char *texts[] = {name, value, NULL};
+        IsolatorList l = {};
+        IsolatorVerdict v = -1;
+        _cleanup_free_ char *detail = NULL;
+        char *text = NULL;
+
+        if (list_of(texts, &l) >= 0 && isolator_verdict(l.items, pod_scope, h, &v, &detail) >= 0 &&
+            xasprintf(&text, "%s: %s", isolator_verdict_to_string(v), detail) < 0)
+                text = NULL;
+        isolator_list_done(&l);
+        return text;
+}
+
+static const struct {
+        const char *name, *value, *app, *pod;
+} verdicts[] = {
+        {"resource/memory", "{'limit':'1K'}", "enforced: the app at most 1000 bytes, without swap",
+         "enforced: all apps together at most 1000 bytes, without swap"},
+        {"resource/memory", "{'limit':'2K','request':'1K'}",
+         "modified: the app at most 2000 bytes, without swap; 1000 bytes are kept for it where the "
+         "apps of the pod compete",
+         "modified: all apps together at most 2000 bytes, without swap; the request is not applied"},
+        {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are kept",
+         "ignored: the request is not applied"},
+        {"resource/memory", "{}", "ignored: neither", "ignored: neither"},
+        {"resource/cpu", "{'limit':'125m'}", "enforced: the app at most 12.5% of one CPU",
+         "enforced: all apps together at most 12.5% of one CPU"},
+        {"resource/cpu", "{'limit':'0'}",
+         "modified: the app at most 0.1% of one CPU, the least there is",
+         "modified: all apps together"},
+        {"resource/cpu", "{'request':'500m'}", "modified: a weight of 50 where",
+         "ignored: the request is not applied"},
+        {"resource/cpu", "{'limit':'2','request':'500m'}",
+         "modified: the app at most 200% of one CPU; a weight of 50",
+         "modified: all apps together at most 200% of one CPU; the request is not applied"},
+        {"os/linux/cpu-shares", "1024", "enforced: a weight of 100 where",
+         "ignored: the pod has no share"},
+        {"os/linux/cpu-shares", "1000", "modified: a weight of 98 (as near as weights come)",
+         "ignored: "},
+        {"os/linux/oom-score-adj", "100", "enforced: the app's processes start with 100",
+         "ignored: it is for apps"},
+        {"os/linux/oom-score-adj", "-100", "modified: -100 in a pod without private users",
+         "ignored: it is for apps"},
+        {"os/linux/no-new-privileges", "true", "enforced: the launcher sets",
+         "ignored: it is for apps"},
+        {"os/linux/no-new-privileges", "false", "enforced: the flag is not set",
+         "ignored: it is for apps"},
+        {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}", "enforced: the launcher bounds",
+         "ignored: it is for apps"},
+        {"os/linux/capabilities-remove-set", "{'set':['CAP_KILL','CAP_NONSENSE']}",
+         "modified: the launcher bounds the app's capabilities; without effect, or with another "
+         "one, on this machine: CAP_NONSENSE",
+         "ignored: it is for apps"},
+        {"os/linux/seccomp-remove-set", "{'set':['reboot']}", "enforced: the launcher filters",
+         "ignored: it is for apps"},
+        {"os/linux/seccomp-remove-set", "{'set':['reboot','nonsense_call']}",
+         "modified: the launcher filters", "ignored: "},
+        {"os/linux/seccomp-remove-set", "{'set':['nonsense_call']}",
+         "ignored: Isolator os/linux/seccomp-remove-set names no", "ignored: it is for apps"},
+        {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t','level':'l'}",
+         "ignored: processes keep", "ignored: processes keep"},
+        {"resource/block-bandwidth", "{'default':true,'limit':'2M'}", "ignored: reading and",
+         "ignored: reading"},
+        {"resource/block-iops", "{'default':true,'limit':'1000'}", "ignored: disk operations",
+         "ignored: disk"},
+        {"resource/network-bandwidth", "{'default':true,'limit':'1G'}", "ignored: network",
+         "ignored: network"},
+        {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}", "ignored: kernel parameters",
+         "ignored: kernel"},
+        {"example.com/magic", "[]", "ignored: no isolator of this name is known",
+         "ignored: no isolator"},
+};
+
+TEST(verdicts)
+{
+        for (size_t i = 0; i < ELEMENTSOF(verdicts); i++) {
+                _cleanup_free_ char *app =
+                                verdict(verdicts[i].name, verdicts[i].value, false, &all_features);
+                _cleanup_free_ char *pod = verdict(verdicts[i].name, verdicts[i].value, true, &all_features);
+                ASSERT_CONTAINS(app, verdicts[i].app);
+                ASSERT_CONTAINS(pod, verdicts[i].pod);
+                ASSERT_EQ(strncmp(app, verdicts[i].app, 8), 0);
+        }
+}
+
+/* Without its controller nothing of a limit is in force, whatever else the host has. */
+TEST(missing_controllers)
+{
+        HostFeatures no_memory = all_features, no_cpu = all_features;
+        _cleanup_free_ char *a = NULL, *b = NULL, *c = NULL, *d = NULL;
+
+        no_memory.memory = no_cpu.cpu = false;
+        a = verdict("resource/memory", "{'limit':'1K'}", false, &no_memory);
+        ASSERT_STREQ(a, "ignored: this host has no cgroup v2 controller \"memory\" for pods");
+        b = verdict("resource/cpu", "{'limit':'1'}", true, &no_cpu);
+        ASSERT_STREQ(b, "ignored: this host has no cgroup v2 controller \"cpu\" for pods");
+        c = verdict("os/linux/cpu-shares", "1024", false, &no_cpu);
+        ASSERT_CONTAINS(c, "controller \"cpu\"");
+        d = verdict("resource/memory", "{'limit':'1K'}", false, &no_cpu);
+        ASSERT_CONTAINS(d, "enforced: ");
+}
+
+/* Every type has a row in the table: nothing may come without a reason. */
+TEST(every_type_has_a_verdict)
+{
+        for (int t = 0; t <= _ISOLATOR_TYPE_MAX; t++)
+                for (int pod = 0; pod < 2; pod++) {
+                        _cleanup_free_ char *detail = NULL;
+                        Isolator i = {.name = (char *) "x", .type = (IsolatorType) t};
+                        IsolatorVerdict v;
+                        ASSERT_OK(isolator_verdict(&i, pod, &all_features, &v, &detail));
+                        ASSERT_NOT_NULL(isolator_verdict_to_string(v));
+                        ASSERT_GT(strlen(detail), 10);
+                        ASSERT_OK(isolator_verdict(&i, pod, &all_features, &v, NULL));
+                }
+        ASSERT_NULL(isolator_verdict_to_string((IsolatorVerdict) 17));
+}
+
+TEST(detect)
+{
+        HostFeatures h = {};
+
+        ASSERT_OK(host_features_detect(&h));
+        if (access("/sys/fs/cgroup/cgroup.controllers", F_OK) < 0 &&
+            access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK) < 0)
+                ASSERT_FALSE(h.cpu || h.memory || h.io || h.pids);
+}
+
+int main(void)
+{
+        RUN(directives);
+        RUN(verdicts);
+        RUN(missing_controllers);
+        RUN(every_type_has_a_verdict);
+        RUN(detect);
+        return TEST_END();
+}
