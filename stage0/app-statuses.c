@@ -57,15 +57,20 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
         return 0;
 }
 
-/* Spec of the command: the status of the app that failed first. Apps that failed without having run (or
- * whose end nobody saw) come after those whose end has a time. */
-int pod_exit_status(const AppStatus *l, size_t n)
+/* Which app's end decides about the pod's: the first that failed, or, where any end ends the pod, the first that
+ * ended at all (the others were stopped for it). Apps whose end nobody saw come last. */
+static bool decides(const AppStatus *s, ExitPolicy policy)
+{
+        return policy == EXIT_ON_ANY ? s->cause != CAUSE_NONE : app_status_failed(s);
+}
+
+int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n)
 {
         const AppStatus *first = NULL;
 
         for (size_t i = 0; i < n; i++) {
                 uint64_t t = l[i].ended_usec ?: UINT64_MAX;
-                if (app_status_failed(&l[i]) && (!first || t < (first->ended_usec ?: UINT64_MAX)))
+                if (decides(&l[i], policy) && (!first || t < (first->ended_usec ?: UINT64_MAX)))
                         first = &l[i];
         }
         return first ? app_status_to_exit_code(first) : 0;

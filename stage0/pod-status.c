@@ -38,7 +38,7 @@ static int report_apps(Pod *p, PodReport *r)
                 r->apps[i] = (AppReport){.app = &p->manifest->apps[i], .status = statuses[i]};
         r->n_apps = n;
         if (p->state == POD_EXITED)
-                r->exit_status = pod_exit_status(statuses, n);
+                r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);
         free(statuses); /* what they hold has moved */
         return 0;
 }

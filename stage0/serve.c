@@ -22,6 +22,7 @@
 struct Server {
         Pod *pod;
         PodMounts *mounts;
+        Pumps *pumps;
         pid_t leader;
         int listen_fd;
         sd_event_source *source, *metadata_source;
@@ -146,7 +147,7 @@ static int on_metadata(sd_event_source *source, int fd, uint32_t revents, void *
         int r = metadata_client_handle(s->metadata, lookup_key, s, &e);
         if (r >= 0)
                 return 0;
-        log_warning("The metadata service of pod %s: %s", s->pod->uuid, e.message ?: strerror(-r));
+        log_warning("%s", e.message ?: "The metadata service has failed");
         if (r != -EREMOTEIO)
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
         return 0;
@@ -255,14 +256,20 @@ static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
         return 0;
 }
 
-static int receive_request(int fd, LaunchRequest *ret, Error *e)
+static bool request_is_valid(const LaunchRequest *r, size_t size, size_t n_fds)
+{
+        return size == sizeof(*r) && r->version == LAUNCH_PROTOCOL_VERSION && r->phase < _LAUNCH_PHASE_MAX &&
+               n_fds == (r->phase == LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
+}
+
+static int receive_request(int fd, LaunchRequest *ret, int streams[static _LAUNCH_STREAM_MAX], Error *e)
 {
         struct timeval seconds = {.tv_sec = 2};
+        size_t n_fds = 0;
 
         (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &seconds, sizeof(seconds));
-        ssize_t n = recv(fd, ret, sizeof(*ret), 0);
-        if (n != (ssize_t) sizeof(*ret) || ret->version != LAUNCH_PROTOCOL_VERSION ||
-            ret->phase >= _LAUNCH_PHASE_MAX)
+        ssize_t n = recv_fds(fd, ret, sizeof(*ret), streams, _LAUNCH_STREAM_MAX, &n_fds);
+        if (n < 0 || !request_is_valid(ret, (size_t) n, n_fds))
                 return error_set(e, -EBADMSG, "This is no request of a launcher");
         ret->app[sizeof(ret->app) - 1] = 0;
         return 0;
@@ -284,27 +291,75 @@ static int open_launch_file(Server *s, const PodApp *app, Error *e)
         return fd < 0 ? error_set_errno(e, fd, "Cannot open the launch file of app %s", app->name) : fd;
 }
 
-static int collect(Server *s, const LaunchRequest *request, int *fds, size_t *ret_n, Error *e)
+static void close_all(int *fds, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                fds[i] = safe_close(fds[i]);
+}
+
+static int open_pipes(Server *s, const PodApp *app, int *streams, int *ret_fds, Error *e)
+{
+        uid_t owner = s->pod->config.private_users ? s->pod->config.uid_base : 0;
+
+        for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
+                int r = pumps_add(s->pumps, app->name, i == LAUNCH_STREAM_STDERR, streams[i], owner, &ret_fds[i]);
+                if (r < 0) {
+                        close_all(ret_fds, i);
+                        return error_set_errno(e, r, "Cannot make the standard streams of app %s", app->name);
+                }
+                (void) TAKE_FD(streams[i]);
+        }
+        return 0;
+}
+
+/* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
+static int collect(Server *s, const LaunchRequest *request, int *streams, int *fds, size_t *n, Error *e)
 {
         const PodApp *app = pod_manifest_find_app(s->pod->manifest, request->app);
-        size_t n = 0;
+        size_t n_mounts = 0;
 
         if (!app)
                 return error_set(e, -ENOENT, "The pod has no app %s", request->app);
         if (!s->mounts)
                 return error_set(e, -EAGAIN, "The pod's mounts are not there");
         int r = pod_mounts_prepare_app(s->mounts, app, begins_execution(app, request->phase), e);
+        if (r >= 0)
+                r = open_launch_file(s, app, e);
         if (r < 0)
                 return r;
-        fds[LAUNCH_FD_FILE] = r = open_launch_file(s, app, e);
+        fds[(*n)++] = r;
+        r = open_pipes(s, app, streams, fds + *n, e);
         if (r < 0)
                 return r;
-        r = pod_mounts_clone_app(s->mounts, app, fds + LAUNCH_FD_ROOT, &n, e);
-        if (r < 0) {
-                safe_close(fds[LAUNCH_FD_FILE]);
-                return r;
+        *n += _LAUNCH_STREAM_MAX;
+        r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, e);
+        if (r >= 0)
+                *n += n_mounts;
+        return r;
+}
+
+static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_t *n, Error *e)
+{
+        int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
+        LaunchRequest request;
+        struct ucred peer;
+
+        int r = check_peer(s, fd, &peer, e);
+        if (r >= 0)
+                r = receive_request(fd, &request, streams, e);
+        if (r >= 0 && request.phase == LAUNCH_FLUSH) {
+                pumps_flush(s->pumps, request.app);
+                return 0;
         }
-        *ret_n = n + LAUNCH_FD_ROOT;
+        if (r >= 0 && !s->metadata_url)
+                r = open_metadata_listener(s, peer.pid, e);
+        if (r >= 0)
+                r = collect(s, &request, streams, fds, n, e);
+        close_all(streams, _LAUNCH_STREAM_MAX);
+        if (r < 0)
+                return r;
+        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
+        snprintf(reply->text, sizeof(reply->text), "%s", s->metadata_url);
         return 0;
 }
 
@@ -312,24 +367,16 @@ static void answer(Server *s, int fd)
 {
         int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX];
         _cleanup_error_ Error e = ERROR_NULL;
-        LaunchRequest request;
         LaunchReply reply = {};
-        struct ucred peer;
         size_t n = 0;
 
-        int r = check_peer(s, fd, &peer, &e);
-        if (r >= 0)
-                r = receive_request(fd, &request, &e);
-        if (r >= 0 && !s->metadata_url)
-                r = open_metadata_listener(s, peer.pid, &e);
-        if (r >= 0)
-                r = collect(s, &request, fds, &n, &e);
-        reply.error = r < 0 ? r : 0;
-        reply.n_volumes = n > LAUNCH_FD_VOLUMES ? (uint32_t) (n - LAUNCH_FD_VOLUMES) : 0;
-        snprintf(reply.text, sizeof(reply.text), "%s", r < 0 ? e.message ?: strerror(-r) : s->metadata_url);
-        (void) send_fds(fd, &reply, sizeof(reply), fds, n);
-        while (n > 0)
-                safe_close(fds[--n]);
+        int r = answer_request(s, fd, &reply, fds, &n, &e);
+        if (r < 0) {
+                reply.error = r;
+                snprintf(reply.text, sizeof(reply.text), "%s", e.message ?: strerror(-r));
+        }
+        (void) send_fds(fd, &reply, sizeof(reply), fds, r < 0 ? 0 : n);
+        close_all(fds, n);
 }
 
 static int on_launcher(sd_event_source *source, int listen_fd, uint32_t revents, void *userdata)
@@ -356,13 +403,13 @@ static int listen_for_launchers(Server *s, sd_event *event)
         return sd_event_add_io(event, &s->source, s->listen_fd, EPOLLIN, on_launcher, s);
 }
 
-int server_new(Pod *p, sd_event *event, Server **ret, Error *e)
+int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e)
 {
         _cleanup_(server_freep) Server *s = calloc(1, sizeof(Server));
 
         if (!s)
                 return error_oom(e);
-        *s = (Server){.pod = p, .listen_fd = -EBADF};
+        *s = (Server){.pod = p, .pumps = pumps, .listen_fd = -EBADF};
         int r = listen_for_launchers(s, event);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot listen for the launchers of pod %s", p->uuid);

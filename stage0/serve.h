@@ -3,13 +3,13 @@
 
 /* serve.c: answers the launchers of a pod, and keeps its metadata service. */
 
-#include "stage0/supervisor.h"
+#include "stage0/pump.h"
 
 typedef struct Server Server;
 
 /* Makes the socket for launchers in the pod's root and starts the metadata service; both are attached to
  * EVENT. */
-int server_new(Pod *p, sd_event *event, Server **ret, Error *e);
+int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e);
 Server *server_free(Server *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
 /* To be given as soon as they are there. */

@@ -3,12 +3,13 @@
 /* The process that runs a pod, from the start of nspawn to the pod's result.
  *
  * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
- * mounted and the metadata service is started. From then on we answer launchers, show what the apps write,
- * and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel kills
+ * mounted and the metadata service is started. From then on we answer launchers, pass on what the apps
+ * write, and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel kills
  * nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours and
  * goes away with us.
  */
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -29,7 +30,7 @@ typedef struct Supervisor {
         Nspawn nspawn;
         PodMounts *mounts;
         Server *server;
-        JournalReader *journal;
+        Pumps *pumps;
         PodRuntime runtime;
         int ready_fd, leader_fd, control_fd, notify_fd;
         bool ready, nspawn_ended;
@@ -210,21 +211,6 @@ static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void
         return sd_event_exit(s->event, 0);
 }
 
-static OutputOptions output_options(const Supervisor *s)
-{
-        return (OutputOptions){.prefix = s->pod->manifest->n_apps > 1};
-}
-
-static int on_journal(sd_event_source *source, int fd, uint32_t revents, void *userdata)
-{
-        Supervisor *s = userdata;
-        OutputOptions o = output_options(s);
-
-        if (journal_reader_process(s->journal) >= 0)
-                (void) output_all(s->journal, &o);
-        return 0;
-}
-
 /* --- Starting
  * ------------------------------------------------------------------------------------------------------ */
 
@@ -275,8 +261,7 @@ static int watch(Supervisor *s, Error *e)
                         {s->nspawn.output_fd, on_console},
                         {s->notify_fd, on_notify},
                         {s->control_fd, on_control},
-                        {s->journal ? journal_reader_fd(s->journal) : -EBADF, on_journal},
-        };
+                };
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         int r = 0;
 
@@ -309,13 +294,15 @@ static int start(Supervisor *s, Error *e)
                 return error_set_errno(e, r, "Cannot make an event loop");
         s->runtime.started_usec = now_usec(CLOCK_REALTIME);
         /* The socket first, or the pod's systemd could be faster; the rest goes on while it boots. */
-        r = server_new(s->pod, s->event, &s->server, e);
+        r = pumps_new(s->event, !s->options->detach && !s->options->quiet, s->pod->manifest->n_apps > 1,
+                      &s->pumps);
+        if (r < 0)
+                return error_oom(e);
+        r = server_new(s->pod, s->event, s->pumps, &s->server, e);
         if (r >= 0)
                 r = start_nspawn(s, e);
         if (r >= 0)
                 r = prepare_mounts(s, e);
-        if (r >= 0 && !s->options->detach && !s->options->quiet)
-                r = journal_reader_new(s->pod, &s->journal, e);
         return r < 0 ? r : watch(s, e);
 }
 
@@ -371,7 +358,7 @@ static int conclude(Supervisor *s, Error *e)
         int r = pod_read_statuses(s->pod, true, &statuses);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
-        result.exit_status = pod_exit_status(statuses, n);
+        result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
         (void) write_missing_records(s, statuses);
         explain_failures(s, statuses);
         r = pod_result_write(s->pod, &result);
@@ -387,14 +374,9 @@ static int conclude(Supervisor *s, Error *e)
 
 static void drain(Supervisor *s)
 {
-        OutputOptions o = output_options(s);
-
         while (on_console(NULL, s->nspawn.output_fd, 0, s) > 0)
                 ;
-        if (s->journal) {
-                (void) journal_reader_process(s->journal);
-                (void) output_all(s->journal, &o);
-        }
+        pumps_flush(s->pumps, NULL);
 }
 
 static int finish(Supervisor *s, Error *e)
@@ -405,6 +387,7 @@ static int finish(Supervisor *s, Error *e)
         s->nspawn.pid = 0;
         drain(s);
         s->server = server_free(s->server);
+        s->pumps = pumps_free(s->pumps);
         s->mounts = pod_mounts_free(s->mounts);
         int r = pod_cgroup_remove(s->pod, &cleanup_error);
         if (r < 0)
@@ -421,7 +404,7 @@ static void supervisor_done(Supervisor *s)
         server_free(s->server);
         nspawn_done(&s->nspawn);
         pod_mounts_free(s->mounts);
-        journal_reader_free(s->journal);
+        pumps_free(s->pumps);
         pod_cgroup_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);
@@ -441,6 +424,17 @@ static void block_signals(void)
         (void) sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* Each process of an app costs us four. */
+static void allow_descriptors(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        (void) setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
 {
         _cleanup_(supervisor_done) Supervisor s = {
@@ -454,6 +448,7 @@ int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
         };
 
         block_signals();
+        allow_descriptors();
         int r = start(&s, e);
         if (r >= 0) {
                 r = sd_event_loop(s.event);

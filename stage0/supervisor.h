@@ -102,8 +102,8 @@ int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
  * itself is filled in: the pod is over. *RET is an array of p->manifest->n_apps. */
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
-/* The pod's exit status (spec of run): the first failing app's, else 0. */
-int pod_exit_status(const AppStatus *l, size_t n);
+/* The pod's exit status: that of the app whose end decided about the pod's, 0 if all ended well. */
+int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
 
 /* --- journal.c: what apps wrote
  * --------------------------------------------------------------------------------------- */

@@ -2,8 +2,10 @@
 
 /* The last steps of a launch: environment, working directory, identity, exec.
  *
- * The environment is the specification's four variables, HOME if the image's passwd tells it, and what the manifest says, byte for
- * byte; nothing of systemd's own comes through. The executable is searched as a shell does (spec: aci.md, "exec").
+ * The environment is the specification's four variables, HOME if the image's passwd tells it, and what the
+ * manifest says, byte for byte; nothing of systemd's own comes through. The executable is searched as a
+ * shell does (spec: aci.md, "exec"). From the moment that the filter of system calls is in force nothing is
+ * called but the exec.
  */
 
 #include <signal.h>
@@ -12,8 +14,6 @@
 #include <sys/syscall.h>
 
 #include "stage1/launch/launch.h"
-
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static bool environment_has(char *const *environment, const char *name)
 {
@@ -39,7 +39,8 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         int r = 0;
 
         STRV_FOREACH (e, l->config.environment) {
-                if (startswith(*e, "AC_APP_NAME=") || startswith(*e, "AC_METADATA_URL=") || startswith(*e, "container="))
+                if (startswith(*e, "AC_APP_NAME=") || startswith(*e, "AC_METADATA_URL=") ||
+                    startswith(*e, "container="))
                         continue;
                 r = strv_extend(&environment, *e);
                 if (r < 0)
@@ -60,10 +61,13 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         return 0;
 }
 
-static int use_streams(Launch *l, Failure *f)
+/* The pipes are given to the app's user, who may then open /dev/stdout. */
+static int use_streams(Launch *l, const Identity *id, Failure *f)
 {
         _cleanup_close_ int null = open("/dev/null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 
+        if (fchown(l->stdout_fd, id->uid, id->gid) < 0 || fchown(l->stderr_fd, id->uid, id->gid) < 0)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot give its standard streams to app %s", l->app);
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(l->stdout_fd, STDOUT_FILENO) < 0 ||
             dup2(l->stderr_fd, STDERR_FILENO) < 0)
                 return failure_set(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
@@ -80,59 +84,38 @@ static void reset_signals(void)
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static bool found_in_path(const char *command)
+static int enter_working_directory(const Launch *l, Failure *f)
 {
-        _cleanup_strv_free_ char **directories = NULL;
-
-        if (strchr(command, '/'))
-                return access(command, F_OK) >= 0;
-        if (strv_split(getenv("PATH") ?: DEFAULT_PATH, ":", &directories) < 0)
-                return false;
-        STRV_FOREACH (d, directories) {
-                _cleanup_free_ char *p = NULL;
-                if (xasprintf(&p, "%s/%s", *d, command) >= 0 && access(p, F_OK) >= 0)
-                        return true;
-        }
-        return false;
-}
-
-static int exec_failed(const char *command, int code, Failure *f)
-{
-        if (code == -ENOENT && found_in_path(command))
-                return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, -ENOEXEC,
-                                   "Cannot execute %s: the interpreter or loader that it names is missing in the image", command);
-        if (code == -ENOENT || code == -ENOTDIR)
-                return failure_set(f, CAUSE_COMMAND_NOT_FOUND, code, "Command %s is not in the image%s", command,
-                                   strchr(command, '/') ? "" : " (searched in PATH)");
-        return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, code, "Cannot execute %s", command);
+        if (chdir(l->config.working_directory) < 0)
+                return failure_set(f, CAUSE_WORKING_DIRECTORY, -errno,
+                                   "Working directory %s of app %s cannot be entered",
+                                   l->config.working_directory, l->app);
+        return 0;
 }
 
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
 {
+        _cleanup_(command_done) Command command = {};
         _cleanup_strv_free_ char **environment = NULL;
         int r = build_environment(l, id, &environment);
 
         if (r < 0)
                 return failure_set(f, CAUSE_SETUP, r, "Cannot build the environment of app %s", l->app);
-        r = use_streams(l, f);
+        r = use_streams(l, id, f);
+        if (r >= 0)
+                r = confine_identity(&l->config, id, f);
+        if (r >= 0)
+                r = enter_working_directory(l, f);
+        if (r >= 0)
+                r = command_find(argv, environment, &command, f);
         if (r < 0)
                 return r;
-        r = identity_assume(&l->config, id, f);
-        if (r < 0)
-                return r;
-        if (chdir(l->config.working_directory) < 0)
-                return failure_set(f, CAUSE_WORKING_DIRECTORY, -errno, "Working directory %s of app %s cannot be entered",
-                                   l->config.working_directory, l->app);
         umask(0022);
         reset_signals();
         /* Everything else was opened O_CLOEXEC; this is the promise that nothing slips through. */
         (void) syscall(SYS_close_range, 3U, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */);
-        environ = environment;
-        execvp(argv[0], argv);
-        r = -errno;
-        r = exec_failed(argv[0], r, f);
-        environ = NULL;
-        return r;
+        r = confine_system_calls(&l->config, f);
+        return r < 0 ? r : command_execute(&command, argv, environment, f);
 }
 
 static char *const *phase_command(const Launch *l)
@@ -150,12 +133,16 @@ static char *const *phase_command(const Launch *l)
 int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
 {
         Identity id = {};
-        int r = launch_request(l, f);
+        int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
+        int r = launch_open_streams(l, streams, f);
 
-        if (r >= 0 && !phase_command(l))
-                r = failure_set(f, CAUSE_SETUP, -EBADMSG, "The launch file of app %s has no such command", l->app);
         if (r >= 0)
-                r = launch_open_streams(l, f);
+                r = launch_request(l, streams, f);
+        for (size_t i = 0; i < ELEMENTSOF(streams); i++)
+                safe_close(streams[i]);
+        if (r >= 0 && !phase_command(l))
+                r = failure_set(f, CAUSE_SETUP, -EBADMSG, "The launch file of app %s has no such command",
+                                l->app);
         if (r >= 0)
                 r = launch_enter_root(l, f);
         if (r >= 0)

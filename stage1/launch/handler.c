@@ -3,30 +3,31 @@
 /* Event handlers: run as a child that takes exactly the way the app itself takes, so that they are confined
  * alike.
  *
- * The launcher stays outside, waits, and tells how the handler ended. A pipe that closes on exec brings back
- * why a handler could not be started at all.
+ * The launcher stays outside, waits, and tells how the handler ended. Memory that both share brings back why
+ * a handler could not be started at all: writing there takes no system call, of which the child may have
+ * none left.
  */
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "stage1/launch/launch.h"
 
 typedef struct ChildReport {
-        int32_t cause, code;
+        int32_t failed; /* negative errno, or 0: the handler was started */
+        int32_t cause;
         char message[1024];
 } ChildReport;
 
-static _noreturn_ void child(Launch *l, int report_fd)
+static _noreturn_ void child(Launch *l, ChildReport *report)
 {
         Failure f = {};
-        ChildReport report = {};
 
         int r = launch_become(l, NULL, &f);
-        report.cause = (int32_t) f.cause;
-        report.code = r;
-        snprintf(report.message, sizeof(report.message), "%s", f.error.message ?: strerror(-r));
-        (void) loop_write(report_fd, &report, sizeof(report));
+        snprintf(report->message, sizeof(report->message), "%s", f.error.message ?: strerror(-r));
+        report->cause = (int32_t) f.cause;
+        report->failed = r < 0 ? r : -EIO;
         _exit(125);
 }
 
@@ -51,50 +52,52 @@ static int wait_for(pid_t pid, const sigset_t *signals, int *ret_status, bool *r
         }
 }
 
-static int read_report(int fd, Failure *f)
+static int read_report(const ChildReport *report, Failure *f)
 {
-        ChildReport report;
-        ssize_t n = loop_read(fd, &report, sizeof(report));
-
-        if (n != (ssize_t) sizeof(report))
-                return 0; /* the pipe closed on exec: the handler runs */
-        report.message[sizeof(report.message) - 1] = 0;
-        f->cause = (AppCause) report.cause;
-        return error_set(&f->error, report.code ?: -EIO, "%s", report.message);
+        if (report->failed == 0)
+                return 0;
+        f->cause = (AppCause) report->cause;
+        return error_set(&f->error, report->failed, "%s", report->message);
 }
 
-int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f)
+static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure *f)
 {
         HandlerStatus h = {.ran = true, .exit_status = -1};
         sigset_t signals;
-        int fds[2], status = 0;
+        int status = 0;
 
         sigemptyset(&signals);
         sigaddset(&signals, SIGTERM);
         sigaddset(&signals, SIGCHLD);
         (void) sigprocmask(SIG_BLOCK, &signals, NULL);
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot create a pipe");
         pid_t pid = fork();
-        if (pid == 0) {
-                safe_close(fds[0]);
-                child(l, fds[1]);
-        }
-        safe_close(fds[1]);
-        _cleanup_close_ int report_fd = fds[0];
+        if (pid == 0)
+                child(l, report);
         if (pid < 0)
                 return failure_set(f, CAUSE_SETUP, -errno, "Cannot fork");
 
-        int failed = read_report(report_fd, f);
         int r = wait_for(pid, &signals, &status, &h.timed_out);
         if (r < 0)
                 return failure_set(f, CAUSE_SETUP, r, "Cannot wait for an event handler");
-        if (failed < 0)
-                return failed;
+        r = read_report(report, f);
+        if (r < 0)
+                return r;
         if (WIFEXITED(status))
                 h.exit_status = WEXITSTATUS(status);
         else if (WIFSIGNALED(status))
                 h.signal = WTERMSIG(status);
         *ret = h;
         return 0;
+}
+
+int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f)
+{
+        ChildReport *report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                                   -1, 0);
+
+        if (report == MAP_FAILED)
+                return failure_set(f, CAUSE_SETUP, -errno, "Cannot share memory with an event handler");
+        int r = run_child(l, report, ret, f);
+        munmap(report, sizeof(*report));
+        return r;
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who the app's processes are: user and group of the manifest, and what they may do at most.
+/* Who the app's processes are: user and group of the manifest.
  *
- * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value that begins with
- * "/" stands for the owner of that file (spec: aci.md, "user, group"). The files are a stranger's: they must be regular,
- * are read with a bound and parsed here, without the C library's name services.
+ * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value that
+ * begins with
+ * "/" stands for the owner of that file (spec: aci.md, "user, group"). The files are a stranger's: they must
+ * be regular, are read with a bound and parsed here, without the C library's name services.
  */
 
-#include <grp.h>
-#include <linux/capability.h>
-#include <linux/securebits.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "stage1/launch/launch.h"
 
 #define DATABASE_SIZE_MAX (4U * 1024U * 1024U)
-#define ID_MAX 65535U /* the pod's range */
 #define FIELDS_MAX 7U
 
 /* Cuts a line of passwd or group into fields in place. */
@@ -52,7 +47,8 @@ static int scan_database(char *text, const char *name, uint32_t id, Entry *ret)
                 if (next)
                         *next++ = 0;
                 size_t n = split_fields(line, fields);
-                if (n < 3 || parse_u32(fields[2], &number) < 0 || (name ? !streq(fields[0], name) : number != id))
+                if (n < 3 || parse_u32(fields[2], &number) < 0 ||
+                    (name ? !streq(fields[0], name) : number != id))
                         continue;
                 if (n >= 4)
                         (void) parse_u32(fields[3], &gid);
@@ -76,7 +72,8 @@ static int lookup(const char *database, const char *name, uint32_t id, Entry *re
         if (r == -EBADMSG)
                 return failure_set(f, CAUSE_USER, -EBADMSG, "%s in the image is no regular file", database);
         if (r == -EFBIG)
-                return failure_set(f, CAUSE_USER, -EFBIG, "%s in the image is larger than %u bytes", database, DATABASE_SIZE_MAX);
+                return failure_set(f, CAUSE_USER, -EFBIG, "%s in the image is larger than %u bytes",
+                                   database, DATABASE_SIZE_MAX);
         if (r < 0)
                 return failure_set(f, CAUSE_USER, r, "Cannot read %s of the image", database);
         return scan_database(text, name, id, ret);
@@ -85,14 +82,16 @@ static int lookup(const char *database, const char *name, uint32_t id, Entry *re
 static int owner_of_path(const char *what, const char *path, struct stat *ret, Failure *f)
 {
         if (stat(path, ret) < 0)
-                return failure_set(f, CAUSE_USER, -errno, "%s is the owner of %s, which cannot be looked at", what, path);
+                return failure_set(f, CAUSE_USER, -errno, "%s is the owner of %s, which cannot be looked at",
+                                   what, path);
         return 0;
 }
 
+/* The last number means "leave as it is" to the kernel. What else is not in the pod's range, the kernel refuses later. */
 static int check_id(const char *what, const char *value, uint32_t id, Failure *f)
 {
-        if (id > ID_MAX)
-                return failure_set(f, CAUSE_USER, -ERANGE, "%s %s is the number %u, but a pod has only 0 to %u", what, value, id, ID_MAX);
+        if (id == UINT32_MAX)
+                return failure_set(f, CAUSE_USER, -ERANGE, "%s %s is out of range", what, value);
         return 0;
 }
 
@@ -107,7 +106,9 @@ static int resolve(const char *what, const char *database, const char *value, En
                 if (r == -ERANGE)
                         return failure_set(f, CAUSE_USER, r, "%s %s is out of range", what, value);
                 if (r < 0)
-                        return failure_set(f, CAUSE_USER, -ENOENT, "%s %s is not in %s of the image, nor a number", what, value, database);
+                        return failure_set(f, CAUSE_USER, -ENOENT,
+                                           "%s %s is not in %s of the image, nor a number", what, value,
+                                           database);
         }
         return check_id(what, value, ret->id, f);
 }
@@ -169,60 +170,5 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
                 return r;
         }
         *ret = id;
-        return 0;
-}
-
-/* Capabilities by prctl() and capset() themselves: this runs once per process of every app, and libcap-ng would read
- * /proc for what is known here. */
-static int drop_bounding_set(uint64_t keep)
-{
-        for (int cap = 0; cap < 64; cap++) {
-                if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) < 0)
-                        return 0; /* beyond the last one that the kernel knows */
-                if (!(keep & UINT64_C(1) << cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-                        return -errno;
-        }
-        return 0;
-}
-
-static int set_capabilities(uint64_t mask)
-{
-        struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-        struct __user_cap_data_struct data[2] = {
-                {.effective = (uint32_t) mask, .permitted = (uint32_t) mask},
-                {.effective = (uint32_t) (mask >> 32), .permitted = (uint32_t) (mask >> 32)},
-        };
-
-        return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
-}
-
-static uint64_t bounding_set(void)
-{
-        uint64_t mask = 0;
-
-        for (int cap = 0; cap < 64; cap++)
-                if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > 0)
-                        mask |= UINT64_C(1) << cap;
-        return mask;
-}
-
-int identity_assume(const LaunchConfig *c, const Identity *id, Failure *f)
-{
-        int r = drop_bounding_set(c->capabilities);
-
-        if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot drop capabilities");
-        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot clear ambient capabilities");
-        if (setgroups(c->n_gids, c->gids) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot set the supplementary groups");
-        if (setresgid(id->gid, id->gid, id->gid) < 0 || setresuid(id->uid, id->uid, id->uid) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot become user %u, group %u", id->uid, id->gid);
-        /* Root keeps what the bounding set leaves; for everybody else setresuid() has cleared it all. */
-        r = set_capabilities(id->uid == 0 ? bounding_set() : 0);
-        if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot set capabilities");
-        if (c->no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot set no_new_privs");
         return 0;
 }

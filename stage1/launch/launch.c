@@ -15,24 +15,11 @@
 
 #include "stage1/launch/launch.h"
 
-int failure_set(Failure *f, AppCause cause, int code, const char *format, ...)
-{
-        _cleanup_free_ char *s = NULL;
-        va_list ap;
-
-        va_start(ap, format);
-        int r = vasprintf(&s, format, ap);
-        va_end(ap);
-        if (r < 0)
-                s = NULL;
-        f->cause = cause;
-        return error_set_errno(&f->error, code, "%s", s ?: "Failed");
-}
-
 /* Everything here is freed with the process; this keeps leak checkers and readers content. */
 void launch_done(Launch *l)
 {
         launch_config_done(&l->config);
+        app_status_done(&l->status);
         free(l->metadata_url);
         for (size_t i = 0; i < l->n_volumes; i++)
                 safe_close(l->volume_fds[i]);
@@ -40,12 +27,12 @@ void launch_done(Launch *l)
         safe_close(l->root_fd);
         safe_close(l->dev_fd);
         safe_close(l->status_fd);
-        safe_close(l->record_fd);
         safe_close(l->stdout_fd);
         safe_close(l->stderr_fd);
 }
 
-static int run_main(Launch *l)
+/* Ends the process itself: the app's filter may be in force, and kill for anything but an exit. */
+static _noreturn_ void run_main(Launch *l)
 {
         Failure f = {};
 
@@ -53,8 +40,7 @@ static int run_main(Launch *l)
         record_main_failed(l, &f);
 
         AppStatus s = {.cause = f.cause, .exit_status = -1};
-        error_done(&f.error);
-        return app_status_to_exit_code(&s);
+        _exit(app_status_to_exit_code(&s));
 }
 
 static int run_pre_start(Launch *l)
@@ -88,11 +74,14 @@ static int run_end(Launch *l, bool handler)
 {
         _cleanup_app_status_ AppStatus s = {};
 
+        (void) launch_flush(l);
         int r = record_main_ended(l, &s);
         if (r < 0)
                 return 125;
-        if (handler)
+        if (handler) {
                 run_post_stop(l, &s);
+                (void) launch_flush(l);
+        }
         s.state = APP_ENDED;
         return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
 }
@@ -101,7 +90,7 @@ static int run_phase(const char *word, Launch *l)
 {
         if (streq(word, "main")) {
                 l->phase = LAUNCH_MAIN;
-                return run_main(l);
+                run_main(l);
         }
         if (streq(word, "pre-start")) {
                 l->phase = LAUNCH_PRE_START;
@@ -119,7 +108,6 @@ int main(int argc, char *argv[])
                         .root_fd = -EBADF,
                         .dev_fd = -EBADF,
                         .status_fd = -EBADF,
-                        .record_fd = -EBADF,
                         .stdout_fd = -EBADF,
                         .stderr_fd = -EBADF,
         };

@@ -16,9 +16,10 @@ typedef struct Launch {
         int root_fd, dev_fd; /* detached mounts */
         int *volume_fds;
         size_t n_volumes;
-        int status_fd;     /* the directory of records */
-        int record_fd;     /* the app's record, once "running" is written: stays writable after privileges are gone */
-        int stdout_fd, stderr_fd; /* streams to the journal */
+        int status_fd;    /* the directory of records */
+        AppStatus status; /* what the app's record says, once "running" is written */
+        char *record;     /* the record itself, mapped from then on */
+        int stdout_fd, stderr_fd; /* pipes to stage0 */
 } Launch;
 
 void launch_done(Launch *l);
@@ -31,10 +32,12 @@ typedef struct Failure {
 
 int failure_set(Failure *f, AppCause cause, int code, const char *format, ...) _printf_(4, 5);
 
-/* request.c: asks stage0 for what belongs to the app. */
-int launch_request(Launch *l, Failure *f);
+/* request.c: asks stage0 for what belongs to the app. STREAMS are lent. */
+int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f);
+/* Waits until stage0 has passed on everything that processes of the app wrote so far. */
+int launch_flush(Launch *l);
 /* streams.c: connections to the journal for standard output and standard error. */
-int launch_open_streams(Launch *l, Failure *f);
+int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
 int launch_enter_root(Launch *l, Failure *f);
 
@@ -45,24 +48,44 @@ typedef struct Identity {
         char *home; /* from the image's passwd, or NULL */
 } Identity;
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
-/* Takes the identity and gives up every privilege the app is not to have. */
-int identity_assume(const LaunchConfig *c, const Identity *id, Failure *f);
+
+/* confine.c: takes the identity and gives up every privilege the app is not to have; then, after all else,
+ * system calls. */
+int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f);
+int confine_system_calls(const LaunchConfig *c, Failure *f);
+
+/* command.c: the executable, found as the app's user in the app's root. */
+typedef struct Command {
+        char *path;
+        char *interpreter; /* of a script, or the loader of a program; or NULL */
+        enum { COMMAND_OTHER, COMMAND_ELF, COMMAND_SCRIPT } format;
+        char **shell_argv; /* for a file that is neither program nor script; the strings are not its own */
+} Command;
+
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+void command_done(Command *c);
+int command_find(char *const *argv, char *const *environment, Command *ret, Failure *f);
+int command_execute(const Command *c, char *const *argv, char *const *environment,
+                    Failure *f); /* returns only on failure */
 
 /* execute.c: environment, working directory, and the exec itself; returns only on failure. */
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f);
-/* Everything from the request on to the exec of what the phase is for (the app's exec, or an event handler); returns only on
- * failure. RUNNING is called as root in the app's root, just before privileges are given up; may be NULL. */
+/* Everything from the request on to the exec of what the phase is for (the app's exec, or an event handler);
+ * returns only on failure. RUNNING is called as root in the app's root, just before privileges are given up;
+ * may be NULL. */
 int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f);
 
-/* handler.c: runs the phase's event handler as a child that is confined as the app is, and waits for it. On SIGTERM, which the
- * pod's systemd sends when time is up, the handler is killed and counts as timed out. A handler that could not be started
- * is a failure. */
+/* handler.c: runs the phase's event handler as a child that is confined as the app is, and waits for it. On
+ * SIGTERM, which the pod's systemd sends when time is up, the handler is killed and counts as timed out. A
+ * handler that could not be started is a failure. */
 int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f);
 
 /* record.c: the app's record, before, while and after it runs. */
 int record_pre_start_begin(Launch *l);
 int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f);
 int record_running(Launch *l, Failure *f);
+/* Makes no system calls but for memory if "running" is written: the app's filter may be in force. */
 void record_main_failed(Launch *l, const Failure *f);
-/* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with what is recorded. */
+/* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with
+ * what is recorded. */
 int record_main_ended(Launch *l, AppStatus *ret);

@@ -9,8 +9,13 @@
  */
 
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "stage1/launch/launch.h"
+
+#define RECORD_ROOM 4096U
+#define MESSAGE_MAX 2048U
 
 static uint64_t now(void)
 {
@@ -31,7 +36,7 @@ static void set_failure(AppStatus *s, const Failure *f)
 {
         s->cause = f->cause != CAUSE_NONE ? f->cause : CAUSE_SETUP;
         free(s->message);
-        s->message = f->error.message ? strdup(f->error.message) : NULL;
+        s->message = f->error.message ? strndup(f->error.message, MESSAGE_MAX) : NULL;
 }
 
 int record_pre_start_begin(Launch *l)
@@ -61,8 +66,12 @@ int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
 
         (void) read_record(l, &s);
         s.pre_start = *h;
-        if (f)
+        if (f) {
                 set_failure(&s, f);
+                /* What is missing is the handler's program, not the app's. */
+                if (s.cause == CAUSE_COMMAND_NOT_FOUND || s.cause == CAUSE_COMMAND_NOT_EXECUTABLE)
+                        s.cause = CAUSE_PRE_START;
+        }
         else if (h->exit_status != 0) {
                 s.cause = CAUSE_PRE_START;
                 int r = describe_handler(h, &s.message);
@@ -72,48 +81,72 @@ int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
         return app_status_write(l->status_fd, l->app, &s);
 }
 
+/* Once privileges and system calls are given up, the record can be written only as memory. Empty lines make
+ * room for what may have to be written then. */
+static int map_record(Launch *l)
+{
+        _cleanup_close_ int fd = open_beneath(l->status_fd, l->app, O_RDWR);
+        char room[RECORD_ROOM];
+        struct stat st;
+
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        memset(room, '\n', sizeof(room));
+        if (st.st_size >= (off_t) sizeof(room))
+                return -EFBIG;
+        size_t rest = sizeof(room) - (size_t) st.st_size;
+        if (pwrite(fd, room, rest, st.st_size) != (ssize_t) rest)
+                return -ENOSPC;
+        char *p = mmap(NULL, RECORD_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED)
+                return -errno;
+        l->record = p;
+        return 0;
+}
+
 int record_running(Launch *l, Failure *f)
 {
-        _cleanup_app_status_ AppStatus s = {};
+        AppStatus *s = &l->status;
 
-        (void) read_record(l, &s);
-        if (s.state != APP_PRE_START) {
-                app_status_done(&s);
-                s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
+        (void) read_record(l, s);
+        if (s->state != APP_PRE_START) {
+                app_status_done(s);
+                *s = (AppStatus){
+                                .exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
         }
-        s.state = APP_RUNNING;
-        s.started_usec = now();
-        int r = app_status_write(l->status_fd, l->app, &s);
+        s->state = APP_RUNNING;
+        s->started_usec = now();
+        int r = app_status_write(l->status_fd, l->app, s);
         if (r >= 0)
-                r = l->record_fd = open_beneath(l->status_fd, l->app, O_RDWR);
+                r = map_record(l);
         if (r < 0)
                 return failure_set(f, CAUSE_SETUP, r, "Cannot record that app %s runs", l->app);
         return 0;
 }
 
-/* Without privileges the directory is out of reach; the open record is not. */
 static void overwrite_record(Launch *l, const AppStatus *s)
 {
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        if (app_status_format(s, &text, &size) < 0 || ftruncate(l->record_fd, 0) < 0)
+        if (app_status_format(s, &text, &size) < 0 || size > RECORD_ROOM)
                 return;
-        if (pwrite(l->record_fd, text, size, 0) < 0)
-                return;
+        memset(l->record, '\n', RECORD_ROOM);
+        memcpy(l->record, text, size);
 }
 
 void record_main_failed(Launch *l, const Failure *f)
 {
-        _cleanup_app_status_ AppStatus s = {};
-
-        (void) read_record(l, &s);
-        s.started_usec = 0; /* it never ran */
-        set_failure(&s, f);
-        if (l->record_fd >= 0)
-                overwrite_record(l, &s);
+        if (!l->record)
+                (void) read_record(l, &l->status);
+        l->status.started_usec = 0; /* it never ran */
+        set_failure(&l->status, f);
+        if (l->record)
+                overwrite_record(l, &l->status);
         else
-                (void) app_status_write(l->status_fd, l->app, &s);
+                (void) app_status_write(l->status_fd, l->app, &l->status);
 }
 
 /* The name systemd gives a signal ("KILL", "RTMIN+3") as a number; 0 if it is none. */

@@ -36,6 +36,8 @@ static int read_launch_file(Launch *l, int fd, Failure *f)
 
 static int take_descriptors(Launch *l, int *fds, size_t n, Failure *f)
 {
+        l->stdout_fd = TAKE_FD(fds[LAUNCH_FD_STDOUT]);
+        l->stderr_fd = TAKE_FD(fds[LAUNCH_FD_STDERR]);
         l->root_fd = TAKE_FD(fds[LAUNCH_FD_ROOT]);
         l->dev_fd = TAKE_FD(fds[LAUNCH_FD_DEV]);
         l->n_volumes = n - LAUNCH_FD_VOLUMES;
@@ -68,10 +70,19 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         return 0;
 }
 
-int launch_request(Launch *l, Failure *f)
+static int send_request(Launch *l, int sock, LaunchPhase phase, const int *streams, size_t n_streams)
+{
+        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = phase};
+
+        if (strlen(l->app) >= sizeof(request.app))
+                return -ENAMETOOLONG;
+        memcpy(request.app, l->app, strlen(l->app));
+        return send_fds(sock, &request, sizeof(request), streams, n_streams);
+}
+
+int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f)
 {
         int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX];
-        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = l->phase};
         LaunchReply reply = {};
         size_t n_fds = 0;
         _cleanup_close_ int sock = connect_to_stage0(f);
@@ -79,13 +90,10 @@ int launch_request(Launch *l, Failure *f)
         if (sock < 0)
                 return sock;
         f->cause = CAUSE_SETUP;
-        if (strlen(l->app) >= sizeof(request.app))
-                return failure_set(f, CAUSE_SETUP, -ENAMETOOLONG, "App name too long");
-        memcpy(request.app, l->app, strlen(l->app));
-        int r = send_fds(sock, &request, sizeof(request), NULL, 0);
+        int r = send_request(l, sock, l->phase, streams, _LAUNCH_STREAM_MAX);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r,
-                                   "Cannot ask the pod's supervisor for the root of app %s", l->app);
+                return failure_set(f, CAUSE_SETUP, r, "Cannot ask the pod's supervisor for the root of app %s",
+                                   l->app);
 
         ssize_t n = recv_fds(sock, &reply, sizeof(reply), fds, ELEMENTSOF(fds), &n_fds);
         if (n != (ssize_t) sizeof(reply))
@@ -96,4 +104,20 @@ int launch_request(Launch *l, Failure *f)
         for (size_t i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
         return r;
+}
+
+int launch_flush(Launch *l)
+{
+        Failure f = {};
+        LaunchReply reply;
+        _cleanup_close_ int sock = connect_to_stage0(&f);
+
+        error_done(&f.error);
+        if (sock < 0)
+                return sock;
+        int r = send_request(l, sock, LAUNCH_FLUSH, NULL, 0);
+        if (r < 0)
+                return r;
+        ssize_t n = recv(sock, &reply, sizeof(reply), 0);
+        return n == (ssize_t) sizeof(reply) ? reply.error : -EIO;
 }

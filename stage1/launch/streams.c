@@ -2,9 +2,10 @@
 
 /* Standard output and standard error as two streams of the pod's journal.
  *
- * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error
- * gets the priority "err", so that acnspawn run can put it on its own standard error, and journalctl -p
- * finds it.
+ * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error gets the
+ * priority "err", so that acnspawn logs can put it on its own standard error, and journalctl -p finds it. The streams
+ * are opened here, by a process in the app's cgroup, because journald takes the unit from who connects; stage0 writes
+ * to them.
  */
 
 #include <sys/socket.h>
@@ -35,12 +36,14 @@ static int open_stream(const char *app, int priority)
         return r < 0 ? r : TAKE_FD(fd);
 }
 
-int launch_open_streams(Launch *l, Failure *f)
+int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f)
 {
-        l->stdout_fd = open_stream(l->app, LOG_INFO);
-        l->stderr_fd = open_stream(l->app, LOG_ERR);
-        if (l->stdout_fd < 0 || l->stderr_fd < 0)
-                return failure_set(f, CAUSE_SETUP, l->stdout_fd < 0 ? l->stdout_fd : l->stderr_fd,
+        _cleanup_close_ int out = open_stream(l->app, LOG_INFO), err = open_stream(l->app, LOG_ERR);
+
+        if (out < 0 || err < 0)
+                return failure_set(f, CAUSE_SETUP, out < 0 ? out : err,
                                    "Cannot connect app %s to the pod's journal", l->app);
+        ret[LAUNCH_STREAM_STDOUT] = TAKE_FD(out);
+        ret[LAUNCH_STREAM_STDERR] = TAKE_FD(err);
         return 0;
 }
