@@ -38,6 +38,11 @@ int option_invalid(const Option *o, const char *value, Error *e, const char *rea
         return error_set(e, -EINVAL, "Invalid value '%s' for %s: %s", shown ?: "", label, text);
 }
 
+int option_invalid_because(const Option *o, const char *value, Error *e, const Error *reason)
+{
+        return option_invalid(o, value, e, "%s", reason->message ?: "not valid");
+}
+
 static const char *nearest_option(const OptionParser *p, const char *name)
 {
         const char *best[16] = {};

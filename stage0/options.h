@@ -78,6 +78,9 @@ int option_u64(const Option *o, const char *value, void *target, Error *e);    /
 /* An error about the option's value: "Invalid value 'x' for --name: REASON". */
 int option_invalid(const Option *o, const char *value, Error *e, const char *reason, ...) _printf_(4, 5);
 
+/* The same with the message of an error of which the value is the cause. */
+int option_invalid_because(const Option *o, const char *value, Error *e, const Error *reason);
+
 /* Whether O is the end of its table. */
 static inline bool option_is_end(const Option *o)
 {

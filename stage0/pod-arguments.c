@@ -95,7 +95,7 @@ const Option pod_options[] = {
         {NULL, "isolator", 0, "NAME=JSON", false, "Add an isolator for the pod as a whole", NULL,
          option_isolator, POD(request.isolators)},
         {NULL, "exit-policy", 0, "on-failure|all|any", false,
-         "End the pod when all apps have ended or one failed (default), only when all have ended, or when any has",
+         "End the pod when all apps have ended or one failed (default), when all have ended, or when any has",
          "on-failure|all|any", option_exit_policy, POD(options.exit_policy)},
         {NULL, "stop-timeout", 0, "TIME", false,
          "How long an app may take to end after SIGTERM, and a post-stop handler to run (default: 10s)",

@@ -36,8 +36,8 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 
-/* Handlers of values with a structure (pod-values.c), by what TARGET is. What may be given several times adds
- * up; of what has a name the last one counts. */
+/* Handlers of values with a structure (pod-values.c, pod-isolators.c), by what TARGET is. What may be given
+ * several times adds up; of what has a name the last one counts. */
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
 int option_environment(const Option *o, const char *value, void *target, Error *e);

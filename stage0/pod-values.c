@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The values of the options of prepare and run: volumes, mounts, isolators, pairs.
+/* The values of the options of prepare and run: pairs, volumes, mounts.
  *
  * Volumes and mounts are lists of KEY=VALUE between commas; a comma or a backslash in a value is written
  * with a backslash in front. Names and quantities are checked by the functions that check manifests, so that
  * both know the same rules.
  */
 
-#include <cap-ng.h>
-
 #include "stage0/pod-arguments.h"
-
-/* Turns an error of a checker in schema/ into one about the option's value. */
-static int invalid_because(const Option *o, const char *value, Error *e, const Error *reason)
-{
-        return option_invalid(o, value, e, "%s", reason->message ?: "not valid");
-}
 
 /* --- Pairs --------------------------------------------------------------------------------------------- */
 
@@ -32,7 +24,7 @@ static int add_pair(const Option *o, const char *value, PairList *l, int (*check
         if (!name)
                 return error_oom(e);
         if (check && check(name, &reason) < 0)
-                return invalid_because(o, value, e, &reason);
+                return option_invalid_because(o, value, e, &reason);
         return pair_list_set(l, name, equals + 1) < 0 ? error_oom(e) : 0;
 }
 
@@ -254,7 +246,7 @@ static int parse_volume(const Option *o, const char *value, VolumeFields *f, Err
         if (split_fields(value, &fields) < 0)
                 return error_oom(e);
         if (ac_name_check(fields[0], &reason) < 0)
-                return invalid_because(o, value, e, &reason);
+                return option_invalid_because(o, value, e, &reason);
         int r = store_fields(o, value, volume_fields, ELEMENTSOF(volume_fields), fields + 1, f, e);
         if (r < 0)
                 return r;
@@ -380,122 +372,6 @@ int option_app_mount(const Option *o, const char *value, void *target, Error *e)
         AppOverrides *a = target;
 
         return add_mount(o, value, &a->mounts, &a->n_mounts, &a->mounts_allocated, e);
-}
-
-/* --- Isolators ----------------------------------------------------------------------------------------- */
-
-/* Of two of one name the later counts. */
-static int add_isolator(const Option *o, const char *value, const char *name, const char *json,
-                        IsolatorList *l, Error *e)
-{
-        _cleanup_error_ Error reason = ERROR_NULL;
-        Isolator isolator = {};
-
-        int r = isolator_parse(name, json, &isolator, &reason);
-        if (r == -ENOMEM)
-                return error_oom(e);
-        if (r < 0)
-                return invalid_because(o, value, e, &reason);
-        for (size_t i = 0; i < l->n; i++)
-                if (streq(l->items[i].name, name)) {
-                        isolator_done(&l->items[i]);
-                        l->items[i] = isolator;
-                        return 0;
-                }
-        if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0) {
-                isolator_done(&isolator);
-                return error_oom(e);
-        }
-        l->items[l->n++] = isolator;
-        return 0;
-}
-
-int option_isolator(const Option *o, const char *value, void *target, Error *e)
-{
-        const char *equals = strchr(value, '=');
-        _cleanup_free_ char *name = NULL;
-
-        if (!equals || equals == value)
-                return option_invalid(o, value, e,
-                                      "must be NAME=JSON, such as resource/memory={\"limit\":\"64Mi\"}");
-        name = strndup(value, (size_t) (equals - value));
-        if (!name)
-                return error_oom(e);
-        return add_isolator(o, value, name, equals + 1, target, e);
-}
-
-/* {"KEY": …} around a value, which is taken. */
-static int add_object_isolator(const Option *o, const char *value, IsolatorType type, const char *key,
-                               json_object *member, IsolatorList *l, Error *e)
-{
-        _cleanup_json_ json_object *object = json_object_new_object();
-        const char *text = NULL;
-
-        if (!object || !member || json_object_object_add(object, key, member) < 0) {
-                json_object_put(member);
-                return error_oom(e);
-        }
-        text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN);
-        return text ? add_isolator(o, value, isolator_type_to_string(type), text, l, e) : error_oom(e);
-}
-
-int option_memory(const Option *o, const char *value, void *target, Error *e)
-{
-        return add_object_isolator(o, value, ISOLATOR_RESOURCE_MEMORY, "limit", json_new_string_lossy(value),
-                                   target, e);
-}
-
-int option_cpu(const Option *o, const char *value, void *target, Error *e)
-{
-        return add_object_isolator(o, value, ISOLATOR_RESOURCE_CPU, "limit", json_new_string_lossy(value),
-                                   target, e);
-}
-
-/* A capability as it stands in manifests: people also write "net_bind_service". In a manifest one that is not
- * known here may be of a newer kernel; on our own command line it is a mistake. */
-static int add_capability(const Option *o, const char *value, const char *word, json_object *set, Error *e)
-{
-        const char *bare = strncasecmp(word, "CAP_", 4) == 0 ? word + 4 : word;
-        _cleanup_free_ char *name = NULL;
-        json_object *item;
-
-        if (capng_name_to_capability(bare) < 0)
-                return option_invalid(o, value, e, "there is no capability '%s'", word);
-        if (xasprintf(&name, "CAP_%s", bare) < 0)
-                return error_oom(e);
-        for (char *p = name; *p; p++)
-                if (*p >= 'a' && *p <= 'z')
-                        *p = (char) (*p - 'a' + 'A');
-        item = json_new_string_lossy(name);
-        if (item && json_object_array_add(set, item) >= 0)
-                return 0;
-        json_object_put(item);
-        return error_oom(e);
-}
-
-static int add_capabilities(const Option *o, const char *value, IsolatorType type, IsolatorList *l, Error *e)
-{
-        _cleanup_json_ json_object *set = json_object_new_array();
-        _cleanup_strv_free_ char **words = NULL;
-
-        if (!set || strv_split(value, ", ", &words) < 0)
-                return error_oom(e);
-        STRV_FOREACH (s, words) {
-                int r = add_capability(o, value, *s, set, e);
-                if (r < 0)
-                        return r;
-        }
-        return add_object_isolator(o, value, type, "set", TAKE_PTR(set), l, e);
-}
-
-int option_caps_retain(const Option *o, const char *value, void *target, Error *e)
-{
-        return add_capabilities(o, value, ISOLATOR_CAPABILITIES_RETAIN_SET, target, e);
-}
-
-int option_caps_remove(const Option *o, const char *value, void *target, Error *e)
-{
-        return add_capabilities(o, value, ISOLATOR_CAPABILITIES_REMOVE_SET, target, e);
 }
 
 /* --- The rest ------------------------------------------------------------------------------------------ */

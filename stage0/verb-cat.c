@@ -118,12 +118,13 @@ static int show_unit(Context *c, int dir_fd, const char *name, const char *path)
         return r;
 }
 
-/* Whether the user asked for this one: UNIT is a unit's name, with or without suffix, or an app's, or NULL for
- * all. */
+/* Whether the user asked for this one: UNIT is a unit's name, with or without suffix, or an app's, or NULL
+ * for all. */
 static bool unit_is_wanted(const char *name, const char *unit)
 {
         const char *app = unit ? startswith(name, "app-") : NULL;
-        const char *rest = unit ? startswith(name, unit) : "", *app_rest = app ? startswith(app, unit) : NULL;
+        const char *rest = unit ? startswith(name, unit) : "";
+        const char *app_rest = app ? startswith(app, unit) : NULL;
 
         return (rest && (!*rest || *rest == '.')) || (app_rest && *app_rest == '.');
 }

@@ -72,6 +72,13 @@ static bool is_image_file(const char *word)
         return (strchr(word, '/') || endswith(word, ".aci")) && access(word, F_OK) >= 0;
 }
 
+static int refuse_both(Context *c, const char *shown, const Pod *p, const Image *image)
+{
+        error_set(&c->error, -ENOTUNIQ, "'%s' is both a pod (%s) and an image (%s)", shown ?: "", p->uuid,
+                  image->manifest->name);
+        return error_hint(&c->error, -ENOTUNIQ, "Write the UUID of the pod, or the ID of the image, in full.");
+}
+
 /* 1: an existing pod; 0: an image. */
 static int pod_or_image(Context *c, const char *word, Pod **ret)
 {
@@ -86,12 +93,8 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
         if (r < 0 && r != -ENOENT)
                 return r;
         int k = image_find(c->store, word, &image, &image_error);
-        if (r >= 0 && k >= 0) {
-                error_set(&c->error, -ENOTUNIQ, "'%s' is both a pod (%s) and an image (%s)", shown ?: "",
-                          p->uuid, image->manifest->name);
-                return error_hint(&c->error, -ENOTUNIQ,
-                                  "Write the UUID of the pod, or the ID of the image, in full.");
-        }
+        if (r >= 0 && k >= 0)
+                return refuse_both(c, shown, p, image);
         if (r >= 0) {
                 *ret = TAKE_PTR(p);
                 return 1;

@@ -4,8 +4,8 @@
 /* What a verb is, and what all verbs share: the global options, the store, the way out for results and
  * errors.
  *
- * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; verbs.c lists them. Results
- * go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with the
+ * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; verbs.c lists them.
+ * Results go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with the
  * reason in the context's error object; main() prints it.
  */
 
