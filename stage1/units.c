@@ -42,7 +42,9 @@ static const struct {
                                          "Description=Leave the Pod\n"
                                          "DefaultDependencies=no\n"
                                          "Requires=shutdown.target\n"
-                                         "After=shutdown.target\n"
+                                         /* An app may be done before the journal daemon is: killed while it
+                                          * still starts, it would take to the grave what the app wrote. */
+                                         "After=shutdown.target systemd-journald.service\n"
                                          "SuccessAction=exit-force\n"},
                 {"systemd-journald.socket", "[Unit]\n"
                                             "Description=Journal Socket\n"
