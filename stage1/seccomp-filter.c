@@ -146,15 +146,6 @@ static int retain_rules(const Isolator *i, const SeccompRules *defaults, uint32_
         return 0;
 }
 
-static int check_start(const Isolator *i, const SeccompRules *r, Error *e)
-{
-        if (seccomp_rules_get(r, "execve")->action == SECCOMP_RET_ALLOW)
-                return 0;
-        (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started",
-                         i->name);
-        return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set");
-}
-
 static const Isolator *find_isolator(const IsolatorList *l)
 {
         for (size_t i = l->n; i > 0; i--)
@@ -177,7 +168,7 @@ static int apply_isolator(const Isolator *i, SeccompRules *rules, Error *e)
                 return r;
         if (i->type == ISOLATOR_SECCOMP_REMOVE_SET) {
                 apply_set(i, rules, blocked, rules);
-                return check_start(i, rules, e);
+                return 0;
         }
         if (retain_rules(i, rules, blocked, &retained) < 0)
                 return error_oom(e);
@@ -209,6 +200,23 @@ int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, Seccom
         return r < 0 ? error_oom(e) : 0;
 }
 
+/* The launcher's own last call is behind the filter. */
+static int check_start(const Isolator *i, Error *e)
+{
+        _cleanup_seccomp_rules_ SeccompRules rules = {};
+
+        if (i->type != ISOLATOR_SECCOMP_REMOVE_SET)
+                return 0;
+        if (seccomp_rules_init(&rules, SECCOMP_RET_ALLOW) < 0)
+                return error_oom(e);
+        apply_set(i, NULL, SECCOMP_RET_KILL_PROCESS, &rules);
+        if (seccomp_rules_get(&rules, "execve")->action == SECCOMP_RET_ALLOW)
+                return 0;
+        (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started",
+                         i->name);
+        return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set");
+}
+
 static int all_unknown(const Isolator *i, Error *e)
 {
         _cleanup_free_ char *names = strv_join(i->set, ", ");
@@ -220,28 +228,40 @@ static int all_unknown(const Isolator *i, Error *e)
                           "@acnspawn/default work as well");
 }
 
-int seccomp_isolator_check(const Isolator *i, char ***ret_different, Error *e)
+static int check_names(const Isolator *i, char ***ret_different, Error *e)
 {
         _cleanup_strv_free_ char **different = NULL;
         char buffer[GROUP_SIZE];
         const char *text;
         size_t known = 0;
+
+        STRV_FOREACH (name, i->set) {
+                NameKind kind = classify(i, *name, buffer, &text);
+                known += kind != NAME_UNKNOWN;
+                if (kind != NAME_UNKNOWN && kind != NAME_OLD)
+                        continue;
+                if (strv_extend(&different, *name) < 0)
+                        return error_oom(e);
+        }
+        if (known == 0)
+                return all_unknown(i, e);
+        *ret_different = TAKE_PTR(different);
+        return 0;
+}
+
+int seccomp_isolator_check(const Isolator *i, char ***ret_different, Error *e)
+{
+        _cleanup_strv_free_ char **different = NULL;
         uint32_t action;
 
         int r = blocked_action(i, &action, e);
+        if (r >= 0 && !is_masked(i)) {
+                r = check_names(i, &different, e);
+                if (r >= 0)
+                        r = check_start(i, e);
+        }
         if (r < 0)
                 return r;
-        if (!is_masked(i))
-                STRV_FOREACH (name, i->set) {
-                        NameKind kind = classify(i, *name, buffer, &text);
-                        known += kind != NAME_UNKNOWN;
-                        if (kind == NAME_UNKNOWN || kind == NAME_OLD)
-                                r = strv_extend(&different, *name);
-                        if (r < 0)
-                                return error_oom(e);
-                }
-        if (known == 0 && !is_masked(i))
-                return all_unknown(i, e);
         if (ret_different)
                 *ret_different = TAKE_PTR(different);
         return 0;
