@@ -10,7 +10,12 @@
 
 #include "schema/schema-internal.h"
 
-static void value_format(Text *t, json_object *o, unsigned depth);
+typedef struct Writer {
+        Text text;
+        size_t n_values, n_containers;
+} Writer;
+
+static void value_format(Writer *w, json_object *o, unsigned depth);
 
 static void string_escape(Text *t, const char *s, size_t n)
 {
@@ -48,74 +53,90 @@ static void line_start(Text *t, unsigned depth)
         text_addf(t, "\n%*s", (int) (2 * depth), "");
 }
 
-static void object_members_format(Text *t, json_object *o, unsigned depth)
+static void object_members_format(Writer *w, json_object *o, unsigned depth)
 {
         const char *separator = "";
 
         json_object_object_foreach(o, key, member) {
-                text_add(t, separator);
-                line_start(t, depth);
-                string_escape(t, key, strlen(key));
-                text_add(t, ": ");
-                value_format(t, member, depth);
+                text_add(&w->text, separator);
+                line_start(&w->text, depth);
+                string_escape(&w->text, key, strlen(key));
+                text_add(&w->text, ": ");
+                value_format(w, member, depth);
                 separator = ",";
         }
 }
 
-static void array_elements_format(Text *t, json_object *o, unsigned depth)
+static void array_elements_format(Writer *w, json_object *o, unsigned depth)
 {
         for (size_t i = 0; i < json_object_array_length(o); i++) {
-                text_add(t, i > 0 ? "," : "");
-                line_start(t, depth);
-                value_format(t, json_object_array_get_idx(o, i), depth);
+                text_add(&w->text, i > 0 ? "," : "");
+                line_start(&w->text, depth);
+                value_format(w, json_object_array_get_idx(o, i), depth);
         }
 }
 
-static void container_format(Text *t, json_object *o, unsigned depth, bool object)
+static void container_format(Writer *w, json_object *o, unsigned depth, bool object)
 {
         bool empty = object ? json_object_object_length(o) == 0 : json_object_array_length(o) == 0;
 
-        text_add(t, object ? "{" : "[");
+        w->n_containers++;
+        text_add(&w->text, object ? "{" : "[");
         if (object)
-                object_members_format(t, o, depth + 1);
+                object_members_format(w, o, depth + 1);
         else
-                array_elements_format(t, o, depth + 1);
+                array_elements_format(w, o, depth + 1);
         if (!empty)
-                line_start(t, depth);
-        text_add(t, object ? "}" : "]");
+                line_start(&w->text, depth);
+        text_add(&w->text, object ? "}" : "]");
 }
 
-static void value_format(Text *t, json_object *o, unsigned depth)
+static void value_format(Writer *w, json_object *o, unsigned depth)
 {
+        w->n_values++;
         switch (json_object_get_type(o)) {
         case json_type_object:
-                container_format(t, o, depth, true);
+                container_format(w, o, depth, true);
                 break;
         case json_type_array:
-                container_format(t, o, depth, false);
+                container_format(w, o, depth, false);
                 break;
         case json_type_string:
-                string_escape(t, json_object_get_string(o), (size_t) json_object_get_string_len(o));
+                string_escape(&w->text, json_object_get_string(o), (size_t) json_object_get_string_len(o));
                 break;
         case json_type_int:
-                integer_format(t, o);
+                integer_format(&w->text, o);
                 break;
         case json_type_null:
         case json_type_boolean:
         case json_type_double:
                 /* A fraction keeps the digits it was read with. */
-                text_add(t, json_object_to_json_string(o));
+                text_add(&w->text, json_object_to_json_string(o));
                 break;
         }
 }
 
+/* What the reader would refuse is not written. */
 int json_format(json_object *o, char **ret)
 {
-        _cleanup_text_ Text t = {};
+        Writer w = {};
+        size_t size;
+        char *text;
 
-        value_format(&t, o, 0);
-        text_add(&t, "\n");
-        return text_take(&t, ret, NULL);
+        value_format(&w, o, 0);
+        text_add(&w.text, "\n");
+        int r = text_take(&w.text, &text, &size);
+        if (r < 0) {
+                text_done(&w.text);
+                return r;
+        }
+        if (size > MANIFEST_SIZE_MAX || w.n_values > JSON_VALUES_MAX ||
+            w.n_containers > JSON_CONTAINERS_MAX) {
+                free(text);
+                return -EFBIG;
+        }
+        *ret = text;
+        return 0;
 }
 
 int manifest_format(const Type *t, const void *source, char **ret)

@@ -6,7 +6,8 @@
 
 /* --- Both manifests ------------------------------------------------------------------------------------ */
 
-/* The version decides how some values are read, wherever in the document and in whatever spelling it stands. */
+/* The version decides how some values are read, wherever in the document and in whatever spelling it
+ * stands. */
 static bool counts_milli_cores(json_object *document)
 {
         if (!json_object_is_type(document, json_type_object))

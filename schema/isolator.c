@@ -252,14 +252,42 @@ static void isolator_interpret(Parser *p, Isolator *i)
 
 /* --- In manifests -------------------------------------------------------------------------------------- */
 
-static void any_parse(Parser *p, const Type *t, json_object *v, void *target)
+/* Apps move from image manifests to pod manifests, where their isolators lie deeper: a bound of their own
+ * keeps what could be read from becoming what cannot. The reader has bounded the depth of this recursion. */
+#define VALUE_DEPTH_MAX 32U
+
+static unsigned value_depth(json_object *v)
+{
+        unsigned deepest = 0;
+
+        if (json_object_is_type(v, json_type_array)) {
+                for (size_t i = 0; i < json_object_array_length(v); i++) {
+                        unsigned depth = value_depth(json_object_array_get_idx(v, i));
+                        deepest = MAX(deepest, depth);
+                }
+                return deepest + 1;
+        }
+        if (!json_object_is_type(v, json_type_object))
+                return 0;
+        json_object_object_foreach(v, key, member) {
+                (void) key;
+                unsigned depth = value_depth(member);
+                deepest = MAX(deepest, depth);
+        }
+        return deepest + 1;
+}
+
+static void value_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
         json_object **place = target;
 
-        *place = json_object_get(v);
+        if (value_depth(v) > VALUE_DEPTH_MAX)
+                parser_finding(p, "is nested deeper than %u levels", VALUE_DEPTH_MAX);
+        else
+                *place = json_object_get(v);
 }
 
-static int any_format(const Type *t, const void *source, json_object **ret)
+static int value_format(const Type *t, const void *source, json_object **ret)
 {
         json_object *const *place = source;
 
@@ -267,11 +295,11 @@ static int any_format(const Type *t, const void *source, json_object **ret)
         return 1; /* null is a value as well */
 }
 
-static const Type type_any = {.parse = any_parse, .format = any_format, .size = sizeof(json_object *)};
+static const Type type_value = {.parse = value_parse, .format = value_format, .size = sizeof(json_object *)};
 
 static const Field isolator_fields[] = {
         {"name", &type_ac_identifier, offsetof(Isolator, name), FIELD_REQUIRED},
-        {"value", &type_any, offsetof(Isolator, value), FIELD_REQUIRED | FIELD_NULL_COUNTS},
+        {"value", &type_value, offsetof(Isolator, value), FIELD_REQUIRED | FIELD_NULL_COUNTS},
         {},
 };
 static const Type type_isolator_object = {.fields = isolator_fields};
@@ -358,17 +386,20 @@ int isolator_parse(const char *name, const char *value_json, Isolator *ret, Erro
         _cleanup_findings_ Findings findings = {};
         _cleanup_parser_ Parser p = {.findings = &findings};
         _cleanup_(isolator_done) Isolator i = {};
+        _cleanup_json_ json_object *value = NULL;
 
         int r = ac_identifier_check(name, e);
         if (r < 0)
                 return error_prefix(e, r, "Invalid name of an isolator");
-        r = json_parse_strict(value_json, strlen(value_json), &i.value, NULL, e);
+        r = json_parse_strict(value_json, strlen(value_json), &value, NULL, e);
         if (r < 0)
                 return error_prefix(e, r, "Invalid value of isolator %s", name);
         i.name = strdup(name);
         if (!i.name)
                 return error_oom(e);
-        isolator_interpret(&p, &i);
+        value_parse(&p, &type_value, value, &i.value);
+        if (findings.n == 0)
+                isolator_interpret(&p, &i);
         r = parser_conclude(&p, "value", 0, e);
         if (r < 0)
                 return error_prefix(e, r, "Isolator %s", name);

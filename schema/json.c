@@ -19,8 +19,6 @@
 #include "schema/schema-internal.h"
 
 #define DEPTH_MAX 64U
-#define VALUES_MAX (256U * 1024U)
-#define CONTAINERS_MAX (64U * 1024U)
 #define NUMBER_LENGTH_MAX 128U
 
 typedef struct Frame {
@@ -329,8 +327,8 @@ static int open_container(Reader *r, json_object **ret)
 {
         if (r->depth == DEPTH_MAX)
                 return fault(r, r->p, "nesting deeper than %u levels", DEPTH_MAX);
-        if (++r->n_containers > CONTAINERS_MAX)
-                return fault(r, r->p, "more than %u objects and lists", CONTAINERS_MAX);
+        if (++r->n_containers > JSON_CONTAINERS_MAX)
+                return fault(r, r->p, "more than %u objects and lists", JSON_CONTAINERS_MAX);
         *ret = *r->p == '{' ? json_object_new_object() : json_object_new_array_ext(1);
         if (!*ret)
                 return -ENOMEM;
@@ -364,8 +362,8 @@ static int read_value(Reader *r, json_object *parent, const char *key)
         json_object *o = NULL;
         int q = 0;
 
-        if (++r->n_values > VALUES_MAX)
-                return fault(r, r->p, "more than %u values", VALUES_MAX);
+        if (++r->n_values > JSON_VALUES_MAX)
+                return fault(r, r->p, "more than %u values", JSON_VALUES_MAX);
         int s = make_value(r, &o);
         if (s < 0)
                 return s;

@@ -73,8 +73,10 @@ static void mounts_check(Parser *p, const PodManifest *m, const PodApp *a)
                 (void) parser_enter_index(p, i);
                 if (!mount->path || !path_is_absolute(mount->path))
                         parser_finding(p, "has no path yet");
-                if (!mount_has_volume(m, mount))
-                        parser_finding(p, "there is no volume \"%s\"", mount->volume ?: "");
+                if (!mount_has_volume(m, mount)) {
+                        _cleanup_free_ char *quoted = quote_value(mount->volume ?: "");
+                        parser_finding(p, "there is no volume %s", quoted ?: "of the name");
+                }
                 parser_leave(p, mark);
         }
 }
@@ -83,13 +85,15 @@ static void mount_points_check(Parser *p, const PodApp *a)
 {
         for (size_t i = 0; a->app && i < a->app->n_mount_points; i++) {
                 const MountPoint *point = a->app->mount_points + i;
+                _cleanup_free_ char *quoted = NULL;
 
                 if (mount_point_filled(a, point))
                         continue;
                 size_t mark = parser_enter_key(p, "app");
                 (void) parser_enter_key(p, "mountPoints");
                 (void) parser_enter_index(p, i);
-                parser_finding(p, "no volume is mounted on mount point \"%s\"", point->name ?: "");
+                quoted = quote_value(point->name ?: "");
+                parser_finding(p, "no volume is mounted on mount point %s", quoted ?: "of the app");
                 parser_leave(p, mark);
         }
 }

@@ -91,16 +91,18 @@ static const MountPoint *find_mount_point(const App *a, const char *name)
 int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e)
 {
         for (size_t i = 0; i < a->n_mounts; i++) {
+                _cleanup_free_ char *quoted = NULL;
                 Mount *m = a->mounts + i;
                 const MountPoint *point;
 
                 if (!m->path || path_is_absolute(m->path))
                         continue;
+                quoted = quote_value(m->path);
                 point = app ? find_mount_point(app, m->path) : NULL;
                 if (!point || !point->path)
                         return error_set(e, -ENOENT,
-                                         "App %s has no mount point \"%s\", which mounts[%zu] refers to",
-                                         a->name ?: "", m->path, i);
+                                         "App %s has no mount point %s, which mounts[%zu] refers to",
+                                         a->name ?: "", quoted ?: "of the name", i);
                 char *path = strdup(point->path);
                 if (!path)
                         return error_oom(e);

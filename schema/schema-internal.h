@@ -184,5 +184,8 @@ int manifest_parse(const char *text, size_t size, const char *what, const Type *
 int manifest_format(const Type *t, const void *source, char **ret);
 /* Whether version A.B of S (an AC Version) is below MAJOR.MINOR. */
 bool ac_version_before(const char *s, uint64_t major, uint64_t minor);
-/* Of a JSON tree, as the canonical form writes it. */
+/* Bounds of what is read and written, beside MANIFEST_SIZE_MAX. */
+#define JSON_VALUES_MAX (256U * 1024U)
+#define JSON_CONTAINERS_MAX (64U * 1024U)
+/* A JSON tree as canonical text. -EFBIG: our reader would refuse it. */
 int json_format(json_object *o, char **ret);

@@ -263,7 +263,8 @@ static inline void json_object_putp(json_object **o)
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. NULL: out of memory. */
 json_object *json_new_string_lossy(const char *s);
 
-/* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end. */
+/* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end. -EFBIG: it would
+ * be more than parsing takes, as when a pod has many large apps. */
 int image_manifest_format(const ImageManifest *m, char **ret);
 int pod_manifest_format(const PodManifest *m, char **ret);
 /* Annotations as the metadata service serves them: a JSON array of name and value objects. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Image manifests, which come with any image: whatever is accepted is written and read again to the same
- * text, also from a copy of its app; whatever is refused is refused with findings that a terminal can show. */
+ * text, also from a copy of its app; whatever is refused is refused with findings that a terminal can
+ * show. */
 
 #include "tests/fuzz/manifest.h"
 

@@ -345,6 +345,24 @@ TEST(example_of_the_specification)
         ASSERT_STREQ(again, formatted);
 }
 
+/* Nothing is written that would not be read again. */
+TEST(too_much_to_write)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
+        _cleanup_free_ char *big = malloc(MANIFEST_SIZE_MAX + 1), *written = NULL;
+
+        ASSERT_NOT_NULL(big);
+        memset(big, 'x', MANIFEST_SIZE_MAX);
+        big[MANIFEST_SIZE_MAX] = 0;
+        ASSERT_OK(parse(START "}", &m, NULL, NULL));
+        ASSERT_OK(pair_list_set(&m->annotations, "big", big));
+        ASSERT_ERR(image_manifest_format(m, &written), -EFBIG);
+        ASSERT_NULL(written);
+        big[MANIFEST_SIZE_MAX / 2] = 0;
+        ASSERT_OK(pair_list_set(&m->annotations, "big", big));
+        ASSERT_OK(image_manifest_format(m, &written));
+}
+
 int main(void)
 {
         RUN(complete_fields);
@@ -355,6 +373,7 @@ int main(void)
         RUN(smallest);
         RUN(tolerated);
         RUN(normalized);
+        RUN(too_much_to_write);
         RUN(example_of_the_specification);
         return TEST_END();
 }

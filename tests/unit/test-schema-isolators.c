@@ -307,6 +307,25 @@ TEST(cpu_of_old_written_anew)
                      "{\"request\":\"250m\",\"limit\":\"500m\"}");
 }
 
+/* An app whose image could be read must not make the pod's manifest unreadable. */
+TEST(depth)
+{
+        _cleanup_(isolator_done) Isolator i = {};
+        _cleanup_error_ Error e = {};
+        char nested[200] = "";
+
+        memset(nested, '[', 32);
+        memset(nested + 32, ']', 32);
+        ASSERT_OK(isolator_parse("example.com/deep", nested, &i, &e));
+        memset(nested, '[', 33);
+        memset(nested + 33, ']', 33);
+        ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EINVAL);
+        ASSERT_STREQ(e.message, "Isolator example.com/deep: Invalid value: is nested deeper than 32 levels");
+        memset(nested, '[', 65);
+        nested[65] = 0;
+        ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EBADMSG);
+}
+
 int main(void)
 {
         RUN(names);
@@ -328,5 +347,6 @@ int main(void)
         RUN(together);
         RUN(cpu_of_old);
         RUN(cpu_of_old_written_anew);
+        RUN(depth);
         return TEST_END();
 }
