@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Writing and reading the launch file. The first pair is the format's name and version; then come pairs in
- * any order, those of lists once per element. Unknown keys are an error: writer and reader are always of the
+ * any order, those of lists once per element, and one that says that this is the end, so that a file that was
+ * cut off cannot lack a restriction unnoticed. Unknown keys are an error: writer and reader are always of the
  * same build. */
 
 #include "stage1/launch-config.h"
 
 #define FORMAT_KEY "acnspawn-launch"
 #define FORMAT_VERSION "1"
+#define END_KEY "end"
 
 void launch_config_done(LaunchConfig *c)
 {
@@ -144,16 +146,18 @@ int launch_config_parse(const char *data, size_t size, LaunchConfig *ret)
 
         if (!key || !value || !streq(key, FORMAT_KEY) || !streq(value, FORMAT_VERSION))
                 return -EBADMSG;
-        while (p < end) {
+        for (;;) {
                 key = next_string(&p, end);
                 value = key ? next_string(&p, end) : NULL;
                 if (!value)
                         return -EBADMSG;
+                if (streq(key, END_KEY))
+                        break;
                 int r = set_key(&c, key, value);
                 if (r < 0)
                         return r;
         }
-        if (!c.app || !c.exec || !c.user || !c.group || !c.working_directory || !c.has_filter)
+        if (p != end || !c.app || !c.exec || !c.user || !c.group || !c.working_directory || !c.has_filter)
                 return -EBADMSG;
         *ret = c;
         c = (LaunchConfig){};
@@ -203,5 +207,6 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_pair(&t, "filter", filter);
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");
+        add_pair(&t, END_KEY, "");
         return text_take(&t, ret, ret_size);
 }
