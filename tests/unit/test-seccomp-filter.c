@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The filters of apps: the default one, those of the isolators, and that the kernel takes them and does what
+ * they say. */
+
+#include <linux/audit.h>
+#include <linux/netlink.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "stage1/seccomp-filter.h"
+#include "stage1/seccomp-rules.h"
+#include "tests/unit/filter-machine.h"
+#include "tests/unit/test.h"
+
+#define RETAIN "os/linux/seccomp-retain-set"
+#define REMOVE "os/linux/seccomp-remove-set"
+#define BEYOND 1000 /* no kernel has so many calls yet */
+
+#define ALLOW SECCOMP_RET_ALLOW
+#define KILL SECCOMP_RET_KILL_PROCESS
+#define FAIL(e) SECCOMP_ERRNO(e)
+
+#define CAP(n) (UINT64_C(1) << (n))
+#define CAP_SYS_ADMIN 21
+#define CAP_SYS_TIME 25
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#elif defined(__i386__)
+#define ARCHITECTURE AUDIT_ARCH_I386
+#elif defined(__riscv) && __riscv_xlen == 64
+#define ARCHITECTURE AUDIT_ARCH_RISCV64
+#elif defined(__s390x__)
+#define ARCHITECTURE AUDIT_ARCH_S390X
+#elif defined(__powerpc64__)
+#define ARCHITECTURE AUDIT_ARCH_PPC64LE
+#endif
+
+/* --- What programs decide
+ * --------------------------------------------------------------------------------------- */
+
+static uint32_t decide_for(const SeccompProgram *p, uint32_t architecture, int nr, uint64_t a0, uint64_t a2)
+{
+        struct seccomp_data data = {.nr = nr, .arch = architecture, .args = {a0, 0, a2}};
+
+        return filter_run(p, &data);
+}
+
+static uint32_t decide(const SeccompProgram *p, int nr)
+{
+        return decide_for(p, ARCHITECTURE, nr, 0, 0);
+}
+
+static int compile(const char *name, const char *value, uint64_t capabilities, SeccompProgram *ret, Error *e)
+{
+        IsolatorList l = {};
+        int r = 0;
+
+        if (name) {
+                l.items = calloc(1, sizeof(Isolator));
+                l.n = l.allocated = 1;
+                if (!l.items)
+                        return -ENOMEM;
+                r = isolator_parse(name, value, &l.items[0], e);
+                if (r < 0)
+                        l.n = 0;
+        }
+        if (r >= 0)
+                r = seccomp_compile(&l, capabilities, ret, e);
+        isolator_list_done(&l);
+        return r;
+}
+
+TEST(default_decisions)
+{
+        static const struct {
+                int nr;
+                uint32_t decision;
+        } calls[] = {
+                        {SYS_read, ALLOW},
+                        {SYS_getpid, ALLOW},
+                        {SYS_execve, ALLOW},
+                        {SYS_rseq, ALLOW},
+                        {SYS_statx, ALLOW},
+                        {SYS_faccessat2, ALLOW},
+                        {SYS_openat2, ALLOW},
+                        {SYS_close_range, ALLOW},
+                        {SYS_pidfd_open, ALLOW},
+                        {SYS_pidfd_getfd, ALLOW},
+                        {SYS_epoll_pwait2, ALLOW},
+                        {SYS_futex_waitv, ALLOW},
+                        {SYS_memfd_create, ALLOW},
+                        {SYS_membarrier, ALLOW},
+                        {SYS_landlock_restrict_self, ALLOW},
+                        {SYS_sched_setattr, ALLOW},
+                        {SYS_personality, ALLOW},
+                        {SYS_ptrace, ALLOW},
+                        {SYS_process_vm_readv, ALLOW},
+                        {SYS_pkey_alloc, ALLOW},
+                        {SYS_chroot, ALLOW},
+                        {SYS_seccomp, ALLOW},
+                        {SYS_setresuid, ALLOW},
+                        {SYS_capset, ALLOW},
+                        {SYS_mknodat, ALLOW},
+                        {SYS_mincore, ALLOW},
+                        {SYS_clock_adjtime, ALLOW},
+                        {452 /* fchmodat2 */, ALLOW},
+                        {462 /* mseal */, ALLOW},
+                        {SYS_keyctl, FAIL(EPERM)},
+                        {SYS_add_key, FAIL(EPERM)},
+                        {SYS_reboot, FAIL(EPERM)},
+                        {SYS_mount, FAIL(EPERM)},
+                        {SYS_move_mount, FAIL(EPERM)},
+                        {SYS_setns, FAIL(EPERM)},
+                        {SYS_bpf, FAIL(EPERM)},
+                        {SYS_perf_event_open, FAIL(EPERM)},
+                        {SYS_io_uring_setup, FAIL(EPERM)},
+                        {SYS_userfaultfd, FAIL(EPERM)},
+                        {SYS_init_module, FAIL(EPERM)},
+                        {SYS_kexec_load, FAIL(EPERM)},
+                        {SYS_swapon, FAIL(EPERM)},
+                        {SYS_clock_settime, FAIL(EPERM)},
+                        {SYS_open_by_handle_at, FAIL(EPERM)},
+                        {SYS_syslog, FAIL(EPERM)},
+                        {SYS_sethostname, FAIL(EPERM)},
+                        {SYS_clone3, FAIL(ENOSYS)},
+                        {BEYOND, FAIL(ENOSYS)},
+                        {999999, FAIL(ENOSYS)},
+                        {-1, ALLOW},
+        };
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        for (size_t i = 0; i < ELEMENTSOF(calls); i++)
+                if (decide(&p, calls[i].nr) != calls[i].decision)
+                        TEST_FAIL("call %d: 0x%08x", calls[i].nr, decide(&p, calls[i].nr));
+        ASSERT_LT(p.n, 300); /* each one costs every process of every app */
+}
+
+/* Nothing but these three, with nobody knows which arguments: above all, nothing kills. */
+TEST(default_never_kills)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        for (int nr = -2; nr < 2000; nr++)
+                for (uint64_t a = 0; a < 64; a++) {
+                        uint32_t d = decide_for(&p, ARCHITECTURE, nr, UINT64_C(1) << a, a);
+                        if (d != ALLOW && (d & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_ERRNO)
+                                TEST_FAIL("call %d: 0x%08x", nr, d);
+                }
+        ASSERT_EQ(decide_for(&p, 0xdeadbeef, SYS_read, 0, 0), FAIL(ENOSYS));
+}
+
+TEST(default_arguments)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+        static const uint32_t namespaces[] = {CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+                                              CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        for (size_t i = 0; i < ELEMENTSOF(namespaces); i++) {
+                ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, namespaces[i] | CLONE_FILES, 0),
+                          FAIL(EPERM));
+#ifndef __s390x__
+                ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_clone, namespaces[i] | SIGCHLD, 0), FAIL(EPERM));
+#endif
+        }
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, 0x80 /* CLONE_NEWTIME */, 0), FAIL(EPERM));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_FILES | CLONE_FS, 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_clone, 0x80, 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_INET, 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_ALG, 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_NETLINK, NETLINK_ROUTE), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_NETLINK, NETLINK_AUDIT),
+                  FAIL(EPROTONOSUPPORT));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_VSOCK, 0), FAIL(EAFNOSUPPORT));
+        /* The kernel takes the lower half alone, so the filter must not be misled by the upper. */
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_VSOCK | UINT64_C(1) << 32, 0),
+                  FAIL(EAFNOSUPPORT));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER | UINT64_C(1) << 40, 0),
+                  FAIL(EPERM));
+}
+
+TEST(capabilities_open_calls)
+{
+        _cleanup_seccomp_program_ SeccompProgram admin = {}, clock = {};
+
+        ASSERT_OK(compile(NULL, NULL, CAP(CAP_SYS_ADMIN), &admin, NULL));
+        ASSERT_EQ(decide(&admin, SYS_mount), ALLOW);
+        ASSERT_EQ(decide(&admin, SYS_setns), ALLOW);
+        ASSERT_EQ(decide(&admin, SYS_clone3), ALLOW);
+        ASSERT_EQ(decide_for(&admin, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER, 0), ALLOW);
+        ASSERT_EQ(decide(&admin, SYS_bpf), ALLOW);
+        ASSERT_EQ(decide(&admin, SYS_keyctl), FAIL(EPERM));
+        ASSERT_EQ(decide(&admin, SYS_reboot), FAIL(EPERM));
+        ASSERT_EQ(decide(&admin, SYS_clock_settime), FAIL(EPERM));
+        ASSERT_EQ(decide(&admin, BEYOND), FAIL(ENOSYS));
+        ASSERT_OK(compile(NULL, NULL, CAP(CAP_SYS_TIME), &clock, NULL));
+        ASSERT_EQ(decide(&clock, SYS_clock_settime), ALLOW);
+        ASSERT_EQ(decide(&clock, SYS_mount), FAIL(EPERM));
+}
+
+#ifdef __x86_64__
+#define I386(nr, a0) decide_for(&p, AUDIT_ARCH_I386, (nr), (a0), 0)
+
+TEST(other_architectures)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        ASSERT_EQ(I386(3 /* read */, 0), ALLOW);
+        ASSERT_EQ(I386(11 /* execve */, 0), ALLOW);
+        ASSERT_EQ(I386(192 /* mmap2 */, 0), ALLOW);
+        ASSERT_EQ(I386(102 /* socketcall */, 1), ALLOW);
+        ASSERT_EQ(I386(117 /* ipc */, 21), ALLOW);
+        ASSERT_EQ(I386(21 /* mount */, 0), FAIL(EPERM));
+        ASSERT_EQ(I386(88 /* reboot */, 0), FAIL(EPERM));
+        ASSERT_EQ(I386(288 /* keyctl */, 0), FAIL(EPERM));
+        ASSERT_EQ(I386(310 /* unshare */, CLONE_NEWUSER), FAIL(EPERM));
+        ASSERT_EQ(I386(359 /* socket */, AF_VSOCK), FAIL(EAFNOSUPPORT));
+        ASSERT_EQ(I386(BEYOND, 0), FAIL(ENOSYS));
+        ASSERT_EQ(decide(&p, 0x40000000 + SYS_read), FAIL(ENOSYS)); /* x32 */
+        ASSERT_EQ(decide(&p, 0x40000000 + 520), FAIL(ENOSYS));
+}
+
+/* A call that hides behind another one is found there, too, whatever else is in the same argument. */
+TEST(multiplexed_calls)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"socket\", \"shmat\"], \"errno\": \"ENOTTY\"}", 0, &p, NULL));
+        ASSERT_EQ(I386(102, 1), FAIL(ENOTTY));
+        ASSERT_EQ(I386(102, 2), ALLOW);
+        ASSERT_EQ(I386(359, AF_INET), FAIL(ENOTTY));
+        ASSERT_EQ(I386(117, 21), FAIL(ENOTTY));
+        ASSERT_EQ(I386(117, 21 | 1 << 16), FAIL(ENOTTY));
+        ASSERT_EQ(I386(117, 22), ALLOW);
+        seccomp_program_done(&p);
+
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"socket\", \"bind\"], \"errno\": \"ENOTTY\"}", 0, &p, NULL));
+        ASSERT_EQ(I386(102, 1), ALLOW);
+        ASSERT_EQ(I386(102, 2), ALLOW);
+        ASSERT_EQ(I386(102, 3), FAIL(ENOTTY));
+        ASSERT_EQ(I386(102, 77), FAIL(ENOTTY));
+        seccomp_program_done(&p);
+
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"socketcall\"], \"errno\": \"ENOTTY\"}", 0, &p, NULL));
+        ASSERT_EQ(I386(102, 3), ALLOW);
+        ASSERT_EQ(I386(359, AF_INET), FAIL(ENOTTY));
+}
+#endif
+
+/* --- Isolators
+ * --------------------------------------------------------------------------------------------------- */
+
+TEST(retain_set)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"read\", \"write\", \"mount\"]}", 0, &p, NULL));
+        ASSERT_EQ(decide(&p, SYS_read), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_mount), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_execve), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_exit_group), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_rt_sigreturn), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_openat), KILL);
+        ASSERT_EQ(decide(&p, SYS_clone3), KILL);
+        ASSERT_EQ(decide(&p, BEYOND), KILL);
+        ASSERT_EQ(decide_for(&p, 0xdeadbeef, SYS_read, 0, 0), KILL);
+        seccomp_program_done(&p);
+
+        /* What is named is allowed whatever the arguments. */
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"unshare\", \"socket\"], \"errno\": \"EACCES\"}", 0, &p,
+                          NULL));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER, 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_VSOCK, 0), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_openat), FAIL(EACCES));
+}
+
+TEST(retain_wildcards)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"@appc.io/all\", \"read\"]}", 0, &p, NULL));
+        ASSERT_EQ(p.n, 0);
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"@acnspawn/default\", \"keyctl\"]}", 0, &p, NULL));
+        ASSERT_EQ(decide(&p, SYS_openat), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_keyctl), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_add_key), KILL);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER, 0), FAIL(EPERM));
+        seccomp_program_done(&p);
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"unshare\", \"@acnspawn/default\"]}", 0, &p, NULL));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER, 0), ALLOW);
+        seccomp_program_done(&p);
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"@systemd/file-system\"]}", 0, &p, NULL));
+        ASSERT_EQ(decide(&p, SYS_openat), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_socket), KILL);
+}
+
+TEST(remove_set)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"getpid\", \"reboot\"], \"errno\": \"ENOTSUP\"}", 0, &p,
+                          NULL));
+        ASSERT_EQ(decide(&p, SYS_getpid), FAIL(ENOTSUP));
+        ASSERT_EQ(decide(&p, SYS_reboot), FAIL(ENOTSUP));
+        ASSERT_EQ(decide(&p, SYS_read), ALLOW);
+        ASSERT_EQ(decide(&p, SYS_keyctl), FAIL(EPERM));
+        ASSERT_EQ(decide(&p, SYS_clone3), FAIL(ENOSYS));
+        ASSERT_EQ(decide(&p, BEYOND), FAIL(ENOSYS));
+        seccomp_program_done(&p);
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"@systemd/clock\", \"socket\"]}", 0, &p, NULL));
+        ASSERT_EQ(decide(&p, SYS_clock_settime), KILL);
+        ASSERT_EQ(decide(&p, SYS_adjtimex), KILL);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_INET, 0), KILL);
+        ASSERT_EQ(decide(&p, SYS_clock_gettime), ALLOW);
+}
+
+TEST(remove_wildcards)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {}, def = {}, all = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &def, NULL));
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"read\", \"@appc.io/empty\"]}", 0, &p, NULL));
+        ASSERT_EQ(p.n, def.n);
+        ASSERT_MEMEQ(p.items, def.items, def.n * sizeof(def.items[0]));
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"@acnspawn/default\"]}", 0, &all, NULL));
+        ASSERT_EQ(all.n, def.n);
+        ASSERT_MEMEQ(all.items, def.items, def.n * sizeof(def.items[0]));
+}
+
+TEST(errno_names)
+{
+        static const struct {
+                const char *name;
+                int number;
+        } names[] = {{"EPERM", EPERM},         {"ENOSYS", ENOSYS},       {"EWOULDBLOCK", EAGAIN},
+                     {"EAGAIN", EAGAIN},       {"ENOTSUP", ENOTSUP},     {"EOPNOTSUPP", EOPNOTSUPP},
+                     {"EDEADLK", EDEADLK},     {"EDEADLOCK", EDEADLOCK}, {"EILSEQ", EILSEQ},
+                     {"EHWPOISON", EHWPOISON}, {"EOVERFLOW", EOVERFLOW}};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                _cleanup_seccomp_program_ SeccompProgram p = {};
+                char value[128];
+                snprintf(value, sizeof(value), "{\"set\": [\"getpid\"], \"errno\": \"%s\"}", names[i].name);
+                ASSERT_OK(compile(REMOVE, value, 0, &p, NULL));
+                ASSERT_EQ(decide(&p, SYS_getpid), FAIL(names[i].number));
+        }
+}
+
+/* --- What cannot be applied
+ * -------------------------------------------------------------------------------------- */
+
+TEST(errors)
+{
+        static const struct {
+                const char *isolator, *value, *says;
+        } cases[] = {
+                        {RETAIN, "{\"set\": [\"opennat\"]}",
+                         "names no system call that is known here: opennat"},
+                        {REMOVE, "{\"set\": [\"@appc.io/all\"]}", "names no system call"},
+                        {RETAIN, "{\"set\": [\"@appc.io/empty\"]}", "names no system call"},
+                        {REMOVE, "{\"set\": [\"@systemd/nonsense\", \"@systemd/\"]}",
+                         "names no system call"},
+                        {REMOVE, "{\"set\": [\"execve\", \"reboot\"]}", "takes away execve"},
+                        {REMOVE, "{\"set\": [\"@systemd/default\"]}", "takes away execve"},
+                        {REMOVE, "{\"set\": [\"reboot\"], \"errno\": \"EFANTASY\"}", "no error EFANTASY"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_seccomp_program_ SeccompProgram p = {};
+                _cleanup_error_ Error e = ERROR_NULL;
+                ASSERT_ERR(compile(cases[i].isolator, cases[i].value, 0, &p, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, cases[i].says);
+                ASSERT_CONTAINS(e.message, cases[i].isolator);
+                ASSERT_NULL(p.items);
+        }
+}
+
+static int different(const char *isolator, const char *value, char ***ret)
+{
+        Isolator i = {};
+        int r = isolator_parse(isolator, value, &i, NULL);
+
+        if (r >= 0)
+                r = seccomp_isolator_check(&i, ret, NULL);
+        isolator_done(&i);
+        return r;
+}
+
+TEST(names_that_mean_nothing)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        char long_name[200];
+
+        ASSERT_OK(different(RETAIN, "{\"set\": [\"read\", \"opennat\", \"@systemd/io-event\"]}", &names));
+        ASSERT_EQ(strv_length(names), 1);
+        ASSERT_STREQ(names[0], "opennat");
+        names = strv_free(names);
+        ASSERT_OK(different(RETAIN, "{\"set\": [\"@docker/default-whitelist\"]}", &names));
+        ASSERT_EQ(strv_length(names), 1);
+        names = strv_free(names);
+        ASSERT_OK(different(REMOVE, "{\"set\": [\"opennat\", \"@appc.io/empty\"]}", &names));
+        ASSERT_EQ(strv_length(names), 0);
+        /* Calls of other architectures are known, and there is nothing to do for them. */
+        ASSERT_OK(different(REMOVE, "{\"set\": [\"riscv_flush_icache\", \"s390_runtime_instr\"]}", &names));
+        ASSERT_EQ(strv_length(names), 0);
+        snprintf(long_name, sizeof(long_name), "{\"set\": [\"read\", \"@systemd/%0100d\"]}", 1);
+        ASSERT_OK(different(REMOVE, long_name, &names));
+        ASSERT_EQ(strv_length(names), 1);
+}
+
+/* --- The kernel
+ * -------------------------------------------------------------------------------------------------- */
+
+static int install(const SeccompProgram *p)
+{
+        struct sock_fprog program = {.len = (unsigned short) p->n, .filter = p->items};
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0U, &program) < 0 ? -errno : 0;
+}
+
+/* Runs CHECK with the filter in force; the status that waitpid() gives. 200: the filter could not be
+ * installed. */
+static int run_with(const SeccompProgram *p, int (*check)(void))
+{
+        int status = -1;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                if (install(p) < 0)
+                        _exit(200);
+                _exit(check());
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+                return -1;
+        return status;
+}
+
+static bool fails_with(long r, int code)
+{
+        return r < 0 && errno == code;
+}
+
+static void *thread(void *p)
+{
+        *(int *) p = 1;
+        return NULL;
+}
+
+static int check_default(void)
+{
+        struct statx st;
+        pthread_t t;
+        int ran = 0;
+
+        if (getpid() <= 0)
+                return 1;
+        if (!fails_with(syscall(SYS_keyctl, 0, -3, 0, 0, 0), EPERM))
+                return 2;
+        if (!fails_with(syscall(SYS_reboot, 0, 0, 0, NULL), EPERM))
+                return 3;
+        if (!fails_with(syscall(BEYOND), ENOSYS))
+                return 4;
+        if (!fails_with(syscall(SYS_clone3, NULL, 0), ENOSYS))
+                return 5;
+        if (!fails_with(unshare(CLONE_NEWUSER), EPERM))
+                return 6;
+        if (!fails_with(socket(AF_VSOCK, SOCK_STREAM, 0), EAFNOSUPPORT))
+                return 7;
+        if (statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, &st) < 0)
+                return 8;
+        if (pthread_create(&t, NULL, thread, &ran) != 0 || pthread_join(t, NULL) != 0 || !ran)
+                return 9;
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit(0);
+        return pid > 0 && waitpid(pid, NULL, 0) == pid ? 0 : 10;
+}
+
+TEST(kernel_default)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        int status = run_with(&p, check_default);
+        ASSERT_TRUE(WIFEXITED(status));
+        ASSERT_EQ(WEXITSTATUS(status), 0);
+}
+
+/* A program that is linked statically, begins to end. */
+TEST(kernel_static_program)
+{
+        const char *program = getenv("ACNSPAWN_TEST_STATIC");
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+        int status = -1;
+
+        if (!program)
+                TEST_SKIP("ACNSPAWN_TEST_STATIC does not name the program");
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        pid_t pid = fork();
+        if (pid == 0) {
+                if (install(&p) >= 0)
+                        execl(program, program, NULL);
+                _exit(200);
+        }
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        ASSERT_TRUE(WIFEXITED(status));
+        ASSERT_EQ(WEXITSTATUS(status), 0);
+}
+
+static int check_getppid(void)
+{
+        return fails_with(syscall(SYS_getppid), ENOTTY) ? 0 : 1;
+}
+
+static int call_sync(void)
+{
+        (void) syscall(SYS_sync_file_range, -1, 0, 0, 0);
+        return 0;
+}
+
+TEST(kernel_remove)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {}, kills = {};
+
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"getppid\"], \"errno\": \"ENOTTY\"}", 0, &p, NULL));
+        int status = run_with(&p, check_getppid);
+        ASSERT_TRUE(WIFEXITED(status));
+        ASSERT_EQ(WEXITSTATUS(status), 0);
+        ASSERT_OK(compile(REMOVE, "{\"set\": [\"sync_file_range\"]}", 0, &kills, NULL));
+        status = run_with(&kills, call_sync);
+        ASSERT_TRUE(WIFSIGNALED(status));
+        ASSERT_EQ(WTERMSIG(status), SIGSYS);
+}
+
+static int check_retained(void)
+{
+        if (!fails_with(syscall(SYS_sync_file_range, -1, 0, 0, 0), EDOM))
+                return 1;
+        return write(-1, "", 0) < 0 && errno == EBADF ? 0 : 2;
+}
+
+TEST(kernel_retain)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {}, kills = {};
+
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"write\"], \"errno\": \"EDOM\"}", 0, &p, NULL));
+        int status = run_with(&p, check_retained);
+        ASSERT_TRUE(WIFEXITED(status));
+        ASSERT_EQ(WEXITSTATUS(status), 0);
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"write\"]}", 0, &kills, NULL));
+        status = run_with(&kills, call_sync);
+        ASSERT_TRUE(WIFSIGNALED(status));
+        ASSERT_EQ(WTERMSIG(status), SIGSYS);
+}
+
+int main(void)
+{
+        RUN(default_decisions);
+        RUN(default_never_kills);
+        RUN(default_arguments);
+        RUN(capabilities_open_calls);
+#ifdef __x86_64__
+        RUN(other_architectures);
+        RUN(multiplexed_calls);
+#endif
+        RUN(retain_set);
+        RUN(retain_wildcards);
+        RUN(remove_set);
+        RUN(remove_wildcards);
+        RUN(errno_names);
+        RUN(errors);
+        RUN(names_that_mean_nothing);
+        RUN(kernel_default);
+        RUN(kernel_static_program);
+        RUN(kernel_remove);
+        RUN(kernel_retain);
+        return TEST_END();
+}
