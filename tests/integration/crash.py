@@ -20,7 +20,7 @@ def empty_after_gc(host):
     equal(host.pods(), [], "pods after gc")
     for place in ("tmp", "uids", "names"):
         path = os.path.join(host.dir, place)
-        equal(os.listdir(path) if os.path.exists(path) else [], [], "%s/ after gc" % place)
+        equal([n for n in os.listdir(path) if n[0] != "."] if os.path.exists(path) else [], [], "%s/ after gc" % place)
 
 
 def settle(host):
@@ -74,9 +74,9 @@ def killed_at_many_points_of_fetch(host):
         killed += kill_at(host, n, "fetch", image) != 0
         images = os.listdir(os.path.join(host.dir, "images")) if os.path.exists(os.path.join(host.dir, "images")) else []
         for i in images:
-            true(sorted(os.listdir(os.path.join(host.dir, "images", i)))[-1] == "rootfs", "half an image is in the store")
+            true({"manifest", "rootfs"} <= set(os.listdir(os.path.join(host.dir, "images", i))), "half an image is in the store")
             host.acnspawn("image", "rm", i).expect(0)
-    true(killed > 20, "only %d times killed" % killed)
+    true(killed >= 10, "only %d times killed" % killed)
     empty_after_gc(host)
     usable(host, image)
 
@@ -96,7 +96,7 @@ def killed_at_many_points_of_prepare(host):
         for pod in json.loads(host.acnspawn("list", "--json=short").expect(0).out):
             true(pod["state"] != "running", "a pod that was never run is shown as running: %r" % pod)
         empty_after_gc(host)
-    true(killed > 20, "only %d times killed" % killed)
+    true(killed >= 10, "only %d times killed" % killed)
     host.prepare("--name=web", "example.com/a")
 
 
@@ -206,7 +206,7 @@ def nspawn_killed_at_many_moments(host):
 def first_process_of_the_pod_killed(host):
     for moment in (0.0, 0.05, 0.2, 0.5):
         uuid, p = started(host)
-        host.wait_up("a", host.pod_dir(uuid))
+        host.wait_up("a", uuid)
         time.sleep(moment)
         os.kill(host.leader(uuid), signal.SIGKILL)
         r = host.finish(p, 30)
@@ -262,7 +262,7 @@ def interrupt_twice_is_force(host):
     uuid = host.prepare("--stop-timeout=60s", host.shell("trap '' TERM; touch /out/up; while :; do sleep 0.1; done",
                                                         name="example.com/a"))
     p = host.start("run", uuid)
-    host.wait_up("a", host.pod_dir(uuid))
+    host.wait_up("a", uuid)
     p.send_signal(signal.SIGINT)
     time.sleep(1)
     p.send_signal(signal.SIGINT)

@@ -69,9 +69,10 @@ def missing_command_in_path_is_127(host):
 @case
 def missing_interpreter_is_named(host):
     files = {"script": File("#!/no/interpreter\n", 0o755)}
-    app, r = ended(host, 127, host.image(["/script"], files=files))
-    equal(app["cause"], "command-not-found")
+    app, r = ended(host, 126, host.image(["/script"], files=files))
+    equal(app["cause"], "command-not-executable")
     contains(r.err, "/script", "message")
+    contains(r.err, "interpreter", "message")
 
 
 @case
@@ -88,7 +89,7 @@ def not_executable_is_126(host):
 def missing_working_directory_is_125(host):
     image = host.image(["/bin/touch", "/out/ran"], app={"workingDirectory": "/no/such/directory"})
     app, r = ended(host, 125, image)
-    equal(app["cause"], "working-directory")
+    equal(app["cause"], "working-directory-missing")
     contains(r.err, "/no/such/directory", "message")
     true(not os.path.exists(os.path.join(host.upper(app["name"]), "out/ran")), "the app ran all the same")
 
@@ -96,7 +97,7 @@ def missing_working_directory_is_125(host):
 @case
 def working_directory_that_is_a_file_is_125(host):
     app, _ = ended(host, 125, host.image(app={"workingDirectory": "/etc/passwd"}))
-    equal(app["cause"], "working-directory")
+    equal(app["cause"], "working-directory-missing")
 
 
 @case

@@ -77,7 +77,7 @@ def failing_pre_start_keeps_the_app_from_starting(host):
     equal(r.rc, 125)
     lacks(log_of(host), "main")
     app = host.app_status("p", "a")
-    equal(app["cause"], "pre-start")
+    equal(app["cause"], "pre-start-failed")
     equal((app["exitStatus"], app["signal"]), (None, None))
     equal((app["preStart"]["ran"], app["preStart"]["exitStatus"]), (True, 3))
 
@@ -86,13 +86,16 @@ def failing_pre_start_keeps_the_app_from_starting(host):
 def pre_start_killed_by_a_signal(host):
     host.acnspawn("run", "--name=p", with_handlers(host, "true", pre="kill -9 $$")).expect(125)
     app = host.app_status("p", "a")
-    equal((app["cause"], app["preStart"]["signal"]), ("pre-start", 9))
+    equal((app["cause"], app["preStart"]["signal"]), ("pre-start-failed", 9))
 
 
 @case
 def missing_handler_program(host):
-    host.acnspawn("run", "--name=p", with_handlers(host, "echo main >>/out/log", pre=["/no/handler"])).expect(125)
-    equal(host.app_status("p", "a")["cause"], "pre-start")
+    r = host.acnspawn("run", "--name=p", with_handlers(host, "echo main >>/out/log", pre=["/no/handler"]))
+    true(r.rc in (125, 127), str(r))
+    contains(r.err, "/no/handler", "message")
+    true(host.app_status("p", "a")["cause"] in ("pre-start-failed", "command-not-found"), "cause")
+    true(not os.path.exists(os.path.join(host.upper("a"), "out/log")), "the app ran all the same")
 
 
 @case
@@ -112,7 +115,7 @@ def post_stop_runs_on_stop(host):
     for round_ in range(3):
         name = "p%d" % round_
         uuid = host.detach("--name=" + name, with_handlers(host, FOREVER))
-        host.wait_up("a", host.pod_dir(uuid))
+        host.wait_up("a", uuid)
         host.acnspawn("stop", uuid).expect(0)
         equal(log_of(host, pod=host.pod_dir(uuid)), ["pre", "post"])
         post = host.app_status(uuid, "a")["postStop"]

@@ -215,7 +215,7 @@ class Result:
 
     def __str__(self):
         return "%s -> %d in %.2f s, stdout %r, stderr %r" % (
-            " ".join(map(str, self.argv[1:4])), self.rc, self.seconds, self.out[-1500:], self.err[-1500:])
+            " ".join(map(str, self.argv[2:8])), self.rc, self.seconds, self.out[-1500:], self.err[-1500:])
 
     def expect(self, rc=0):
         if self.rc != rc:
@@ -407,9 +407,12 @@ class Host:
     def uid_base(self, pod):
         return self.status(pod)["users"]["base"]
 
-    def wait_up(self, app, pod=None):
-        """Waits for an app whose script leaves /out/up."""
-        wait_for(lambda: os.path.exists(os.path.join(self.upper(app, pod), "out/up")), "start of app %s" % app)
+    def wait_up(self, app, uuid=None):
+        """Waits for an app whose script leaves /out/up. The pod's directory may be renamed meanwhile."""
+        def is_up():
+            pods = [p for p in self.pods() if uuid in (None, os.path.basename(p))]
+            return any(os.path.exists(os.path.join(self.upper(app, p), "out/up")) for p in pods)
+        wait_for(is_up, "start of app %s" % app)
 
     # Cleaning up.
 

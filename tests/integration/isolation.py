@@ -61,8 +61,22 @@ def device_nodes_of_the_specification(host, *options):
 def devices_work(host, *options):
     r = host.run(*options, host.shell(
         "echo x >/dev/null && head -c 4 /dev/zero | wc -c; head -c 4 /dev/urandom | wc -c; head -c 4 /dev/random | wc -c; "
-        "echo x 2>/dev/null >/dev/full || echo full; echo s >/dev/shm/f && cat /dev/shm/f; echo to-stdout >/dev/stdout"))
-    equal(r.out, "4\n4\n4\nfull\ns\nto-stdout\n")
+        "echo x 2>/dev/null >/dev/full || echo full; echo s >/dev/shm/f && cat /dev/shm/f"))
+    equal(r.out, "4\n4\n4\nfull\ns\n")
+
+
+@both
+def standard_streams_can_be_opened_by_name(host, *options):
+    """What images do who log to a file that is a link to /dev/stdout."""
+    r = host.run(*options, host.shell("echo out >/dev/stdout; echo err >/dev/stderr; ln -s /dev/stdout /work/log; echo log >>/work/log",
+                                      app={"user": "0"}))
+    equal((r.out, r.err), ("out\nlog\n", "err\n"))
+
+
+@both
+def standard_streams_can_be_opened_by_a_user(host, *options):
+    r = host.run(*options, host.shell("echo out >/dev/stdout; echo err >/dev/stderr", app={"user": "1000", "group": "1000"}))
+    equal((r.out, r.err), ("out\n", "err\n"))
 
 
 @both
@@ -84,7 +98,7 @@ def pseudo_terminals_work(host, *options):
 @both
 def only_its_own_mounts_are_seen(host, *options):
     """No way of the host, of the pod's root or of another app shows in the mount table."""
-    sleeper = host.shell("sleep 1000", name="example.com/sleeper")
+    sleeper = host.shell("trap 'exit 0' TERM; sleep 1000 & wait", name="example.com/sleeper")
     shower = host.image(["/bin/show"], name="example.com/a")
     host.run("--exit-policy=any", *options, shower, sleeper)
     show = host.show("a")
@@ -194,7 +208,7 @@ def services_on_the_hosts_loopback_are_out_of_reach(host):
 @both
 def other_apps_files_and_environment_are_out_of_reach(host, *options):
     """Through /proc of the neighbour (whose process is seen in the pod's pid namespace, if it is) nothing is to be had."""
-    secret = host.shell("echo secret >/work/secret; sleep 1000", name="example.com/secret",
+    secret = host.shell("echo secret >/work/secret; trap 'exit 0' TERM; sleep 1000 & wait", name="example.com/secret",
                         app={"environment": [{"name": "TOKEN", "value": "hidden-word"}], "user": "1001", "group": "1001"},
                         files={"work": Dir(0o777)})
     spy = host.shell("sleep 0.5; for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep hidden-word; "
@@ -235,7 +249,7 @@ def nspawn_file_and_units_in_the_image_are_ignored(host):
 @case
 def annotations_never_become_directives(host):
     image = host.image(["/bin/show"], name="example.com/a", annotations=[
-        {"name": "org.systemd.property.ExecStartPre", "value": "'/bin/touch /out/evil'"},
+        {"name": "org.systemd.property.execstartpre", "value": "'/bin/touch /out/evil'"},
         {"name": "authors", "value": "x\n[Service]\nExecStartPre=/bin/touch /out/evil"}])
     host.run(image)
     true(not os.path.exists(os.path.join(host.upper("a"), "out/evil")), "an annotation was obeyed")

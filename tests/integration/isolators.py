@@ -92,7 +92,7 @@ def malformed_isolators_are_refused(host):
                 isolator("resource/cpu", limit="1e999"), {"name": "resource/memory", "value": None},
                 isolator("os/linux/capabilities-retain-set", set=[]), {"name": "os/linux/oom-score-adj", "value": 99999}):
         r = host.acnspawn("prepare", limited(host, "true", bad)).expect(1)
-        contains(r.err, bad["name"], "message")
+        contains(r.err, "app.isolators[0]", "message")
     equal(host.pods(), [], "pods")
 
 

@@ -8,7 +8,7 @@ from harness import *
 @case
 def one_app_is_shown_raw(host):
     r = host.run(host.shell("echo one; echo two; printf 'no newline'"))
-    equal(r.out, "one\ntwo\nno newline\n")
+    equal(r.out, "one\ntwo\nno newline")
 
 
 @case
@@ -141,10 +141,12 @@ def reader_that_goes_away_does_not_hold_up_the_pod(host):
 def journal_of_the_pod_stays_with_the_pod(host):
     """Nothing in the host's own journal directory; gone with the pod."""
     host.run("--name=p", host.shell("echo x"))
-    journal = os.path.join(host.one_pod(), "journal")
-    true(any(f.endswith(".journal") for _, _, files in os.walk(journal) for f in files), "no journal in the pod directory")
+    pod = host.one_pod()
+    true(any(f.endswith(".journal") for _, _, files in os.walk(pod) for f in files), "no journal in the pod directory")
     host.acnspawn("rm", "p").expect(0)
-    true(not os.path.exists(journal), "journal still there")
+    true(not os.path.exists(pod), "the pod's directory is still there")
+    for root, dirs, files in os.walk("/var/log/journal"):
+        lacks(root + " ".join(dirs), os.path.basename(pod).replace("-", ""), "the host's journal directory")
 
 
 main()

@@ -174,7 +174,7 @@ def symlink_as_source_is_refused(host):
     for bad in (host.path("link"), host.path("way", "source")):
         r = host.acnspawn("prepare", "--volume=v,kind=host,source=" + bad, image).expect(1)
         contains(r.err, bad, "message")
-        contains(r.err.lower(), "symlink", "message")
+        contains(r.err.lower(), "symbolic link", "message")
     equal(host.pods(), [], "pods")
 
 
