@@ -48,6 +48,17 @@ static void integer_format(Text *t, json_object *o)
                 text_addf(t, "%" PRId64, v);
 }
 
+/* A fraction keeps the digits it was read with. */
+static void fraction_format(Text *t, json_object *o)
+{
+        const char *s = json_object_to_json_string(o);
+
+        if (s)
+                text_add(t, s);
+        else
+                t->failed = true;
+}
+
 static void line_start(Text *t, unsigned depth)
 {
         text_addf(t, "\n%*s", (int) (2 * depth), "");
@@ -108,10 +119,13 @@ static void value_format(Writer *w, json_object *o, unsigned depth)
                 integer_format(&w->text, o);
                 break;
         case json_type_null:
+                text_add(&w->text, "null");
+                break;
         case json_type_boolean:
+                text_add(&w->text, json_object_get_boolean(o) ? "true" : "false");
+                break;
         case json_type_double:
-                /* A fraction keeps the digits it was read with. */
-                text_add(&w->text, json_object_to_json_string(o));
+                fraction_format(&w->text, o);
                 break;
         }
 }

@@ -140,74 +140,74 @@ TEST(unknown_null)
         ASSERT_STREQ(i.name, "example.com/ponies");
 }
 
+static const struct {
+        const char *name, *value, *message;
+} refusals[] = {
+        {"resource/memory", "3", "must be an object, not a number"},
+        {"resource/memory", "{'limit':'much'}", "limit: \"much\" is not a quantity"},
+        {"resource/memory", "{'limit':'-1G'}", "limit: \"-1G\" is negative"},
+        {"resource/memory", "{'limit':-1}", "limit: \"-1\" is negative"},
+        {"resource/memory", "{'limit':'1e999'}",
+         "limit: \"1e999\" is more than the largest quantity"},
+        {"resource/memory", "{'limit':1e99}", "limit: \"1e99\" is more than"},
+        {"resource/memory", "{'limit':true}",
+         "limit: must be a quantity such as \"1G\", not a boolean"},
+        {"resource/memory", "{'default':true,'limit':'1G'}", "default: must be false"},
+        {"resource/memory", "{'limit':'1G','LIMIT':'2G'}",
+         "LIMIT: is given twice, in two spellings"},
+        {"resource/memory", "{'limit':'1G','limit':'2G'}", "key \"limit\" is there twice"},
+        {"resource/cpu", "{'default':true}", "default: must be false"},
+        {"resource/block-iops", "{'limit':'1000'}", "default: must be true"},
+        {"resource/network-bandwidth", "{'default':true,'request':'1'}",
+         "request: is not supported"},
+        {"os/linux/capabilities-remove-set", "{}", "set: is required, but missing"},
+        {"os/linux/capabilities-remove-set", "{'set':[]}", "set: must not be empty"},
+        {"os/linux/capabilities-remove-set", "{'set':['CAP_X','CAP Y']}",
+         "set[1]: \"CAP Y\" is not the name"},
+        {"os/linux/capabilities-remove-set", "{'set':'CAP_X'}", "set: must be a list of strings"},
+        {"os/linux/capabilities-remove-set", "['CAP_X']", "must be an object, not a list"},
+        {"os/linux/seccomp-retain-set", "{'set':[]}", "set: must not be empty"},
+        {"os/linux/seccomp-retain-set", "{'set':['read\\nExecStart=/x']}", "set[0]: "},
+        {"os/linux/seccomp-retain-set", "{'set':['@']}", "set[0]: \"@\" is neither"},
+        {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'eperm'}",
+         "errno: \"eperm\" is not the name"},
+        {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'PERM'}", "errno: "},
+        {"os/linux/no-new-privileges", "'true'", "must be true or false, not a string"},
+        {"os/linux/no-new-privileges", "null", "must be true or false, not null"},
+        {"os/linux/oom-score-adj", "1001", "must be a number from -1000 to 1000"},
+        {"os/linux/oom-score-adj", "'5'", "must be a whole number, not a string"},
+        {"os/linux/cpu-shares", "1", "must be a number from 2 to 262144"},
+        {"os/linux/cpu-shares", "262145", "must be a number from 2 to 262144"},
+        {"os/linux/cpu-shares", "18446744073709551615", "must be a number from 2"},
+        {"os/linux/cpu-shares", "1024.0", "must be a whole number, not a fraction"},
+        {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t'}", "level: is required"},
+        {"os/linux/selinux-context", "{'user':'u:v','role':'r','type':'t','level':'s'}", "user: "},
+        {"os/linux/selinux-context", "{'user':'u','role':'','type':'t','level':'s'}", "role: "},
+        {"os/linux/apparmor-profile", "'a b'", "\"a b\" is not one word"},
+        {"os/linux/apparmor-profile", "''", "is not one word"},
+        {"os/unix/sysctl", "[]", "must be an object, not a list"},
+        {"os/unix/sysctl", "{'net.x':1}", "[\"net.x\"]: must be a string, not a number"},
+        {"os/unix/sysctl", "{'net/../kernel':'1'}", "is not the name of a kernel parameter"},
+        {"os/unix/sysctl", "{'':'1'}", "is not the name of a kernel parameter"},
+        {"os/unix/sysctl", "{'/etc/passwd':'1'}", "is not the name of a kernel parameter"},
+        {"os/unix/sysctl", "{'net.x\\n':'1'}", "is not the name of a kernel parameter"},
+        {"Not/Valid", "1", "Invalid name of an isolator"},
+        {"resource/memory", "{",
+         "Invalid value of isolator resource/memory: Invalid JSON: line 1, column 2"},
+        {"resource/memory", "", "Invalid JSON"},
+};
+
 TEST(refused)
 {
-        static const struct {
-                const char *name, *value, *message;
-        } cases[] = {
-                {"resource/memory", "3", "must be an object, not a number"},
-                {"resource/memory", "{'limit':'much'}", "limit: \"much\" is not a quantity"},
-                {"resource/memory", "{'limit':'-1G'}", "limit: \"-1G\" is negative"},
-                {"resource/memory", "{'limit':-1}", "limit: \"-1\" is negative"},
-                {"resource/memory", "{'limit':'1e999'}",
-                 "limit: \"1e999\" is more than the largest quantity"},
-                {"resource/memory", "{'limit':1e99}", "limit: \"1e99\" is more than"},
-                {"resource/memory", "{'limit':true}",
-                 "limit: must be a quantity such as \"1G\", not a boolean"},
-                {"resource/memory", "{'default':true,'limit':'1G'}", "default: must be false"},
-                {"resource/memory", "{'limit':'1G','LIMIT':'2G'}",
-                 "LIMIT: is given twice, in two spellings"},
-                {"resource/memory", "{'limit':'1G','limit':'2G'}", "key \"limit\" is there twice"},
-                {"resource/cpu", "{'default':true}", "default: must be false"},
-                {"resource/block-iops", "{'limit':'1000'}", "default: must be true"},
-                {"resource/network-bandwidth", "{'default':true,'request':'1'}",
-                 "request: is not supported"},
-                {"os/linux/capabilities-remove-set", "{}", "set: is required, but missing"},
-                {"os/linux/capabilities-remove-set", "{'set':[]}", "set: must not be empty"},
-                {"os/linux/capabilities-remove-set", "{'set':['CAP_X','CAP Y']}",
-                 "set[1]: \"CAP Y\" is not the name"},
-                {"os/linux/capabilities-remove-set", "{'set':'CAP_X'}", "set: must be a list of strings"},
-                {"os/linux/capabilities-remove-set", "['CAP_X']", "must be an object, not a list"},
-                {"os/linux/seccomp-retain-set", "{'set':[]}", "set: must not be empty"},
-                {"os/linux/seccomp-retain-set", "{'set':['read\\nExecStart=/x']}", "set[0]: "},
-                {"os/linux/seccomp-retain-set", "{'set':['@']}", "set[0]: \"@\" is neither"},
-                {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'eperm'}",
-                 "errno: \"eperm\" is not the name"},
-                {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'PERM'}", "errno: "},
-                {"os/linux/no-new-privileges", "'true'", "must be true or false, not a string"},
-                {"os/linux/no-new-privileges", "null", "must be true or false, not null"},
-                {"os/linux/oom-score-adj", "1001", "must be a number from -1000 to 1000"},
-                {"os/linux/oom-score-adj", "'5'", "must be a whole number, not a string"},
-                {"os/linux/cpu-shares", "1", "must be a number from 2 to 262144"},
-                {"os/linux/cpu-shares", "262145", "must be a number from 2 to 262144"},
-                {"os/linux/cpu-shares", "18446744073709551615", "must be a number from 2"},
-                {"os/linux/cpu-shares", "1024.0", "must be a whole number, not a fraction"},
-                {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t'}", "level: is required"},
-                {"os/linux/selinux-context", "{'user':'u:v','role':'r','type':'t','level':'s'}", "user: "},
-                {"os/linux/selinux-context", "{'user':'u','role':'','type':'t','level':'s'}", "role: "},
-                {"os/linux/apparmor-profile", "'a b'", "\"a b\" is not one word"},
-                {"os/linux/apparmor-profile", "''", "is not one word"},
-                {"os/unix/sysctl", "[]", "must be an object, not a list"},
-                {"os/unix/sysctl", "{'net.x':1}", "[\"net.x\"]: must be a string, not a number"},
-                {"os/unix/sysctl", "{'net/../kernel':'1'}", "is not the name of a kernel parameter"},
-                {"os/unix/sysctl", "{'':'1'}", "is not the name of a kernel parameter"},
-                {"os/unix/sysctl", "{'/etc/passwd':'1'}", "is not the name of a kernel parameter"},
-                {"os/unix/sysctl", "{'net.x\\n':'1'}", "is not the name of a kernel parameter"},
-                {"Not/Valid", "1", "Invalid name of an isolator"},
-                {"resource/memory", "{",
-                 "Invalid value of isolator resource/memory: Invalid JSON: line 1, column 2"},
-                {"resource/memory", "", "Invalid JSON"},
-        };
-
-        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+        for (size_t k = 0; k < ELEMENTSOF(refusals); k++) {
                 Isolator i = {.number = 42};
                 _cleanup_error_ Error e = {};
-                int r = isolator_from(cases[k].name, cases[k].value, &i, &e);
+                int r = isolator_from(refusals[k].name, refusals[k].value, &i, &e);
 
                 if (r != -EINVAL && r != -EBADMSG)
-                        TEST_FAIL("%s %s gave %d", cases[k].name, cases[k].value, r);
+                        TEST_FAIL("%s %s gave %d", refusals[k].name, refusals[k].value, r);
                 ASSERT_EQ(i.number, 42);
-                ASSERT_CONTAINS(e.message, cases[k].message);
+                ASSERT_CONTAINS(e.message, refusals[k].message);
         }
 }
 
