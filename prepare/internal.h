@@ -259,8 +259,20 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
 int pod_name_check(const char *s, Error *e);
 int hostname_check(const char *s, Error *e);
 
-/* Files and directories below DIR_FD are on disk when this returns. */
-int sync_tree(int dir_fd);
+/* What is to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree() adds the directory and
+ * all files and directories below. Everything is on disk when sync_finish() returns, which tells the last failure. */
+#define SYNC_BATCH 64U
+typedef struct SyncSet {
+        int fds[SYNC_BATCH];
+        size_t n, next;
+        int error;
+} SyncSet;
+
+int sync_add(SyncSet *s, int fd);
+int sync_add_tree(SyncSet *s, int dir_fd);
+int sync_finish(SyncSet *s);
+void sync_done(SyncSet *s);
+#define _cleanup_sync_ _cleanup_(sync_done)
 /* The entries of a directory. */
 int list_names(int dir_fd, char ***ret);
 
@@ -275,7 +287,7 @@ int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error 
 int registry_take(Store *s, Registry g, const char *key, const char *uuid, char **ret_holder, Error *e);
 /* Takes KEY away from the pod, if that has it. */
 void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
-int registry_sync(Store *s, Registry g, Error *e);
+int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
 /* Removes the links whose pods are no more; appends their keys to the list. */
 int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error *e);
 

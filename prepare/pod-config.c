@@ -57,8 +57,7 @@ void pod_config_done(PodConfig *c)
         *c = (PodConfig){};
 }
 
-/* --- Members
- * ----------------------------------------------------------------------------------------------------- */
+/* --- Members --------------------------------------------------------------------------------------- */
 
 typedef enum MemberType {
         MEMBER_TEXT,
@@ -169,8 +168,7 @@ static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
         return -EINVAL;
 }
 
-/* --- The whole
- * --------------------------------------------------------------------------------------------------- */
+/* --- The whole ------------------------------------------------------------------------------------- */
 
 /* Other bytes than UTF-8 would be another text when it is read back. */
 static int check_texts(const PodConfig *c, Error *e)

@@ -158,8 +158,7 @@ static void collect_pods(Collector *c)
                 collect_pod(c, *uuid);
 }
 
-/* --- The rest
- * ---------------------------------------------------------------------------------------------------- */
+/* --- The rest -------------------------------------------------------------------------------------- */
 
 /* Whether the thing can be locked, which is then locked through *RET. */
 static int lock_temporary(int tmp_fd, const char *name, int *ret)

@@ -20,15 +20,25 @@
 #define LOCK_TRIES 50
 #define LOCK_PAUSE_NSEC 1000000L
 
-static int sync_place(const Pod *p, PodState place, Error *e)
+static int add_place(const Pod *p, PodState place, SyncSet *s)
 {
         _cleanup_close_ int fd = openat(store_fd(p->store), pod_state_to_place(place),
                                         O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        if (fd < 0 || fsync(fd) < 0)
-                return error_set_errno(e, errno, "Cannot write %s/%s to disk", store_path(p->store),
-                                       pod_state_to_place(place));
-        return 0;
+        return fd < 0 ? -errno : sync_add(s, fd);
+}
+
+/* Makes a move durable. */
+static int sync_places(const Pod *p, PodState from, PodState to, Error *e)
+{
+        _cleanup_sync_ SyncSet s = {};
+
+        int r = add_place(p, to, &s);
+        if (r >= 0)
+                r = add_place(p, from, &s);
+        if (r >= 0)
+                r = sync_finish(&s);
+        return r < 0 ? error_set_errno(e, r, "Cannot write %s/pods to disk", store_path(p->store)) : 0;
 }
 
 /* Moves the pod without syncing. -ENOENT: it is not where it was. */
@@ -53,12 +63,10 @@ static int advance(Pod *p, PodState to, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot move pod %s from %s to %s", p->uuid,
                                        pod_state_to_place(from), pod_state_to_place(to));
-        r = sync_place(p, to, e);
-        return r < 0 ? r : sync_place(p, from, e);
+        return sync_places(p, from, to, e);
 }
 
-/* --- New pods
- * ---------------------------------------------------------------------------------------------------- */
+/* --- New pods -------------------------------------------------------------------------------------- */
 
 static int try_lock(int fd)
 {
@@ -148,6 +156,22 @@ static int format_manifest(const Pod *p, char **ret, Error *e)
         return 0;
 }
 
+/* All of the pod, and the links that belong to it. */
+static int sync_content(Pod *p, Error *e)
+{
+        _cleanup_sync_ SyncSet s = {};
+
+        int r = registry_add_to_sync(p->store, REGISTRY_UIDS, &s, e);
+        if (r >= 0 && p->config.name)
+                r = registry_add_to_sync(p->store, REGISTRY_NAMES, &s, e);
+        if (r < 0)
+                return r;
+        r = sync_add_tree(&s, p->dir_fd);
+        if (r >= 0)
+                r = sync_finish(&s);
+        return r < 0 ? error_set_errno(e, r, "Cannot write pod %s to disk", p->uuid) : 0;
+}
+
 static int publish(Pod *p, Error *e)
 {
         _cleanup_free_ char *config = NULL, *manifest = NULL;
@@ -163,12 +187,7 @@ static int publish(Pod *p, Error *e)
                 r = write_part(p, "pod", manifest, strlen(manifest), e);
         if (r < 0)
                 return r;
-        r = sync_tree(p->dir_fd);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot write pod %s to disk", p->uuid);
-        r = registry_sync(p->store, REGISTRY_UIDS, e);
-        if (r >= 0 && p->config.name)
-                r = registry_sync(p->store, REGISTRY_NAMES, e);
+        r = sync_content(p, e);
         if (r >= 0)
                 r = advance(p, POD_PREPARED, e);
         if (r >= 0) /* from now on everybody sees which images it needs */
@@ -185,8 +204,7 @@ int pod_publish(Pod *p, Error *e)
         return r;
 }
 
-/* --- Running
- * ----------------------------------------------------------------------------------------------------- */
+/* --- Running --------------------------------------------------------------------------------------- */
 
 /* Why a pod of this state cannot be started. */
 static const struct {
@@ -241,8 +259,7 @@ int pod_begin_run(Pod *p, Error *e)
                 return r == -ENOENT ? refuse_start_now(p, e)
                                     : error_set_errno(e, r, "Cannot start pod %s", p->uuid);
         }
-        r = sync_place(p, POD_RUNNING, e);
-        return r < 0 ? r : sync_place(p, POD_PREPARED, e);
+        return sync_places(p, POD_PREPARED, POD_RUNNING, e);
 }
 
 /* When the pod ended, as a file in it; so that the time survives whatever happens to the directory. */
@@ -289,8 +306,7 @@ uint64_t pod_ended_usec(const Pod *p)
         return latest;
 }
 
-/* --- Removing
- * ---------------------------------------------------------------------------------------------------- */
+/* --- Removing -------------------------------------------------------------------------------------- */
 
 /* What a pod is that lies at PLACE and that nobody but us has locked. */
 static PodState state_unlocked(PodState place)
@@ -384,8 +400,10 @@ static int remove_locked(Pod *p, Error *e)
         int r = 0;
 
         p->store_lock_fd = safe_close(p->store_lock_fd);
-        if (p->place != POD_GARBAGE)
-                r = advance(p, POD_GARBAGE, e);
+        /* Not synced: what a loss of power undoes of a removal, the collector does again. */
+        if (p->place != POD_GARBAGE && (r = move(p, POD_GARBAGE)) < 0)
+                r = error_set_errno(e, r, "Cannot move pod %s to %s", p->uuid,
+                                    pod_state_to_place(POD_GARBAGE));
         if (r >= 0 && p->config.name)
                 registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
         if (r >= 0)

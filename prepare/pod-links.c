@@ -146,15 +146,16 @@ void registry_drop(Store *s, Registry g, const char *key, const char *uuid)
                 (void) unlinkat(dir_fd, key, 0);
 }
 
-int registry_sync(Store *s, Registry g, Error *e)
+int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e)
 {
         _cleanup_close_ int dir_fd = -EBADF;
 
         int r = open_directory(s, g, &dir_fd, e);
-        if (r >= 0 && fsync(dir_fd) < 0)
-                r = error_set_errno(e, errno, "Cannot write %s/%s to disk", store_path(s),
-                                    registries[g].directory);
-        return r;
+        if (r < 0)
+                return r;
+        r = sync_add(set, dir_fd);
+        return r < 0 ? error_set_errno(e, r, "Cannot sync %s/%s", store_path(s), registries[g].directory)
+                     : 0;
 }
 
 int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error *e)

@@ -16,13 +16,13 @@
 
 #define USEC_HOUR (3600ULL * 1000000ULL)
 
-/* --- Help -------------------------------------------------------------------------------------------------------- */
+/* --- Help ------------------------------------------------------------------------------------------ */
 
-#define STORE(s, scratch)                                                                                    \
-        _cleanup_(scratch_done) Scratch scratch = SCRATCH_NULL;                                              \
-        _cleanup_(store_unrefp) Store *s = NULL;                                                             \
-        _cleanup_error_ Error e = ERROR_NULL;                                                                \
-        ASSERT_OK(scratch_new(&scratch));                                                                    \
+#define STORE(s, scratch)                                                                                   \
+        _cleanup_(scratch_done) Scratch scratch = SCRATCH_NULL;                                             \
+        _cleanup_(store_unrefp) Store *s = NULL;                                                            \
+        _cleanup_error_ Error e = ERROR_NULL;                                                               \
+        ASSERT_OK(scratch_new(&scratch));                                                                   \
         ASSERT_OK(store_open_with_flags(scratch.path, STORE_UNPRIVILEGED, &s, &e))
 
 /* How many entries a directory of the store has, hidden ones not counted. */
@@ -43,8 +43,8 @@ static size_t count(Store *s, const char *directory)
 static bool is_clean(Store *s)
 {
         static const char *const directories[] = {
-                "pods/embryo", "pods/preparing", "pods/prepared", "pods/running", "pods/exited",
-                "pods/garbage", "names", "uids", "tmp",
+                        "pods/embryo",  "pods/preparing", "pods/prepared", "pods/running", "pods/exited",
+                        "pods/garbage", "names",          "uids",          "tmp",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(directories); i++)
@@ -125,7 +125,7 @@ static int hold_running(Store *s, Pod **ret)
         return r < 0 ? r : pod_begin_run(*ret, NULL);
 }
 
-/* --- Life -------------------------------------------------------------------------------------------------------- */
+/* --- Life ------------------------------------------------------------------------------------------ */
 
 TEST(words)
 {
@@ -317,7 +317,7 @@ TEST(lock_is_inherited)
         ASSERT_EQ(q->state, POD_EXITED);
 }
 
-/* --- Killed ------------------------------------------------------------------------------------------------------ */
+/* --- Killed ---------------------------------------------------------------------------------------- */
 
 TEST(killed_while_preparing)
 {
@@ -390,8 +390,8 @@ static int live(Store *s, void *data)
 {
         Pod *p = NULL;
 
-        if (prepare_test_pod(s, data, &p, NULL) < 0 || pod_begin_run(p, NULL) < 0 || pod_end_run(p, NULL) < 0 ||
-            pod_remove(p, NULL) < 0)
+        if (prepare_test_pod(s, data, &p, NULL) < 0 || pod_begin_run(p, NULL) < 0 ||
+            pod_end_run(p, NULL) < 0 || pod_remove(p, NULL) < 0)
                 return 1;
         pod_free(p);
         return 0;
@@ -404,7 +404,8 @@ static int live_traced(Store *s, void *data)
         return live(s, data);
 }
 
-/* Kills the life at its N-th step into or out of the kernel. 1: killed; 0: it came to its end before; negative: neither. */
+/* Kills the life at its N-th step into or out of the kernel. 1: killed; 0: it came to its end before;
+ * negative: neither. */
 static int kill_at(Store *s, unsigned n)
 {
         int status;
@@ -507,7 +508,7 @@ TEST(listed_all_the_time)
         ASSERT_OK(r);
 }
 
-/* --- Races ------------------------------------------------------------------------------------------------------- */
+/* --- Races ----------------------------------------------------------------------------------------- */
 
 static int try_begin(Store *s, void *data)
 {
@@ -631,7 +632,7 @@ TEST(ranges_are_disjoint)
         ASSERT_TRUE(is_clean(s));
 }
 
-/* --- Uids -------------------------------------------------------------------------------------------------------- */
+/* --- Uids ------------------------------------------------------------------------------------------ */
 
 TEST(uid_bases)
 {
@@ -688,15 +689,30 @@ TEST(subids)
         ASSERT_FALSE(subids_overlap("524288:65536\na:b\n::\n:\n#a:524288:x\n\n", 0x80000));
 }
 
-/* --- Names and references ---------------------------------------------------------------------------------------- */
+/* --- Names and references -------------------------------------------------------------------------- */
 
 TEST(name_check)
 {
         static const char *const good[] = {"a", "web", "web-1", "1", "a.b", "a-b.c-d", "abcdef"};
         static const char *const bad[] = {
-                "", ".", "..", "-a", "a-", "a..b", ".a", "a.", "a-.b", "a.-b", "Web", "a b", "a/b", "ä", "a_b", ".lock",
-                "01234567-89ab-cdef-0123-456789abcdef",
-                "a234567890123456789012345678901234567890123456789012345678901234",
+                        "",
+                        ".",
+                        "..",
+                        "-a",
+                        "a-",
+                        "a..b",
+                        ".a",
+                        "a.",
+                        "a-.b",
+                        "a.-b",
+                        "Web",
+                        "a b",
+                        "a/b",
+                        "ä",
+                        "a_b",
+                        ".lock",
+                        "01234567-89ab-cdef-0123-456789abcdef",
+                        "a234567890123456789012345678901234567890123456789012345678901234",
         };
         _cleanup_error_ Error e = ERROR_NULL;
 
@@ -793,11 +809,12 @@ TEST(find_ambiguous)
         ASSERT_EQ(p->state, POD_EXITED);
 }
 
-/* --- What is written --------------------------------------------------------------------------------------------- */
+/* --- What is written ------------------------------------------------------------------------------- */
 
-#define CONFIG(uid, more)                                                                                            \
-        "{\"name\":null,\"hostname\":\"h\",\"uidBase\":" uid ",\"privateUsers\":true,\"net\":\"none\"," \
-        "\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":5,\"stage1\":null" more "}"
+#define CONFIG(uid, more)                                                                                   \
+        "{\"name\":null,\"hostname\":\"h\",\"uidBase\":" uid ",\"privateUsers\":true,\"net\":\"none\","     \
+        "\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":5,\"stage1\":"     \
+        "null" more "}"
 
 static int parse_config(const char *text, PodConfig *ret, Error *e)
 {
@@ -832,17 +849,17 @@ TEST(config_refused)
         static const struct {
                 const char *text, *why;
         } cases[] = {
-                {"", ""},
-                {"[]", "no JSON object"},
-                {"{}", "\"name\" is missing"},
-                {CONFIG("524289", ""), "does not begin a range"},
-                {CONFIG("0", ""), "does not begin a range"},
-                {CONFIG("4295491584", ""), "\"uidBase\" cannot be"},
-                {CONFIG("-1", ""), "\"uidBase\" cannot be -1"},
-                {CONFIG("\"524288\"", ""), "\"uidBase\" cannot be"},
-                {CONFIG("524288", ",\"extra\":1"), "unknown member \"extra\""},
-                {CONFIG("524288", ",\"name\":\"a\""), ""},
-                {CONFIG("524288", "") "x", ""},
+                        {"", ""},
+                        {"[]", "no JSON object"},
+                        {"{}", "\"name\" is missing"},
+                        {CONFIG("524289", ""), "does not begin a range"},
+                        {CONFIG("0", ""), "does not begin a range"},
+                        {CONFIG("4295491584", ""), "\"uidBase\" cannot be"},
+                        {CONFIG("-1", ""), "\"uidBase\" cannot be -1"},
+                        {CONFIG("\"524288\"", ""), "\"uidBase\" cannot be"},
+                        {CONFIG("524288", ",\"extra\":1"), "unknown member \"extra\""},
+                        {CONFIG("524288", ",\"name\":\"a\""), ""},
+                        {CONFIG("524288", "") "x", ""},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -884,7 +901,7 @@ TEST(damaged)
         }
 }
 
-/* --- Collecting -------------------------------------------------------------------------------------------------- */
+/* --- Collecting ------------------------------------------------------------------------------------ */
 
 typedef struct Seen {
         char **removed;
@@ -919,8 +936,11 @@ TEST(gc_grace)
 {
         STORE(s, dir);
         Seen seen = {};
-        GcOptions o = {.grace_usec = USEC_HOUR, .expire_prepared_usec = UINT64_MAX, .release = release,
-                       .removed = removed, .userdata = &seen};
+        GcOptions o = {.grace_usec = USEC_HOUR,
+                       .expire_prepared_usec = UINT64_MAX,
+                       .release = release,
+                       .removed = removed,
+                       .userdata = &seen};
 
         _cleanup_(pod_freep) Pod *p = NULL;
 
@@ -996,7 +1016,10 @@ TEST(gc_rubbish)
 {
         STORE(s, dir);
         Seen seen = {};
-        GcOptions o = {.grace_usec = USEC_HOUR, .expire_prepared_usec = UINT64_MAX, .removed = removed, .userdata = &seen};
+        GcOptions o = {.grace_usec = USEC_HOUR,
+                       .expire_prepared_usec = UINT64_MAX,
+                       .removed = removed,
+                       .userdata = &seen};
         _cleanup_close_ int fd = -EBADF;
 
         ASSERT_OK(make_pod_directory(s, "pods/embryo", "01234567-89ab-4def-8123-456789abcdef"));

@@ -10,7 +10,7 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
-/* --- Help -------------------------------------------------------------------------------------------------------- */
+/* --- Help ------------------------------------------------------------------------------------------ */
 
 typedef struct Fixture {
         Scratch dir;
@@ -21,7 +21,10 @@ typedef struct Fixture {
         Error e;
 } Fixture;
 
-#define FIXTURE_NULL {.dir = SCRATCH_NULL}
+#define FIXTURE_NULL                                                                                        \
+        {                                                                                                   \
+                .dir = SCRATCH_NULL                                                                         \
+        }
 
 static void fixture_done(Fixture *f)
 {
@@ -43,11 +46,12 @@ static int fixture_new(Fixture *f)
         return r < 0 ? r : store_open_with_flags(path, STORE_UNPRIVILEGED, &f->store, &f->e);
 }
 
-#define FIXTURE(f)                                        \
-        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL; \
+#define FIXTURE(f)                                                                                          \
+        _cleanup_(fixture_done) Fixture f = FIXTURE_NULL;                                                   \
         ASSERT_OK(fixture_new(&f))
 
-/* An image of that name whose manifest has MORE in it. Returns its ID, which stays valid until the next call. */
+/* An image of that name whose manifest has MORE in it. Returns its ID, which stays valid until the next
+ * call. */
 static const char *import(Fixture *f, const char *name, const char *more)
 {
         static const char *const files[] = {"rootfs/file", "content", NULL};
@@ -55,7 +59,8 @@ static const char *import(Fixture *f, const char *name, const char *more)
         _cleanup_(image_freep) Image *i = NULL;
         _cleanup_free_ char *manifest = NULL;
 
-        if (xasprintf(&manifest, "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"%s\"%s}", name, more) < 0 ||
+        if (xasprintf(&manifest, "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"%s\"%s}",
+                      name, more) < 0 ||
             aci_import_files(f->store, manifest, files, &i, &f->e) < 0)
                 return NULL;
         snprintf(id, sizeof(id), "%s", i->id);
@@ -83,8 +88,10 @@ static Volume *add_volume(Fixture *f, const char *name, const char *source)
 
         if (GREEDY_REALLOC(q->volumes, q->volumes_allocated, q->n_volumes + 1) < 0)
                 abort();
-        q->volumes[q->n_volumes] = (Volume){.name = strdup(name), .kind = source ? VOLUME_HOST : VOLUME_EMPTY,
-                                            .source = source ? strdup(source) : NULL, .mode = source ? 0 : 0755};
+        q->volumes[q->n_volumes] = (Volume){.name = strdup(name),
+                                            .kind = source ? VOLUME_HOST : VOLUME_EMPTY,
+                                            .source = source ? strdup(source) : NULL,
+                                            .mode = source ? 0 : 0755};
         return &q->volumes[q->n_volumes++];
 }
 
@@ -120,7 +127,8 @@ static void set_template(Fixture *f, const char *text)
                 abort();
 }
 
-#define TEMPLATE(apps, more) "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[" apps "]" more "}"
+#define TEMPLATE(apps, more)                                                                                \
+        "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[" apps "]" more "}"
 
 static int reify(Fixture *f)
 {
@@ -147,7 +155,7 @@ static const Mount *find_mount(const PodApp *a, const char *path)
         return NULL;
 }
 
-/* --- Apps -------------------------------------------------------------------------------------------------------- */
+/* --- Apps ------------------------------------------------------------------------------------------ */
 
 TEST(simple)
 {
@@ -287,7 +295,8 @@ TEST(overrides)
         FIXTURE(f);
 
         ASSERT_NOT_NULL(import(&f, "example.com/web",
-                               APP(",\"environment\":[{\"name\":\"A\",\"value\":\"image\"},{\"name\":\"B\",\"value\":\"image\"},"
+                               APP(",\"environment\":[{\"name\":\"A\",\"value\":\"image\"},{\"name\":\"B\","
+                                   "\"value\":\"image\"},"
                                    "{\"name\":\"C\",\"value\":\"image\"}],\"supplementaryGIDs\":[5,6],"
                                    "\"workingDirectory\":\"/image\"")));
         AppOverrides *o = add_app(&f, "example.com/web");
@@ -358,11 +367,13 @@ TEST(isolators)
 {
         FIXTURE(f);
 
-        ASSERT_NOT_NULL(import(&f, "example.com/web",
-                               APP(",\"isolators\":[{\"name\":\"resource/memory\",\"value\":{\"limit\":\"1G\"}},"
-                                   "{\"name\":\"resource/cpu\",\"value\":{\"limit\":\"250m\"}},"
-                                   "{\"name\":\"os/linux/capabilities-retain-set\",\"value\":{\"set\":[\"CAP_KILL\"]}},"
-                                   "{\"name\":\"example.com/unknown\",\"value\":7}]")));
+        ASSERT_NOT_NULL(import(
+                        &f, "example.com/web",
+                        APP(",\"isolators\":[{\"name\":\"resource/memory\",\"value\":{\"limit\":\"1G\"}},"
+                            "{\"name\":\"resource/cpu\",\"value\":{\"limit\":\"250m\"}},"
+                            "{\"name\":\"os/linux/"
+                            "capabilities-retain-set\",\"value\":{\"set\":[\"CAP_KILL\"]}},"
+                            "{\"name\":\"example.com/unknown\",\"value\":7}]")));
         AppOverrides *o = add_app(&f, "example.com/web");
         add_isolator(&o->isolators, "resource/memory", "{\"limit\":\"2G\"}");
         add_isolator(&o->isolators, "os/linux/capabilities-remove-set", "{\"set\":[\"CAP_CHOWN\"]}");
@@ -388,8 +399,9 @@ TEST(isolators)
 TEST(isolators_of_old_images)
 {
         static const char manifest[] =
-                "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.5.2\",\"name\":\"example.com/old\"" APP(
-                        ",\"isolators\":[{\"name\":\"resource/cpu\",\"value\":{\"request\":\"250\",\"limit\":\"250\"}}]") "}";
+                        "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.5.2\",\"name\":\"example.com/"
+                        "old\"" APP(",\"isolators\":[{\"name\":\"resource/"
+                                    "cpu\",\"value\":{\"request\":\"250\",\"limit\":\"250\"}}]") "}";
         static const char *const files[] = {"rootfs/file", "content", NULL};
         FIXTURE(f);
         _cleanup_(image_freep) Image *i = NULL;
@@ -409,13 +421,15 @@ TEST(platforms)
         FIXTURE(f);
 
         ASSERT_NOT_NULL(import(&f, "example.com/bsd",
-                               ",\"labels\":[{\"name\":\"os\",\"value\":\"freebsd\"},{\"name\":\"arch\",\"value\":\"amd64\"}]" APP("")));
+                               ",\"labels\":[{\"name\":\"os\",\"value\":\"freebsd\"},{\"name\":\"arch\","
+                               "\"value\":\"amd64\"}]" APP("")));
         (void) add_app(&f, "example.com/bsd");
         ASSERT_ERR(reify(&f), -EPROTONOSUPPORT);
         ASSERT_CONTAINS(f.e.message, "freebsd");
         pod_request_done(&f.request);
         ASSERT_NOT_NULL(import(&f, "example.com/s390",
-                               ",\"labels\":[{\"name\":\"os\",\"value\":\"linux\"},{\"name\":\"arch\",\"value\":\"s390x\"}]" APP("")));
+                               ",\"labels\":[{\"name\":\"os\",\"value\":\"linux\"},{\"name\":\"arch\","
+                               "\"value\":\"s390x\"}]" APP("")));
         (void) add_app(&f, "example.com/s390");
         ASSERT_OK(reify(&f));
         if (!streq(host_arch_label(), "s390x")) {
@@ -439,13 +453,14 @@ TEST(requests_refused)
         ASSERT_CONTAINS(f.e.message, "not from both");
 }
 
-/* --- Volumes ----------------------------------------------------------------------------------------------------- */
+/* --- Volumes --------------------------------------------------------------------------------------- */
 
 TEST(host_volume)
 {
         FIXTURE(f);
 
-        ASSERT_NOT_NULL(import(&f, "example.com/web", POINTS(POINT("data", "/var/data", ",\"readOnly\":true"))));
+        ASSERT_NOT_NULL(import(&f, "example.com/web",
+                               POINTS(POINT("data", "/var/data", ",\"readOnly\":true"))));
         (void) add_app(&f, "example.com/web");
         ASSERT_OK(scratch_dir(&f.dir, "srv"));
         add_host_volume(&f, "data", "./srv//");
@@ -468,10 +483,13 @@ TEST(host_volume_refused)
                 int code;
                 const char *why;
         } cases[] = {
-                {"missing", -ENOENT, "No such file"}, {"link", -ELOOP, "/link is a symbolic link"},
-                {"link/sub", -ELOOP, "/link is a symbolic link"}, {"srv/inner", -ELOOP, "/srv/inner is a symbolic link"},
-                {"fifo", -EINVAL, "neither a directory nor a regular file"}, {"file/x", -ENOTDIR, "Not a directory"},
-                {"srv/../srv", -EINVAL, "without \"..\""},
+                        {"missing", -ENOENT, "No such file"},
+                        {"link", -ELOOP, "/link is a symbolic link"},
+                        {"link/sub", -ELOOP, "/link is a symbolic link"},
+                        {"srv/inner", -ELOOP, "/srv/inner is a symbolic link"},
+                        {"fifo", -EINVAL, "neither a directory nor a regular file"},
+                        {"file/x", -ENOTDIR, "Not a directory"},
+                        {"srv/../srv", -EINVAL, "without \"..\""},
         };
         FIXTURE(f);
 
@@ -549,13 +567,14 @@ TEST(volume_names)
         ASSERT_CONTAINS(f.e.message, "\"data\"");
 }
 
-/* --- Mounts ------------------------------------------------------------------------------------------------------ */
+/* --- Mounts ---------------------------------------------------------------------------------------- */
 
 TEST(implicit_volumes)
 {
         FIXTURE(f);
 
-        ASSERT_NOT_NULL(import(&f, "example.com/web", POINTS(POINT("data", "/var/data", "") "," POINT("x", "/x", ""))));
+        ASSERT_NOT_NULL(import(&f, "example.com/web",
+                               POINTS(POINT("data", "/var/data", "") "," POINT("x", "/x", ""))));
         (void) add_app(&f, "example.com/web");
         add_app(&f, "example.com/web")->name = strdup("two");
         (void) add_volume(&f, "web-data", NULL); /* which is somebody else's */
@@ -578,7 +597,8 @@ TEST(satisfied_mount_points)
 {
         FIXTURE(f);
 
-        ASSERT_NOT_NULL(import(&f, "example.com/web", POINTS(POINT("data", "/var/data", "") "," POINT("x", "/x", ""))));
+        ASSERT_NOT_NULL(import(&f, "example.com/web",
+                               POINTS(POINT("data", "/var/data", "") "," POINT("x", "/x", ""))));
         (void) add_app(&f, "example.com/web");
         (void) add_volume(&f, "v", NULL);
         add_mount(&f, "v", "/var/data/."); /* by its path */
@@ -599,10 +619,16 @@ TEST(targets_refused)
         static const struct {
                 const char *path, *why;
         } cases[] = {
-                {"/", "root of the app"},       {"//", "root of the app"},      {"/proc", "over /proc"},
-                {"/proc/sys", "over /proc"},    {"/a/../b", "contains \"..\""}, {"/\xff", "UTF-8"},
-                {"/data", "both mounted on"},   {"/data/sub", "lies inside of"}, {"/dat/", NULL},
-                {"/data-2/sub", NULL},
+                        {"/", "root of the app"},
+                        {"//", "root of the app"},
+                        {"/proc", "over /proc"},
+                        {"/proc/sys", "over /proc"},
+                        {"/a/../b", "contains \"..\""},
+                        {"/\xff", "UTF-8"},
+                        {"/data", "both mounted on"},
+                        {"/data/sub", "lies inside of"},
+                        {"/dat/", NULL},
+                        {"/data-2/sub", NULL},
         };
         FIXTURE(f);
 
@@ -647,7 +673,8 @@ TEST(hostile_mount_points)
         _cleanup_text_ Text t = {};
 
         ASSERT_NOT_NULL(import(&f, "example.com/proc", POINTS(POINT("a", "/proc/self", ""))));
-        ASSERT_NOT_NULL(import(&f, "example.com/twice", POINTS(POINT("a", "/a", "") "," POINT("b", "/a/b", ""))));
+        ASSERT_NOT_NULL(import(&f, "example.com/twice",
+                               POINTS(POINT("a", "/a", "") "," POINT("b", "/a/b", ""))));
         (void) add_app(&f, "example.com/proc");
         ASSERT_ERR(reify(&f), -EINVAL);
         ASSERT_CONTAINS(f.e.message, "over /proc");
@@ -686,7 +713,7 @@ TEST(hidden_files)
         ASSERT_EQ(strv_length(f.warnings), 0);
 }
 
-/* --- Templates --------------------------------------------------------------------------------------------------- */
+/* --- Templates ------------------------------------------------------------------------------------- */
 
 TEST(template)
 {
@@ -699,8 +726,10 @@ TEST(template)
                                   "\"annotations\":[{\"name\":\"a\",\"value\":\"b\"}]},"
                                   "{\"name\":\"two\",\"image\":{\"name\":\"example.com/web\"},"
                                   "\"app\":{\"exec\":[\"other\"],\"user\":\"7\",\"group\":\"8\"}}",
-                                  ",\"annotations\":[{\"name\":\"p\",\"value\":\"q\"}],\"userLabels\":{\"X\":\"Y\"},"
-                                  "\"isolators\":[{\"name\":\"resource/memory\",\"value\":{\"limit\":\"1G\"}}]"));
+                                  ",\"annotations\":[{\"name\":\"p\",\"value\":\"q\"}],\"userLabels\":{"
+                                  "\"X\":\"Y\"},"
+                                  "\"isolators\":[{\"name\":\"resource/"
+                                  "memory\",\"value\":{\"limit\":\"1G\"}}]"));
         ASSERT_OK(pair_list_set(&f.request.annotations, "p", "replaced"));
         ASSERT_OK(pair_list_set(&f.request.environment, "E", "1"));
         ASSERT_OK(reify(&f));
@@ -728,7 +757,11 @@ TEST(template_images)
         _cleanup_free_ char *text = NULL;
 
         const char *id = import(&f, "example.com/web", APP(""));
-        ASSERT_OK(xasprintf(&text, TEMPLATE("{\"name\":\"a\",\"image\":{\"id\":\"%s\",\"name\":\"example.com/other\"}}", ""), id));
+        ASSERT_OK(xasprintf(
+                        &text,
+                        TEMPLATE("{\"name\":\"a\",\"image\":{\"id\":\"%s\",\"name\":\"example.com/other\"}}",
+                                 ""),
+                        id));
         set_template(&f, text);
         ASSERT_ERR(reify(&f), -EINVAL);
         ASSERT_CONTAINS(f.e.message, "is example.com/web, not example.com/other");
@@ -739,7 +772,8 @@ TEST(template_images)
 
         pod_request_done(&f.request);
         set_template(&f, TEMPLATE("{\"name\":\"a\",\"image\":{\"name\":\"example.com/web\",\"labels\":"
-                                  "[{\"name\":\"version\",\"value\":\"3\"}]}}", ""));
+                                  "[{\"name\":\"version\",\"value\":\"3\"}]}}",
+                                  ""));
         ASSERT_ERR(reify(&f), -ENOENT);
         ASSERT_CONTAINS(f.e.message, "App a");
         ASSERT_CONTAINS(f.e.message, "example.com/web:3");
@@ -752,7 +786,8 @@ TEST(template_volumes)
 
         ASSERT_NOT_NULL(import(&f, "example.com/web", POINTS(POINT("work", "/work", ""))));
         set_template(&f, TEMPLATE("{\"name\":\"a\",\"image\":{\"name\":\"example.com/web\"},\"mounts\":["
-                                  "{\"volume\":\"own\",\"path\":\"/own\",\"appVolume\":{\"name\":\"own\",\"kind\":\"empty\","
+                                  "{\"volume\":\"own\",\"path\":\"/"
+                                  "own\",\"appVolume\":{\"name\":\"own\",\"kind\":\"empty\","
                                   "\"mode\":\"0700\"}},{\"volume\":\"shared\",\"mountPoint\":\"work\"}]},"
                                   "{\"name\":\"b\",\"image\":{\"name\":\"example.com/web\"},\"mounts\":["
                                   "{\"volume\":\"own\",\"path\":\"/own\"}]}",
@@ -774,9 +809,11 @@ TEST(template_volumes)
         ASSERT_ERR(reify(&f), -EEXIST);
 }
 
-/* --- Ports ------------------------------------------------------------------------------------------------------- */
+/* --- Ports ----------------------------------------------------------------------------------------- */
 
-#define PORTS APP(",\"ports\":[{\"name\":\"http\",\"port\":80,\"protocol\":\"tcp\"},{\"name\":\"dns\",\"port\":53,\"protocol\":\"udp\"}]")
+#define PORTS                                                                                               \
+        APP(",\"ports\":[{\"name\":\"http\",\"port\":80,\"protocol\":\"tcp\"},{\"name\":\"dns\",\"port\":"  \
+            "53,\"protocol\":\"udp\"}]")
 
 static void add_port(Fixture *f, const char *name, uint32_t host_port)
 {
@@ -811,7 +848,7 @@ TEST(ports)
         ASSERT_CONTAINS(f.e.hint, "http (app web)");
         f.request.ports[2].pod_port = calloc(1, sizeof(Port));
         *f.request.ports[2].pod_port =
-                (Port){.name = strdup("ftp"), .protocol = strdup("tcp"), .port = 21, .count = 1};
+                        (Port){.name = strdup("ftp"), .protocol = strdup("tcp"), .port = 21, .count = 1};
         ASSERT_OK(reify(&f));
         ASSERT_OK(pod_publish(f.pod, &f.e));
         add_app(&f, "example.com/web")->name = strdup("two");
@@ -819,7 +856,7 @@ TEST(ports)
         ASSERT_CONTAINS(f.e.message, "web and two");
 }
 
-/* --- Together with the store ------------------------------------------------------------------------------------- */
+/* --- Together with the store ----------------------------------------------------------------------- */
 
 TEST(layers_of_dependencies)
 {
@@ -827,7 +864,8 @@ TEST(layers_of_dependencies)
         _cleanup_free_ char *lowers = NULL, *base = NULL, *expected = NULL;
 
         base = strdup(import(&f, "example.com/base", ""));
-        const char *id = import(&f, "example.com/web", ",\"dependencies\":[{\"imageName\":\"example.com/base\"}]" APP(""));
+        const char *id = import(&f, "example.com/web",
+                                ",\"dependencies\":[{\"imageName\":\"example.com/base\"}]" APP(""));
         ASSERT_NOT_NULL(id);
         (void) add_app(&f, id);
         ASSERT_OK(reify(&f));
