@@ -401,21 +401,24 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e)
 {
         Store *s = t->store;
 
+        /* What is there already was on disk before it was put there. */
+        int r = faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 ? -EEXIST : 0;
         /* One syncfs() instead of an fsync() per file. It also reports errors of earlier writes. */
-        if (syncfs(t->dir_fd) < 0)
+        if (r >= 0 && syncfs(t->dir_fd) < 0)
                 return error_set_errno(e, errno, "Cannot write %s/%s to disk", s->path, path);
-        int r = renameat2(s->fd, t->name, s->fd, path, RENAME_NOREPLACE) < 0 ? -errno : 0;
-        if (r == -EEXIST || r == -ENOTEMPTY) {
+        if (r >= 0 && renameat2(s->fd, t->name, s->fd, path, RENAME_NOREPLACE) < 0)
+                r = -errno;
+        bool ours = r >= 0;
+        if (ours) {
+                free(t->name);
+                t->name = NULL;
+        } else if (r == -EEXIST)
                 store_temporary_done(t);
-                return 0;
-        }
-        if (r >= 0) {
-                t->name = (free(t->name), NULL);
-                r = sync_parent(s, path);
-        }
-        if (r < 0)
+        else
                 return error_set_errno(e, r, "Cannot put %s/%s in place", s->path, path);
-        return 1;
+        /* Also for somebody else's, who may not have come to it yet: we are about to say that it is there. */
+        r = sync_parent(s, path);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the entry %s/%s to disk", s->path, path) : ours;
 }
 
 int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e)
