@@ -416,7 +416,7 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e)
                 store_temporary_done(t);
         else
                 return error_set_errno(e, r, "Cannot put %s/%s in place", s->path, path);
-        /* Also for somebody else's, who may not have come to it yet: we are about to say that it is there. */
+        /* Also for somebody else's, who may not have come to it yet: we are about to say it is there. */
         r = sync_parent(s, path);
         return r < 0 ? error_set_errno(e, r, "Cannot write the entry %s/%s to disk", s->path, path) : ours;
 }
