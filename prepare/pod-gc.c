@@ -47,9 +47,7 @@ static _printf_(2, 3) void note_removed(const Collector *c, const char *format, 
         c->options->removed(s ?: "?", c->options->userdata);
 }
 
-/* --- Pods
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- Pods ------------------------------------------------------------------------------------------ */
 
 static bool is_older(uint64_t since, uint64_t age)
 {

@@ -93,6 +93,20 @@ static int compare_paths(const void *a, const void *b)
         return x - y;
 }
 
+static int refuse_overlap(const PodApp *a, const Mount *outer, const Mount *inner, Error *e)
+{
+        _cleanup_free_ char *shown_outer = text_escape_for_terminal(outer->path);
+        _cleanup_free_ char *shown_inner = text_escape_for_terminal(inner->path);
+
+        if (!shown_outer || !shown_inner)
+                return error_oom(e);
+        if (streq(outer->path, inner->path))
+                return error_set(e, -EINVAL, "App %s: volumes \"%s\" and \"%s\" are both mounted on %s",
+                                 a->name, outer->volume, inner->volume, shown_inner);
+        return error_set(e, -EINVAL, "App %s: volume \"%s\" on %s lies inside of volume \"%s\" on %s",
+                         a->name, inner->volume, shown_inner, outer->volume, shown_outer);
+}
+
 static int check_overlaps(const PodApp *a, Error *e)
 {
         _cleanup_free_ const Mount **sorted = calloc(a->n_mounts + 1, sizeof(Mount *));
@@ -102,18 +116,9 @@ static int check_overlaps(const PodApp *a, Error *e)
         for (size_t i = 0; i < a->n_mounts; i++)
                 sorted[i] = &a->mounts[i];
         qsort(sorted, a->n_mounts, sizeof(Mount *), compare_paths);
-        for (size_t i = 1; i < a->n_mounts; i++) {
-                const Mount *outer = sorted[i - 1], *inner = sorted[i];
-
-                if (streq(outer->path, inner->path))
-                        return error_set(e, -EINVAL,
-                                         "App %s: volumes \"%s\" and \"%s\" are both mounted on %s", a->name,
-                                         outer->volume, inner->volume, inner->path);
-                if (path_has_prefix(inner->path, outer->path))
-                        return error_set(e, -EINVAL,
-                                         "App %s: volume \"%s\" on %s lies inside of volume \"%s\" on %s",
-                                         a->name, inner->volume, inner->path, outer->volume, outer->path);
-        }
+        for (size_t i = 1; i < a->n_mounts; i++)
+                if (path_has_prefix(sorted[i]->path, sorted[i - 1]->path))
+                        return refuse_overlap(a, sorted[i - 1], sorted[i], e);
         return 0;
 }
 
@@ -121,8 +126,8 @@ static int check_overlaps(const PodApp *a, Error *e)
 
 static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mount, Error *e)
 {
+        _cleanup_free_ char *text = NULL, *shown = text_escape_for_terminal(mount->path);
         _cleanup_strv_free_ char **names = NULL;
-        _cleanup_free_ char *text = NULL;
 
         for (size_t i = 0; i < m->n_volumes && i < 16; i++)
                 if (strv_extend(&names, m->volumes[i].name) < 0)
@@ -130,7 +135,7 @@ static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mou
         text = names ? strv_join(names, ", ") : NULL;
         int r = error_set(e, -ENOENT,
                           "App %s is to have volume \"%s\" on %s, but the pod has no such volume", a->name,
-                          mount->volume, mount->path);
+                          mount->volume, shown ?: "?");
         if (text)
                 return error_hint(e, r, "Its volumes are: %s. Others are defined with --volume=.", text);
         return error_hint(e, r, "Define it with: --volume=%s,kind=host,source=PATH or kind=empty.",
@@ -212,10 +217,13 @@ static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, 
 {
         int k = 0;
 
-        for (size_t n = 0; r->warnings && n < a->n_mounts && k >= 0; n++)
+        for (size_t n = 0; r->warnings && n < a->n_mounts && k >= 0; n++) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(a->mounts[n].path);
+
                 if (hides_something(layers, a->mounts[n].path))
                         k = reify_warn(r, e, "App %s: volume \"%s\" hides what the image has at %s", a->name,
-                                       a->mounts[n].volume, a->mounts[n].path);
+                                       a->mounts[n].volume, shown ?: "?");
+        }
         return k;
 }
 
