@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is left of the launcher's privileges in the app: a child takes the launcher's last steps and executes
+ * this program again, which tells of itself what /proc knows. Nearly all of it takes root.
+ */
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#include "stage1/launch/launch.h"
+#include "stage1/seccomp-filter.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+#define CAP(n) (UINT64_C(1) << (n))
+#define CAPABILITIES (CAP(CAP_CHOWN) | CAP(CAP_KILL) | CAP(CAP_NET_RAW) | CAP(CAP_SETUID))
+#define SHOW "show"
+
+/* What a process is like; the launcher's is sent by the child itself through a pipe. */
+typedef struct Process {
+        unsigned long long permitted, effective, inheritable, bounding, ambient;
+        unsigned uid, gid, n_groups, no_new_privileges, seccomp;
+        int dumpable, keep_capabilities;
+} Process;
+
+/* --- The executed program
+ * ---------------------------------------------------------------------------------------- */
+
+static unsigned long long status_field(const char *status, const char *name, int base)
+{
+        const char *p = strstr(status, name);
+
+        return p ? strtoull(p + strlen(name), NULL, base) : ~0ULL;
+}
+
+static int show(void)
+{
+        _cleanup_close_ int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+        char status[8192] = {};
+
+        if (fd < 0 || loop_read(fd, status, sizeof(status) - 1) <= 0)
+                return 1;
+        Process p = {
+                        .permitted = status_field(status, "\nCapPrm:", 16),
+                        .effective = status_field(status, "\nCapEff:", 16),
+                        .inheritable = status_field(status, "\nCapInh:", 16),
+                        .bounding = status_field(status, "\nCapBnd:", 16),
+                        .ambient = status_field(status, "\nCapAmb:", 16),
+                        .uid = getuid(),
+                        .gid = getgid(),
+                        .n_groups = (unsigned) getgroups(0, NULL),
+                        .no_new_privileges = (unsigned) status_field(status, "\nNoNewPrivs:", 10),
+                        .seccomp = (unsigned) status_field(status, "\nSeccomp:", 10),
+                        .dumpable = prctl(PR_GET_DUMPABLE),
+                        .keep_capabilities = prctl(PR_GET_KEEPCAPS),
+        };
+        return loop_write(STDOUT_FILENO, &p, sizeof(p)) < 0;
+}
+
+/* --- The launcher's last steps
+ * ----------------------------------------------------------------------------------- */
+
+static const char *self = "/proc/self/exe";
+
+static _noreturn_ void launch(const LaunchConfig *c, const Identity *id, int out)
+{
+        char *argv[] = {(char *) self, (char *) SHOW, NULL};
+        Command command = {.path = (char *) self};
+        Failure f = {};
+
+        int r = confine_identity(c, id, &f);
+        if (r >= 0) {
+                dup2(out, STDOUT_FILENO);
+                r = confine_system_calls(c, &f);
+        }
+        if (r >= 0)
+                r = command_execute(&command, argv, argv + 2, &f);
+        fprintf(stderr, "%s\n", f.error.message);
+        _exit(78);
+}
+
+static int try(const LaunchConfig *c, uid_t uid, gid_t gid, Process *ret)
+{
+        Identity id = {.uid = uid, .gid = gid};
+        int fds[2], status;
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        pid_t pid = fork();
+        if (pid == 0)
+                launch(c, &id, fds[1]);
+        safe_close(fds[1]);
+        ssize_t n = loop_read(fds[0], ret, sizeof(*ret));
+        safe_close(fds[0]);
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+                return -ECHILD;
+        return n == (ssize_t) sizeof(*ret) && status == 0 ? 0 : -EPROTO;
+}
+
+static int make_config(uint64_t capabilities, bool no_new_privileges, bool filter, LaunchConfig *ret)
+{
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+        IsolatorList none = {};
+
+        if (filter && seccomp_compile(&none, capabilities, &p, NULL) < 0)
+                return -ENOMEM;
+        *ret = (LaunchConfig){
+                        .capabilities = capabilities,
+                        .no_new_privileges = no_new_privileges,
+                        .has_filter = true,
+                        .n_filter = p.n,
+                        .filter = TAKE_PTR(p.items),
+        };
+        return 0;
+}
+
+/* All there is to be had in a pod: what nspawn leaves its systemd has CAP_SYS_ADMIN in it, and so do we. */
+static const struct {
+        uint64_t capabilities;
+        bool no_new_privileges, filter;
+} variants[] = {
+                {CAPABILITIES, false, true},
+                {CAPABILITIES, true, true},
+                {CAPABILITIES, false, false},
+                {CAPABILITIES | CAP(CAP_SYS_ADMIN), false, true},
+                {CAPABILITIES | CAP(CAP_SYS_ADMIN), true, true},
+                {0, false, true},
+                {0, true, true},
+};
+
+static bool as_asked(const Process *p, size_t variant)
+{
+        return p->bounding == variants[variant].capabilities && p->inheritable == 0 && p->ambient == 0 &&
+               p->no_new_privileges == variants[variant].no_new_privileges &&
+               p->seccomp == (variants[variant].filter ? SECCOMP_MODE_FILTER : 0) &&
+               p->keep_capabilities == 0 && p->n_groups == 0 && p->dumpable == 1;
+}
+
+TEST(root)
+{
+        if (geteuid() != 0)
+                TEST_SKIP("only root has privileges to give up");
+        for (size_t i = 0; i < ELEMENTSOF(variants); i++) {
+                _cleanup_launch_config_ LaunchConfig c = {};
+                Process p = {};
+                ASSERT_OK(make_config(variants[i].capabilities, variants[i].no_new_privileges,
+                                      variants[i].filter, &c));
+                ASSERT_OK(try(&c, 0, 0, &p));
+                ASSERT_TRUE(as_asked(&p, i));
+                ASSERT_EQ(p.permitted, variants[i].capabilities);
+                ASSERT_EQ(p.effective, variants[i].capabilities);
+                ASSERT_EQ(p.uid, 0);
+        }
+}
+
+TEST(others)
+{
+        if (geteuid() != 0)
+                TEST_SKIP("only root can become somebody else");
+        for (size_t i = 0; i < ELEMENTSOF(variants); i++) {
+                _cleanup_launch_config_ LaunchConfig c = {};
+                Process p = {};
+                ASSERT_OK(make_config(variants[i].capabilities, variants[i].no_new_privileges,
+                                      variants[i].filter, &c));
+                ASSERT_OK(try(&c, 1234, 4321, &p));
+                ASSERT_TRUE(as_asked(&p, i));
+                ASSERT_EQ(p.permitted, 0);
+                ASSERT_EQ(p.effective, 0);
+                ASSERT_EQ(p.uid, 1234);
+                ASSERT_EQ(p.gid, 4321);
+        }
+}
+
+/* A copy of this program with file capabilities, which no_new_privs must make void even where the launcher
+ * itself had them a moment before. */
+TEST(file_capabilities)
+{
+        struct vfs_ns_cap_data data = {.magic_etc = VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE,
+                                       .data[0].permitted = CAP(CAP_SYS_ADMIN) | CAP(CAP_KILL)};
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_free_ char *path = NULL;
+        char command[PATH_MAX * 2];
+
+        if (geteuid() != 0)
+                TEST_SKIP("only root can give capabilities to files");
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(chmod(s.path, 0755));
+        ASSERT_OK(xasprintf(&path, "%s/show", s.path));
+        _cleanup_close_ int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        _cleanup_close_ int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+        ASSERT_OK(in);
+        ASSERT_OK(out);
+        for (ssize_t n; (n = read(in, command, sizeof(command))) > 0;)
+                ASSERT_OK(loop_write(out, command, (size_t) n));
+        ASSERT_OK(fchmod(out, 0755));
+        out = safe_close(out);
+        if (setxattr(path, "security.capability", &data, XATTR_CAPS_SZ_2, 0) < 0)
+                TEST_SKIP("files cannot have capabilities here");
+
+        const char *before = self;
+        self = path;
+        for (int nnp = 0; nnp < 2; nnp++) {
+                _cleanup_launch_config_ LaunchConfig c = {};
+                Process p = {};
+                int r = make_config(CAPABILITIES | CAP(CAP_SYS_ADMIN), nnp, true, &c);
+                if (r >= 0)
+                        r = try(&c, 1234, 4321, &p);
+                if (r < 0 || p.permitted != (nnp ? 0 : CAP(CAP_SYS_ADMIN) | CAP(CAP_KILL)))
+                        self = before;
+                ASSERT_OK(r);
+                ASSERT_EQ(p.permitted, nnp ? 0 : CAP(CAP_SYS_ADMIN) | CAP(CAP_KILL));
+        }
+        self = before;
+}
+
+/* What installing the filter costs each process of each app: no test, as machines differ, but a number to
+ * look at. */
+TEST(cost)
+{
+        _cleanup_launch_config_ LaunchConfig c = {};
+        int status = -1;
+
+        ASSERT_OK(make_config(CAPABILITIES, true, true, &c));
+        pid_t pid = fork();
+        if (pid == 0) {
+                Failure f = {};
+                if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                        _exit(1);
+                uint64_t begin = now_usec(CLOCK_MONOTONIC);
+                int r = confine_system_calls(&c, &f);
+                fprintf(stderr, "%zu instructions are installed in %llu us\n", c.n_filter,
+                        (unsigned long long) (now_usec(CLOCK_MONOTONIC) - begin));
+                _exit(r < 0);
+        }
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        ASSERT_EQ(status, 0);
+}
+
+int main(int argc, char *argv[])
+{
+        if (argc == 2 && streq(argv[1], SHOW))
+                return show();
+        RUN(root);
+        RUN(others);
+        RUN(file_capabilities);
+        RUN(cost);
+        return TEST_END();
+}
