@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Writing and reading the launch file. The first pair is the format's name and version; then come pairs in
- * any order, those of lists once per element, and one that says that this is the end, so that a file that was
- * cut off cannot lack a restriction unnoticed. Unknown keys are an error: writer and reader are always of the
- * same build. */
+ * any order, those of lists once per element, and one that says that this is the end, so that a file that
+ * was cut off cannot lack a restriction unnoticed. Unknown keys are an error: writer and reader are always
+ * of the same build. */
 
 #include "stage1/launch-config.h"
 
@@ -80,7 +80,8 @@ static int set_filter(LaunchConfig *c, size_t offset, const char *value)
         struct sock_filter *filter = NULL;
 
         (void) offset;
-        if (length % (2 * sizeof(struct sock_filter)) != 0 || size / sizeof(struct sock_filter) > BPF_MAXINSNS || c->has_filter)
+        if (length % (2 * sizeof(struct sock_filter)) != 0 ||
+            size / sizeof(struct sock_filter) > BPF_MAXINSNS || c->has_filter)
                 return -EBADMSG;
         if (size > 0) {
                 filter = malloc(size);
@@ -113,7 +114,7 @@ static const struct {
                 {"mount", set_list, offsetof(LaunchConfig, mounts)},
                 {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
                 {"filter", set_filter, 0},
-        {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
+                {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
 };
 

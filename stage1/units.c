@@ -124,17 +124,19 @@ int stage1_app_unit_name(const char *app, char **ret)
         return xasprintf(ret, "app-%s.service", app);
 }
 
-/* In the name of a slice a dash means "below": it is escaped, or the app "a-b" would be a part of the app
- * "a". */
+/* In the name of a slice a dash means "below", so that the app "a-b" would be a part of the app "a". Another
+ * character stands for it, which names of apps cannot have; systemd's own escape would make long names too
+ * long for a file. */
 static int app_slice_name(const char *app, char **ret)
 {
-        _cleanup_text_ Text t = {};
+        int r = xasprintf(ret, "app-%s.slice", app);
 
-        text_add(&t, "app-");
-        for (const char *c = app; *c; c++)
-                text_add_bytes(&t, *c == '-' ? "\\x2d" : c, *c == '-' ? 4 : 1);
-        text_add(&t, ".slice");
-        return text_take(&t, ret, NULL);
+        if (r < 0)
+                return r;
+        for (char *c = *ret + strlen("app-"); *c; c++)
+                if (*c == '-')
+                        *c = '_';
+        return 0;
 }
 
 static void add_time(Text *t, const char *key, uint64_t usec)

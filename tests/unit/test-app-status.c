@@ -159,7 +159,7 @@ TEST(hostile_files)
         ASSERT_ERR(app_status_read(s.fd, "nul", &status), -EBADMSG);
 }
 
-/* A record that is cut off says less, or is refused; it never says something else. */
+/* A record is replaced as a whole, so half of one is never seen; reading one does no harm. */
 TEST(truncated_anywhere)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
