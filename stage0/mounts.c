@@ -322,7 +322,8 @@ static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
         return 0;
 }
 
-/* An upper layer is never used twice: what an earlier execution of the app, or one before a crash of the host, left in it goes. */
+/* An upper layer is never used twice: what an earlier execution of the app, or one before a crash of the
+ * host, left in it goes. */
 static int make_upper(PodMounts *m, const char *app, const char *top)
 {
         static const char *const names[] = {"upper", "work"};

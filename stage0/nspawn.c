@@ -4,12 +4,18 @@
  *
  * A child of ours goes into the pod's cgroup and a mount namespace of its own, binds the files of the host's
  * systemd over their places in the pod's root, and becomes nspawn. It inherits the pod's lock, so that the
- * pod counts as running for as long as nspawn is there, and is killed by the kernel when we die; nspawn has
- * arranged the same for the pod's PID 1.
+ * pod counts as running for as long as nspawn is there.
+ *
+ * The kernel kills nspawn when we die. nspawn has asked for the same for the pod's PID 1, but with user
+ * namespaces this is lost when that process changes its user. So, where no unit of the host's holds the pod
+ * together, nspawn is made the first process of a pid namespace of its own, around the pod's: when it dies,
+ * however it dies, nothing in there survives it.
  */
 
 #include <cap-ng.h>
 #include <limits.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -235,23 +241,47 @@ typedef struct Child {
         char *root;
         char **argv, **environment;
         int output_fd;
-        pid_t parent;
+        int alive[2]; /* a pipe whose writing end only we have: it breaks when we die */
+        bool pid_namespace;
 } Child;
+
+/* We may have died before the child could ask to be told. */
+static int die_with_parent(const Child *c)
+{
+        struct pollfd fd = {.fd = c->alive[0]};
+
+        safe_close(c->alive[1]);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || poll(&fd, 1, 0) < 0)
+                return -errno;
+        return fd.revents & POLLHUP ? -ECHILD : 0;
+}
+
+/* nspawn finds its processes by the numbers that they have for it. */
+static int mount_proc(void)
+{
+        return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno : 0;
+}
 
 static int child_setup(const Child *c, Error *e)
 {
         _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
         sigset_t none;
 
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != c->parent)
-                return error_set(e, -ECHILD, "The process that runs the pod has ended");
+        int r = die_with_parent(c);
+        if (r < 0)
+                return error_set_errno(e, r, "The process that runs the pod is gone");
         (void) setsid(); /* Ctrl-C is for us alone */
-        int r = pod_cgroup_enter(c->cgroup);
+        r = pod_cgroup_enter(c->cgroup);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot enter the cgroup of pod %s", c->pod->uuid);
         r = mount_namespace_unshare(e);
         if (r < 0)
                 return r;
+        if (c->pid_namespace) {
+                r = mount_proc();
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot mount /proc for systemd-nspawn");
+        }
         root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", c->pod->uuid);
@@ -289,9 +319,17 @@ static _noreturn_ void child(const Child *c)
         _exit(125);
 }
 
+/* Like fork(), and with the child as the first in a pid namespace if need be. */
+static pid_t fork_child(const Child *c)
+{
+        if (!c->pid_namespace)
+                return fork();
+        return (pid_t) syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
 static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
 {
-        pid_t pid = fork();
+        pid_t pid = fork_child(c);
 
         if (pid == 0)
                 child(c);
@@ -334,9 +372,16 @@ int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Ns
                         .argv = argv,
                         .environment = environment,
                         .output_fd = fds[1],
-                        .parent = getpid(),
+                        .alive = {-EBADF, -EBADF},
+                        .pid_namespace = sd_booted() <= 0,
         };
-        r = start_child(&c, ret, fds[0], e);
+        r = pipe2(c.alive, O_CLOEXEC) < 0 ? error_set_errno(e, -errno, "Cannot create a pipe")
+                                          : start_child(&c, ret, fds[0], e);
+        safe_close(c.alive[0]);
+        if (r < 0)
+                safe_close(c.alive[1]);
+        else
+                ret->alive_fd = c.alive[1];
         safe_close(fds[1]);
         if (r < 0)
                 safe_close(fds[0]);
@@ -351,5 +396,21 @@ void nspawn_done(Nspawn *n)
         }
         safe_close(n->pid_fd);
         safe_close(n->output_fd);
-        *n = (Nspawn){.pid_fd = -EBADF, .output_fd = -EBADF};
+        safe_close(n->alive_fd);
+        *n = NSPAWN_NULL;
+}
+
+/* nspawn has one child, and only we know it by this number: nspawn itself may be in another pid namespace.
+ */
+pid_t nspawn_leader(const Nspawn *n)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+        uint32_t pid;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) n->pid, (int) n->pid);
+        if (read_file_at(AT_FDCWD, path, 4096, &text, NULL) < 0)
+                return 0;
+        text[strcspn(text, " \n")] = 0;
+        return parse_u32(text, &pid) >= 0 ? (pid_t) pid : 0;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What apps write, from their pipes to the pod's journal and, in the foreground, to our own standard output and standard error.
+/* What apps write, from their pipes to the pod's journal and, in the foreground, to our own standard output
+ * and standard error.
  *
- * Every process that the launcher starts has two pipes, whose reading ends are here, and two streams of the journal, which
- * its launcher opened. Bytes go on as they come; for several apps in the foreground they are cut into lines, so that
- * each can have its app's name in front. Before an app counts as ended, its launcher has everything flushed, so that the
- * journal, which ends with the pod, has every line.
+ * Every process that the launcher starts has two pipes, whose reading ends are here, and two streams of the
+ * journal, which its launcher opened. Bytes go on as they come; for several apps in the foreground they are
+ * cut into lines, so that each can have its app's name in front. Before an app counts as ended, its launcher
+ * has everything flushed, so that the journal, which ends with the pod, has every line.
  */
 
 #include <sys/ioctl.h>
@@ -46,7 +47,8 @@ static Pump *pump_free(Pump *p)
         return NULL;
 }
 
-/* --- Showing ------------------------------------------------------------------------------------------------------- */
+/* --- Showing
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void show_bytes(Pump *p, const void *data, size_t size)
 {
@@ -58,11 +60,11 @@ static void show_bytes(Pump *p, const void *data, size_t size)
 static void show_line(Pump *p)
 {
         const JournalLine l = {
-                .app = p->app,
-                .data = p->line.data ?: "",
-                .size = p->line.size,
-                .error = p->error,
-                .end = {'\n'},
+                        .app = p->app,
+                        .data = p->line.data ?: "",
+                        .size = p->line.size,
+                        .error = p->error,
+                        .end = {'\n'},
         };
 
         if (output_line(&l, &(OutputOptions){.prefix = true}) < 0)
@@ -95,7 +97,9 @@ static void show(Pump *p, const char *data, size_t size)
                 show_bytes(p, data, size);
 }
 
-/* --- Moving -------------------------------------------------------------------------------------------------------- */
+/* --- Moving
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void write_to_journal(Pump *p, const char *data, size_t size)
 {
@@ -173,7 +177,9 @@ void pumps_flush(Pumps *all, const char *app)
         }
 }
 
-/* --- Making -------------------------------------------------------------------------------------------------------- */
+/* --- Making
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static int open_pipe(Pump *p, uid_t owner, int *ret_write_fd)
 {

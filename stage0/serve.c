@@ -302,10 +302,12 @@ static int open_pipes(Server *s, const PodApp *app, int *streams, int *ret_fds, 
         uid_t owner = s->pod->config.private_users ? s->pod->config.uid_base : 0;
 
         for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
-                int r = pumps_add(s->pumps, app->name, i == LAUNCH_STREAM_STDERR, streams[i], owner, &ret_fds[i]);
+                int r = pumps_add(s->pumps, app->name, i == LAUNCH_STREAM_STDERR, streams[i], owner,
+                                  &ret_fds[i]);
                 if (r < 0) {
                         close_all(ret_fds, i);
-                        return error_set_errno(e, r, "Cannot make the standard streams of app %s", app->name);
+                        return error_set_errno(e, r, "Cannot make the standard streams of app %s",
+                                               app->name);
                 }
                 (void) TAKE_FD(streams[i]);
         }

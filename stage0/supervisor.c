@@ -4,9 +4,9 @@
  *
  * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
  * mounted and the metadata service is started. From then on we answer launchers, pass on what the apps
- * write, and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel kills
- * nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours and
- * goes away with us.
+ * write, and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel
+ * kills nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours
+ * and goes away with us.
  */
 
 #include <sys/resource.h>
@@ -98,9 +98,11 @@ static int on_control(sd_event_source *source, int fd, uint32_t revents, void *u
 /* --- What nspawn says
  * ---------------------------------------------------------------------------------------------- */
 
-static void set_leader(Supervisor *s, pid_t leader)
+static void set_leader(Supervisor *s)
 {
-        if (s->leader_fd >= 0)
+        pid_t leader = nspawn_leader(&s->nspawn);
+
+        if (s->leader_fd >= 0 || leader <= 0)
                 return;
         s->leader_fd = (int) syscall(SYS_pidfd_open, leader, 0);
         s->runtime.leader = leader;
@@ -114,6 +116,7 @@ static void set_ready(Supervisor *s)
         if (s->ready)
                 return;
         s->ready = true;
+        set_leader(s);
         if (s->ready_fd >= 0)
                 (void) loop_write(s->ready_fd, "1", 1);
         s->ready_fd = safe_close(s->ready_fd);
@@ -129,10 +132,8 @@ static void handle_notification(Supervisor *s, char *text)
         if (strv_split(text, "\n", &lines) < 0)
                 return;
         STRV_FOREACH (line, lines) {
-                const char *value = startswith(*line, "X_NSPAWN_LEADER_PID=");
-                uint32_t pid;
-                if (value && parse_u32(value, &pid) >= 0 && pid > 0)
-                        set_leader(s, (pid_t) pid);
+                if (startswith(*line, "X_NSPAWN_LEADER_PID="))
+                        set_leader(s);
                 if (streq(*line, "READY=1"))
                         set_ready(s);
         }
@@ -261,7 +262,7 @@ static int watch(Supervisor *s, Error *e)
                         {s->nspawn.output_fd, on_console},
                         {s->notify_fd, on_notify},
                         {s->control_fd, on_control},
-                };
+        };
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         int r = 0;
 
@@ -440,7 +441,7 @@ int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
         _cleanup_(supervisor_done) Supervisor s = {
                         .pod = p,
                         .options = o,
-                        .nspawn = {.pid_fd = -EBADF, .output_fd = -EBADF},
+                        .nspawn = NSPAWN_NULL,
                         .ready_fd = ready_fd,
                         .leader_fd = -EBADF,
                         .control_fd = -EBADF,

@@ -59,7 +59,12 @@ typedef struct Nspawn {
         pid_t pid;
         int pid_fd;
         int output_fd; /* what it prints, and what the pod's console shows */
+        int alive_fd;  /* as long as this is open, we are alive */
 } Nspawn;
+
+#define NSPAWN_NULL ((Nspawn){.pid_fd = -EBADF, .output_fd = -EBADF, .alive_fd = -EBADF})
+/* The pod's PID 1, by our numbers; 0 if it is not there (yet, or any more). */
+pid_t nspawn_leader(const Nspawn *n);
 
 /* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the
  * caller. */

@@ -67,7 +67,9 @@ static int use_streams(Launch *l, const Identity *id, Failure *f)
         _cleanup_close_ int null = open("/dev/null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 
         if (fchown(l->stdout_fd, id->uid, id->gid) < 0 || fchown(l->stderr_fd, id->uid, id->gid) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot give its standard streams to app %s", l->app);
+                return failure_set(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
+                                   "Cannot give the standard streams to user %u, group %u%s", id->uid, id->gid,
+                                   errno == EINVAL ? ", which the pod's range does not have" : "");
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(l->stdout_fd, STDOUT_FILENO) < 0 ||
             dup2(l->stderr_fd, STDERR_FILENO) < 0)
                 return failure_set(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
