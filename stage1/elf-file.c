@@ -436,7 +436,6 @@ static bool is_wish(Reader *r, const Elf64_Nhdr *header, uint64_t name)
 /* The note at *OFFSET, which moves behind it. The header is the same in both classes. */
 static int read_note(Reader *r, uint64_t *offset, uint64_t end, uint64_t align, ElfFile *f)
 {
-        _cleanup_free_ char *text = NULL;
         Elf64_Nhdr header;
         const char *p;
 

@@ -369,8 +369,7 @@ static const char *const hostile[] = {
         "../../../etc/systemd/system/x",
         "init.scope",
         "a.service",
-        "\xe2\x80\xa8"
-        "ExecStart=/bin/sh",
+        "\342\200\250ExecStart=/bin/sh", /* U+2028, a separator of lines */
         "\x7f\x1b]0;title\x07",
         "",
         " x ",
