@@ -140,13 +140,24 @@ static int read_shebang(const char *head, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
+/* Commands for a shell have no control characters but white space. */
+static bool is_text(const char *head, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if ((unsigned char) head[i] < ' ' && !memchr("\t\n\v\f\r\033", head[i], 6))
+                        return false;
+        return true;
+}
+
 /* What the kernel will find in the file. One that may be executed but not read keeps its secret. */
 static int look_into(Command *c)
 {
         _cleanup_close_ int fd = open(c->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         char head[HEAD_SIZE + 1] = {};
 
-        if (fd < 0 || pread(fd, head, HEAD_SIZE, 0) < 0)
+        ssize_t n = fd < 0 ? -1 : pread(fd, head, HEAD_SIZE, 0);
+
+        if (n < 0)
                 return 0;
         if (memcmp(head, ELFMAG, SELFMAG) == 0) {
                 c->format = COMMAND_ELF;
@@ -156,10 +167,12 @@ static int look_into(Command *c)
                 c->format = COMMAND_SCRIPT;
                 return read_shebang(head, &c->interpreter);
         }
+        if (is_text(head, (size_t) n))
+                c->format = COMMAND_TEXT;
         return 0;
 }
 
-/* A file of no format that the kernel knows is a script for the shell, as for execvp(). */
+/* A text without "#!" is a script for the shell, as for execvp(). */
 static int prepare_shell(Command *c, char *const *argv)
 {
         size_t n = strv_length(argv);
@@ -212,7 +225,7 @@ int command_find(char *const *argv, char *const *environment, Command *ret, Fail
         if (r < 0)
                 return not_usable(argv[0], c.path, r, f);
         r = look_into(&c);
-        if (r >= 0 && c.format == COMMAND_OTHER)
+        if (r >= 0 && c.format == COMMAND_TEXT)
                 r = prepare_shell(&c, argv);
         if (r < 0)
                 return failure_set(f, CAUSE_SETUP, r, "Cannot look at %s", c.path);

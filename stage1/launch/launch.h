@@ -16,9 +16,9 @@ typedef struct Launch {
         int root_fd, dev_fd; /* detached mounts */
         int *volume_fds;
         size_t n_volumes;
-        int status_fd;    /* the directory of records */
-        AppStatus status; /* what the app's record says, once "running" is written */
-        char *record;     /* the record itself, mapped from then on */
+        int status_fd;            /* the directory of records */
+        AppStatus status;         /* what the app's record says, once "running" is written */
+        char *record;             /* the record itself, mapped from then on */
         int stdout_fd, stderr_fd; /* pipes to stage0 */
 } Launch;
 
@@ -58,8 +58,8 @@ int confine_system_calls(const LaunchConfig *c, Failure *f);
 typedef struct Command {
         char *path;
         char *interpreter; /* of a script, or the loader of a program; or NULL */
-        enum { COMMAND_OTHER, COMMAND_ELF, COMMAND_SCRIPT } format;
-        char **shell_argv; /* for a file that is neither program nor script; the strings are not its own */
+        enum { COMMAND_OTHER, COMMAND_ELF, COMMAND_SCRIPT, COMMAND_TEXT } format;
+        char **shell_argv; /* for a text without "#!"; the strings are not its own */
 } Command;
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

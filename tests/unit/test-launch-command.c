@@ -131,7 +131,7 @@ TEST(given_path)
 TEST(scripts)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        _cleanup_(command_done) Command good = {}, plain = {}, empty = {};
+        _cleanup_(command_done) Command good = {}, plain = {}, empty = {}, garbage = {};
         Failure f = {};
 
         ASSERT_OK(scratch_new(&s));
@@ -140,6 +140,9 @@ TEST(scripts)
         ASSERT_OK(put_text(&s, "worse", "#!/etc/passwd\n", 0755));
         ASSERT_OK(put_text(&s, "plain", "exit 3\n", 0755));
         ASSERT_OK(put_text(&s, "empty", "#!\n", 0755));
+        ASSERT_OK(put_text(&s, "garbage", "exit 3\n\1\2", 0755));
+        ASSERT_OK(find_here(&s, "garbage", &garbage, &f));
+        ASSERT_NULL(garbage.shell_argv);
         ASSERT_OK(find_here(&s, "good", &good, &f));
         ASSERT_EQ(good.format, COMMAND_SCRIPT);
         ASSERT_STREQ(good.interpreter, "/bin/sh");
