@@ -18,6 +18,8 @@ static void finish_status(AppStatus *s)
                 return;
         if (s->cause == CAUSE_NONE)
                 s->cause = s->state == APP_WAITING ? CAUSE_NOT_STARTED : CAUSE_POD_KILLED;
+        if (s->cause == CAUSE_POD_KILLED && !s->message)
+                s->message = strdup("The pod was killed while the app ran");
         s->state = APP_ENDED;
         if (s->ended_usec == 0 && s->started_usec != 0)
                 s->ended_usec = now_usec(CLOCK_REALTIME);

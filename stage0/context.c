@@ -23,7 +23,7 @@ static int option_json(const Option *o, const char *value, void *target, Error *
 {
         JsonMode *mode = target;
 
-        if (!value) { /* -j: for whoever reads it */
+        if (!value) { /* for whoever reads it */
                 *mode = isatty(STDOUT_FILENO) ? JSON_PRETTY : JSON_SHORT;
                 return 0;
         }
@@ -58,7 +58,7 @@ static int option_debug(const Option *o, const char *value, void *target, Error 
 const Option global_options[] = {
         {"Global Options", "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR,
          "directory", option_string, offsetof(Context, dir)},
-        {NULL, "json", 0, "MODE", false, "Show results as JSON: short, pretty or off", "short|pretty|off",
+        {NULL, "json", 0, "MODE", true, "Show results as JSON: short, pretty or off", "short|pretty|off",
          option_json, offsetof(Context, json)},
         {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere", NULL,
          option_json, offsetof(Context, json)},

@@ -278,7 +278,7 @@ int app_status_to_exit_code(const AppStatus *s)
         case CAUSE_OOM_KILL:
         case CAUSE_TIMEOUT:
                 if (s->signal > 0)
-                        return 128 + s->signal;
+                        return MIN(128 + s->signal, 255);
                 return s->exit_status >= 0 ? s->exit_status : 125;
         default:
                 return 125;

@@ -70,7 +70,8 @@ USAGE_ERRORS = [
     (["image", "ls"], "Unknown command 'image ls': 'image' has list, rm, cat-manifest", None),
     (["--jsno=short", "list"], "Unknown option '--jsno'", "Did you mean '--json'?"),
     (["--json=long", "list"], "Invalid value 'long' for --json: must be short, pretty or off", None),
-    (["--json"], "Option --json needs a value: MODE", None),
+    (["--json"], "No command given", None),
+    (["--dir"], "Option --dir needs a value: PATH", None),
     (["--", "list"], "A command is needed before '--'", None),
     (["list", "--ful"], "Unknown option '--ful'", "Did you mean '--full'? Try 'acnspawn list --help'"),
     (["list", "x"], "Unexpected argument 'x'", None),
@@ -202,6 +203,7 @@ def version():
         check_contains(f"the output of {words}", r.stdout, "acnspawn ")
     check("acVersion", json.loads(run("version", "--json=short").stdout)["acVersion"], "0.8.11")
     check("lines of short JSON", run("--json=short", "version").stdout.count("\n"), 1)
+    check("JSON without a mode", run("--json", "version").stdout, run("--json=short", "version").stdout)
 
 
 def man_page():
