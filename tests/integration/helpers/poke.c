@@ -131,6 +131,32 @@ static int poke_modern(const char *unused)
         return WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 124;
 }
 
+/* Any system call, with one argument: "NUMBER" or "NUMBER:ARGUMENT". */
+static int poke_call(const char *number)
+{
+        const char *argument = strchr(number, ':');
+
+        return check(syscall(atoi(number), argument ? strtoul(argument + 1, NULL, 0) : 0, 0, 0, 0, 0, 0));
+}
+
+/* The same by the way that programs of 32-bit x86 take. */
+static int poke_call32(const char *number)
+{
+#ifdef __x86_64__
+        const char *argument = strchr(number, ':');
+        long r = atoi(number), first = argument ? strtol(argument + 1, NULL, 0) : 0;
+
+        __asm__ volatile("int $0x80" : "+a"(r) : "b"(first), "c"(0L), "d"(0L) : "memory", "r8", "r9", "r10", "r11");
+        if ((int) r >= 0)
+                return 0;
+        errno = -(int) r;
+#else
+        (void) number;
+        errno = ENOTSUP;
+#endif
+        return check(-1);
+}
+
 static int poke_segv(const char *unused)
 {
         (void) unused;
@@ -162,7 +188,7 @@ static const struct {
         {"abstract", poke_abstract}, {"read", poke_read},     {"write", poke_write},   {"open", poke_open_for_writing},
         {"umount", poke_umount},     {"mount", poke_mount},   {"mknod", poke_mknod},   {"keyctl", poke_keyctl},
         {"kill", poke_kill},         {"chroot", poke_chroot}, {"memory", poke_memory}, {"modern", poke_modern},
-        {"segv", poke_segv},         {"daemon", poke_daemon},
+        {"segv", poke_segv},         {"daemon", poke_daemon}, {"call", poke_call},     {"call32", poke_call32},
 };
 
 int main(int argc, char **argv)
