@@ -560,7 +560,8 @@ TEST(kernel_retain)
 {
         _cleanup_seccomp_program_ SeccompProgram p = {}, kills = {};
 
-        ASSERT_OK(compile(RETAIN, "{\"set\": [\"write\", \"sigaltstack\"], \"errno\": \"EDOM\"}", 0, &p, NULL));
+        ASSERT_OK(compile(RETAIN, "{\"set\": [\"write\", \"sigaltstack\"], \"errno\": \"EDOM\"}", 0, &p,
+                          NULL));
         int status = run_with(&p, check_retained);
         ASSERT_TRUE(WIFEXITED(status));
         ASSERT_EQ(WEXITSTATUS(status), 0);
