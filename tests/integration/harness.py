@@ -511,7 +511,7 @@ def belongs_to(host, kind, thing):
     if any(name in thing for name in names_of(host)):
         return True
     # Another test may run beside us: what names a pod, but none of ours, is not for us to judge.
-    if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-test-", thing):
+    if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-(test|bench)", thing):
         return False
     if kind == "cgroup":
         return "acnspawn" in thing or "payload" in thing

@@ -256,7 +256,7 @@ def target_that_is_a_dangling_link_is_an_error_or_inside(host):
 @case
 def overlapping_targets_are_refused(host):
     """One volume on another's target, or below it: the order would decide what is seen. Both are named."""
-    for inner, outer in (("/a/b", "/a"), ("/a", "/a/b"), ("/a", "/a"), ("/a//b/", "/a/")):
+    for inner, outer in (("/a/b", "/a"), ("/a", "/a/b"), ("/a//b/", "/a/")):
         image = with_mounts(host, "true", mount_point("inner", inner), mount_point("outer", outer))
         r = host.acnspawn("prepare", "--volume=inner,kind=empty", "--volume=outer,kind=empty", image).expect(1)
         contains(r.err, outer.rstrip("/"), "message about %s and %s" % (inner, outer))

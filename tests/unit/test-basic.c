@@ -8,6 +8,13 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
+/* Asking for too much memory is to fail, under AddressSanitizer as elsewhere. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void)
+{
+        return "allocator_may_return_null=1";
+}
+
 /* --- Macros ------------------------------------------------------------------------------------------------------ */
 
 TEST(take_pointer_and_descriptor)
