@@ -12,10 +12,10 @@ void app_statuses_free(AppStatus *l, size_t n)
 }
 
 /* The pod is over, and the app's own record is not finished: the pod went down under it. */
-static void finish_status(AppStatus *s)
+static bool finish_status(AppStatus *s)
 {
         if (s->state == APP_ENDED)
-                return;
+                return false;
         if (s->cause == CAUSE_NONE)
                 s->cause = s->state == APP_WAITING ? CAUSE_NOT_STARTED : CAUSE_POD_KILLED;
         if (s->cause == CAUSE_POD_KILLED && !s->message)
@@ -23,6 +23,21 @@ static void finish_status(AppStatus *s)
         s->state = APP_ENDED;
         if (s->ended_usec == 0 && s->started_usec != 0)
                 s->ended_usec = now_usec(CLOCK_REALTIME);
+        return true;
+}
+
+int pod_finish_statuses(Pod *p, AppStatus *l)
+{
+        _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        int first = fd < 0 ? fd : 0;
+
+        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+                bool changed = finish_status(&l[i]);
+                int r = changed && fd >= 0 ? app_status_write(fd, p->manifest->apps[i].name, &l[i]) : 0;
+                if (r < 0 && first >= 0)
+                        first = r;
+        }
+        return first;
 }
 
 static AppStatus unreadable_status(int code)
@@ -53,14 +68,14 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
                 if (r < 0)
                         l[i] = unreadable_status(r);
                 if (ended)
-                        finish_status(&l[i]);
+                        (void) finish_status(&l[i]);
         }
         *ret = l;
         return 0;
 }
 
-/* Which app's end decides about the pod's: the first that failed, or, where any end ends the pod, the first that
- * ended at all (the others were stopped for it). Apps whose end nobody saw come last. */
+/* Which app's end decides about the pod's: the first that failed, or, where any end ends the pod, the first
+ * that ended at all (the others were stopped for it). Apps whose end nobody saw come last. */
 static bool decides(const AppStatus *s, ExitPolicy policy)
 {
         return policy == EXIT_ON_ANY ? s->cause != CAUSE_NONE : app_status_failed(s);

@@ -141,8 +141,7 @@ static int make_dev(PodMounts *m)
         return set_attributes(dev_fd, (struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }
 
-/* --- The holder
- * ---------------------------------------------------------------------------------------------------- */
+/* --- The holder ---------------------------------------------------------------------------------------- */
 
 static int make_holder(int dir_fd)
 {
@@ -305,8 +304,7 @@ static int overlay_lower_option(PodMounts *m, const char *app, Text *t, char **r
         return *ret_top ? 0 : error_oom(e);
 }
 
-/* --- Overlays
- * ------------------------------------------------------------------------------------------------------ */
+/* --- Overlays ------------------------------------------------------------------------------------------ */
 
 /* The root directory itself takes owner and mode from the upper one: these are to be the image's. */
 static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
@@ -322,11 +320,24 @@ static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
         return 0;
 }
 
-/* An upper layer is never used twice: what an earlier execution of the app, or one before a crash of the
- * host, left in it goes. */
-static int make_upper(PodMounts *m, const char *app, const char *top)
+/* An upper layer is never used twice: what an earlier execution of the app left in it goes. The first finds
+ * those that were made with the pod. */
+static int renew_upper(int app_fd)
 {
         static const char *const names[] = {"upper", "work"};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                int r = rm_rf_at(app_fd, names[i]);
+                if (r < 0)
+                        return r;
+                if (mkdirat(app_fd, names[i], 0755) < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
+static int make_upper(PodMounts *m, const char *app, const char *top, bool renew)
+{
         _cleanup_free_ char *path = NULL;
         _cleanup_close_ int app_fd = -EBADF, upper_fd = -EBADF;
 
@@ -336,18 +347,16 @@ static int make_upper(PodMounts *m, const char *app, const char *top)
         app_fd = open_beneath(m->dir_fd, path, O_RDONLY | O_DIRECTORY);
         if (app_fd < 0)
                 return app_fd;
-        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                r = rm_rf_at(app_fd, names[i]);
+        if (renew) {
+                r = renew_upper(app_fd);
                 if (r < 0)
                         return r;
-                if (mkdirat(app_fd, names[i], 0755) < 0)
-                        return -errno;
         }
         upper_fd = open_beneath(app_fd, "upper", O_RDONLY | O_DIRECTORY);
         return upper_fd < 0 ? upper_fd : adopt_root_attributes(m, upper_fd, top);
 }
 
-static int mount_overlay(PodMounts *m, const char *app, unsigned index, Error *e)
+static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool renew, Error *e)
 {
         _cleanup_free_ char *top = NULL, *options = NULL;
         _cleanup_text_ Text t = {};
@@ -357,10 +366,11 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, Error *e
         int r = overlay_lower_option(m, app, &t, &top, e);
         if (r < 0)
                 return r;
-        r = make_upper(m, app, top);
+        r = make_upper(m, app, top, renew);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make the writable layer of app %s", app);
-        text_addf(&t, ",upperdir=../apps/%s/upper,workdir=../apps/%s/work", app, app);
+        /* Nothing in this layer outlives a crash of the host anyway, so nothing has to wait for the disk. */
+        text_addf(&t, ",upperdir=../apps/%s/upper,workdir=../apps/%s/work,volatile", app, app);
         r = text_take(&t, &options, &size);
         if (r < 0)
                 return error_oom(e);
@@ -406,31 +416,31 @@ static int unmount_overlay(PodMounts *m, AppMount *a)
         snprintf(name, sizeof(name), "a%u", a->index);
         if (fchdir(m->holder_fd) < 0 || umount2(name, MNT_DETACH) < 0)
                 return -errno;
-        a->mounted = a->used = false;
+        a->mounted = false;
         return 0;
 }
 
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e)
 {
         AppMount *a = find_app(m, app->name) ?: add_app(m, app->name);
+        bool renew = a && a->used && fresh;
 
         if (!a)
                 return error_oom(e);
-        if (a->mounted && a->used && fresh) {
+        if (a->mounted && renew) {
                 int r = unmount_overlay(m, a);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot unmount the overlay of app %s", app->name);
         }
         if (a->mounted)
                 return 0;
-        int r = mount_overlay(m, app->name, a->index, e);
+        int r = mount_overlay(m, app->name, a->index, renew, e);
         if (r >= 0)
                 a->mounted = true;
         return r;
 }
 
-/* --- Volumes
- * ------------------------------------------------------------------------------------------------------- */
+/* --- Volumes ------------------------------------------------------------------------------------------- */
 
 static int open_volume_source(PodMounts *m, const Volume *v, Error *e)
 {

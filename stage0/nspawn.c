@@ -37,8 +37,7 @@ int pod_hostname(const Pod *p, char **ret)
         return p->config.hostname ? xasprintf(ret, "%s", p->config.hostname) : pod_machine_name(p, ret);
 }
 
-/* --- The command line
- * ---------------------------------------------------------------------------------------------- */
+/* --- The command line ---------------------------------------------------------------------------------- */
 
 static const char *const fixed_arguments[] = {
                 NSPAWN,
@@ -152,8 +151,7 @@ static int build_environment(const char *notify_address, char ***ret)
         return r;
 }
 
-/* --- The host's systemd in the pod's root
- * ---------------------------------------------------------------------------- */
+/* --- The host's systemd in the pod's root -------------------------------------------------------------- */
 
 /* SOURCE is resolved on the host (or in the tree of --stage1), TARGET is a name in the root that we made. */
 static int bind_file(int source_root_fd, const char *source, int root_fd, const char *target)
@@ -202,6 +200,9 @@ static int bind_systemd(const Pod *p, int root_fd, Error *e)
         return 0;
 }
 
+/* See stage1/launch/shutdown.c for the second. */
+static const char *const launcher_places[] = {"/acnspawn/launch", "/usr/lib/systemd/systemd-shutdown"};
+
 static int bind_launcher(int root_fd, Error *e)
 {
         _cleanup_free_ char *launcher = NULL;
@@ -210,7 +211,8 @@ static int bind_launcher(int root_fd, Error *e)
         int r = helper_program_path("launch", &launcher, e);
         if (r < 0)
                 return r;
-        r = bind_file(host_root, launcher, root_fd, "/acnspawn/launch");
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(launcher_places); i++)
+                r = bind_file(host_root, launcher, root_fd, launcher_places[i]);
         return r < 0 ? error_set_errno(e, r, "Cannot bind %s into the pod's root", launcher) : 0;
 }
 
@@ -232,8 +234,7 @@ static int hide_leftovers(const char *root, Error *e)
         return 0;
 }
 
-/* --- The child
- * ------------------------------------------------------------------------------------------------------- */
+/* --- The child ----------------------------------------------------------------------------------------- */
 
 typedef struct Child {
         Pod *pod;

@@ -73,8 +73,7 @@ static int report_all_isolators(Pod *p, PodReport *r)
         return k;
 }
 
-/* --- Addresses: a child looks at them from inside the pod's network
- * ---------------------------------------------------- */
+/* --- Addresses: a child looks at them from inside the pod's network ------------------------------------ */
 
 static int print_address(int fd, const struct ifaddrs *a)
 {

@@ -54,8 +54,7 @@ void server_set_leader(Server *s, pid_t leader)
         s->leader = leader;
 }
 
-/* --- The metadata service
- * ------------------------------------------------------------------------------------------ */
+/* --- The metadata service ------------------------------------------------------------------------------ */
 
 static int open_pod_network(pid_t pid)
 {
@@ -215,7 +214,7 @@ static int make_key(Server *s, uint8_t key[static METADATA_KEY_SIZE])
         return r;
 }
 
-static int start_metadata(Server *s, sd_event *event, Error *e)
+int server_start_metadata(Server *s, sd_event *event, Error *e)
 {
         _cleanup_(metadata_texts_done) MetadataTexts texts = {};
         _cleanup_free_ char *program = NULL;
@@ -241,8 +240,7 @@ static int start_metadata(Server *s, sd_event *event, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot watch the metadata service") : 0;
 }
 
-/* --- Launchers
- * ----------------------------------------------------------------------------------------------------- */
+/* --- Launchers ----------------------------------------------------------------------------------------- */
 
 static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
 {
@@ -353,7 +351,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
                 pumps_flush(s->pumps, request.app);
                 return 0;
         }
-        if (r >= 0 && !s->metadata_url)
+        if (r >= 0 && s->metadata && !s->metadata_url)
                 r = open_metadata_listener(s, peer.pid, e);
         if (r >= 0)
                 r = collect(s, &request, streams, fds, n, e);
@@ -361,7 +359,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         if (r < 0)
                 return r;
         reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
-        snprintf(reply->text, sizeof(reply->text), "%s", s->metadata_url);
+        snprintf(reply->text, sizeof(reply->text), "%s", s->metadata_url ?: "");
         return 0;
 }
 
@@ -415,9 +413,6 @@ int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e)
         int r = listen_for_launchers(s, event);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot listen for the launchers of pod %s", p->uuid);
-        r = start_metadata(s, event, e);
-        if (r < 0)
-                return r;
         *ret = TAKE_PTR(s);
         return 0;
 }

@@ -9,8 +9,7 @@
 #include "prepare/prepare.h"
 #include "stage1/stage1.h"
 
-/* --- Operations on pods
- * ------------------------------------------------------------------------------------------ */
+/* --- Operations on pods -------------------------------------------------------------------------------- */
 
 /* prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {

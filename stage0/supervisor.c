@@ -35,12 +35,13 @@ typedef struct Supervisor {
         int ready_fd, leader_fd, control_fd, notify_fd;
         bool ready, nspawn_ended;
         unsigned stop_requests;
+        sd_event_source *idle_source;
+        size_t next_app; /* whose root is made next, ahead of time */
         char console[OUTPUT_KEPT];
         size_t console_size;
 } Supervisor;
 
-/* --- Stopping
- * ------------------------------------------------------------------------------------------------------ */
+/* --- Stopping ------------------------------------------------------------------------------------------ */
 
 static void kill_pod(Supervisor *s)
 {
@@ -95,8 +96,7 @@ static int on_control(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-/* --- What nspawn says
- * ---------------------------------------------------------------------------------------------- */
+/* --- What nspawn says ---------------------------------------------------------------------------------- */
 
 static void set_leader(Supervisor *s)
 {
@@ -212,8 +212,7 @@ static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void
         return sd_event_exit(s->event, 0);
 }
 
-/* --- Starting
- * ------------------------------------------------------------------------------------------------------ */
+/* --- Starting ------------------------------------------------------------------------------------------ */
 
 static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
 {
@@ -280,11 +279,34 @@ static int prepare_mounts(Supervisor *s, Error *e)
 
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
-        for (size_t i = 0; r >= 0 && i < s->pod->manifest->n_apps; i++)
-                r = pod_mounts_prepare_app(s->mounts, &s->pod->manifest->apps[i], false, e);
         if (r >= 0)
                 server_set_mounts(s->server, s->mounts);
         return r;
+}
+
+/* While nobody asks for anything, the roots that will be asked for are made. What fails here fails again,
+ * and is told, when the app asks. */
+static int on_idle(sd_event_source *source, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->next_app < s->pod->manifest->n_apps)
+                (void) pod_mounts_prepare_app(s->mounts, &s->pod->manifest->apps[s->next_app++], false,
+                                              NULL);
+        if (s->next_app >= s->pod->manifest->n_apps)
+                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return 0;
+}
+
+static int work_ahead(Supervisor *s, Error *e)
+{
+        int r = sd_event_add_defer(s->event, &s->idle_source, on_idle, s);
+
+        if (r >= 0)
+                r = sd_event_source_set_priority(s->idle_source, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(s->idle_source, SD_EVENT_ON);
+        return r < 0 ? error_set_errno(e, r, "Cannot make an event loop") : 0;
 }
 
 static int start(Supervisor *s, Error *e)
@@ -303,12 +325,15 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = start_nspawn(s, e);
         if (r >= 0)
+                r = server_start_metadata(s->server, s->event, e);
+        if (r >= 0)
                 r = prepare_mounts(s, e);
+        if (r >= 0)
+                r = work_ahead(s, e);
         return r < 0 ? r : watch(s, e);
 }
 
-/* --- The end
- * ------------------------------------------------------------------------------------------------------- */
+/* --- The end ------------------------------------------------------------------------------------------- */
 
 static bool nothing_ran(const AppStatus *l, size_t n)
 {
@@ -325,17 +350,6 @@ static int boot_failed(Supervisor *s, Error *e)
         if (text && *text)
                 safe = text_escape_for_terminal(text);
         return error_set(e, -EIO, "Pod %s did not start%s%s", s->pod->uuid, safe ? ": " : "", safe ?: "");
-}
-
-static int write_missing_records(Supervisor *s, const AppStatus *l)
-{
-        _cleanup_close_ int fd =
-                        open_beneath(s->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
-        int r = fd < 0 ? fd : 0;
-
-        for (size_t i = 0; r >= 0 && i < s->pod->manifest->n_apps; i++)
-                r = app_status_write(fd, s->pod->manifest->apps[i].name, &l[i]);
-        return r;
 }
 
 static void explain_failures(Supervisor *s, const AppStatus *l)
@@ -356,11 +370,11 @@ static int conclude(Supervisor *s, Error *e)
         PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
         AppStatus *statuses = NULL;
 
-        int r = pod_read_statuses(s->pod, true, &statuses);
+        int r = pod_read_statuses(s->pod, false, &statuses);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
+        (void) pod_finish_statuses(s->pod, statuses);
         result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
-        (void) write_missing_records(s, statuses);
         explain_failures(s, statuses);
         r = pod_result_write(s->pod, &result);
         if (r < 0)
@@ -402,6 +416,7 @@ static int finish(Supervisor *s, Error *e)
 
 static void supervisor_done(Supervisor *s)
 {
+        sd_event_source_disable_unref(s->idle_source);
         server_free(s->server);
         nspawn_done(&s->nspawn);
         pod_mounts_free(s->mounts);

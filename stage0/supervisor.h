@@ -10,8 +10,7 @@
 #include "stage0/stage0.h"
 #include "stage1/launch-protocol.h"
 
-/* --- cgroup.c: a cgroup for the pod where no systemd makes one
- * ---------------------------------------------------- */
+/* --- cgroup.c: a cgroup for the pod where no systemd makes one ----------------------------------------- */
 
 /* Directories made for the pod, one per hierarchy; the list is kept in the pod directory, so that gc finds
  * them. */
@@ -29,14 +28,12 @@ int pod_cgroup_enter(const PodCgroup *c);
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
 
-/* --- userns.c
- * ---------------------------------------------------------------------------------------------------- */
+/* --- userns.c ------------------------------------------------------------------------------------------ */
 
 /* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
 int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
 
-/* --- mounts.c: roots and volumes of apps as mounts of stage0's own namespace
- * --------------------------------------- */
+/* --- mounts.c: roots and volumes of apps as mounts of stage0's own namespace --------------------------- */
 
 typedef struct PodMounts PodMounts;
 
@@ -52,8 +49,7 @@ int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *
  * goes out. */
 int mount_namespace_unshare(Error *e);
 
-/* --- nspawn.c: starting systemd-nspawn
- * ------------------------------------------------------------------------------ */
+/* --- nspawn.c: starting systemd-nspawn ----------------------------------------------------------------- */
 
 typedef struct Nspawn {
         pid_t pid;
@@ -74,15 +70,13 @@ void nspawn_done(Nspawn *n);
 int pod_machine_name(const Pod *p, char **ret);
 int pod_hostname(const Pod *p, char **ret);
 
-/* --- programs.c
- * ------------------------------------------------------------------------------------------------------ */
+/* --- programs.c ---------------------------------------------------------------------------------------- */
 
 /* Opens one of our own helper programs: in $ACNSPAWN_LIBEXECDIR, where it was installed, or beside us in the
  * build tree. */
 int helper_program_path(const char *name, char **ret, Error *e);
 
-/* --- runtime.c: what is known of a running pod, kept in its directory
- * ------------------------------------------------ */
+/* --- runtime.c: what is known of a running pod, kept in its directory ---------------------------------- */
 
 typedef struct PodRuntime {
         pid_t supervisor, nspawn, leader;
@@ -100,18 +94,18 @@ typedef struct PodResult {
 int pod_result_write(Pod *p, const PodResult *r);
 int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 
-/* --- status.c: records of all apps
- * ------------------------------------------------------------------------------------ */
+/* --- status.c: records of all apps --------------------------------------------------------------------- */
 
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record
  * itself is filled in: the pod is over. *RET is an array of p->manifest->n_apps. */
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
+/* The same for records that were read before the pod was over; what is filled in is recorded, too. */
+int pod_finish_statuses(Pod *p, AppStatus *l);
 /* The pod's exit status: that of the app whose end decided about the pod's, 0 if all ended well. */
 int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
 
-/* --- journal.c: what apps wrote
- * --------------------------------------------------------------------------------------- */
+/* --- journal.c: what apps wrote ------------------------------------------------------------------------ */
 
 typedef struct JournalReader JournalReader;
 typedef struct JournalLine {
@@ -145,15 +139,13 @@ int output_line(const JournalLine *l, const OutputOptions *o);
 /* Prints everything that can be read now. */
 int output_all(JournalReader *r, const OutputOptions *o);
 
-/* --- supervisor.c
- * ------------------------------------------------------------------------------------------------------ */
+/* --- supervisor.c -------------------------------------------------------------------------------------- */
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
  * once the pod is up, or is closed; -EBADF: nobody waits. Returns the pod's exit status. */
 int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e);
 
-/* --- control.c: how other processes talk to the one that runs a pod
- * ------------------------------------------------------ */
+/* --- control.c: how other processes talk to the one that runs a pod ------------------------------------ */
 
 typedef enum ControlOp { CONTROL_STOP, CONTROL_KILL } ControlOp;
 int control_listen(Pod *p, int *ret_fd, Error *e);

@@ -68,8 +68,7 @@ void app_status_done(AppStatus *s)
         *s = (AppStatus){};
 }
 
-/* --- Fields: one row each, used for reading and for writing
- * -------------------------------------------------------- */
+/* --- Fields: one row each, used for reading and for writing -------------------------------------------- */
 
 typedef enum FieldType { FIELD_STATE, FIELD_CAUSE, FIELD_INT, FIELD_BOOL, FIELD_USEC, FIELD_TEXT } FieldType;
 

@@ -22,7 +22,6 @@ static const struct {
 } programs[] = {
         {"systemd", false},
         {"systemd-journald", false},
-        {"systemd-shutdown", false},
         {"systemd-executor", true},
 };
 

@@ -143,8 +143,7 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
         return 0;
 }
 
-/* --- Writing
- * ------------------------------------------------------------------------------------------------------- */
+/* --- Writing ------------------------------------------------------------------------------------------- */
 
 static int make_parents(int root_fd, const char *path, uid_t owner)
 {

@@ -78,8 +78,7 @@ static bool is_masked(const Isolator *i)
         return false;
 }
 
-/* --- What blocked calls get
- * -------------------------------------------------------------------------------------------- */
+/* --- What blocked calls get ---------------------------------------------------------------------------- */
 
 /* Names that share their number with another, which the C library prefers. */
 static const struct {
@@ -117,8 +116,7 @@ static int blocked_action(const Isolator *i, uint32_t *ret, Error *e)
         return 0;
 }
 
-/* --- The isolators
- * ------------------------------------------------------------------------------------------------------ */
+/* --- The isolators ------------------------------------------------------------------------------------- */
 
 static void apply_set(const Isolator *i, const SeccompRules *defaults, uint32_t action, SeccompRules *r)
 {

@@ -23,8 +23,7 @@
 #include "schema/schema.h"
 #include "stage1/app-status.h"
 
-/* --- The pod's root (root.c, units.c)
- * ---------------------------------------------------------------------------- */
+/* --- The pod's root (root.c, units.c) ------------------------------------------------------------------ */
 
 typedef struct Stage1Options {
         const char *uuid, *hostname;
@@ -61,17 +60,15 @@ int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size
 /* The capabilities that an app's processes may have at all: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
 
-/* --- The host's systemd (host-files.c)
- * --------------------------------------------------------------------------- */
+/* --- The host's systemd (host-files.c) ----------------------------------------------------------------- */
 
-/* Absolute paths of systemd, journald, systemd-shutdown, systemd-executor where there is one, and every
+/* Absolute paths of systemd, journald, systemd-executor where there is one, and every
  * library they load (found from the ELF headers, dlopen notes among them), below ROOT ("/" for the host's
  * own), in a fixed order. Each is the name the loader will look for; it may be a symlink. -ENOENT names what
  * is missing and the package that has it. */
 int stage1_host_files(int root_fd, char ***ret, Error *e);
 
-/* --- Isolators (isolators.c)
- * ------------------------------------------------------------------------------------- */
+/* --- Isolators (isolators.c) --------------------------------------------------------------------------- */
 
 typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;
 const char *isolator_verdict_to_string(IsolatorVerdict v);

@@ -112,6 +112,9 @@ int main(int argc, char *argv[])
                         .stderr_fd = -EBADF,
         };
 
+        /* In the pod this program also stands where systemd looks for the one to leave with. */
+        if (argc > 0 && endswith(argv[0], "/systemd-shutdown"))
+                return shutdown_main(argv);
         if (argc != 3) {
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;

@@ -89,3 +89,6 @@ void record_main_failed(Launch *l, const Failure *f);
 /* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with
  * what is recorded. */
 int record_main_ended(Launch *l, AppStatus *ret);
+
+/* shutdown.c: ends the pod, as its process 1; returns the pod's exit status. */
+int shutdown_main(char *const *argv);

@@ -44,7 +44,7 @@ static int put_elf(const Scratch *s, const char *path, const ElfPlan *plan)
 /* A host with programs that need nothing but the loader. */
 static int new_tree(Scratch *s)
 {
-        static const char *const programs[] = {"systemd", "systemd-journald", "systemd-shutdown"};
+        static const char *const programs[] = {"systemd", "systemd-journald"};
         int r = scratch_new(s);
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(programs); i++) {
@@ -110,14 +110,13 @@ TEST(programs_and_loader)
         text = strv_join(files, "\n");
         ASSERT_STREQ(text, "/usr/lib/systemd/systemd\n"
                            "/usr/lib/systemd/systemd-journald\n"
-                           "/usr/lib/systemd/systemd-shutdown\n"
                            "/usr/lib/systemd/systemd-executor\n"
                            "/usr/lib64/ld-linux-x86-64.so.2");
 }
 
 TEST(what_is_missing_is_named)
 {
-        static const char *const programs[] = {"systemd", "systemd-journald", "systemd-shutdown"};
+        static const char *const programs[] = {"systemd", "systemd-journald"};
 
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
                 _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -254,7 +253,7 @@ TEST(other_machines_are_passed_over)
 TEST(narrow_host)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        static const char *const programs[] = {"systemd", "systemd-journald", "systemd-shutdown"};
+        static const char *const programs[] = {"systemd", "systemd-journald"};
 
         ASSERT_OK(new_tree(&s));
         for (size_t i = 0; i < ELEMENTSOF(programs); i++) {
