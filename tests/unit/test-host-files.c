@@ -65,7 +65,7 @@ static int put_systemd(const Scratch *s, const ElfPlan *plan)
         return put_elf(s, "usr/lib/systemd/systemd", plan);
 }
 
-/* The files beyond the three programs and the loader, with a space between them. */
+/* The files beyond the two programs and the loader, with a space between them. */
 static int libraries_of(const Scratch *s, char **ret)
 {
         _cleanup_strv_free_ char **files = NULL;
@@ -74,7 +74,7 @@ static int libraries_of(const Scratch *s, char **ret)
 
         if (r < 0)
                 return r;
-        *ret = strv_join(files + MIN(strv_length(files), (size_t) 4), " ");
+        *ret = strv_join(files + MIN(strv_length(files), (size_t) 3), " ");
         return 0;
 }
 
