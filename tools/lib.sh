@@ -4,8 +4,9 @@
 
 # To build and run pods: a compiler, the libraries, and the systemd that is booted in pods.
 PACKAGES_BUILD=(
-        gcc libc6-dev meson ninja-build pkg-config git
+        gcc libc6-dev meson ninja-build pkg-config
         libsystemd-dev libarchive-dev libmount-dev libjson-c-dev libcap-ng-dev libssl-dev libmicrohttpd-dev libseccomp-dev
+        zlib1g-dev
 )
 PACKAGES_RUN=(systemd systemd-container python3 busybox-static)
 # To run all tests: the second compiler, Go and the specification's validator, and strace, which kills at a chosen moment.
