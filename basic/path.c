@@ -149,21 +149,15 @@ static void remove_stack_done(RemoveStack *s)
         free(s->frames);
 }
 
-static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name, dev_t *dev)
+/* What is mounted is not ours to empty (-EXDEV). The device number does not tell: a bind mount may show another part of the
+ * same file system. */
+static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name)
 {
-        struct stat st;
-        _cleanup_close_ int fd =
-                openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        _cleanup_close_ int fd = do_openat2(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK,
+                                            RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 
         if (fd < 0)
-                return -errno;
-        if (fstat(fd, &st) < 0)
-                return -errno;
-        if (s->n == 0)
-                *dev = st.st_dev;
-        else if (st.st_dev != *dev)
-                return -EXDEV; /* something is mounted here: not ours to empty */
-
+                return fd;
         if (GREEDY_REALLOC(s->frames, s->allocated, s->n + 1) < 0)
                 return -ENOMEM;
         DIR *d = fdopendir(fd);
@@ -193,7 +187,7 @@ static int remove_stack_move_up(RemoveStack *s, const char *name)
 }
 
 /* Removes the next entry of the topmost directory, descends into it, or leaves the directory when it is empty. */
-static int remove_step(RemoveStack *s, int top_fd, dev_t *dev)
+static int remove_step(RemoveStack *s, int top_fd)
 {
         RemoveFrame *f = &s->frames[s->n - 1];
         struct dirent *de;
@@ -221,13 +215,12 @@ static int remove_step(RemoveStack *s, int top_fd, dev_t *dev)
                 return -errno;
         if (s->n >= REMOVE_DEPTH_MAX)
                 return remove_stack_move_up(s, de->d_name);
-        return remove_stack_push(s, dirfd(f->dir), de->d_name, dev);
+        return remove_stack_push(s, dirfd(f->dir), de->d_name);
 }
 
 int rm_rf_at(int dir_fd, const char *name)
 {
         _cleanup_(remove_stack_done) RemoveStack s = {};
-        dev_t dev = 0;
 
         if (unlinkat(dir_fd, name, 0) >= 0 || errno == ENOENT)
                 return 0;
@@ -235,11 +228,11 @@ int rm_rf_at(int dir_fd, const char *name)
                 return -errno;
 
         /* A stack of our own instead of recursion, and a bound on it: a stranger chooses the depth. */
-        int r = remove_stack_push(&s, dir_fd, name, &dev);
+        int r = remove_stack_push(&s, dir_fd, name);
         if (r == -ENOENT)
                 return 0;
         while (r >= 0 && s.n > 0)
-                r = remove_step(&s, dir_fd, &dev);
+                r = remove_step(&s, dir_fd);
         return r;
 }
 

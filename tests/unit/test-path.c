@@ -3,7 +3,10 @@
 /* basic/path.c: paths that a stranger had a hand in must not lead out, and removing must survive hostile trees. */
 
 #include <dirent.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "basic/basic.h"
 #include "tests/unit/scratch.h"
@@ -254,6 +257,45 @@ TEST(rm_never_follows_symlinks)
         ASSERT_TRUE(scratch_has(&s, "precious/f"));
 }
 
+/* In a child with a mount namespace of its own: 0, or a number that tells what is wrong; 77: there is no such namespace. */
+static int remove_around_mounts(const char *path)
+{
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || chdir(path) < 0 ||
+            mount("precious", "t/d/here", NULL, MS_BIND, NULL) < 0 ||
+            mount("precious/f", "u/file", NULL, MS_BIND, NULL) < 0)
+                return 77;
+        if (rm_rf_at(AT_FDCWD, "t") != -EXDEV || rm_rf_at(AT_FDCWD, "t/d/here") != -EXDEV)
+                return 1;
+        if (rm_rf_at(AT_FDCWD, "u") != -EBUSY || access("precious/f", F_OK) < 0)
+                return 2;
+        if (umount("t/d/here") < 0 || umount("u/file") < 0)
+                return 77;
+        return rm_rf_at(AT_FDCWD, "t") < 0 || rm_rf_at(AT_FDCWD, "u") < 0 || access("t", F_OK) >= 0 ? 3 : 0;
+}
+
+TEST(rm_never_empties_what_is_mounted)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        int status;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(scratch_dir(&s, "precious"));
+        ASSERT_OK(scratch_file(&s, "precious/f", "x"));
+        ASSERT_OK(scratch_dir(&s, "t"));
+        ASSERT_OK(scratch_dir(&s, "t/d"));
+        ASSERT_OK(scratch_dir(&s, "t/d/here"));
+        ASSERT_OK(scratch_dir(&s, "u"));
+        ASSERT_OK(scratch_file(&s, "u/file", ""));
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit(remove_around_mounts(s.path));
+        ASSERT_TRUE(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77)
+                TEST_SKIP("no mount namespace to be had");
+        ASSERT_EQ(WEXITSTATUS(status), 0);
+        ASSERT_TRUE(scratch_has(&s, "precious/f"));
+}
+
 /* A chain of DEPTH directories, built by descriptor as no path could name its end. */
 static int make_deep(const Scratch *s, const char *name, unsigned depth)
 {
@@ -394,6 +436,7 @@ int main(void)
         RUN(rm_of_simple_things);
         RUN(rm_of_a_tree_leaves_the_neighbours);
         RUN(rm_never_follows_symlinks);
+        RUN(rm_never_empties_what_is_mounted);
         RUN(rm_of_20000_levels);
         RUN(rm_of_deep_trees_with_names_taken);
         RUN(rm_closes_what_it_opened_also_when_it_fails);
