@@ -115,9 +115,7 @@ static int remove_pod(Collector *c, Pod *p, Error *e)
         const char *was = pod_state_to_string(p->state), *name = p->config.name;
         int r = 0;
 
-        /* Only what has run can have left something outside; garbage may have, nobody knows any more. */
-        if (!c->options->dry_run && c->options->release &&
-            (p->state == POD_EXITED || p->state == POD_GARBAGE))
+        if (!c->options->dry_run && c->options->release)
                 r = c->options->release(p, c->options->userdata, e);
         if (r >= 0 && !c->options->dry_run)
                 r = pod_remove(p, e);

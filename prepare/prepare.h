@@ -176,7 +176,8 @@ typedef struct GcOptions {
         uint64_t grace_usec;          /* exited pods younger than this stay */
         uint64_t expire_prepared_usec; /* prepared pods older than this go; UINT64_MAX: never */
         bool dry_run;
-        /* Called before a pod directory goes, to take away what it left outside (cgroups, for one). May be NULL. */
+        /* Called before a pod directory goes, to take away what it left outside (cgroups, for one); if it fails, the pod
+         * stays. May be NULL. */
         int (*release)(Pod *p, void *userdata, Error *e);
         /* Called for each pod or piece of rubbish that was removed (or would be). May be NULL. */
         void (*removed)(const char *what, void *userdata);

@@ -72,5 +72,6 @@ typedef struct LogOptions {
 } LogOptions;
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
-/* release.c: takes away what a pod that has ended left outside its directory; for store_gc(). */
+/* release.c: to be called before a pod is removed. Takes away what a pod that has ended left outside its
+ * directory; -EBUSY, naming the mount, if something is mounted below that directory. For store_gc(), too. */
 int pod_release(Pod *p, void *userdata, Error *e);

@@ -10,9 +10,7 @@ static int remove_one(Context *c, Pod *p, void *userdata)
 
         if (!uuid)
                 return error_oom(&c->error);
-        /* A pod that has ended does not start again, so nobody can be using what it left outside its
-         * directory. */
-        int r = p->state == POD_EXITED ? pod_release(p, NULL, &c->error) : 0;
+        int r = pod_release(p, NULL, &c->error);
         if (r >= 0)
                 r = pod_remove(p, &c->error);
         if (r >= 0)

@@ -428,6 +428,33 @@ def rm_of_a_pod_whose_app_dug_a_deep_tree(host):
 
 
 @case
+def removal_stops_before_what_is_mounted_in_a_pod(host):
+    """A directory of the host, of the same file system even, mounted below the directory of a pod, is never emptied."""
+    precious = host.path("precious")
+    os.mkdir(precious)
+    open(os.path.join(precious, "file"), "w").close()
+    image = host.shell("true", app={"mountPoints": [{"name": "data", "path": "/data"}]})
+    for state in "prepared", "exited":
+        uuid = host.prepare("--volume=data,kind=empty", image)
+        if state == "exited":
+            host.acnspawn("run", uuid).expect(0)
+        directory = os.path.join(host.dir, "pods", state, uuid)
+        for source, place in (directory, directory), (precious, os.path.join(directory, "volumes/data")):
+            subprocess.run(["mount", "--bind", source, place], check=True)
+            try:
+                for words in ("rm", uuid), ("gc", "--grace-period=0", "--expire-prepared=0"):
+                    r = host.acnspawn(*words).expect(1)
+                    contains(r.err, "Cannot remove pod %s: something is mounted on %s" % (uuid, place))
+                    contains(r.err, "umount " + place)
+                    equal(host.state(uuid), state, "state after %r" % (words,))
+            finally:
+                subprocess.run(["umount", place], check=True)
+        host.acnspawn("rm", uuid).expect(0)
+    equal(os.listdir(precious), ["file"], "what was mounted")
+    equal(host.pods(), [], "pods")
+
+
+@case
 def rm_option_removes_after_the_run(host):
     host.run("--rm", host.shell("exit 3"), rc=3)
     equal(host.pods(), [], "pods")
