@@ -2,16 +2,23 @@
 
 /* Records of how apps are and how they ended.
  *
- * A record is a small file of KEY=VALUE lines, replaced as a whole. It is written inside the pod by the
- * launcher, and by stage0 for apps that the pod took down with it. Since it comes out of the pod, reading it
- * is bounded and every value is checked; what cannot be understood is refused, never guessed.
+ * A record is a small file of KEY=VALUE lines, a line with their sum, and newlines up to a fixed size. It is
+ * written in place by one write(): replacing it by rename would have every process of every app wait for one
+ * directory. So a reader may see half of an old and half of a new one; then the sum is wrong, and it looks
+ * again.
+ *
+ * Records are written inside the pod by the launcher, and by stage0 for apps that the pod took down with it.
+ * Since they come out of the pod, reading them is bounded and every value is checked; what cannot be
+ * understood is refused, never guessed.
  */
 
 #include <sys/stat.h>
 
 #include "stage1/app-status.h"
 
-#define RECORD_SIZE_MAX 16384U
+#define MESSAGE_SIZE_MAX 2048U /* what is longer is cut, so that every record fits its size */
+#define READ_TRIES 20U
+#define READ_PAUSE_USEC 1000U
 
 static const char *const states[_APP_STATE_MAX] = {
                 [APP_WAITING] = "waiting",     [APP_PRE_START] = "pre-start", [APP_RUNNING] = "running",
@@ -181,38 +188,85 @@ static AppStatus status_initial(void)
         };
 }
 
+/* FNV-1a: against halves of records, not against malice. */
+static uint64_t sum_of(const char *text, size_t size)
+{
+        uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+        for (size_t i = 0; i < size; i++)
+                h = (h ^ (unsigned char) text[i]) * UINT64_C(0x100000001b3);
+        return h;
+}
+
+/* Cuts the line with the sum off, if it is right. */
+static int check_sum(char *text, size_t size)
+{
+        char expected[32];
+        char *sum = strstr(text, "SUM=");
+
+        if (strlen(text) != size || !sum || (sum > text && sum[-1] != '\n'))
+                return -EBADMSG;
+        snprintf(expected, sizeof(expected), "SUM=%016llx\n",
+                 (unsigned long long) sum_of(text, (size_t) (sum - text)));
+        if (!startswith(sum, expected))
+                return -EBADMSG;
+        *sum = 0;
+        return 0;
+}
+
+static int read_whole_record(int fd, char **ret)
+{
+        for (unsigned i = 0;; i++) {
+                _cleanup_free_ char *text = NULL;
+                size_t size;
+
+                int r = read_fd_bounded(fd, APP_RECORD_SIZE, &text, &size);
+                if (r < 0)
+                        return r;
+                r = check_sum(text, size);
+                if (r >= 0) {
+                        *ret = TAKE_PTR(text);
+                        return 0;
+                }
+                if (i + 1 >= READ_TRIES)
+                        return r;
+                (void) usleep(READ_PAUSE_USEC);
+        }
+}
+
+static int parse_record(char *text, AppStatus *s)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+        int r = strv_split(text, "\n", &lines);
+
+        for (char **line = lines; r >= 0 && line && *line; line++)
+                r = read_line(s, *line);
+        return r;
+}
+
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret)
 {
         _cleanup_app_status_ AppStatus s = status_initial();
-        _cleanup_strv_free_ char **lines = NULL;
         _cleanup_close_ int fd = -EBADF;
         _cleanup_free_ char *text = NULL;
-        size_t size;
 
         fd = open_beneath(status_dir_fd, app, O_RDONLY | O_NONBLOCK);
-        if (fd == -ENOENT) {
-                *ret = s;
-                s = (AppStatus){};
-                return 0;
-        }
-        if (fd < 0)
+        if (fd < 0 && fd != -ENOENT)
                 return fd;
-        int r = read_fd_bounded(fd, RECORD_SIZE_MAX, &text, &size);
+        int r = fd >= 0 ? read_whole_record(fd, &text) : 0;
+        if (r >= 0 && text)
+                r = parse_record(text, &s);
         if (r < 0)
                 return r;
-        if (strlen(text) != size)
-                return -EBADMSG;
-        r = strv_split(text, "\n", &lines);
-        if (r < 0)
-                return r;
-        for (char **line = lines; line && *line; line++) {
-                r = read_line(&s, *line);
-                if (r < 0)
-                        return r;
-        }
         *ret = s;
         s = (AppStatus){};
         return 0;
+}
+
+static void write_message(Text *t, const char *message)
+{
+        for (size_t i = 0; message[i] && i < MESSAGE_SIZE_MAX; i++)
+                text_add_bytes(t, message[i] == '\n' ? " " : &message[i], 1);
 }
 
 static void write_field(Text *t, FieldType type, const void *p)
@@ -234,14 +288,28 @@ static void write_field(Text *t, FieldType type, const void *p)
                 text_addf(t, "%llu", (unsigned long long) *(const uint64_t *) p);
                 return;
         case FIELD_TEXT:
-                for (const char *c = *(char *const *) p ?: ""; *c; c++)
-                        text_add_bytes(t, *c == '\n' ? " " : c, 1);
+                write_message(t, *(char *const *) p ?: "");
                 return;
         }
 }
 
-int app_status_format(const AppStatus *s, char **ret, size_t *ret_size)
+int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE])
 {
+        size_t n = strlen(lines);
+        char sum[32];
+
+        int k = snprintf(sum, sizeof(sum), "SUM=%016llx\n", (unsigned long long) sum_of(lines, n));
+        if (k < 0 || n + (size_t) k > APP_RECORD_SIZE)
+                return -E2BIG;
+        memset(ret, '\n', APP_RECORD_SIZE);
+        memcpy(ret, lines, n);
+        memcpy(ret + n, sum, (size_t) k);
+        return 0;
+}
+
+int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE])
+{
+        _cleanup_free_ char *lines = NULL;
         _cleanup_text_ Text t = {};
 
         for (size_t i = 0; i < ELEMENTSOF(fields); i++) {
@@ -249,18 +317,24 @@ int app_status_format(const AppStatus *s, char **ret, size_t *ret_size)
                 write_field(&t, fields[i].type, (const char *) s + fields[i].offset);
                 text_add(&t, "\n");
         }
-        return text_take(&t, ret, ret_size);
+        int r = text_take(&t, &lines, NULL);
+        return r < 0 ? r : app_status_seal(lines, ret);
 }
 
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s)
 {
-        _cleanup_free_ char *text = NULL;
-        size_t size;
-        int r = app_status_format(s, &text, &size);
+        char record[APP_RECORD_SIZE];
+        _cleanup_close_ int fd = -EBADF;
 
+        int r = app_status_format(s, record);
         if (r < 0)
                 return r;
-        return write_file_atomic_at(status_dir_fd, app, text, size, 0644, false);
+        fd = openat(status_dir_fd, app, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+                    0644);
+        if (fd < 0)
+                return -errno;
+        ssize_t n = pwrite(fd, record, sizeof(record), 0);
+        return n < 0 ? -errno : (size_t) n == sizeof(record) ? 0 : -ENOSPC;
 }
 
 int app_status_to_exit_code(const AppStatus *s)

@@ -47,6 +47,8 @@ typedef struct HandlerStatus {
         int signal;      /* or 0 */
 } HandlerStatus;
 
+#define APP_RECORD_SIZE 4096U /* every record's, in bytes */
+
 typedef struct AppStatus {
         AppState state;
         AppCause cause;
@@ -64,7 +66,9 @@ void app_status_done(AppStatus *s);
  * APP_WAITING, success. Records come out of the pod: they are read with bounds and checked. */
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
-int app_status_format(const AppStatus *s, char **ret, size_t *ret_size); /* the text of a record */
+/* A record as it is in the file; and one of any lines, each with its newline. -E2BIG: they do not fit. */
+int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE]);
+int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE]);
 /* The exit status as container users know it: the code; 128 + signal; 127 not found, 126 not executable, 125
  * otherwise not to be run. 0 while it has not ended. */
 int app_status_to_exit_code(const AppStatus *s);

@@ -115,6 +115,7 @@ static const struct {
                 {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
                 {"filter", set_filter, 0},
                 {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
+                {"may-mount", set_flag, offsetof(LaunchConfig, may_mount)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
 };
 
@@ -207,6 +208,7 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_number(&t, "capabilities", c->capabilities);
         add_pair(&t, "filter", filter);
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
+        add_pair(&t, "may-mount", c->may_mount ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");
         add_pair(&t, END_KEY, "");
         return text_take(&t, ret, ret_size);

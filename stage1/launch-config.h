@@ -23,6 +23,7 @@ typedef struct LaunchConfig {
         size_t n_filter; /* instructions; 0: no filter, which the file has to say, too */
         bool has_filter;
         bool no_new_privileges;
+        bool may_mount; /* with its capabilities, or in a user namespace that it makes */
         bool read_only_root;
 } LaunchConfig;
 

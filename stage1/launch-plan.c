@@ -125,6 +125,7 @@ static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
         c->filter = TAKE_PTR(program.items);
         c->n_filter = program.n;
         c->has_filter = true;
+        c->may_mount = seccomp_allows(&pa->app->isolators, c->capabilities, "mount");
         return 0;
 }
 

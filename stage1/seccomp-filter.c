@@ -198,6 +198,19 @@ int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, Seccom
         return r < 0 ? error_oom(e) : 0;
 }
 
+bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const char *call)
+{
+        _cleanup_seccomp_rules_ SeccompRules rules = {};
+        const Isolator *i = find_isolator(isolators);
+
+        if (i && i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i))
+                return true;
+        if (seccomp_rules_init_default(&rules, capabilities) < 0 || (i && apply_isolator(i, &rules, NULL) < 0))
+                return false;
+        const SeccompRule *rule = seccomp_rules_get(&rules, call);
+        return rule && (rule->check || rule->action == SECCOMP_RET_ALLOW || rule->action == SECCOMP_RET_LOG);
+}
+
 /* The launcher's own last call is behind the filter. */
 static int check_start(const Isolator *i, Error *e)
 {

@@ -11,6 +11,8 @@
  * one; with os/linux/seccomp-retain-set of @appc.io/all it is empty: there is none. -EINVAL: an isolator
  * that cannot be applied. */
 int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, SeccompProgram *ret, Error *e);
+/* Whether that filter lets CALL through, if only with some arguments. */
+bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const char *call);
 
 /* What a seccomp isolator comes to on its own, for people; -EINVAL with an error as above. RET_DIFFERENT:
  * names of the set that mean nothing here, or not exactly what they say. */

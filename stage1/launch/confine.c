@@ -8,10 +8,17 @@
  * it alone until the exec: there the kernel computes the capabilities anew, for root from the bounding set
  * and for everybody else to none, so that it never reaches the app. With no_new_privs an exec would be
  * allowed to keep it for a program with file capabilities; but then it is not needed.
+ *
+ * Apps of a pod see each other's processes, and root with the same capabilities could look into them: at
+ * environment, memory, and through /proc/PID/root at all files. A Landlock domain of its own stops that,
+ * whatever its rules are: who is in one can trace, and look into in /proc, only who is in the same. The price
+ * is that nobody in a domain with a rule about files can mount, which most apps cannot anyway; one that can
+ * gets no domain.
  */
 
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -94,6 +101,38 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
         if (c->no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return failure_set(f, CAUSE_SETUP, -errno, "Cannot set no_new_privs");
         return 0;
+}
+
+/* --- Other apps ---------------------------------------------------------------------------------------- */
+
+/* Of all that Landlock can forbid, moving files between directories is what can be allowed again by one rule. */
+static int make_domain(void)
+{
+        const struct landlock_ruleset_attr attr = {.handled_access_fs = LANDLOCK_ACCESS_FS_REFER};
+        struct landlock_path_beneath_attr everywhere = {.allowed_access = LANDLOCK_ACCESS_FS_REFER};
+        _cleanup_close_ int rules = -EBADF, root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (root < 0)
+                return -errno;
+        rules = (int) syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr.handled_access_fs), 0U);
+        if (rules < 0)
+                return -errno;
+        everywhere.parent_fd = root;
+        if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &everywhere, 0U) < 0 ||
+            syscall(SYS_landlock_restrict_self, rules, 0U) < 0)
+                return -errno;
+        return 0;
+}
+
+int confine_sight(const LaunchConfig *c, Failure *f)
+{
+        if (c->may_mount)
+                return 0;
+        int r = make_domain();
+        /* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move files. */
+        if (r == -ENOSYS || r == -EOPNOTSUPP || r == -EINVAL)
+                return 0;
+        return r < 0 ? failure_set(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps", c->app) : 0;
 }
 
 int confine_system_calls(const LaunchConfig *c, Failure *f)

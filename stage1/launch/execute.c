@@ -105,6 +105,8 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 return failure_set(f, CAUSE_SETUP, r, "Cannot build the environment of app %s", l->app);
         r = use_streams(l, id, f);
         if (r >= 0)
+                r = confine_sight(&l->config, f);
+        if (r >= 0)
                 r = confine_identity(&l->config, id, f);
         if (r >= 0)
                 r = enter_working_directory(l, f);

@@ -13,6 +13,8 @@
  * stands between a manifest and execve().
  */
 
+#include <sys/prctl.h>
+
 #include "stage1/launch/launch.h"
 
 /* Everything here is freed with the process; this keeps leak checkers and readers content. */
@@ -64,10 +66,12 @@ static void run_post_stop(Launch *l, AppStatus *s)
 
         if (s->started_usec == 0)
                 return;
+        (void) app_status_write(l->status_fd, l->app, s);
         s->post_stop = (HandlerStatus){.ran = true, .exit_status = -1};
         if (launch_run_handler(l, &s->post_stop, &f) < 0 && !s->message)
                 s->message = TAKE_PTR(f.error.message);
         error_done(&f.error);
+        (void) launch_flush(l);
 }
 
 static int run_end(Launch *l, bool handler)
@@ -75,13 +79,9 @@ static int run_end(Launch *l, bool handler)
         _cleanup_app_status_ AppStatus s = {};
 
         (void) launch_flush(l);
-        int r = record_main_ended(l, &s);
-        if (r < 0)
-                return 125;
-        if (handler) {
+        record_main_ended(l, &s);
+        if (handler)
                 run_post_stop(l, &s);
-                (void) launch_flush(l);
-        }
         s.state = APP_ENDED;
         return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
 }
@@ -119,6 +119,9 @@ int main(int argc, char *argv[])
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;
         }
+        /* Root of another app could look into this process once its capabilities are those of its own app. The
+         * exec takes this back. */
+        (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         l.app = argv[2];
         l.status_fd = open(LAUNCH_STATUS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (l.status_fd < 0)

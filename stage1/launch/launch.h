@@ -53,6 +53,8 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
  * system calls. */
 int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f);
 int confine_system_calls(const LaunchConfig *c, Failure *f);
+/* To be called before: it takes CAP_SYS_ADMIN. */
+int confine_sight(const LaunchConfig *c, Failure *f);
 
 /* command.c: the executable, found as the app's user in the app's root. */
 typedef struct Command {
@@ -88,7 +90,7 @@ int record_running(Launch *l, Failure *f);
 void record_main_failed(Launch *l, const Failure *f);
 /* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with
  * what is recorded. */
-int record_main_ended(Launch *l, AppStatus *ret);
+void record_main_ended(Launch *l, AppStatus *ret);
 
 /* shutdown.c: ends the pod, as its process 1; returns the pod's exit status. */
 int shutdown_main(char *const *argv);

@@ -14,7 +14,6 @@
 
 #include "stage1/launch/launch.h"
 
-#define RECORD_ROOM 4096U
 #define MESSAGE_MAX 2048U
 
 static uint64_t now(void)
@@ -71,8 +70,7 @@ int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
                 /* What is missing is the handler's program, not the app's. */
                 if (s.cause == CAUSE_COMMAND_NOT_FOUND || s.cause == CAUSE_COMMAND_NOT_EXECUTABLE)
                         s.cause = CAUSE_PRE_START;
-        }
-        else if (h->exit_status != 0) {
+        } else if (h->exit_status != 0) {
                 s.cause = CAUSE_PRE_START;
                 int r = describe_handler(h, &s.message);
                 if (r < 0)
@@ -86,23 +84,16 @@ int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
 static int map_record(Launch *l)
 {
         _cleanup_close_ int fd = open_beneath(l->status_fd, l->app, O_RDWR);
-        char room[RECORD_ROOM];
-        struct stat st;
+        char *p;
 
         if (fd < 0)
                 return fd;
-        if (fstat(fd, &st) < 0)
-                return -errno;
-        memset(room, '\n', sizeof(room));
-        if (st.st_size >= (off_t) sizeof(room))
-                return -EFBIG;
-        size_t rest = sizeof(room) - (size_t) st.st_size;
-        if (pwrite(fd, room, rest, st.st_size) != (ssize_t) rest)
-                return -ENOSPC;
-        char *p = mmap(NULL, RECORD_ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        p = mmap(NULL, APP_RECORD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (p == MAP_FAILED)
                 return -errno;
         l->record = p;
+        /* Nothing else is needed of the directory any more, from which one could go up to the pod's root. */
+        l->status_fd = safe_close(l->status_fd);
         return 0;
 }
 
@@ -128,13 +119,7 @@ int record_running(Launch *l, Failure *f)
 
 static void overwrite_record(Launch *l, const AppStatus *s)
 {
-        _cleanup_free_ char *text = NULL;
-        size_t size;
-
-        if (app_status_format(s, &text, &size) < 0 || size > RECORD_ROOM)
-                return;
-        memset(l->record, '\n', RECORD_ROOM);
-        memcpy(l->record, text, size);
+        (void) app_status_format(s, l->record);
 }
 
 void record_main_failed(Launch *l, const Failure *f)
@@ -195,20 +180,11 @@ static void add_main_result(AppStatus *s)
                         s->cause = results[i].cause;
 }
 
-int record_main_ended(Launch *l, AppStatus *ret)
+void record_main_ended(Launch *l, AppStatus *ret)
 {
-        AppStatus s = {};
-
-        (void) read_record(l, &s);
-        if (s.cause == CAUSE_NONE)
-                add_main_result(&s);
-        s.state = APP_POST_STOP;
-        s.ended_usec = now();
-        int r = app_status_write(l->status_fd, l->app, &s);
-        if (r < 0) {
-                app_status_done(&s);
-                return r;
-        }
-        *ret = s;
-        return 0;
+        (void) read_record(l, ret);
+        if (ret->cause == CAUSE_NONE)
+                add_main_result(ret);
+        ret->state = APP_POST_STOP;
+        ret->ended_usec = now();
 }

@@ -91,31 +91,41 @@ TEST(newlines_stay_in_their_line)
 }
 
 static const char *const refused[] = {
-        "STATE",
-        "STATE=",
-        "STATE=Running",
-        "STATE=running ",
-        " STATE=running",
-        "state=running",
-        "UNKNOWN=1",
-        "=",
-        "STATE=ended\nGARBAGE",
-        "CAUSE=unknown",
-        "CAUSE=-1",
-        "EXIT_STATUS=256",
-        "EXIT_STATUS=-2",
-        "EXIT_STATUS=0x1",
-        "EXIT_STATUS= 1",
-        "EXIT_STATUS=99999999999999999999",
-        "EXIT_STATUS=",
-        "SIGNAL=300",
-        "CORE_DUMPED=perhaps",
-        "STARTED=-1",
-        "STARTED=18446744073709551616",
-        "ENDED=now",
-        "PRE_START_RAN=2",
-        "POST_STOP_SIGNAL=x",
+                "STATE",
+                "STATE=",
+                "STATE=Running",
+                "STATE=running ",
+                " STATE=running",
+                "state=running",
+                "UNKNOWN=1",
+                "=",
+                "STATE=ended\nGARBAGE",
+                "CAUSE=unknown",
+                "CAUSE=-1",
+                "EXIT_STATUS=256",
+                "EXIT_STATUS=-2",
+                "EXIT_STATUS=0x1",
+                "EXIT_STATUS= 1",
+                "EXIT_STATUS=99999999999999999999",
+                "EXIT_STATUS=",
+                "SIGNAL=300",
+                "CORE_DUMPED=perhaps",
+                "STARTED=-1",
+                "STARTED=18446744073709551616",
+                "ENDED=now",
+                "PRE_START_RAN=2",
+                "POST_STOP_SIGNAL=x",
 };
+
+/* Lines that are sealed as a record is, so that what is wrong with them is all that is wrong. */
+static int put_record(const Scratch *s, const char *name, const char *line)
+{
+        char lines[256], record[APP_RECORD_SIZE + 1] = {};
+
+        snprintf(lines, sizeof(lines), "%s\n", line);
+        int r = app_status_seal(lines, record);
+        return r < 0 ? r : scratch_file(s, name, record);
+}
 
 TEST(hostile_records)
 {
@@ -124,7 +134,7 @@ TEST(hostile_records)
         ASSERT_OK(scratch_new(&s));
         for (size_t i = 0; i < ELEMENTSOF(refused); i++) {
                 AppStatus status = {.state = APP_RUNNING};
-                ASSERT_OK(scratch_file(&s, "web", refused[i]));
+                ASSERT_OK(put_record(&s, "web", refused[i]));
                 if (app_status_read(s.fd, "web", &status) != -EBADMSG)
                         TEST_FAIL("\"%s\" is taken", refused[i]);
                 ASSERT_EQ(status.state, APP_RUNNING); /* untouched */
@@ -134,7 +144,7 @@ TEST(hostile_records)
 TEST(hostile_files)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        _cleanup_free_ char *big = malloc(16385 + 1);
+        _cleanup_free_ char *big = malloc(APP_RECORD_SIZE + 2);
         AppStatus status = {};
 
         ASSERT_OK(scratch_new(&s));
@@ -145,44 +155,62 @@ TEST(hostile_files)
         ASSERT_ERR(app_status_read(s.fd, "fifo", &status), -EBADMSG);
         ASSERT_OK(scratch_symlink(&s, "link", "/etc/passwd"));
         ASSERT_ERR(app_status_read(s.fd, "link", &status), -ELOOP);
-        ASSERT_OK(scratch_file(&s, "record", "STATE=ended\n"));
+        ASSERT_OK(put_record(&s, "record", "STATE=ended"));
         ASSERT_OK(scratch_symlink(&s, "inside", "record"));
         ASSERT_ERR(app_status_read(s.fd, "inside", &status), -ELOOP);
         ASSERT_ERR(app_status_read(s.fd, "../record", &status), -EXDEV);
         ASSERT_ERR(app_status_read(s.fd, "/etc/passwd", &status), -EXDEV);
         ASSERT_NOT_NULL(big);
-        memset(big, '\n', 16385);
-        big[16385] = 0;
+        memset(big, '\n', APP_RECORD_SIZE + 1);
+        big[APP_RECORD_SIZE + 1] = 0;
         ASSERT_OK(scratch_file(&s, "big", big));
         ASSERT_ERR(app_status_read(s.fd, "big", &status), -EFBIG);
         ASSERT_OK(write_file_new_at(s.fd, "nul", "STATE=ended\n\0CAUSE=none\n", 24, 0600));
         ASSERT_ERR(app_status_read(s.fd, "nul", &status), -EBADMSG);
 }
 
-/* A record is replaced as a whole, so half of one is never seen; reading one does no harm. */
-TEST(truncated_anywhere)
+/* A record is overwritten in place: half of one, or halves of two, are never taken for one. */
+TEST(halves_of_records)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        _cleanup_free_ char *text = NULL;
-        AppStatus in = {.state = APP_ENDED,
-                        .cause = CAUSE_EXITED,
-                        .exit_status = 1,
-                        .message = (char *) "text"};
-        size_t size;
+        AppStatus old = {.state = APP_RUNNING, .exit_status = -1, .started_usec = 1234567};
+        AppStatus new = {.state = APP_ENDED,
+                         .cause = CAUSE_EXITED,
+                         .exit_status = 1,
+                         .message = (char *) "text"};
+        char a[APP_RECORD_SIZE + 1] = {}, b[APP_RECORD_SIZE + 1] = {}, mixed[APP_RECORD_SIZE + 1];
+        size_t text = 0;
 
         ASSERT_OK(scratch_new(&s));
-        ASSERT_OK(app_status_format(&in, &text, &size));
-        ASSERT_EQ(size, strlen(text));
-        for (size_t n = 0; n < size; n++) {
+        ASSERT_OK(app_status_format(&old, a));
+        ASSERT_OK(app_status_format(&new, b));
+        for (size_t i = 0; i < APP_RECORD_SIZE; i++)
+                text = b[i] != '\n' ? i : text;
+        for (size_t n = 8; n < text; n += 37) {
                 _cleanup_app_status_ AppStatus out = {};
-                _cleanup_free_ char *part = strndup(text, n);
-                ASSERT_OK(scratch_file(&s, "web", part));
-                int r = app_status_read(s.fd, "web", &out);
-                if (r != 0 && r != -EBADMSG)
-                        TEST_FAIL("%zu bytes: %d", n, r);
-                if (r == 0)
-                        ASSERT_TRUE(out.cause == CAUSE_NONE || out.cause == CAUSE_EXITED);
+                memcpy(mixed, a, sizeof(mixed));
+                memcpy(mixed, b, n);
+                ASSERT_OK(scratch_file(&s, "web", mixed));
+                ASSERT_ERR(app_status_read(s.fd, "web", &out), -EBADMSG);
+                mixed[n] = 0;
+                ASSERT_OK(scratch_file(&s, "web", mixed));
+                ASSERT_ERR(app_status_read(s.fd, "web", &out), -EBADMSG);
         }
+}
+
+TEST(long_messages_are_cut)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_app_status_ AppStatus out = {};
+        char message[8192];
+        AppStatus in = {.state = APP_ENDED, .cause = CAUSE_SETUP, .exit_status = -1, .message = message};
+
+        memset(message, 'm', sizeof(message) - 1);
+        message[sizeof(message) - 1] = 0;
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(app_status_write(s.fd, "web", &in));
+        ASSERT_OK(app_status_read(s.fd, "web", &out));
+        ASSERT_EQ(strlen(out.message), 2048);
 }
 
 static const struct {
@@ -190,24 +218,24 @@ static const struct {
         int code;
         bool failed;
 } codes[] = {
-        {{.cause = CAUSE_NONE, .exit_status = -1}, 0, false},
-        {{.cause = CAUSE_NONE, .exit_status = 7}, 0, false},
-        {{.cause = CAUSE_EXITED, .exit_status = 0}, 0, false},
-        {{.cause = CAUSE_EXITED, .exit_status = 42}, 42, true},
-        {{.cause = CAUSE_EXITED, .exit_status = 255}, 255, true},
-        {{.cause = CAUSE_EXITED, .exit_status = -1}, 125, true},
-        {{.cause = CAUSE_SIGNAL, .exit_status = -1, .signal = 9}, 137, true},
-        {{.cause = CAUSE_SIGNAL, .exit_status = -1, .signal = 15}, 143, true},
-        {{.cause = CAUSE_OOM_KILL, .exit_status = -1, .signal = 9}, 137, true},
-        {{.cause = CAUSE_TIMEOUT, .exit_status = -1, .signal = 9}, 137, true},
-        {{.cause = CAUSE_PRE_START, .exit_status = -1, .pre_start = {true, false, 3, 0}}, 125, true},
-        {{.cause = CAUSE_COMMAND_NOT_FOUND, .exit_status = -1}, 127, true},
-        {{.cause = CAUSE_COMMAND_NOT_EXECUTABLE, .exit_status = -1}, 126, true},
-        {{.cause = CAUSE_WORKING_DIRECTORY, .exit_status = -1}, 125, true},
-        {{.cause = CAUSE_USER, .exit_status = -1}, 125, true},
-        {{.cause = CAUSE_SETUP, .exit_status = -1}, 125, true},
-        {{.cause = CAUSE_NOT_STARTED, .exit_status = -1}, 125, true},
-        {{.cause = CAUSE_POD_KILLED, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_NONE, .exit_status = -1}, 0, false},
+                {{.cause = CAUSE_NONE, .exit_status = 7}, 0, false},
+                {{.cause = CAUSE_EXITED, .exit_status = 0}, 0, false},
+                {{.cause = CAUSE_EXITED, .exit_status = 42}, 42, true},
+                {{.cause = CAUSE_EXITED, .exit_status = 255}, 255, true},
+                {{.cause = CAUSE_EXITED, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_SIGNAL, .exit_status = -1, .signal = 9}, 137, true},
+                {{.cause = CAUSE_SIGNAL, .exit_status = -1, .signal = 15}, 143, true},
+                {{.cause = CAUSE_OOM_KILL, .exit_status = -1, .signal = 9}, 137, true},
+                {{.cause = CAUSE_TIMEOUT, .exit_status = -1, .signal = 9}, 137, true},
+                {{.cause = CAUSE_PRE_START, .exit_status = -1, .pre_start = {true, false, 3, 0}}, 125, true},
+                {{.cause = CAUSE_COMMAND_NOT_FOUND, .exit_status = -1}, 127, true},
+                {{.cause = CAUSE_COMMAND_NOT_EXECUTABLE, .exit_status = -1}, 126, true},
+                {{.cause = CAUSE_WORKING_DIRECTORY, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_USER, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_SETUP, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_NOT_STARTED, .exit_status = -1}, 125, true},
+                {{.cause = CAUSE_POD_KILLED, .exit_status = -1}, 125, true},
 };
 
 TEST(exit_codes)
@@ -239,7 +267,8 @@ int main(void)
         RUN(newlines_stay_in_their_line);
         RUN(hostile_records);
         RUN(hostile_files);
-        RUN(truncated_anywhere);
+        RUN(halves_of_records);
+        RUN(long_messages_are_cut);
         RUN(exit_codes);
         RUN(names);
         return TEST_END();
