@@ -34,25 +34,30 @@ static void add_prefix(Text *t, const char *app, int fd)
                 text_addf(t, "%s: ", app);
 }
 
+int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
+{
+        int r = 0;
+
+        if (o->json)
+                r = add_json(t, l);
+        else {
+                if (o->prefix)
+                        add_prefix(t, l->app, l->error ? STDERR_FILENO : STDOUT_FILENO);
+                text_add_bytes(t, l->data, l->size);
+                if (o->prefix)
+                        text_add(t, "\n");
+                else if (!l->partial)
+                        text_add_bytes(t, l->end, 1);
+        }
+        return r >= 0 && t->failed ? -ENOMEM : r;
+}
+
 int output_line(const JournalLine *l, const OutputOptions *o)
 {
         int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO;
         _cleanup_text_ Text t = {};
-        int r = 0;
 
-        if (o->json)
-                r = add_json(&t, l);
-        else {
-                if (o->prefix)
-                        add_prefix(&t, l->app, fd);
-                text_add_bytes(&t, l->data, l->size);
-                if (o->prefix)
-                        text_add(&t, "\n");
-                else if (!l->partial)
-                        text_add_bytes(&t, l->end, 1);
-        }
-        if (r >= 0 && t.failed)
-                r = -ENOMEM;
+        int r = output_format(l, o, &t);
         return r < 0 || t.size == 0 ? r : loop_write(fd, t.data, t.size);
 }
 

@@ -338,6 +338,14 @@ static int collect(Server *s, const LaunchRequest *request, int *streams, int *f
         return r;
 }
 
+static void answer_flush(int fd)
+{
+        LaunchReply reply = {};
+
+        (void) send_fds(fd, &reply, sizeof(reply), NULL, 0);
+}
+
+/* 1: the answer comes, or came, by itself. */
 static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
         int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
@@ -348,8 +356,8 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         if (r >= 0)
                 r = receive_request(fd, &request, streams, e);
         if (r >= 0 && request.phase == LAUNCH_FLUSH) {
-                pumps_flush(s->pumps, request.app);
-                return 0;
+                r = pumps_flush(s->pumps, request.app, fd, answer_flush);
+                return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request.app) : 1;
         }
         if (r >= 0 && s->metadata && !s->metadata_url)
                 r = open_metadata_listener(s, peer.pid, e);
@@ -371,6 +379,8 @@ static void answer(Server *s, int fd)
         size_t n = 0;
 
         int r = answer_request(s, fd, &reply, fds, &n, &e);
+        if (r > 0)
+                return;
         if (r < 0) {
                 reply.error = r;
                 snprintf(reply.text, sizeof(reply.text), "%s", e.message ?: strerror(-r));

@@ -9,6 +9,7 @@
  * and goes away with us.
  */
 
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -72,11 +73,11 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 {
         Supervisor *s = userdata;
 
-        if (!s->options->detach && isatty(STDERR_FILENO))
-                log_info(s->stop_requests == 0 ? "Stopping pod %s; once more to kill it."
+        request_stop(s);
+        if (!s->options->detach && isatty(STDERR_FILENO) && !pumps_blocked(s->pumps))
+                log_info(s->stop_requests == 1 ? "Stopping pod %s; once more to kill it."
                                                : "Killing pod %s.",
                          s->pod->uuid);
-        request_stop(s);
         return 0;
 }
 
@@ -363,8 +364,8 @@ static void explain_failures(Supervisor *s, const AppStatus *l)
         }
 }
 
-/* How the apps ended, and from that how the pod did. */
-static int conclude(Supervisor *s, Error *e)
+/* How the apps ended, and from that how the pod did. *RET, which may be left NULL, is for explain_failures(). */
+static int conclude(Supervisor *s, AppStatus **ret, Error *e)
 {
         size_t n = s->pod->manifest->n_apps;
         PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
@@ -375,7 +376,6 @@ static int conclude(Supervisor *s, Error *e)
                 return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
         (void) pod_finish_statuses(s->pod, statuses);
         result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
-        explain_failures(s, statuses);
         r = pod_result_write(s->pod, &result);
         if (r < 0)
                 r = error_set_errno(e, r, "Cannot write the result of pod %s", s->pod->uuid);
@@ -383,7 +383,7 @@ static int conclude(Supervisor *s, Error *e)
                 r = boot_failed(s, e);
         else
                 r = result.exit_status;
-        app_statuses_free(statuses, n);
+        *ret = statuses;
         return r;
 }
 
@@ -391,26 +391,44 @@ static void drain(Supervisor *s)
 {
         while (on_console(NULL, s->nspawn.output_fd, 0, s) > 0)
                 ;
-        pumps_flush(s->pumps, NULL);
+        pumps_end(s->pumps);
+}
+
+/* Whoever reads our output may take his time: the pod is over and given back, and a signal ends us as it
+ * ends anybody. */
+static void show_rest(Supervisor *s, const AppStatus *statuses)
+{
+        sigset_t none;
+
+        s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
+        sigemptyset(&none);
+        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        pumps_show_rest(s->pumps);
+        s->pumps = pumps_free(s->pumps);
+        if (statuses)
+                explain_failures(s, statuses);
 }
 
 static int finish(Supervisor *s, Error *e)
 {
-        _cleanup_error_ Error cleanup_error = ERROR_NULL;
+        Error errors[2] = {};
+        AppStatus *statuses = NULL;
 
         (void) waitpid(s->nspawn.pid, NULL, 0);
         s->nspawn.pid = 0;
         drain(s);
         s->server = server_free(s->server);
-        s->pumps = pumps_free(s->pumps);
         s->mounts = pod_mounts_free(s->mounts);
-        int r = pod_cgroup_remove(s->pod, &cleanup_error);
-        if (r < 0)
-                log_warning("%s", cleanup_error.message);
-        int status = conclude(s, e);
-        r = pod_end_run(s->pod, &cleanup_error);
-        if (r < 0)
-                log_warning("%s", cleanup_error.message);
+        (void) pod_cgroup_remove(s->pod, &errors[0]);
+        int status = conclude(s, &statuses, e);
+        (void) pod_end_run(s->pod, &errors[1]);
+        show_rest(s, statuses);
+        for (size_t i = 0; i < ELEMENTSOF(errors); i++) {
+                if (errors[i].message)
+                        log_warning("%s", errors[i].message);
+                error_done(&errors[i]);
+        }
+        app_statuses_free(statuses, s->pod->manifest->n_apps);
         return status;
 }
 

@@ -135,6 +135,8 @@ int journal_reader_next(JournalReader *r, JournalLine *ret);
 typedef struct OutputOptions {
         bool prefix, json;
 } OutputOptions;
+/* What is to be printed of a line. */
+int output_format(const JournalLine *l, const OutputOptions *o, Text *t);
 int output_line(const JournalLine *l, const OutputOptions *o);
 /* Prints everything that can be read now. */
 int output_all(JournalReader *r, const OutputOptions *o);

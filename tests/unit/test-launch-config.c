@@ -93,6 +93,7 @@ static void check_equal(const LaunchConfig *a, const LaunchConfig *b)
                 ASSERT_MEMEQ(a->filter, b->filter, a->n_filter * sizeof(struct sock_filter));
         ASSERT_EQ(a->capabilities, b->capabilities);
         ASSERT_EQ(a->no_new_privileges, b->no_new_privileges);
+        ASSERT_EQ(a->may_mount, b->may_mount);
         ASSERT_EQ(a->read_only_root, b->read_only_root);
 }
 
@@ -120,6 +121,7 @@ TEST(smallest)
                         .group = (char *) "",
                         .working_directory = (char *) "/",
                         .exec = exec,
+                        .may_mount = true,
                         .read_only_root = true,
         };
         _cleanup_launch_config_ LaunchConfig out = {};

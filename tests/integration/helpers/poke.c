@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -90,6 +91,18 @@ static int poke_keyctl(const char *unused)
 static int poke_kill(const char *pid)
 {
         return check(kill(atoi(pid), 0));
+}
+
+static int poke_trace(const char *pid)
+{
+        long r = ptrace(PTRACE_SEIZE, atoi(pid), NULL, NULL);
+
+        if (r < 0)
+                return check(r);
+        (void) ptrace(PTRACE_INTERRUPT, atoi(pid), NULL, NULL);
+        (void) waitpid(atoi(pid), NULL, __WALL);
+        (void) ptrace(PTRACE_DETACH, atoi(pid), NULL, NULL);
+        return 0;
 }
 
 static int poke_chroot(const char *path)
@@ -189,6 +202,7 @@ static const struct {
         {"umount", poke_umount},     {"mount", poke_mount},   {"mknod", poke_mknod},   {"keyctl", poke_keyctl},
         {"kill", poke_kill},         {"chroot", poke_chroot}, {"memory", poke_memory}, {"modern", poke_modern},
         {"segv", poke_segv},         {"daemon", poke_daemon}, {"call", poke_call},     {"call32", poke_call32},
+        {"trace", poke_trace},
 };
 
 int main(int argc, char **argv)

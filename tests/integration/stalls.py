@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whoever does not read what a pod writes, or stops what is to keep it, holds up nobody but the app that writes: the process
+that runs the pod goes on answering launchers and requests to stop."""
+
+import pty
+import termios
+
+from harness import *
+
+FLOOD = "trap 'exit 0' TERM; yes | head -c 3000000; sleep 1000 & wait"
+CLOCK = ("trap 'touch /out/term; exit 0' TERM; touch /out/up; while true; do cut -d. -f1 /proc/uptime >/out/now; sleep 0.1; done")
+
+
+def run_two(host, script=FLOOD, **more):
+    p = subprocess.Popen(host.argv("run", "--name=p", host.shell(script, name="example.com/flood"),
+                                   host.shell("sleep 1; " + CLOCK, name="example.com/other")), stdin=subprocess.DEVNULL, **more)
+    host.children.append(p)
+    return p
+
+
+def stop_in_time(host):
+    r = host.acnspawn("stop", "p", timeout=30).expect(0)
+    true(os.path.exists(os.path.join(host.upper("other"), "out/term")), "the other app was not asked to end")
+    equal(host.state("p"), "exited")
+    return r.seconds
+
+
+@case
+def reader_that_does_not_read(host):
+    r, w = os.pipe()
+    p = run_two(host, stdout=w, stderr=subprocess.DEVNULL)
+    os.close(w)
+    host.wait_up("other")  # starts although nobody reads
+    stop_in_time(host)
+    equal(p.poll(), None, "status of acnspawn, which still has something to say")
+    with open(r, "rb") as f:
+        shown = f.read().count(b"\n")
+    equal(p.wait(20), 0)
+    true(shown > 10000, "only %d lines came" % shown)
+    logged = host.acnspawn("logs", "--app=flood", "p").expect(0).out.count("\n")
+    true(abs(shown - logged) <= 1, "%d lines were shown, %d are in the journal" % (shown, logged))
+
+
+@case
+def reader_that_does_not_read_errors(host):
+    r, w = os.pipe()
+    p = run_two(host, "exec 1>&2; " + FLOOD, stdout=subprocess.DEVNULL, stderr=w)
+    os.close(w)
+    host.wait_up("other")
+    stop_in_time(host)
+    p.kill()
+    p.wait()
+    os.close(r)
+
+
+@case
+def stopped_terminal(host):
+    master, slave = pty.openpty()
+    p = run_two(host, stdout=slave, stderr=slave)
+    termios.tcflow(slave, termios.TCOOFF)
+    host.wait_up("other")
+    stop_in_time(host)
+    equal(p.poll(), None, "status of acnspawn")
+    os.kill(p.pid, signal.SIGTERM)
+    equal(p.wait(20), -signal.SIGTERM)
+    os.close(slave)
+    os.close(master)
+
+
+@case
+def signal_ends_the_pod_though_nobody_reads(host):
+    r, w = os.pipe()
+    p = run_two(host, stdout=w, stderr=subprocess.DEVNULL)
+    os.close(w)
+    host.wait_up("other")
+    p.send_signal(signal.SIGTERM)
+    wait_for(lambda: host.state("p") == "exited", "the pod's end")
+    p.kill()
+    p.wait()
+    os.close(r)
+
+
+@case
+def streams_stay_blocking_for_others(host):
+    """Whoever shares our standard output, our caller's shell for one, must not find it changed."""
+    r, w = os.pipe()
+    p = run_two(host, "true", stdout=w, stderr=w)
+    host.wait_up("other")
+    equal(os.get_blocking(w), True, "whether the pipe blocks")
+    stop_in_time(host)
+    p.wait(20)
+    os.close(r)
+    os.close(w)
+
+
+@case
+def slow_reader_gets_everything_in_order(host):
+    r, w = os.pipe()
+    p = subprocess.Popen(host.argv("run", host.shell("seq 1 200000")), stdin=subprocess.DEVNULL, stdout=w, stderr=subprocess.DEVNULL)
+    host.children.append(p)
+    os.close(w)
+    time.sleep(3)
+    with open(r, "rb") as f:
+        lines = f.read().split()
+    equal(len(lines), 200000, "lines")
+    equal(lines == [b"%d" % i for i in range(1, 200001)], True, "order")
+    equal(p.wait(20), 0)
+
+
+@case
+def socket_as_standard_output(host):
+    import socket
+    ours, theirs = socket.socketpair()
+    p = subprocess.Popen(host.argv("run", host.shell("seq 1 100000")), stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL)
+    host.children.append(p)
+    theirs.close()
+    time.sleep(2)
+    with ours.makefile("rb") as f:
+        equal(len(f.read().split()), 100000, "lines")
+    equal(p.wait(20), 0)
+
+
+@case
+def stopped_journal_daemon_stalls_nobody(host):
+    """A root app may signal the journal daemon. What is written then waits, but the pod can be stopped at once."""
+    script = ("sleep 0.5; for p in /proc/[0-9]*; do case $(cat $p/comm) in systemd-journal) kill -STOP ${p#/proc/};; esac; done; "
+              "touch /out/stopped; yes >&2")
+    flood = host.shell(script, name="example.com/flood")
+    other = host.shell("trap 'touch /out/term; exit 0' TERM; touch /out/up; while true; do cut -d' ' -f1 /proc/uptime >>/out/times; echo x; "
+                       "sleep 0.05; done", name="example.com/other")
+    host.detach("--name=p", "--stop-timeout=3s", flood, other)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("flood"), "out/stopped")), "the stop of the journal daemon")
+    time.sleep(3)
+    host.acnspawn("stop", "p", timeout=40).expect(0)
+    times = [float(t) for t in host.written("other", "out/times").split()]
+    true(max(b - a for a, b in zip(times, times[1:])) < 1.5, "the other app was held up")
+
+
+main()
