@@ -192,7 +192,7 @@ static int not_usable(const char *name, const char *path, int code, Failure *f)
         if (is_absent(code))
                 return failure_set(f, CAUSE_COMMAND_NOT_FOUND, code, "Command %s is not in the image%s",
                                    name, strchr(name, '/') ? "" : " (searched in PATH)");
-        return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, code, "Cannot execute %s", path ?: name);
+        return failure_set_errno(f, CAUSE_COMMAND_NOT_EXECUTABLE, code, "Cannot execute %s", path ?: name);
 }
 
 static int check_interpreter(const Command *c, Failure *f)
@@ -205,8 +205,8 @@ static int check_interpreter(const Command *c, Failure *f)
                 return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, r,
                                    "Cannot execute %s: %s, which it is to be run by, is not in the image",
                                    c->path, c->interpreter);
-        return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, r, "Cannot execute %s, as %s cannot be executed",
-                           c->path, c->interpreter);
+        return failure_set_errno(f, CAUSE_COMMAND_NOT_EXECUTABLE, r,
+                                 "Cannot execute %s, as %s cannot be executed", c->path, c->interpreter);
 }
 
 int command_find(char *const *argv, char *const *environment, Command *ret, Failure *f)
@@ -228,7 +228,7 @@ int command_find(char *const *argv, char *const *environment, Command *ret, Fail
         if (r >= 0 && c.format == COMMAND_TEXT)
                 r = prepare_shell(&c, argv);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot look at %s", c.path);
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot look at %s", c.path);
         r = check_interpreter(&c, f);
         if (r < 0)
                 return r;
@@ -243,14 +243,16 @@ int command_execute(const Command *c, char *const *argv, char *const *environmen
         execve(c->path, argv, environment);
         if (errno == ENOEXEC && c->shell_argv) {
                 execve(c->shell_argv[0], c->shell_argv, environment);
-                return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno,
-                                   "Cannot execute %s, which is no program, by the shell " _PATH_BSHELL,
-                                   c->path);
+                return failure_set_errno(
+                                f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno,
+                                "Cannot execute %s, which is no program, by the shell " _PATH_BSHELL,
+                                c->path);
         }
         if (errno == ENOEXEC && c->format == COMMAND_ELF)
-                return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno,
-                                   "Cannot execute %s, which is damaged or a program for another kind of "
-                                   "machine",
-                                   c->path);
-        return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno, "Cannot execute %s", c->path);
+                return failure_set_errno(
+                                f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno,
+                                "Cannot execute %s, which is damaged or a program for another kind of "
+                                "machine",
+                                c->path);
+        return failure_set_errno(f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno, "Cannot execute %s", c->path);
 }

@@ -73,14 +73,14 @@ static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *i
 static int change_ids(const LaunchConfig *c, const Identity *id, Failure *f)
 {
         if (setgroups(c->n_gids, c->gids) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot set the supplementary groups");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set the supplementary groups");
         /* Else setresuid() clears the permitted capabilities, too. The exec takes this back. */
         if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot keep capabilities");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot keep capabilities");
         if (setresgid(id->gid, id->gid, id->gid) < 0 || setresuid(id->uid, id->uid, id->uid) < 0)
-                return failure_set(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
-                                   "Cannot become user %u, group %u%s", id->uid, id->gid,
-                                   errno == EINVAL ? ", which the pod's range does not have" : "");
+                return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
+                                         "Cannot become user %u, group %u%s", id->uid, id->gid,
+                                         errno == EINVAL ? ", which the pod's range does not have" : "");
         return 0;
 }
 
@@ -89,17 +89,17 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
         int r = drop_bounding_set(c->capabilities);
 
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot drop capabilities");
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot drop capabilities");
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot clear ambient capabilities");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot clear ambient capabilities");
         r = change_ids(c, id, f);
         if (r < 0)
                 return r;
         r = set_capabilities(capabilities_until_exec(c, id));
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot set capabilities");
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot set capabilities");
         if (c->no_new_privileges && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot set no_new_privs");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set no_new_privs");
         return 0;
 }
 
@@ -132,7 +132,9 @@ int confine_sight(const LaunchConfig *c, Failure *f)
         /* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move files. */
         if (r == -ENOSYS || r == -EOPNOTSUPP || r == -EINVAL)
                 return 0;
-        return r < 0 ? failure_set(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps", c->app) : 0;
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps",
+                                         c->app)
+                     : 0;
 }
 
 int confine_system_calls(const LaunchConfig *c, Failure *f)
@@ -140,6 +142,7 @@ int confine_system_calls(const LaunchConfig *c, Failure *f)
         struct sock_fprog program = {.len = (unsigned short) c->n_filter, .filter = c->filter};
 
         if (c->n_filter > 0 && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0U, &program) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot install the filter of system calls");
+                return failure_set_errno(f, CAUSE_SETUP, -errno,
+                                         "Cannot install the filter of system calls");
         return 0;
 }

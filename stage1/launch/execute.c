@@ -67,12 +67,13 @@ static int use_streams(Launch *l, const Identity *id, Failure *f)
         _cleanup_close_ int null = open("/dev/null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 
         if (fchown(l->stdout_fd, id->uid, id->gid) < 0 || fchown(l->stderr_fd, id->uid, id->gid) < 0)
-                return failure_set(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
-                                   "Cannot give the standard streams to user %u, group %u%s", id->uid, id->gid,
-                                   errno == EINVAL ? ", which the pod's range does not have" : "");
+                return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
+                                         "Cannot give the standard streams to user %u, group %u%s", id->uid,
+                                         id->gid,
+                                         errno == EINVAL ? ", which the pod's range does not have" : "");
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(l->stdout_fd, STDOUT_FILENO) < 0 ||
             dup2(l->stderr_fd, STDERR_FILENO) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
         return 0;
 }
 
@@ -86,12 +87,36 @@ static void reset_signals(void)
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* From here on the stranger's names are followed, and /proc/self/fd must lead nowhere that the app may not go: the
+ * directory of records, for one, is a way to the pod's root. */
+static void close_descriptors(Launch *l)
+{
+        (void) syscall(SYS_close_range, 3U, ~0U, 0U);
+        l->root_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd = -EBADF;
+        l->n_volumes = 0;
+}
+
+/* No magic links: what /proc/self has is the launcher's, not the app's. */
+static int change_directory(const char *path)
+{
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+
+        if (root < 0)
+                return -errno;
+        fd = open_in_root(root, path, O_PATH | O_DIRECTORY);
+        if (fd < 0)
+                return fd;
+        return fchdir(fd) < 0 ? -errno : 0;
+}
+
 static int enter_working_directory(const Launch *l, Failure *f)
 {
-        if (chdir(l->config.working_directory) < 0)
-                return failure_set(f, CAUSE_WORKING_DIRECTORY, -errno,
-                                   "Working directory %s of app %s cannot be entered",
-                                   l->config.working_directory, l->app);
+        int r = change_directory(l->config.working_directory);
+
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_WORKING_DIRECTORY, r,
+                                         "Working directory %s cannot be entered",
+                                         l->config.working_directory);
         return 0;
 }
 
@@ -102,8 +127,12 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
         int r = build_environment(l, id, &environment);
 
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot build the environment of app %s", l->app);
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot build the environment of app %s",
+                                         l->app);
         r = use_streams(l, id, f);
+        if (r < 0)
+                return r;
+        close_descriptors(l);
         if (r >= 0)
                 r = confine_sight(&l->config, f);
         if (r >= 0)
@@ -116,8 +145,6 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 return r;
         umask(0022);
         reset_signals();
-        /* Everything else was opened O_CLOEXEC; this is the promise that nothing slips through. */
-        (void) syscall(SYS_close_range, 3U, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */);
         r = confine_system_calls(&l->config, f);
         return r < 0 ? r : command_execute(&command, argv, environment, f);
 }

@@ -24,6 +24,7 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
 {
         Failure f = {};
 
+        l->status_fd = safe_close(l->status_fd); /* the record is our parent's to write */
         int r = launch_become(l, NULL, &f);
         snprintf(report->message, sizeof(report->message), "%s", f.error.message ?: strerror(-r));
         report->cause = (int32_t) f.cause;
@@ -74,11 +75,11 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
         if (pid == 0)
                 child(l, report);
         if (pid < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot fork");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot fork");
 
         int r = wait_for(pid, &signals, &status, &h.timed_out);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot wait for an event handler");
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot wait for an event handler");
         r = read_report(report, f);
         if (r < 0)
                 return r;
@@ -96,7 +97,8 @@ int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f)
                                    -1, 0);
 
         if (report == MAP_FAILED)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot share memory with an event handler");
+                return failure_set_errno(f, CAUSE_SETUP, -errno,
+                                         "Cannot share memory with an event handler");
         int r = run_child(l, report, ret, f);
         munmap(report, sizeof(*report));
         return r;

@@ -70,24 +70,26 @@ static int lookup(const char *database, const char *name, uint32_t id, Entry *re
                 return 0;
         int r = fd < 0 ? -errno : read_fd_bounded(fd, DATABASE_SIZE_MAX, &text, &size);
         if (r == -EBADMSG)
-                return failure_set(f, CAUSE_USER, -EBADMSG, "%s in the image is no regular file", database);
+                return failure_set_errno(f, CAUSE_USER, -EBADMSG, "%s in the image is no regular file",
+                                         database);
         if (r == -EFBIG)
-                return failure_set(f, CAUSE_USER, -EFBIG, "%s in the image is larger than %u bytes",
-                                   database, DATABASE_SIZE_MAX);
+                return failure_set_errno(f, CAUSE_USER, -EFBIG, "%s in the image is larger than %u bytes",
+                                         database, DATABASE_SIZE_MAX);
         if (r < 0)
-                return failure_set(f, CAUSE_USER, r, "Cannot read %s of the image", database);
+                return failure_set_errno(f, CAUSE_USER, r, "Cannot read %s of the image", database);
         return scan_database(text, name, id, ret);
 }
 
 static int owner_of_path(const char *what, const char *path, struct stat *ret, Failure *f)
 {
         if (stat(path, ret) < 0)
-                return failure_set(f, CAUSE_USER, -errno, "%s is the owner of %s, which cannot be looked at",
-                                   what, path);
+                return failure_set_errno(f, CAUSE_USER, -errno,
+                                         "%s is the owner of %s, which cannot be looked at", what, path);
         return 0;
 }
 
-/* The last number means "leave as it is" to the kernel. What else is not in the pod's range, the kernel refuses later. */
+/* The last number means "leave as it is" to the kernel. What else is not in the pod's range, the kernel
+ * refuses later. */
 static int check_id(const char *what, const char *value, uint32_t id, Failure *f)
 {
         if (id == UINT32_MAX)

@@ -31,6 +31,7 @@ typedef struct Failure {
 } Failure;
 
 int failure_set(Failure *f, AppCause cause, int code, const char *format, ...) _printf_(4, 5);
+int failure_set_errno(Failure *f, AppCause cause, int code, const char *format, ...) _printf_(4, 5);
 
 /* request.c: asks stage0 for what belongs to the app. STREAMS are lent. */
 int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f);

@@ -113,7 +113,7 @@ int record_running(Launch *l, Failure *f)
         if (r >= 0)
                 r = map_record(l);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot record that app %s runs", l->app);
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot record that app %s runs", l->app);
         return 0;
 }
 

@@ -14,10 +14,10 @@ static int connect_to_stage0(Failure *f)
         _cleanup_close_ int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
         if (sock < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot create a socket");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a socket");
         if (connect(sock, (const struct sockaddr *) &address, sizeof(address)) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno,
-                                   "Cannot reach the pod's supervisor at " LAUNCH_SOCKET_PATH);
+                return failure_set_errno(f, CAUSE_SETUP, -errno,
+                                         "Cannot reach the pod's supervisor at " LAUNCH_SOCKET_PATH);
         return TAKE_FD(sock);
 }
 
@@ -30,7 +30,7 @@ static int read_launch_file(Launch *l, int fd, Failure *f)
         if (r >= 0)
                 r = launch_config_parse(data, size, &l->config);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot read the launch file of app %s", l->app);
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot read the launch file of app %s", l->app);
         return 0;
 }
 
@@ -55,8 +55,8 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         if (reply->error < 0)
                 return error_set(&f->error, reply->error, "%s", reply->text);
         if (n_fds < LAUNCH_FD_VOLUMES || n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes)
-                return failure_set(f, CAUSE_SETUP, -EBADMSG, "The pod's supervisor sent %zu descriptors",
-                                   n_fds);
+                return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
+                                         "The pod's supervisor sent %zu descriptors", n_fds);
         l->metadata_url = strdup(reply->text);
         if (!l->metadata_url)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
@@ -92,13 +92,13 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
         f->cause = CAUSE_SETUP;
         int r = send_request(l, sock, l->phase, streams, _LAUNCH_STREAM_MAX);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot ask the pod's supervisor for the root of app %s",
-                                   l->app);
+                return failure_set_errno(f, CAUSE_SETUP, r,
+                                         "Cannot ask the pod's supervisor for the root of app %s", l->app);
 
         ssize_t n = recv_fds(sock, &reply, sizeof(reply), fds, ELEMENTSOF(fds), &n_fds);
         if (n != (ssize_t) sizeof(reply))
-                r = failure_set(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG,
-                                "No answer from the pod's supervisor");
+                r = failure_set_errno(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG,
+                                      "No answer from the pod's supervisor");
         else
                 r = take_reply(l, &reply, fds, n_fds, f);
         for (size_t i = 0; i < n_fds; i++)

@@ -132,8 +132,8 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         if (r >= 0)
                 r = mount_at(root_fd, fd, pod_mounts[i].target);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
-                                   pod_mounts[i].target);
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
+                                         pod_mounts[i].target);
         return 0;
 }
 
@@ -159,7 +159,7 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
         int r = mount_at(root_fd, l->dev_fd, "/dev");
 
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
         for (size_t i = 0; i < ELEMENTSOF(pod_mounts); i++) {
                 r = mount_from_pod(root_fd, i, f);
                 if (r < 0)
@@ -168,13 +168,13 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
         for (size_t i = 0; i < ELEMENTSOF(masked_paths); i++) {
                 r = mask_path(root_fd, masked_paths[i]);
                 if (r < 0)
-                        return failure_set(f, CAUSE_SETUP, r, "Cannot mask %s", masked_paths[i]);
+                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mask %s", masked_paths[i]);
         }
         for (size_t i = 0; i < l->n_volumes; i++) {
                 r = mount_at(root_fd, l->volume_fds[i], l->config.mounts[i]);
                 if (r < 0)
-                        return failure_set(f, CAUSE_SETUP, r, "Cannot mount a volume at %s",
-                                           l->config.mounts[i]);
+                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s",
+                                                 l->config.mounts[i]);
         }
         return 0;
 }
@@ -184,7 +184,7 @@ static int change_root(int root_fd, Failure *f)
 {
         if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
             chdir("/") < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot change to the app's root");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot change to the app's root");
         return 0;
 }
 
@@ -193,22 +193,22 @@ int launch_enter_root(Launch *l, Failure *f)
         _cleanup_close_ int mount_point = -EBADF;
 
         if (unshare(CLONE_NEWNS) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot create a mount namespace");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a mount namespace");
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot make the mount namespace private");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot make the mount namespace private");
         mount_point = open(LAUNCH_MOUNT_PATH, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (mount_point < 0)
-                return failure_set(f, CAUSE_SETUP, -errno, "Cannot open " LAUNCH_MOUNT_PATH);
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot open " LAUNCH_MOUNT_PATH);
         int r = attach(l->root_fd, mount_point);
         if (r < 0)
-                return failure_set(f, CAUSE_SETUP, r, "Cannot attach the app's root");
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot attach the app's root");
         r = fill_root(l, l->root_fd, f);
         if (r < 0)
                 return r;
         if (l->config.read_only_root) {
                 r = set_read_only(l->root_fd, false);
                 if (r < 0)
-                        return failure_set(f, CAUSE_SETUP, r, "Cannot make the app's root read-only");
+                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot make the app's root read-only");
         }
         return change_root(l->root_fd, f);
 }

@@ -41,8 +41,8 @@ int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *
         _cleanup_close_ int out = open_stream(l->app, LOG_INFO), err = open_stream(l->app, LOG_ERR);
 
         if (out < 0 || err < 0)
-                return failure_set(f, CAUSE_SETUP, out < 0 ? out : err,
-                                   "Cannot connect app %s to the pod's journal", l->app);
+                return failure_set_errno(f, CAUSE_SETUP, out < 0 ? out : err,
+                                         "Cannot connect app %s to the pod's journal", l->app);
         ret[LAUNCH_STREAM_STDOUT] = TAKE_FD(out);
         ret[LAUNCH_STREAM_STDERR] = TAKE_FD(err);
         return 0;
