@@ -9,8 +9,9 @@ PACKAGES_BUILD=(
         zlib1g-dev
 )
 PACKAGES_RUN=(systemd systemd-container python3 busybox-static)
-# To run all tests: the second compiler, Go and the specification's validator, and strace, which kills at a chosen moment.
-PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev strace util-linux)
+# To run all tests: the second compiler, Go and the specification's validator and examples, and strace, which kills at a
+# chosen moment.
+PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev appc-spec strace util-linux)
 
 say() {
         printf '\n== %s\n' "$*"

@@ -61,6 +61,87 @@ def spread(total, points):
     return sorted(n for n in numbers if 1 <= n <= total)
 
 
+def trace(host, *args):
+    log = host.path("strace.log")
+    p = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=fsync,fdatasync,syncfs,sync_file_range,rename,renameat,renameat2"]
+                       + host.argv(*args), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60)
+    equal(p.returncode, 0, "exit status under strace")
+    return [line.split(None, 1)[1] for line in open(log, errors="replace") if "unfinished" not in line]
+
+
+@case
+def what_is_published_is_on_disk_before(host):
+    """After a power failure an image or a pod is there whole, or not at all: contents are synced before the rename that
+    publishes them, and the rename itself before success is reported."""
+    need_strace()
+    image = host.shell("true", name="example.com/a")
+    for args, place in ((("fetch", image), "images"), (("prepare", "example.com/a"), "prepared")):
+        calls = trace(host, *args)
+        renames = [i for i, c in enumerate(calls) if "rename" in c.split("(")[0] and
+                   (place in c or "sha512-" in c or UUID.search(c))]
+        true(renames, "no rename that publishes in %r" % calls)
+        synced = [i for i, c in enumerate(calls) if re.match(r".*(fsync|syncfs|fdatasync)", c.split("(")[0]) or "resumed" in c]
+        true(any(i < renames[-1] for i in synced), "nothing is synced before %s" % calls[renames[-1]])
+        true(any(i > renames[-1] for i in synced), "the directory is not synced after %s" % calls[renames[-1]])
+
+
+def on_small_disk(host, megabytes):
+    """Puts the store on a file system that is soon full."""
+    os.mkdir(host.dir, 0o700)
+    p = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dm,mode=0700" % megabytes, "acnspawn-test", host.dir], stderr=subprocess.PIPE)
+    if p.returncode != 0:
+        raise Skip("cannot mount a tmpfs here")
+
+
+@case
+def full_disk_during_fetch(host):
+    on_small_disk(host, 96)
+    try:
+        small = host.shell("true", name="example.com/small")
+        large = host.shell("true", name="example.com/large", files={"big": File(os.urandom(40 << 20))})
+        r = host.acnspawn("fetch", small)
+        if r.rc != 0:
+            raise Skip("no store on a tmpfs here: %s" % r.err)
+        r = host.acnspawn("fetch", large).expect(1)
+        true("room" in r.err or "No space left" in r.err, "message: " + r.err)
+        equal(len(os.listdir(os.path.join(host.dir, "images"))), 1, "images")
+        equal([n for n in os.listdir(os.path.join(host.dir, "tmp")) if n[0] != "."], [], "rubbish")
+        host.acnspawn("prepare", "example.com/small").expect(0)
+    finally:
+        subprocess.run(["umount", "-l", host.dir], check=True)
+
+
+@case
+def full_disk_during_prepare(host):
+    """At each of many degrees of fullness: a whole pod or none."""
+    on_small_disk(host, 96)
+    try:
+        r = host.acnspawn("fetch", host.shell("true", name="example.com/small"))
+        if r.rc != 0:
+            raise Skip("no store on a tmpfs here: %s" % r.err)
+        failed = 0
+        for free in range(0, 160, 8):
+            filler = os.path.join(host.dir, "tmp", ".filler")
+            room = os.statvfs(host.dir).f_bavail * os.statvfs(host.dir).f_frsize - free * 1024
+            with open(filler, "wb") as f:
+                with contextlib.suppress(OSError):
+                    os.posix_fallocate(f.fileno(), 0, max(room, 1))
+            r = host.acnspawn("prepare", "example.com/small")
+            os.unlink(filler)
+            failed += r.rc != 0
+            if r.rc == 0:
+                host.acnspawn("rm", r.out.strip()).expect(0)
+            else:
+                equal(r.rc, 1, "exit status")
+                contains(r.err, "No space left", "message")
+                equal(r.out, "", "stdout")
+                equal(host.pods(), [], "pods")
+        true(failed > 0, "the disk was never full")
+        host.acnspawn("prepare", "example.com/small").expect(0)
+    finally:
+        subprocess.run(["umount", "-l", host.dir], check=True)
+
+
 @case
 @with_timeout(400)
 def killed_at_many_points_of_fetch(host):

@@ -351,9 +351,13 @@ class Host:
 
     def one_pod(self):
         """The directory of the only pod there is, whatever its state."""
-        pods = [p for p in self.pods() if "/embryo/" not in p]
-        equal(len(pods), 1, "number of pods")
-        return pods[0]
+        for _ in range(100):
+            # A pod that is renamed while we look is seen twice or not at all.
+            pods = [p for p in self.pods() if "/embryo/" not in p]
+            if len(pods) == 1:
+                return pods[0]
+            time.sleep(0.01)
+        fail("there are %d pods, expected 1" % len(pods))
 
     # Looking.
 
@@ -369,9 +373,11 @@ class Host:
         self.uuids.update(os.path.basename(p) for p in self.pods())
 
     def pod_dir(self, uuid):
-        for p in self.pods():
-            if os.path.basename(p) == uuid:
-                return p
+        for _ in range(100):
+            for p in self.pods():
+                if os.path.basename(p) == uuid:
+                    return p
+            time.sleep(0.01)
         fail("pod %s has no directory" % uuid)
 
     def upper(self, app, pod=None):
@@ -638,6 +644,10 @@ def main():
     signal.signal(signal.SIGALRM, _alarm)
     failed = False
     wanted = sys.argv[1:]
+    unknown = set(wanted) - {f.__name__ for f in _cases}
+    if unknown:
+        print("no such case: %s" % ", ".join(sorted(unknown)), file=sys.stderr)
+        sys.exit(2)
     for function in _cases:
         if wanted and function.__name__ not in wanted:
             continue

@@ -151,6 +151,46 @@ def device_nodes_of_the_host_cannot_be_made_or_used(host, *options):
 
 
 @both
+def programs_of_the_host_cannot_be_written_through_proc(host, *options):
+    """The launcher and the pod's systemd are files of the host: neither /proc/PID/exe nor a command of "/proc/self/exe" is a
+    way to write to them."""
+    launcher = os.path.join(os.path.dirname(ACNSPAWN), "../stage1/launch")
+    before = [open(p, "rb").read() for p in (launcher, "/usr/lib/systemd/systemd") if os.path.exists(p)]
+    true(before, "neither launcher nor systemd found")
+    image = host.shell("for i in 1 2 3 4 5; do for p in /proc/[0-9]*/exe; do poke open $p; done; sleep 0.1; done; true",
+                       name="example.com/a", app={"eventHandlers": [{"name": "post-stop", "exec": [
+                           "/bin/sh", "-c", "for p in /proc/[0-9]*/exe; do poke open $p; done; true"]}]})
+    r = host.run(*options, image)
+    lacks(r.out, "possible", "opening programs for writing")
+    for path in ("/proc/self/exe", "/proc/1/exe", "/proc/self/fd/3", "/proc/thread-self/exe"):
+        r = host.acnspawn("run", "--rm", *options, host.image([path, "main", "a"], name="example.com/a"), timeout=30)
+        true(r.rc in (125, 126, 127, 1, 2), "%s: %s" % (path, r))
+    after = [open(p, "rb").read() for p in (launcher, "/usr/lib/systemd/systemd") if os.path.exists(p)]
+    true(before == after, "a program of the host was changed")
+
+
+@both
+def working_directory_is_no_way_out(host, *options):
+    """A descriptor of the launcher's that happens to be open must not be reached as a working directory."""
+    image = host.shell("ls -d ../var/lib/dpkg ../../../etc/hostname /proc/self/cwd/../../../acnspawn 2>/dev/null; true",
+                       name="example.com/a")
+    for n in range(3, 16):
+        r = host.acnspawn("run", "--rm", *options, image, "--working-directory=/proc/self/fd/%d" % n)
+        equal(r.out, "", "what is seen from descriptor %d" % n)
+        true(r.rc in (0, 125), "descriptor %d: %s" % (n, r))
+
+
+@both
+def system_files_that_are_links_in_the_image(host, *options):
+    """Where masks, devices and terminals are put, the image has links to its own files or to where the host's would be."""
+    files = {"work/target": File("of the image"), "dev/null": Link("/work/target"), "dev/pts": Link("/etc"),
+             "dev/console": Link("/work/target"), "dev/shm": Link("/work"), "proc/kcore": Link("/work/target"),
+             "etc/resolv.conf": Link("/work/target"), "etc/hosts": Link("../../../../etc/hosts"), "etc/hostname": Link("/dev/null")}
+    r = host.run(*options, host.shell("echo x >/dev/null; cat /work/target; ls /work; test -c /dev/null && echo device", files=files))
+    equal(r.out, "of the image" + "target\ndevice\n")
+
+
+@both
 def modern_system_calls_do_not_kill(host, *options):
     """clone3 and the like answer, at worst with ENOSYS; a program built against a newer libc lives."""
     host.run(*options, host.image(["/bin/poke", "modern"]))

@@ -320,8 +320,6 @@ def interrupted(host, number):
     p = host.start("run", "--name=p", host.shell("trap 'echo end of app; exit 0' TERM; " + FOREVER, name="example.com/a",
                                                  app={"eventHandlers": [{"name": "post-stop", "exec": [
                                                      "/bin/sh", "-c", "echo post >/out/log"]}]}))
-    wait_for(lambda: host.pods() and "/running/" in host.one_pod(), "running pod")
-    host.note_pods()
     host.wait_up("a")
     p.send_signal(number)
     r = host.finish(p, 30)

@@ -259,11 +259,11 @@ def files_of_the_image_have_their_owners(host):
 def ranges_of_pods_are_disjoint(host):
     """Also with many pods prepared at once."""
     image = host.shell("sleep 1000")
-    processes = [host.start("prepare", image) for _ in range(12)]
+    processes = [host.start("prepare", image) for _ in range(50)]
     uuids = []
     for p in processes:
         uuids.append(host.finish(p).expect(0).out.strip())
-    equal(len(set(uuids)), 12, "number of pods")
+    equal(len(set(uuids)), 50, "number of pods")
     bases = sorted(host.uid_base(u) for u in uuids)
     for a, b in zip(bases, bases[1:]):
         true(b - a >= 65536, "ranges %d and %d overlap" % (a, b))

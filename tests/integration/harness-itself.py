@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""That the harness sees what it is there to see: cases that leave something behind, that fail, hang or cannot run."""
+
+from harness import *
+
+CASES = r'''
+import sys
+sys.path.insert(0, sys.argv.pop())
+from harness import *
+
+@case
+def leaves_a_mount(host):
+    host.acnspawn("list")
+    subprocess.run(["mount", "-t", "tmpfs", "acnspawn-test", host.tmp], check=True)
+
+@case
+def leaves_a_process(host):
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", host.dir], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+@case
+def leaves_a_process_of_the_pods_range(host):
+    uuid = host.prepare(host.shell("true"))
+    base = host.uid_base(uuid)
+    subprocess.Popen(["setpriv", "--reuid=%d" % (base + 5), "--clear-groups", "sleep", "600"], stdout=subprocess.DEVNULL,
+                     stderr=subprocess.DEVNULL)
+    time.sleep(0.3)
+
+@case
+def leaves_a_cgroup(host):
+    uuid = host.prepare(host.shell("true"))
+    top = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+    os.mkdir(os.path.join(top, "acnspawn-" + uuid))
+
+@case
+def leaves_a_runtime_file(host):
+    uuid = host.prepare(host.shell("true"))
+    os.makedirs("/run/acnspawn", exist_ok=True)
+    open("/run/acnspawn/" + uuid, "w").close()
+
+@case
+def fails(host):
+    equal(1, 2)
+
+@case
+def breaks(host):
+    raise KeyError("x")
+
+@case
+@with_timeout(1)
+def hangs(host):
+    time.sleep(60)
+
+@case
+def expects_another_status(host):
+    host.run(host.shell("exit 3"))
+
+@case
+def cannot_run(host):
+    raise Skip("why not")
+
+@case
+def is_fine(host):
+    equal(1, 1)
+
+main()
+'''
+
+
+@case
+def cases_that_leave_something_or_fail_are_told(host):
+    path = host.path("cases.py")
+    with open(path, "w") as f:
+        f.write(CASES)
+    p = subprocess.run([sys.executable, path, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, timeout=150)
+    for name in os.listdir("/run/acnspawn") if os.path.isdir("/run/acnspawn") else ():
+        if UUID.fullmatch(name):
+            os.unlink("/run/acnspawn/" + name)
+    with contextlib.suppress(OSError):
+        os.rmdir("/run/acnspawn")
+    equal(p.returncode, 1, "exit status (%s)" % p.stderr)
+    lines = dict(re.match(r"((?:not ok|ok|skip) \w+)(.*)", line).groups() for line in p.stdout.splitlines())
+    expected = {
+        "not ok leaves_a_mount": "left behind: mount", "not ok leaves_a_process": "left behind: process",
+        "not ok leaves_a_process_of_the_pods_range": "left behind: process", "not ok leaves_a_cgroup": "left behind: cgroup",
+        "not ok leaves_a_runtime_file": "left behind: file", "not ok fails": "value is 1, expected 2",
+        "not ok breaks": "KeyError", "not ok hangs": "took longer than 1 s",
+        "not ok expects_another_status": "expected exit status 0", "skip cannot_run": "why not", "ok is_fine": "",
+    }
+    equal(sorted(lines), sorted(expected), "verdicts")
+    for verdict, words in expected.items():
+        contains(lines[verdict], words, verdict)
+
+
+main()
