@@ -15,6 +15,14 @@
 #define DATABASE_SIZE_MAX (4U * 1024U * 1024U)
 #define FIELDS_MAX 7U
 
+/* No magic links: the launcher still has descriptors that the app is not to profit from. */
+static int open_in_image(const char *path, int flags)
+{
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return root < 0 ? -errno : open_in_root(root, path, flags);
+}
+
 /* Cuts a line of passwd or group into fields in place. */
 static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
 {
@@ -62,13 +70,13 @@ static int scan_database(char *text, const char *name, uint32_t id, Entry *ret)
 /* 1: found, 0: not in the file (or there is no such file). */
 static int lookup(const char *database, const char *name, uint32_t id, Entry *ret, Failure *f)
 {
-        _cleanup_close_ int fd = open(database, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        _cleanup_close_ int fd = open_in_image(database, O_RDONLY | O_NONBLOCK | O_NOCTTY);
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        if (fd == -ENOENT || fd == -ENOTDIR)
                 return 0;
-        int r = fd < 0 ? -errno : read_fd_bounded(fd, DATABASE_SIZE_MAX, &text, &size);
+        int r = fd < 0 ? fd : read_fd_bounded(fd, DATABASE_SIZE_MAX, &text, &size);
         if (r == -EBADMSG)
                 return failure_set_errno(f, CAUSE_USER, -EBADMSG, "%s in the image is no regular file",
                                          database);
@@ -82,8 +90,11 @@ static int lookup(const char *database, const char *name, uint32_t id, Entry *re
 
 static int owner_of_path(const char *what, const char *path, struct stat *ret, Failure *f)
 {
-        if (stat(path, ret) < 0)
-                return failure_set_errno(f, CAUSE_USER, -errno,
+        _cleanup_close_ int fd = open_in_image(path, O_PATH);
+        int r = fd < 0 ? fd : fstat(fd, ret) < 0 ? -errno : 0;
+
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_USER, r,
                                          "%s is the owner of %s, which cannot be looked at", what, path);
         return 0;
 }

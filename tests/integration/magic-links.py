@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the launcher has open while it follows names of the image is no way out for the app: not by /proc/self/fd, nor by
+/proc/1/root (the class of CVE-2024-21626 and CVE-2019-5736)."""
+
+from harness import *
+
+LOOK = "pwd -P; ls -d acnspawn ../acnspawn ../../acnspawn units ../units 2>/dev/null; true"
+NUMBERS = range(3, 16)
+
+
+def ways():
+    for n in NUMBERS:
+        yield "/proc/self/fd/%d" % n
+        yield "/proc/self/fd/%d/.." % n
+        yield "/proc/self/fd/%d/../.." % n
+    yield "/proc/1/root"
+    yield "/proc/self/cwd"
+    yield "/proc/thread-self/root"
+
+
+def entered(host, app, *options, **more):
+    """Whether anything of the pod's root was to be seen."""
+    r = host.acnspawn("run", "--rm", *options, host.image(["/bin/sh", "-c", LOOK], app=app, **more))
+    lacks(r.out, "acnspawn", "what is seen")
+    lacks(r.out, "units", "what is seen")
+    return r
+
+
+def both(function):
+    def with_userns(host):
+        function(host)
+
+    def without_userns(host):
+        function(host, "--no-userns")
+    with_userns.__name__ = function.__name__
+    without_userns.__name__ = function.__name__ + "_without_user_namespace"
+    case(with_timeout(400)(with_userns))
+    case(with_timeout(400)(without_userns))
+
+
+@both
+def working_directory(host, *options):
+    for way in ways():
+        r = entered(host, {"workingDirectory": "/way"}, *options, files={"way": Link(way)})
+        equal(r.rc, 125, "status with working directory " + way)
+
+
+@both
+def working_directory_of_handlers(host, *options):
+    for way in ["/proc/self/fd/%d" % n for n in NUMBERS]:
+        handlers = [{"name": h, "exec": ["/bin/sh", "-c", LOOK]} for h in ("pre-start", "post-stop")]
+        r = entered(host, {"workingDirectory": "/way", "eventHandlers": handlers}, *options, files={"way": Link(way)})
+        equal(r.rc, 125, "status with working directory " + way)
+
+
+@case
+def working_directory_by_a_link_of_the_image(host):
+    """Links that lead to directories of the image are followed as ever, absolute ones too."""
+    r = host.run("--rm", host.image(["/bin/pwd", "-P"], app={"workingDirectory": "/a/b"}, files={"a": Link("/var"), "var/b": Link("/../../work")}))
+    equal(r.out, "/work\n")
+
+
+@case
+def user_database(host):
+    for n in NUMBERS:
+        r = host.acnspawn("run", "--rm", host.image(["/bin/id"], app={"user": "root", "group": "0"}, files={
+            "etc/passwd": Link("/proc/self/fd/%d/../../etc/passwd" % n)}))
+        equal(r.rc, 125, "status with passwd by descriptor %d" % n)
+
+
+@case
+def owner_of_a_file(host):
+    for way in ("/proc/self/fd/3", "/proc/self/fd/4", "/proc/1/root/etc"):
+        r = host.acnspawn("run", "--rm", host.image(["/bin/id"], app={"user": "/way", "group": "0"}, files={"way": Link(way)}))
+        equal(r.rc, 125, "status with the owner of " + way)
+
+
+@case
+def executable(host):
+    for n in NUMBERS:
+        for path in ("/proc/self/fd/%d" % n, "/proc/self/fd/%d/../launch" % n):
+            r = host.acnspawn("run", "--rm", host.image([path, "main", "x"]))
+            true(r.rc in (126, 127), "%s was executed: %s" % (path, r))
+
+
+main()
