@@ -14,9 +14,9 @@
 /* --- Global options ------------------------------------------------------------------------------------ */
 
 static const char *const json_modes[_JSON_MODE_MAX] = {
-        [JSON_OFF] = "off",
-        [JSON_SHORT] = "short",
-        [JSON_PRETTY] = "pretty",
+                [JSON_OFF] = "off",
+                [JSON_SHORT] = "short",
+                [JSON_PRETTY] = "pretty",
 };
 
 static int option_json(const Option *o, const char *value, void *target, Error *e)
@@ -56,21 +56,24 @@ static int option_debug(const Option *o, const char *value, void *target, Error 
 }
 
 const Option global_options[] = {
-        {"Global Options", "dir", 0, "PATH", false, "Use the store at PATH instead of " ACNSPAWN_STATEDIR,
-         "directory", option_string, offsetof(Context, dir)},
-        {NULL, "json", 0, "MODE", true, "Show results as JSON: short, pretty or off", "short|pretty|off",
-         option_json, offsetof(Context, json)},
-        {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere", NULL,
-         option_json, offsetof(Context, json)},
-        {NULL, "no-legend", 0, NULL, false, "Do not show headers of tables", NULL, option_true,
-         offsetof(Context, no_legend)},
-        {NULL, "quiet", 'q', NULL, false, "Show errors only, no warnings and no progress", NULL,
-         option_quiet, offsetof(Context, quiet)},
-        {NULL, "debug", 0, NULL, false, "Show what is being done in detail", NULL, option_debug,
-         offsetof(Context, debug)},
-        {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop, offsetof(Context, help)},
-        {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop, offsetof(Context, version)},
-        OPTION_END,
+                {"Global Options", "dir", 0, "PATH", false,
+                 "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory", option_string,
+                 offsetof(Context, dir)},
+                {NULL, "json", 0, "MODE", true, "Show results as JSON: short, pretty or off",
+                 "short|pretty|off", option_json, offsetof(Context, json)},
+                {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere",
+                 NULL, option_json, offsetof(Context, json)},
+                {NULL, "no-legend", 0, NULL, false, "Do not show headers of tables", NULL, option_true,
+                 offsetof(Context, no_legend)},
+                {NULL, "quiet", 'q', NULL, false, "Show errors only, no warnings and no progress", NULL,
+                 option_quiet, offsetof(Context, quiet)},
+                {NULL, "debug", 0, NULL, false, "Show what is being done in detail", NULL, option_debug,
+                 offsetof(Context, debug)},
+                {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
+                 offsetof(Context, help)},
+                {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop,
+                 offsetof(Context, version)},
+                OPTION_END,
 };
 
 /* --- Command lines ------------------------------------------------------------------------------------- */
@@ -133,6 +136,23 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
         return check_words(c, w);
 }
 
+int context_for_each(Context *c, const Words *words,
+                     int (*function)(Context *c, const char *word, void *userdata), void *userdata)
+{
+        int status = EXIT_SUCCESS;
+
+        for (size_t i = 0; i < words->n; i++) {
+                int r = function(c, words->list[i], userdata);
+                if (r < 0) {
+                        error_print(&c->error, r);
+                        error_done(&c->error);
+                }
+                if (r != 0)
+                        status = EXIT_STATUS_FAILURE;
+        }
+        return status;
+}
+
 /* --- The store ----------------------------------------------------------------------------------------- */
 
 static int refuse_user(Context *c, const char *dir)
@@ -150,6 +170,25 @@ int context_open_store(Context *c)
         if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
                 return refuse_user(c, c->dir);
         return r;
+}
+
+int context_open_store_if_there(Context *c)
+{
+        if (!isempty(c->dir) && access(c->dir, F_OK) < 0 && errno == ENOENT)
+                return 0;
+        int r = context_open_store(c);
+        return r < 0 ? r : 1;
+}
+
+int context_open_existing_store(Context *c)
+{
+        int r = context_open_store_if_there(c);
+
+        if (r != 0)
+                return r;
+        r = error_set(&c->error, -ENOENT, "There is no store at '%s'", c->dir);
+        return error_hint(&c->error, r,
+                          "Another one can be named with --dir=; 'acnspawn fetch' makes a new one.");
 }
 
 int context_open_store_as_root(Context *c)
@@ -188,7 +227,7 @@ int context_show_json(Context *c, json_object *o)
         return context_show_text(c, text);
 }
 
-int context_show_table(Context *c, const Table *t, const char *empty)
+int context_show_table(Context *c, const Table *t, const char *what)
 {
         _cleanup_free_ char *text = NULL;
         Display d = display_of(STDOUT_FILENO);
@@ -197,8 +236,8 @@ int context_show_table(Context *c, const Table *t, const char *empty)
                 _cleanup_json_ json_object *o = table_to_json(t);
                 return context_show_json(c, o);
         }
-        if (empty && table_n_rows(t) == 0) {
-                log_info("%s", empty);
+        if (what && table_n_rows(t) == 0) {
+                log_info("No %s in the store %s.", what, c->store ? store_path(c->store) : c->dir);
                 return 0;
         }
         if (table_format(t, &d, !c->no_legend, &text) < 0)

@@ -34,9 +34,13 @@ int pod_logs(Pod *p, const LogOptions *o, Error *e)
 
         if (o->app && !pod_manifest_find_app(p->manifest, o->app))
                 return error_set(e, -ENOENT, "Pod %s has no app %s", p->uuid, o->app);
-        if (p->state != POD_RUNNING && p->state != POD_EXITED)
-                return error_set(e, -ENODATA, "Pod %s has not run: it is %s", p->uuid,
-                                 pod_state_to_string(p->state));
+        if (p->state != POD_RUNNING && p->state != POD_EXITED) {
+                int r = error_set(e, -ENODATA, "Pod %s has not run: it is %s", p->uuid,
+                                  pod_state_to_string(p->state));
+                return p->state == POD_PREPARED ? error_hint(e, r, "'acnspawn run %s' runs it.",
+                                                             p->config.name ?: p->uuid)
+                                                : r;
+        }
         int r = journal_reader_new(p, &reader, e);
         if (r < 0)
                 return r;

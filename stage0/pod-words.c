@@ -7,10 +7,10 @@
 Color pod_state_color(PodState s, int exit_status)
 {
         static const Color colors[_POD_STATE_MAX] = {
-                [POD_EMBRYO] = COLOR_GREY,         [POD_PREPARING] = COLOR_YELLOW,
-                [POD_ABORTED_PREPARE] = COLOR_RED, [POD_PREPARED] = COLOR_NONE,
-                [POD_RUNNING] = COLOR_GREEN,       [POD_EXITED] = COLOR_GREY,
-                [POD_GARBAGE] = COLOR_GREY,
+                        [POD_EMBRYO] = COLOR_GREY,         [POD_PREPARING] = COLOR_YELLOW,
+                        [POD_ABORTED_PREPARE] = COLOR_RED, [POD_PREPARED] = COLOR_NONE,
+                        [POD_RUNNING] = COLOR_GREEN,       [POD_EXITED] = COLOR_GREY,
+                        [POD_GARBAGE] = COLOR_GREY,
         };
 
         return s == POD_EXITED && exit_status > 0 ? COLOR_RED : colors[s];
@@ -26,24 +26,24 @@ const char *pod_display_name(const Pod *p)
         return isempty(p->config.name) ? p->uuid : p->config.name;
 }
 
+typedef struct PodFunction {
+        int (*function)(Context *c, Pod *p, void *userdata);
+        void *userdata;
+} PodFunction;
+
+static int call_with_pod(Context *c, const char *word, void *userdata)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        const PodFunction *f = userdata;
+
+        int r = context_find_pod(c, word, &p);
+        return r < 0 ? r : f->function(c, p, f->userdata);
+}
+
 int context_for_each_pod(Context *c, const Words *words, int (*function)(Context *c, Pod *p, void *userdata),
                          void *userdata)
 {
-        bool failed = false;
-
-        for (size_t i = 0; i < words->n; i++) {
-                _cleanup_(pod_freep) Pod *p = NULL;
-
-                int r = context_find_pod(c, words->list[i], &p);
-                if (r >= 0)
-                        r = function(c, p, userdata);
-                if (r >= 0)
-                        continue;
-                error_print(&c->error, r);
-                error_done(&c->error);
-                failed = true;
-        }
-        return failed ? EXIT_STATUS_FAILURE : EXIT_SUCCESS;
+        return context_for_each(c, words, call_with_pod, &(PodFunction){function, userdata});
 }
 
 size_t pod_short_uuid_length(Pod *const *pods, size_t n)

@@ -11,8 +11,7 @@ Color pod_state_color(PodState s, int exit_status);
 int context_find_pod(Context *c, const char *reference, Pod **ret);
 /* The pod's name, or its UUID. */
 const char *pod_display_name(const Pod *p);
-/* Calls FUNCTION for each pod named; prints the message of a failure at once and goes on. Returns the exit
- * status. */
+/* context_for_each() with the pods that the words name. */
 int context_for_each_pod(Context *c, const Words *words, int (*function)(Context *c, Pod *p, void *userdata),
                          void *userdata);
 /* How many characters of the UUIDs are needed to tell these pods apart, at least eight. */

@@ -27,7 +27,7 @@ static int cat_manifest(Context *c, int argc, char **argv)
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
+        r = context_open_existing_store(c);
         if (r >= 0)
                 r = context_find_pod(c, words.list[0], &p);
         if (r < 0)
@@ -40,14 +40,15 @@ static int cat_manifest(Context *c, int argc, char **argv)
 }
 
 const Verb verb_cat_manifest = {
-        .name = "cat-manifest",
-        .synopsis = "[OPTIONS…] POD",
-        .brief = "POD",
-        .summary = "Show the pod manifest of a pod",
-        .text = "Shows the reified pod manifest: with the image IDs that were resolved and the volumes "
-                "that were chosen.",
-        .words = "pod",
-        .run = cat_manifest,
+                .name = "cat-manifest",
+                .synopsis = "[OPTIONS…] POD",
+                .brief = "POD",
+                .summary = "Show the pod manifest of a pod",
+                .text = "Shows the reified pod manifest: with the image IDs that were resolved and the "
+                        "volumes "
+                        "that were chosen.",
+                .words = "pod",
+                .run = cat_manifest,
 };
 
 /* --- cat ----------------------------------------------------------------------------------------------- */
@@ -180,6 +181,14 @@ static int show_units(Context *c, int units_fd, const char *unit, size_t *n_show
         return r;
 }
 
+static int no_such_unit(Context *c, const Pod *p, const char *unit)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(unit);
+
+        int r = error_set(&c->error, -ENOENT, "Pod '%s' has no unit '%s'", pod_display_name(p), shown ?: "");
+        return error_hint(&c->error, r, "'acnspawn cat %s' shows all that it has.", pod_display_name(p));
+}
+
 static int cat(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = 2, .what = A_POD};
@@ -190,7 +199,7 @@ static int cat(Context *c, int argc, char **argv)
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
+        r = context_open_existing_store(c);
         if (r >= 0)
                 r = context_find_pod(c, words.list[0], &p);
         if (r < 0)
@@ -200,19 +209,16 @@ static int cat(Context *c, int argc, char **argv)
                 return error_set_errno(&c->error, fd, "Cannot open the units of pod '%s' (%s)",
                                        pod_display_name(p), pod_state_to_string(p->state));
         r = show_units(c, fd, words.n > 1 ? words.list[1] : NULL, &n_shown);
-        if (r >= 0 && n_shown == 0)
-                return error_set(&c->error, -ENOENT, "Pod '%s' has no unit '%s'", pod_display_name(p),
-                                 words.n > 1 ? words.list[1] : "*");
-        return r;
+        return r >= 0 && n_shown == 0 ? no_such_unit(c, p, words.n > 1 ? words.list[1] : "*") : r;
 }
 
 const Verb verb_cat = {
-        .name = "cat",
-        .synopsis = "[OPTIONS…] POD [UNIT]",
-        .brief = "POD [UNIT]",
-        .summary = "Show the units generated for a pod",
-        .text = "Shows the units that the pod's systemd reads, or one of them, by its name with or "
-                "without suffix (an app's name, for one).",
-        .words = "pod",
-        .run = cat,
+                .name = "cat",
+                .synopsis = "[OPTIONS…] POD [UNIT]",
+                .brief = "POD [UNIT]",
+                .summary = "Show the units generated for a pod",
+                .text = "Shows the units that the pod's systemd reads, or one of them, by its name with or "
+                        "without suffix (an app's name, for one).",
+                .words = "pod",
+                .run = cat,
 };

@@ -8,19 +8,20 @@
 #define DEFAULT_EXPIRE_USEC (24 * 3600 * 1000000ULL)
 
 static const Option options[] = {
-        {"Options", "grace-period", 0, "TIME", false,
-         "Keep pods that ended less than TIME ago (default: 30min)", NULL, option_usec,
-         offsetof(GcOptions, grace_usec)},
-        {NULL, "expire-prepared", 0, "TIME", false,
-         "Remove pods that were prepared more than TIME ago and never run (default: 24h; infinity: never)",
-         NULL, option_usec, offsetof(GcOptions, expire_prepared_usec)},
-        {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
-         offsetof(GcOptions, dry_run)},
-        OPTION_END,
+                {"Options", "grace-period", 0, "TIME", false,
+                 "Keep pods that ended less than TIME ago (default: 30min)", NULL, option_usec,
+                 offsetof(GcOptions, grace_usec)},
+                {NULL, "expire-prepared", 0, "TIME", false,
+                 "Remove pods that were prepared more than TIME ago and never run (default: 24h; infinity: "
+                 "never)",
+                 NULL, option_usec, offsetof(GcOptions, expire_prepared_usec)},
+                {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
+                 offsetof(GcOptions, dry_run)},
+                OPTION_END,
 };
 
 static const TableColumn columns[] = {
-        {"REMOVED", "removed", false, 0},
+                {"REMOVED", "removed", false, 0},
 };
 
 static void removed(const char *what, void *userdata)
@@ -36,7 +37,7 @@ static int collect(Context *c, GcOptions *o, Table *t)
         o->removed = removed;
         o->release = pod_release;
         o->userdata = t;
-        int r = store_gc(c->store, o, &e), k;
+        int r = c->store ? store_gc(c->store, o, &e) : 0, k;
         if (c->json != JSON_OFF || table_n_rows(t) > 0)
                 k = context_show_table(c, t, NULL);
         else
@@ -59,7 +60,7 @@ static int run(Context *c, int argc, char **argv)
                 return r;
         if (!t)
                 return error_oom(&c->error);
-        r = context_open_store(c);
+        r = context_open_store_if_there(c);
         if (r < 0)
                 return r;
         /* One thing per line, as programs like it; what was removed needs no header. */
@@ -68,12 +69,14 @@ static int run(Context *c, int argc, char **argv)
 }
 
 const Verb verb_gc = {
-        .name = "gc",
-        .synopsis = "[OPTIONS…]",
-        .summary = "Remove what nobody needs any more",
-        .text = "Removes pods that have ended, preparations that were given up, and unpacked halves of "
-                "images, and prints what it removed. What is in use is left alone; it may be run at any "
-                "time.",
-        .options = (const Option *const[]){options, NULL},
-        .run = run,
+                .name = "gc",
+                .synopsis = "[OPTIONS…]",
+                .summary = "Remove what nobody needs any more",
+                .text = "Removes pods that have ended, preparations that were given up, and unpacked halves "
+                        "of "
+                        "images, and prints what it removed. What is in use is left alone; it may be run at "
+                        "any "
+                        "time.",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
 };

@@ -9,13 +9,13 @@
 #define SHORT_ID_LENGTH (7 + 12) /* "sha512-" and enough digits to tell images apart by eye */
 
 static const TableColumn columns[] = {
-        {"ID", "id", false, 0},
-        {"NAME", "name", false, 20},
-        {"VERSION", "version", false, 10},
-        {"LABELS", "labels", false, 12},
-        {"IMPORTED", "imported", false, 0},
-        {"USED", "lastUsed", false, 0},
-        {"SIZE", "size", true, 0},
+                {"ID", "id", false, 0},
+                {"NAME", "name", false, 20},
+                {"VERSION", "version", false, 10},
+                {"LABELS", "labels", false, 12},
+                {"IMPORTED", "imported", false, 0},
+                {"USED", "lastUsed", false, 0},
+                {"SIZE", "size", true, 0},
 };
 
 typedef struct ListArguments {
@@ -23,9 +23,9 @@ typedef struct ListArguments {
 } ListArguments;
 
 static const Option list_options[] = {
-        {"Options", "full", 'l', NULL, false, "Show IDs in full on a terminal as well", NULL, option_true,
-         offsetof(ListArguments, full)},
-        OPTION_END,
+                {"Options", "full", 'l', NULL, false, "Show IDs in full on a terminal as well", NULL,
+                 option_true, offsetof(ListArguments, full)},
+                OPTION_END,
 };
 
 static int add_labels(Table *t, const PairList *labels)
@@ -67,57 +67,61 @@ static int list(Context *c, int argc, char **argv)
         int r = context_parse(c, list_options, &a, argc, argv, NULL);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
-        if (r < 0)
-                return r;
-        r = image_list(c->store, &images, &n, &c->error);
+        r = context_open_store_if_there(c);
+        if (r > 0)
+                r = image_list(c->store, &images, &n, &c->error);
         if (r < 0)
                 return r;
         for (size_t i = 0; t && r >= 0 && i < n; i++)
                 r = add_image(t, images[i], a.full || !terminal);
         image_list_free(images, n);
-        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "No images.");
+        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "images");
 }
 
 const Verb verb_image_list = {
-        .name = "image list",
-        .synopsis = "[OPTIONS…]",
-        .summary = "List the images in the store",
-        .text = "Lists the images in the store, by name and version.",
-        .options = (const Option *const[]){list_options, NULL},
-        .run = list,
+                .name = "image list",
+                .synopsis = "[OPTIONS…]",
+                .summary = "List the images in the store",
+                .text = "Lists the images in the store, by name and version.",
+                .options = (const Option *const[]){list_options, NULL},
+                .run = list,
 };
 
 /* --- rm ------------------------------------------------------------------------------------------------ */
 
+static int remove_one(Context *c, const char *reference, void *userdata)
+{
+        _cleanup_free_ char *id = NULL;
+
+        int r = image_remove(c->store, reference, &id, &c->error);
+        if (r >= 0)
+                printf("%s\n", id);
+        return r;
+}
+
 static int rm(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {
-                .min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
+                        .min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
 
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
-        for (size_t i = 0; r >= 0 && i < words.n; i++) {
-                _cleanup_free_ char *id = NULL;
-
-                r = image_remove(c->store, words.list[i], &id, &c->error);
-                if (r >= 0)
-                        printf("%s\n", id);
-        }
-        return r < 0 ? r : EXIT_SUCCESS;
+        r = context_open_existing_store(c);
+        return r < 0 ? r : context_for_each(c, &words, remove_one, NULL);
 }
 
 const Verb verb_image_rm = {
-        .name = "image rm",
-        .synopsis = "[OPTIONS…] IMAGE…",
-        .brief = "IMAGE…",
-        .summary = "Remove images from the store",
-        .text = "Removes images and prints their IDs. An image that a prepared or running pod needs, or "
-                "that another image depends on, is kept, with a message that says by whom it is needed.",
-        .words = "image",
-        .run = rm,
+                .name = "image rm",
+                .synopsis = "[OPTIONS…] IMAGE…",
+                .brief = "IMAGE…",
+                .summary = "Remove images from the store",
+                .text = "Removes images and prints their IDs. An image that a prepared or running pod "
+                        "needs, or "
+                        "that another image depends on, is kept, with a message that says by whom it is "
+                        "needed.",
+                .words = "image",
+                .run = rm,
 };
 
 /* --- cat-manifest -------------------------------------------------------------------------------------- */
@@ -130,7 +134,7 @@ static int cat_manifest(Context *c, int argc, char **argv)
 
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
+        r = context_open_existing_store(c);
         if (r < 0)
                 return r;
         r = image_find(c->store, words.list[0], &image, &c->error);
@@ -140,11 +144,11 @@ static int cat_manifest(Context *c, int argc, char **argv)
 }
 
 const Verb verb_image_cat_manifest = {
-        .name = "image cat-manifest",
-        .synopsis = "[OPTIONS…] IMAGE",
-        .brief = "IMAGE",
-        .summary = "Show the manifest of an image",
-        .text = "Shows the image's manifest, byte for byte as it is in the archive.",
-        .words = "image",
-        .run = cat_manifest,
+                .name = "image cat-manifest",
+                .synopsis = "[OPTIONS…] IMAGE",
+                .brief = "IMAGE",
+                .summary = "Show the manifest of an image",
+                .text = "Shows the image's manifest, byte for byte as it is in the archive.",
+                .words = "image",
+                .run = cat_manifest,
 };

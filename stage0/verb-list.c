@@ -5,8 +5,9 @@
 #include "stage0/pod-words.h"
 
 static const TableColumn columns[] = {
-        {"UUID", "uuid", false, 0},  {"NAME", "name", false, 12},      {"STATE", "state", false, 0},
-        {"APPS", "apps", false, 16}, {"CREATED", "created", false, 0}, {"EXIT", "exitStatus", true, 0},
+                {"UUID", "uuid", false, 0},       {"NAME", "name", false, 12},
+                {"STATE", "state", false, 0},     {"APPS", "apps", false, 16},
+                {"CREATED", "created", false, 0}, {"EXIT", "exitStatus", true, 0},
 };
 
 typedef struct Arguments {
@@ -14,9 +15,9 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-        {"Options", "full", 'l', NULL, false, "Show UUIDs in full on a terminal as well", NULL, option_true,
-         offsetof(Arguments, full)},
-        OPTION_END,
+                {"Options", "full", 'l', NULL, false, "Show UUIDs in full on a terminal as well", NULL,
+                 option_true, offsetof(Arguments, full)},
+                OPTION_END,
 };
 
 /* Only a pod that has ended has one. That it cannot be told is no reason to list nothing. */
@@ -76,10 +77,9 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &a, argc, argv, NULL);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
-        if (r < 0)
-                return r;
-        r = pod_list(c->store, &pods, &n, &c->error);
+        r = context_open_store_if_there(c);
+        if (r > 0)
+                r = pod_list(c->store, &pods, &n, &c->error);
         if (r < 0)
                 return r;
         /* In full for programs; for people as much as they need to type. */
@@ -87,17 +87,19 @@ static int run(Context *c, int argc, char **argv)
         for (size_t i = 0; t && r >= 0 && i < n; i++)
                 r = add_pod(t, pods[i], length);
         pod_list_free(pods, n);
-        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "No pods.");
+        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "pods");
 }
 
 const Verb verb_list = {
-        .group = "Inspection Commands",
-        .name = "list",
-        .synopsis = "[OPTIONS…]",
-        .summary = "List pods",
-        .text = "Lists the pods there are, in the order in which they were made. On a terminal UUIDs are "
-                "shortened to what is needed to tell them apart; a prefix is enough wherever a pod is "
-                "named.",
-        .options = (const Option *const[]){options, NULL},
-        .run = run,
+                .group = "Inspection Commands",
+                .name = "list",
+                .synopsis = "[OPTIONS…]",
+                .summary = "List pods",
+                .text = "Lists the pods there are, in the order in which they were made. On a terminal "
+                        "UUIDs are "
+                        "shortened to what is needed to tell them apart; a prefix is enough wherever a pod "
+                        "is "
+                        "named.",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
 };

@@ -14,13 +14,14 @@ static int option_lines(const Option *o, const char *value, void *target, Error 
 }
 
 static const Option options[] = {
-        {"Options", "follow", 'f', NULL, false, "Go on showing what is written until the pod has ended",
-         NULL, option_true, offsetof(LogOptions, follow)},
-        {NULL, "app", 'a', "APP", false, "Show only what this app wrote", NULL, option_string,
-         offsetof(LogOptions, app)},
-        {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL, option_lines,
-         offsetof(LogOptions, lines)},
-        OPTION_END,
+                {"Options", "follow", 'f', NULL, false,
+                 "Go on showing what is written until the pod has ended", NULL, option_true,
+                 offsetof(LogOptions, follow)},
+                {NULL, "app", 'a', "APP", false, "Show only what this app wrote", NULL, option_string,
+                 offsetof(LogOptions, app)},
+                {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL,
+                 option_lines, offsetof(LogOptions, lines)},
+                OPTION_END,
 };
 
 static int check_app(Context *c, const Pod *p, const char *app)
@@ -47,7 +48,7 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &o, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
+        r = context_open_existing_store(c);
         if (r >= 0)
                 r = context_find_pod(c, words.list[0], &p);
         if (r < 0)
@@ -62,17 +63,18 @@ static int run(Context *c, int argc, char **argv)
         }
         o.json = c->json != JSON_OFF;
         o.prefix = !o.app && p->manifest->n_apps > 1;
-        return pod_logs(p, &o, &c->error);
+        r = pod_logs(p, &o, &c->error);
+        return r == -EPIPE ? EXIT_STATUS_FAILURE : r; /* whoever read has had enough and needs no message */
 }
 
 const Verb verb_logs = {
-        .name = "logs",
-        .synopsis = "[OPTIONS…] POD",
-        .brief = "POD",
-        .summary = "Show what the apps of a pod wrote",
-        .text = "Shows the output of the pod's apps, each line with its app's name where there are "
-                "several. With --json each entry is an object on a line of its own, with its time.",
-        .words = "pod",
-        .options = (const Option *const[]){options, NULL},
-        .run = run,
+                .name = "logs",
+                .synopsis = "[OPTIONS…] POD",
+                .brief = "POD",
+                .summary = "Show what the apps of a pod wrote",
+                .text = "Shows the output of the pod's apps, each line with its app's name where there are "
+                        "several. With --json each entry is an object on a line of its own, with its time.",
+                .words = "pod",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
 };

@@ -79,7 +79,7 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
+        r = context_open_existing_store(c);
         if (r < 0)
                 return r;
         if (__builtin_add_overflow(now_usec(CLOCK_MONOTONIC), a.timeout_usec, &a.deadline))

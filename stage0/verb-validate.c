@@ -7,9 +7,9 @@
 #include "stage0/verb.h"
 
 static const TableColumn columns[] = {
-        {"FILE", "file", false, 0},
-        {"PLACE", "path", false, 0},
-        {"MESSAGE", "message", false, 0},
+                {"FILE", "file", false, 0},
+                {"PLACE", "path", false, 0},
+                {"MESSAGE", "message", false, 0},
 };
 
 static int read_manifest(Context *c, const char *file, char **ret, size_t *ret_size)
@@ -96,12 +96,13 @@ static int show_findings(Context *c, Table *t, const char *file, const Findings 
         return 0;
 }
 
-/* 1 if the document is valid, 0 if not (the findings were shown). */
-static int validate_one(Context *c, Table *t, const char *file)
+/* 0 if the document is valid, 1 if not (the findings were shown). */
+static int validate_one(Context *c, const char *file, void *userdata)
 {
         _cleanup_findings_ Findings findings = {};
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *text = NULL;
+        Table *t = userdata;
         const char *kind;
         size_t size = 0;
 
@@ -121,39 +122,34 @@ static int validate_one(Context *c, Table *t, const char *file)
         if (r >= 0 && c->json == JSON_OFF && !c->quiet)
                 printf("%s: valid %s\n", file, kind);
         int k = show_findings(c, t, file, &findings);
-        return k < 0 ? k : r >= 0;
+        return k < 0 ? k : r < 0;
 }
 
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {
-                .min = 1, .max = SIZE_MAX, .what = "a manifest file, or '-' for standard input"};
+                        .min = 1, .max = SIZE_MAX, .what = "a manifest file, or '-' for standard input"};
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
-        bool all_valid = true;
 
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
         if (r <= 0)
                 return r;
         if (!t)
                 return error_oom(&c->error);
-        for (size_t i = 0; i < words.n; i++) {
-                r = validate_one(c, t, words.list[i]);
-                if (r < 0)
-                        return r;
-                all_valid = all_valid && r > 0;
-        }
+        int status = context_for_each(c, &words, validate_one, t);
         if (c->json != JSON_OFF)
                 r = context_show_table(c, t, NULL);
-        return r < 0 ? r : all_valid ? EXIT_SUCCESS : EXIT_STATUS_FAILURE;
+        return r < 0 ? r : status;
 }
 
 const Verb verb_validate = {
-        .name = "validate",
-        .synopsis = "[OPTIONS…] FILE…",
-        .brief = "FILE…",
-        .summary = "Check image and pod manifests",
-        .text = "Checks manifests against the App Container specification and prints every finding with "
-                "its place in the document. Exits with 0 if all are valid, 1 if not.",
-        .words = "file",
-        .run = run,
+                .name = "validate",
+                .synopsis = "[OPTIONS…] FILE…",
+                .brief = "FILE…",
+                .summary = "Check image and pod manifests",
+                .text = "Checks manifests against the App Container specification and prints every finding "
+                        "with "
+                        "its place in the document. Exits with 0 if all are valid, 1 if not.",
+                .words = "file",
+                .run = run,
 };

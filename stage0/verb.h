@@ -73,17 +73,27 @@ void words_done(Words *w);
 #define _cleanup_words_ _cleanup_(words_done)
 int context_parse(Context *c, const Option *options, void *data, int argc, char **argv, Words *words);
 
+/* Calls FUNCTION for each word. One that fails (a negative errno, whose message is printed at once, or
+ * something positive) does not keep the others from their turn. Returns the exit status. */
+int context_for_each(Context *c, const Words *words,
+                     int (*function)(Context *c, const char *word, void *userdata), void *userdata);
+
 /* --- The store ----------------------------------------------------------------------------------------- */
 
-/* Opens the store named by --dir. Not being root is said in one message. */
+/* Opens the store named by --dir, and makes it if it is missing. Not being root is said in one message. */
 int context_open_store(Context *c);
+/* For verbs that only look. 1: open; 0: there is none. */
+int context_open_store_if_there(Context *c);
+/* For verbs that need something of what is in it: -ENOENT, with a message, if there is none. */
+int context_open_existing_store(Context *c);
 /* The same for verbs that cannot work for anybody but root, whoever owns the store. */
 int context_open_store_as_root(Context *c);
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
-/* As text or JSON, as the user asked. EMPTY is the message on stderr if there are no rows; may be NULL. */
-int context_show_table(Context *c, const Table *t, const char *empty);
+/* As text or JSON, as the user asked. If there are no rows, a message on stderr says that there are none of WHAT ("pods")
+ * in the store; NULL: no message. */
+int context_show_table(Context *c, const Table *t, const char *what);
 int context_show_json(Context *c, json_object *o); /* O may be NULL: out of memory */
 /* A text of which others decided what is in it: as it is, but harmless on a terminal. */
 int context_show_document(Context *c, const char *text, size_t size);

@@ -329,9 +329,44 @@ def validation():
         r = run("validate", archive)
         check("the status of an archive", (r.returncode, r.stdout), (1, ""))
         check_contains("an archive", r.stderr, "is an archive, not a manifest")
+        r = run("validate", os.path.join(d, "missing"), archive, good)
+        check("what stands behind what cannot be read", (r.returncode, r.stdout), (1, f"{good}: valid image manifest\n"))
+        check("messages about what cannot be read", r.stderr.count("Error: "), 2)
         r = run("validate", os.path.join(d, "missing"))
         check("the status of a missing file", r.returncode, 1)
         check_contains("a missing file", r.stderr, "missing': No such file or directory.")
+
+
+def fetching():
+    with tempfile.TemporaryDirectory() as d:
+        def fetch(*words):
+            return run("--dir=" + os.path.join(d, "store"), "fetch", *words)
+        noise = os.path.join(d, "noise")
+        with open(noise, "w") as f:
+            f.write("noise")
+        r = fetch(os.path.join(d, "missing.aci"), d, noise, "https://example.com/x.aci")
+        check("the status of four that are no images", (r.returncode, r.stdout), (1, ""))
+        check("that each has its message", r.stderr.count("Error: "), 4)
+        check_contains("a missing file", r.stderr, "missing.aci': No such file or directory.\nGive the path of an image")
+        check_contains("a directory", r.stderr, f"'{d}' is a directory, not an image.")
+        check_contains("noise", r.stderr, f"Cannot import {noise}: The file is no image")
+        check_contains("an address", r.stderr, "Images are not downloaded")
+        check("what is left in the store", os.listdir(os.path.join(d, "store", "tmp")), [])
+
+
+def missing_store():
+    with tempfile.TemporaryDirectory() as d:
+        store = os.path.join(d, "no", "store")
+        for words, what in ((["list"], "pods"), (["image", "list"], "images")):
+            r = run("--dir=" + store, *words)
+            check(f"what {words} says", (r.returncode, r.stdout, r.stderr), (0, "", f"No {what} in the store {store}.\n"))
+            check(f"what {words} says in JSON", run("--dir=" + store, *words, "--json=short").stdout, "[]\n")
+        check("what there is to collect", run("--dir=" + store, "gc").returncode, 0)
+        for words in (["status", "x"], ["logs", "x"], ["cat", "x"], ["stop", "x"], ["rm", "x"], ["image", "rm", "x"]):
+            r = run("--dir=" + store, *words)
+            check(f"the status of {words}", (r.returncode, r.stdout), (1, ""))
+            check_contains(f"the message of {words}", r.stderr, f"There is no store at '{store}'.")
+        check("whether looking made a store", os.listdir(d), [])
 
 
 def needs_root():
@@ -382,7 +417,8 @@ def completions():
 
 
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option, version, man_page,
-             dump_is_well_formed, colors, help_fits_terminal, closed_streams, reader_goes_away, validation, needs_root,
+             dump_is_well_formed, colors, help_fits_terminal, closed_streams, reader_goes_away, validation, fetching,
+             missing_store, needs_root,
              completions):
     case(test)
 sys.exit(1 if failures else 0)
