@@ -328,6 +328,15 @@ static pid_t fork_child(const Child *c)
         return (pid_t) syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
+static int cannot_start(const Child *c, int code, Error *e)
+{
+        (void) error_set_errno(e, code, "Cannot start a process for pod %s%s", c->pod->uuid,
+                               c->pid_namespace ? " in a pid namespace of its own" : "");
+        if (code == -EPERM)
+                return error_hint(e, code, "Running pods takes all of root's privileges, CAP_SYS_ADMIN among them");
+        return code;
+}
+
 static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
 {
         pid_t pid = fork_child(c);
@@ -335,7 +344,7 @@ static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
         if (pid == 0)
                 child(c);
         if (pid < 0)
-                return error_set_errno(e, -errno, "Cannot fork");
+                return cannot_start(c, -errno, e);
         int pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
         if (pid_fd < 0) {
                 int r = error_set_errno(e, -errno, "Cannot watch systemd-nspawn");

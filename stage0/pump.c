@@ -219,6 +219,8 @@ static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *user
 {
         Pump *p = userdata;
 
+        if (!pumps_blocked(p->all))
+                log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept", p->app);
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
         p->journal_fd = safe_close(p->journal_fd);
         resume(p);
@@ -275,7 +277,7 @@ static void write_to_journal(Pump *p, const char *data, size_t size)
 
 /* --- Moving -------------------------------------------------------------------------------------------- */
 
-/* 1: something was moved; 0: nothing is there now; -EPIPE: nothing will ever come again. */
+/* How many bytes were moved; 0: nothing is there now; -EPIPE: nothing will ever come again. */
 static int move(Pump *p)
 {
         static char chunk[CHUNK];
@@ -290,7 +292,7 @@ static int move(Pump *p)
                 return -EPIPE;
         write_to_journal(p, chunk, (size_t) n);
         show(p, chunk, (size_t) n);
-        return 1;
+        return (int) n;
 }
 
 /* Nobody can write any more. */
@@ -315,12 +317,14 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 /* As much as was in the pipe when it was called: a process that goes on writing does not keep us. */
 static void flush_one(Pump *p)
 {
-        int pending = 0, r = 1;
+        int pending = 0, r;
 
         if (p->ended || ioctl(p->read_fd, FIONREAD, &pending) < 0)
                 return;
-        for (int moved = 0; r > 0 && moved <= pending; moved += (int) CHUNK)
+        do { /* once more when all is out, to find the end */
                 r = move(p);
+                pending -= r;
+        } while (r > 0 && pending >= 0);
         if (r < 0)
                 end(p);
         else

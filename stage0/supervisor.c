@@ -493,8 +493,10 @@ int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
                 kill_pod(&s);
                 if (s.nspawn.pid > 0)
                         (void) finish(&s, NULL);
-                else
+                else {
+                        (void) pod_cgroup_remove(p, NULL);
                         (void) pod_end_run(p, NULL);
+                }
                 return r;
         }
         return finish(&s, e);

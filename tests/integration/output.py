@@ -57,6 +57,14 @@ def many_lines_arrive_in_order(host):
 
 
 @case
+def packets_arrive(host):
+    """An app may have made a pipe of packets of its standard output: each read brings only one."""
+    r = host.run(host.image(["/bin/poke", "packets", "1000"]))
+    equal(r.out.split()[:1000], [str(i) for i in range(1000)])
+    equal(len(host.acnspawn("logs", host.status(os.path.basename(host.one_pod()))["uuid"]).out.split()), len(r.out.split()))
+
+
+@case
 def long_line_arrives(host):
     """The journal cuts lines at 48 KiB; nothing of them may get lost."""
     r = host.run(host.shell("head -c 200000 /dev/zero | tr '\\0' x; echo"))

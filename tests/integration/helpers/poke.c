@@ -105,6 +105,21 @@ static int poke_trace(const char *pid)
         return 0;
 }
 
+/* Makes standard output a pipe of packets, writes N of them, a line each, and exits. */
+static int poke_packets(const char *n)
+{
+        char line[32];
+
+        if (fcntl(STDOUT_FILENO, F_SETFL, O_WRONLY | O_DIRECT) < 0)
+                return check(-1);
+        for (int i = 0; i < atoi(n); i++) {
+                int size = snprintf(line, sizeof(line), "%d\n", i);
+                if (write(STDOUT_FILENO, line, (size_t) size) != size)
+                        return check(-1);
+        }
+        return 0;
+}
+
 static int poke_chroot(const char *path)
 {
         return check(chroot(path));
@@ -202,7 +217,7 @@ static const struct {
         {"umount", poke_umount},     {"mount", poke_mount},   {"mknod", poke_mknod},   {"keyctl", poke_keyctl},
         {"kill", poke_kill},         {"chroot", poke_chroot}, {"memory", poke_memory}, {"modern", poke_modern},
         {"segv", poke_segv},         {"daemon", poke_daemon}, {"call", poke_call},     {"call32", poke_call32},
-        {"trace", poke_trace},
+        {"trace", poke_trace},     {"packets", poke_packets},
 };
 
 int main(int argc, char **argv)
