@@ -37,6 +37,13 @@ static const char *const masked_paths[] = {
                 "/proc/acpi",        "/proc/scsi",          "/sys/firmware",    "/sys/fs/selinux",
 };
 
+/* The same, but for root of the host alone: without a user namespace that is what root of the app is. */
+static const char *const masked_from_root[] = {
+                "/proc/dynamic_debug", "/proc/kpagecgroup", "/proc/kpagecount",
+                "/proc/kpageflags",    "/proc/slabinfo",    "/proc/vmallocinfo",
+                "/proc/pagetypeinfo",  "/proc/asound",      "/sys/devices/virtual/powercap",
+};
+
 static int attach(int mount_fd, int target_fd)
 {
         if (syscall(SYS_move_mount, mount_fd, "", target_fd, "",
@@ -137,7 +144,13 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         return 0;
 }
 
-static int mask_path(int root_fd, const char *path)
+/* Whether we may read or write what the descriptor stands for. */
+static bool is_within_reach(int fd)
+{
+        return faccessat(fd, "", R_OK, AT_EMPTY_PATH) >= 0 || faccessat(fd, "", W_OK, AT_EMPTY_PATH) >= 0;
+}
+
+static int mask_path(int root_fd, const char *path, bool always)
 {
         _cleanup_close_ int target = open_in_root(root_fd, path, O_PATH), mask = -EBADF;
         struct stat st;
@@ -146,12 +159,24 @@ static int mask_path(int root_fd, const char *path)
                 return 0;
         if (target < 0)
                 return target;
+        if (!always && !is_within_reach(target))
+                return 0;
         if (fstat(target, &st) < 0)
                 return -errno;
         mask = clone_tree(S_ISDIR(st.st_mode) ? "/run/host/inaccessible/dir" : "/run/host/inaccessible/reg");
         if (mask < 0)
                 return mask;
         return attach(mask, target);
+}
+
+static int mask_paths(int root_fd, const char *const *paths, size_t n, bool always, Failure *f)
+{
+        for (size_t i = 0; i < n; i++) {
+                int r = mask_path(root_fd, paths[i], always);
+                if (r < 0)
+                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mask %s", paths[i]);
+        }
+        return 0;
 }
 
 static int fill_root(Launch *l, int root_fd, Failure *f)
@@ -165,11 +190,11 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
                 if (r < 0)
                         return r;
         }
-        for (size_t i = 0; i < ELEMENTSOF(masked_paths); i++) {
-                r = mask_path(root_fd, masked_paths[i]);
-                if (r < 0)
-                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mask %s", masked_paths[i]);
-        }
+        r = mask_paths(root_fd, masked_paths, ELEMENTSOF(masked_paths), true, f);
+        if (r >= 0)
+                r = mask_paths(root_fd, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
+        if (r < 0)
+                return r;
         for (size_t i = 0; i < l->n_volumes; i++) {
                 r = mount_at(root_fd, l->volume_fds[i], l->config.mounts[i]);
                 if (r < 0)

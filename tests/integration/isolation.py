@@ -133,6 +133,16 @@ def kernel_secrets_are_masked(host, *options):
 
 
 @both
+def what_only_root_of_the_host_may_read_is_masked(host, *options):
+    """Without a user namespace root of the app is root of the host for the modes of files in /proc and /sys."""
+    r = host.run(*options, host.shell(
+        "for f in slabinfo vmallocinfo pagetypeinfo; do poke read /proc/$f; done; "
+        "for f in kpagecount kpageflags kpagecgroup; do test -e /proc/$f && head -c 8 /proc/$f | grep -q . && echo $f: possible; done; "
+        "poke open /proc/dynamic_debug/control; ls -A /sys/devices/virtual/powercap | grep . && echo powercap: possible; true"))
+    lacks(r.out, "possible", "access")
+
+
+@both
 def masks_cannot_be_taken_away(host, *options):
     r = host.run(*options, host.shell(
         "for p in /proc/sys /proc /sys /dev /proc/kcore /proc/keys /proc/sysrq-trigger; do poke umount $p; done; "
