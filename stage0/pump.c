@@ -220,7 +220,9 @@ static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *user
         Pump *p = userdata;
 
         if (!pumps_blocked(p->all))
-                log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept", p->app);
+                log_warning("The journal of the pod takes nothing: what app %s writes from here on is not "
+                            "kept",
+                            p->app);
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
         p->journal_fd = safe_close(p->journal_fd);
         resume(p);
@@ -256,7 +258,8 @@ static int wait_for_journal(Pump *p)
 {
         if (p->journal_source)
                 return 0;
-        int r = sd_event_add_io(p->all->event, &p->journal_source, p->journal_fd, EPOLLOUT, on_journal_writable, p);
+        int r = sd_event_add_io(p->all->event, &p->journal_source, p->journal_fd, EPOLLOUT,
+                                on_journal_writable, p);
         return r < 0 ? r : arm_timer(p);
 }
 
@@ -337,7 +340,10 @@ static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int f
 
         if (!w)
                 return -ENOMEM;
-        *w = (Waiter){.next = all->waiters, .app = strdup(app), .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .flushed = flushed};
+        *w = (Waiter){.next = all->waiters,
+                      .app = strdup(app),
+                      .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
+                      .flushed = flushed};
         if (!w->app || w->fd < 0) {
                 int r = w->app ? -errno : -ENOMEM;
                 safe_close(w->fd);
