@@ -505,6 +505,16 @@ def runtime_files():
     return found
 
 
+def own_cgroups():
+    """Where we are in each hierarchy, wherever it may be mounted."""
+    found = set()
+    for line in read_text("/proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        name = "unified" if number == "0" else controllers.replace("name=", "")
+        found.update(("/sys/fs/cgroup/" + name + path.rstrip("/"), "/sys/fs/cgroup" + path.rstrip("/")))
+    return found
+
+
 def names_of(host):
     """The words by which a thing is known to be this case's."""
     names = {host.tmp}
@@ -520,7 +530,8 @@ def belongs_to(host, kind, thing):
     if UUID.search(thing) or re.search(r"[0-9a-f]{32}|acnspawn-(test|bench)", thing):
         return False
     if kind == "cgroup":
-        return "acnspawn" in thing or "payload" in thing
+        # nspawn that got no cgroup of its own would split ours.
+        return "acnspawn" in thing or any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
     return "nspawn" in thing
 
 
