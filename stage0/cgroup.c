@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A cgroup of its own for every pod, on hosts where no systemd makes one.
+/* A cgroup of its own for every pod.
  *
  * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod
- * gets a child of our own cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is
- * one. No hierarchy is ever created, no controller enabled. The directories are written down in the pod
- * directory before they are made: whoever cleans up after us finds them.
+ * gets a child of a cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is one. On a
+ * host with systemd it is the child of a scope that we are given for it, with all the controllers that the scope
+ * has. Elsewhere it is a child of our own cgroup: no hierarchy is ever created there, no controller enabled. The
+ * directories are written down in the pod directory before they are made: whoever cleans up after us finds them.
  */
 
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <systemd/sd-daemon.h>
 
 #include "stage0/supervisor.h"
 
 #define RECORD "cgroups"
 #define RECORD_SIZE_MAX 65536U
+#define SUPERVISOR "supervisor"
 #define CGROUP_DEPTH_MAX 64
 
 void pod_cgroup_done(PodCgroup *c)
@@ -77,11 +80,14 @@ static int add_path(Pod *p, size_t i, const char *own, PodCgroup *c)
         return r;
 }
 
-static int find_paths(Pod *p, PodCgroup *c)
+static int find_paths(Pod *p, pid_t pid, PodCgroup *c)
 {
         _cleanup_free_ char *text = NULL;
         _cleanup_strv_free_ char **lines = NULL;
-        int r = read_file_at(AT_FDCWD, "/proc/self/cgroup", RECORD_SIZE_MAX, &text, NULL);
+        char file[64];
+
+        snprintf(file, sizeof(file), "/proc/%d/cgroup", (int) pid);
+        int r = read_file_at(AT_FDCWD, file, RECORD_SIZE_MAX, &text, NULL);
 
         if (r >= 0)
                 r = strv_split(text, "\n", &lines);
@@ -103,40 +109,90 @@ static int record_paths(Pod *p, const PodCgroup *c)
         return write_file_atomic_at(p->dir_fd, RECORD, text, strlen(text), 0600, false);
 }
 
-int pod_cgroup_create(Pod *p, PodCgroup *ret, Error *e)
+/* Makes the cgroup, if need be, and puts process PID there. */
+static int put(const char *path, pid_t pid)
 {
-        _cleanup_(pod_cgroup_done) PodCgroup c = {};
-        int r = find_paths(p, &c);
+        char number[16];
 
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot find our own cgroup");
-        if (!c.unified) {
-                (void) error_set(e, -ENOSYS, "Pod %s needs the cgroup v2 hierarchy, and none is mounted",
-                                 p->uuid);
-                return error_hint(e, 0, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                return -errno;
+        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        snprintf(number, sizeof(number), "%d", (int) pid);
+        return write_attribute_at(fd, "cgroup.procs", number);
+}
+
+/* A cgroup that hands on controllers must not hold processes: in the scope they are all in children of it. */
+static int go_along(const PodCgroup *c, Error *e)
+{
+        STRV_FOREACH (path, c->paths) {
+                _cleanup_free_ char *own = NULL;
+                int r = xasprintf(&own, "%.*s/" SUPERVISOR, (int) (strrchr(*path, '/') - *path), *path);
+                if (r >= 0)
+                        r = put(own, getpid());
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot go to the cgroup next to %s", *path);
         }
-        r = record_paths(p, &c);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot record the cgroups of pod %s", p->uuid);
-        STRV_FOREACH (path, c.paths)
-                if (mkdir(*path, 0755) < 0 && errno != EEXIST)
-                        return error_set_errno(e, -errno, "Cannot make cgroup %s for pod %s", *path,
-                                               p->uuid);
-        *ret = c;
-        c = (PodCgroup){};
         return 0;
 }
 
-int pod_cgroup_enter(const PodCgroup *c)
+/* One at a time: one that cannot be had does not take the others away. What the pod does not get is told by
+ * its status. */
+static void hand_on_controllers(const PodCgroup *c)
 {
-        STRV_FOREACH (path, c->paths) {
-                _cleanup_close_ int fd = open(*path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-                if (fd < 0)
-                        return -errno;
-                int r = write_attribute_at(fd, "cgroup.procs", "0");
-                if (r < 0)
-                        return r;
+        _cleanup_close_ int fd = open(c->unified, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_free_ char *text = NULL;
+        _cleanup_strv_free_ char **names = NULL;
+
+        if (fd < 0 || read_file_at(fd, "../cgroup.controllers", 4096, &text, NULL) < 0 ||
+            strv_split(text, " \n", &names) < 0)
+                return;
+        STRV_FOREACH (name, names) {
+                _cleanup_free_ char *word = NULL;
+                if (**name && xasprintf(&word, "+%s", *name) >= 0)
+                        (void) write_attribute_at(fd, "../cgroup.subtree_control", word);
         }
+}
+
+static int find_unified(Pod *p, pid_t pid, PodCgroup *c, Error *e)
+{
+        int r = find_paths(p, pid, c);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot find our own cgroup");
+        if (c->unified)
+                return 0;
+        (void) error_set(e, -ENOSYS, "Pod %s needs the cgroup v2 hierarchy, and none is mounted", p->uuid);
+        return error_hint(e, -ENOSYS, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
+}
+
+int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e)
+{
+        _cleanup_(pod_cgroup_done) PodCgroup c = {};
+        bool systemd = sd_booted() > 0;
+
+        int r = systemd ? pod_scope_start(p, pid, e) : 0;
+        if (r >= 0)
+                r = find_unified(p, pid, &c, e);
+        if (r < 0)
+                return r;
+        r = record_paths(p, &c);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot record the cgroups of pod %s", p->uuid);
+        STRV_FOREACH (path, c.paths) {
+                r = put(*path, pid);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot make cgroup %s for pod %s", *path, p->uuid);
+        }
+        if (systemd && along)
+                r = go_along(&c, e);
+        if (r < 0)
+                return r;
+        if (systemd)
+                hand_on_controllers(&c);
+        *ret = c;
+        c = (PodCgroup){};
         return 0;
 }
 

@@ -7,21 +7,19 @@
  * pod counts as running for as long as nspawn is there.
  *
  * The kernel kills nspawn when we die. nspawn has asked for the same for the pod's PID 1, but with user
- * namespaces this is lost when that process changes its user. So, where no unit of the host's holds the pod
- * together, nspawn is made the first process of a pid namespace of its own, around the pod's: when it dies,
- * however it dies, nothing in there survives it.
+ * namespaces this is lost when that process changes its user. So nspawn is made the first process of a pid
+ * namespace of its own, around the pod's: when it dies, however it dies, nothing in there survives it.
  */
 
 #include <cap-ng.h>
 #include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <systemd/sd-daemon.h>
 
 #include "stage0/supervisor.h"
 
@@ -50,11 +48,9 @@ static const char *const fixed_arguments[] = {
                 "--timezone=off",
                 "--console=read-only",
                 "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units",
+                "--register=no", /* the numbers it would tell are not the host's */
+                "--keep-unit",   /* the cgroup it is in is the pod's */
 };
-
-/* Without systemd as the host's init there is nobody to register with, and the cgroup we are in is the
- * pod's. */
-static const char *const unregistered_arguments[] = {"--register=no", "--keep-unit"};
 
 /* What nspawn would give the pod's PID 1 is not always enough for what an app is to have. */
 static int add_capabilities(const Pod *p, char ***argv)
@@ -111,8 +107,6 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
         _cleanup_strv_free_ char **argv = NULL;
 
         int r = add_list(&argv, fixed_arguments, ELEMENTSOF(fixed_arguments));
-        if (r >= 0 && sd_booted() <= 0)
-                r = add_list(&argv, unregistered_arguments, ELEMENTSOF(unregistered_arguments));
         if (r >= 0)
                 r = add_identity(p, root, &argv);
         if (r >= 0 && p->config.net == NET_NONE)
@@ -222,8 +216,6 @@ static int hide_leftovers(const char *root, Error *e)
 {
         static const char *const places[] = {"/tmp", "/run/systemd/nspawn"};
 
-        if (sd_booted() > 0)
-                return 0; /* machined looks for them */
         if (mkdir_p("/run/systemd/nspawn", 0755) < 0)
                 return error_set_errno(e, -errno, "Cannot make /run/systemd/nspawn");
         for (size_t i = 0; i < ELEMENTSOF(places); i++)
@@ -238,23 +230,21 @@ static int hide_leftovers(const char *root, Error *e)
 
 typedef struct Child {
         Pod *pod;
-        const PodCgroup *cgroup;
         char *root;
         char **argv, **environment;
         int output_fd;
-        int alive[2]; /* a pipe whose writing end only we have: it breaks when we die */
-        bool pid_namespace;
+        int go[2]; /* a pair of sockets, one of which only we have: it breaks when we die */
 } Child;
 
-/* We may have died before the child could ask to be told. */
-static int die_with_parent(const Child *c)
+/* Until we are in the pod's cgroup. Our parent may have died before we could ask to be told. */
+static int wait_for_go(const Child *c)
 {
-        struct pollfd fd = {.fd = c->alive[0]};
+        char word;
 
-        safe_close(c->alive[1]);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || poll(&fd, 1, 0) < 0)
+        safe_close(c->go[1]);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return -errno;
-        return fd.revents & POLLHUP ? -ECHILD : 0;
+        return loop_read(c->go[0], &word, 1) == 1 ? 0 : -ECHILD;
 }
 
 /* nspawn finds its processes by the numbers that they have for it. */
@@ -268,21 +258,16 @@ static int child_setup(const Child *c, Error *e)
         _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
         sigset_t none;
 
-        int r = die_with_parent(c);
+        (void) setsid(); /* Ctrl-C is for us alone */
+        int r = wait_for_go(c);
         if (r < 0)
                 return error_set_errno(e, r, "The process that runs the pod is gone");
-        (void) setsid(); /* Ctrl-C is for us alone */
-        r = pod_cgroup_enter(c->cgroup);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot enter the cgroup of pod %s", c->pod->uuid);
         r = mount_namespace_unshare(e);
         if (r < 0)
                 return r;
-        if (c->pid_namespace) {
-                r = mount_proc();
-                if (r < 0)
-                        return error_set_errno(e, r, "Cannot mount /proc for systemd-nspawn");
-        }
+        r = mount_proc();
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot mount /proc for systemd-nspawn");
         root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", c->pod->uuid);
@@ -320,18 +305,16 @@ static _noreturn_ void child(const Child *c)
         _exit(125);
 }
 
-/* Like fork(), and with the child as the first in a pid namespace if need be. */
-static pid_t fork_child(const Child *c)
+/* Like fork(), and with the child as the first in a pid namespace. */
+static pid_t fork_child(void)
 {
-        if (!c->pid_namespace)
-                return fork();
         return (pid_t) syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
 static int cannot_start(const Child *c, int code, Error *e)
 {
-        (void) error_set_errno(e, code, "Cannot start a process for pod %s%s", c->pod->uuid,
-                               c->pid_namespace ? " in a pid namespace of its own" : "");
+        (void) error_set_errno(e, code, "Cannot start a process for pod %s in a pid namespace of its own",
+                               c->pod->uuid);
         if (code == -EPERM)
                 return error_hint(e, code, "Running pods takes all of root's privileges, CAP_SYS_ADMIN among them");
         return code;
@@ -339,7 +322,7 @@ static int cannot_start(const Child *c, int code, Error *e)
 
 static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
 {
-        pid_t pid = fork_child(c);
+        pid_t pid = fork_child();
 
         if (pid == 0)
                 child(c);
@@ -356,7 +339,7 @@ static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
         return 0;
 }
 
-int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Nspawn *ret, Error *e)
+int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL, *root = NULL;
         _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
@@ -377,25 +360,32 @@ int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Ns
 
         Child c = {
                         .pod = p,
-                        .cgroup = cgroup,
                         .root = root,
                         .argv = argv,
                         .environment = environment,
                         .output_fd = fds[1],
-                        .alive = {-EBADF, -EBADF},
-                        .pid_namespace = sd_booted() <= 0,
+                        .go = {-EBADF, -EBADF},
         };
-        r = pipe2(c.alive, O_CLOEXEC) < 0 ? error_set_errno(e, -errno, "Cannot create a pipe")
-                                          : start_child(&c, ret, fds[0], e);
-        safe_close(c.alive[0]);
+        r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, c.go) < 0
+                            ? error_set_errno(e, -errno, "Cannot create a pair of sockets")
+                            : start_child(&c, ret, fds[0], e);
+        safe_close(c.go[0]);
         if (r < 0)
-                safe_close(c.alive[1]);
+                safe_close(c.go[1]);
         else
-                ret->alive_fd = c.alive[1];
+                ret->go_fd = c.go[1];
         safe_close(fds[1]);
         if (r < 0)
                 safe_close(fds[0]);
         return r;
+}
+
+int nspawn_go(Nspawn *n, Error *e)
+{
+        int r = send(n->go_fd, "1", 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
+
+        n->go_fd = safe_close(n->go_fd);
+        return r < 0 ? error_set_errno(e, r, "The process that becomes systemd-nspawn is gone") : 0;
 }
 
 void nspawn_done(Nspawn *n)
@@ -406,7 +396,7 @@ void nspawn_done(Nspawn *n)
         }
         safe_close(n->pid_fd);
         safe_close(n->output_fd);
-        safe_close(n->alive_fd);
+        safe_close(n->go_fd);
         *n = NSPAWN_NULL;
 }
 

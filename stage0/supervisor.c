@@ -234,16 +234,16 @@ static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
 static int start_nspawn(Supervisor *s, Error *e)
 {
         _cleanup_free_ char *address = NULL;
-        int r = 0;
 
-        if (sd_booted() <= 0)
-                r = pod_cgroup_create(s->pod, &s->cgroup, e);
-        if (r >= 0)
-                r = open_notify_socket(s, &address, e);
+        int r = open_notify_socket(s, &address, e);
         if (r >= 0)
                 r = control_listen(s->pod, &s->control_fd, e);
         if (r >= 0)
-                r = nspawn_start(s->pod, &s->cgroup, address, &s->nspawn, e);
+                r = nspawn_start(s->pod, address, &s->nspawn, e);
+        if (r >= 0)
+                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->options->detach, &s->cgroup, e);
+        if (r >= 0)
+                r = nspawn_go(&s->nspawn, e);
         if (r < 0)
                 return r;
         s->runtime.supervisor = getpid();

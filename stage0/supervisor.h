@@ -10,7 +10,7 @@
 #include "stage0/stage0.h"
 #include "stage1/launch-protocol.h"
 
-/* --- cgroup.c: a cgroup for the pod where no systemd makes one ----------------------------------------- */
+/* --- cgroup.c: a cgroup for the pod -------------------------------------------------------------------- */
 
 /* Directories made for the pod, one per hierarchy; the list is kept in the pod directory, so that gc finds
  * them. */
@@ -20,13 +20,18 @@ typedef struct PodCgroup {
 } PodCgroup;
 
 void pod_cgroup_done(PodCgroup *c);
-/* Makes the directories for POD and records them before. */
-int pod_cgroup_create(Pod *p, PodCgroup *ret, Error *e);
-/* The calling process goes into them. Async-signal-safe enough for a forked child. */
-int pod_cgroup_enter(const PodCgroup *c);
+/* Makes the directories for POD, records them before, and puts process PID, which has no other use for the
+ * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end of
+ * the session or unit that it was started from is not the pod's end. */
+int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e);
 /* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
+
+/* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
+
+/* Moves process PID into a new scope unit of its own, which is delegated to us. */
+int pod_scope_start(const Pod *p, pid_t pid, Error *e);
 
 /* --- userns.c ------------------------------------------------------------------------------------------ */
 
@@ -55,16 +60,17 @@ typedef struct Nspawn {
         pid_t pid;
         int pid_fd;
         int output_fd; /* what it prints, and what the pod's console shows */
-        int alive_fd;  /* as long as this is open, we are alive */
+        int go_fd;     /* until nspawn_go() */
 } Nspawn;
 
-#define NSPAWN_NULL ((Nspawn){.pid_fd = -EBADF, .output_fd = -EBADF, .alive_fd = -EBADF})
+#define NSPAWN_NULL ((Nspawn){.pid_fd = -EBADF, .output_fd = -EBADF, .go_fd = -EBADF})
 /* The pod's PID 1, by our numbers; 0 if it is not there (yet, or any more). */
 pid_t nspawn_leader(const Nspawn *n);
 
 /* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the
- * caller. */
-int nspawn_start(Pod *p, const PodCgroup *cgroup, const char *notify_address, Nspawn *ret, Error *e);
+ * caller. It waits for nspawn_go(), without which it ends. */
+int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e);
+int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
 /* The name by which nspawn and machined know the pod; also its host name, if none was asked for. */
 int pod_machine_name(const Pod *p, char **ret);
