@@ -155,6 +155,21 @@ void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 /* Whether output on FD may be coloured: a terminal, NO_COLOR unset, TERM not dumb, SYSTEMD_COLORS not 0. */
 bool colors_enabled(int fd);
 
+/* --- Being asked to end (interrupt.c) ---------------------------------------------------------------------------- */
+
+/* From now on the first SIGINT, SIGTERM or SIGHUP is only noted; until interrupt_release(). */
+int interrupt_catch(void);
+void interrupt_release(void);
+/* Keeps these signals back: what comes from now on stays pending in the kernel. */
+void interrupt_block(void);
+/* Readable once one was noted, for poll(); -EBADF: none are. */
+int interrupt_fd(void);
+bool interrupt_pending(void);
+/* -EINTR with a message if one was noted: to be called now and then by what takes long. */
+int interrupt_check(Error *e);
+/* Ends the process by the signal that was noted. */
+void interrupt_raise(void);
+
 /* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list -------------------- */
 
 char **strv_free(char **l);

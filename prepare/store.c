@@ -293,7 +293,7 @@ static int store_lock(Store *s, int operation, int *ret_fd, Error *e)
                 return error_set_errno(e, errno, "Cannot open the lock of the store %s", s->path);
         do
                 r = flock(fd, operation);
-        while (r < 0 && errno == EINTR);
+        while (r < 0 && errno == EINTR && !interrupt_pending());
         if (r < 0)
                 return error_set_errno(e, errno, "Cannot lock the store %s", s->path);
         *ret_fd = TAKE_FD(fd);

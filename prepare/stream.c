@@ -44,15 +44,21 @@ struct Kind {
 
 static int wait_for_input(Stream *s, Error *e)
 {
-        struct pollfd p[] = {{.fd = s->fd, .events = POLLIN}, {.fd = s->wake_fd, .events = POLLIN}};
+        struct pollfd p[] = {
+                        {.fd = s->fd, .events = POLLIN},
+                        {.fd = s->wake_fd, .events = POLLIN},
+                        {.fd = interrupt_fd(), .events = POLLIN},
+        };
 
         /* Regular files never block, and a file that is no pipe or socket may not know poll(). */
-        if (s->is_regular || s->wake_fd < 0)
-                return 0;
-        while (poll(p, ELEMENTSOF(p), -1) < 0)
-                if (errno != EINTR)
-                        return error_set_errno(e, errno, "Cannot wait for the image");
-        return p[1].revents ? error_set(e, -ECANCELED, "Reading the image was cancelled") : 0;
+        if (!s->is_regular && s->wake_fd >= 0) {
+                while (poll(p, ELEMENTSOF(p), -1) < 0)
+                        if (errno != EINTR)
+                                return error_set_errno(e, errno, "Cannot wait for the image");
+                if (p[1].revents)
+                        return error_set(e, -ECANCELED, "Reading the image was cancelled");
+        }
+        return interrupt_check(e);
 }
 
 static ssize_t read_some(Stream *s, void *buffer, size_t size, Error *e)

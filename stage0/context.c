@@ -143,6 +143,8 @@ int context_for_each(Context *c, const Words *words,
 
         for (size_t i = 0; i < words->n; i++) {
                 int r = function(c, words->list[i], userdata);
+                if (r == -EINTR && interrupt_pending())
+                        return r;
                 if (r < 0) {
                         error_print(&c->error, r);
                         error_done(&c->error);

@@ -26,9 +26,7 @@ static int open_standard_streams(void)
         return 0;
 }
 
-static void ignore_signal(int sig)
-{
-}
+static void ignore_signal(int sig) {}
 
 /* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited
  * by what we execute. */
@@ -117,6 +115,8 @@ static int finish(Context *c, int r)
 
         if (r < 0)
                 (void) fflush(stdout); /* what was found before the failure */
+        if (r == -EINTR && interrupt_pending())
+                return EXIT_STATUS_FAILURE; /* whoever interrupted us knows */
         if (k == -EPIPE && r >= 0)
                 return r ?: EXIT_STATUS_FAILURE; /* whoever read has had enough and needs no message */
         if (k >= 0)
@@ -140,5 +140,6 @@ int main(int argc, char *argv[])
         r = finish(&c, r);
         store_unref(c.store);
         error_done(&c.error);
+        interrupt_raise();
         return r;
 }

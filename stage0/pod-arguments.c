@@ -319,6 +319,7 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
                 r = read_template(c, a);
         if (r < 0)
                 return r;
+        (void) interrupt_catch();
         r = prepare_pod(c->store, &a->request, &a->options, &p, &warnings, &c->error);
         STRV_FOREACH (w, warnings) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(*w);

@@ -80,7 +80,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = write_root(p, e);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
                 r = write_launch_file(p, &p->manifest->apps[i], e);
-        return r;
+        return r < 0 ? r : interrupt_check(e);
 }
 
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,

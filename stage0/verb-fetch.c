@@ -65,7 +65,10 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         r = context_open_store(c);
-        return r < 0 ? r : context_for_each(c, &words, fetch_one, NULL);
+        if (r < 0)
+                return r;
+        (void) interrupt_catch();
+        return context_for_each(c, &words, fetch_one, NULL);
 }
 
 const Verb verb_fetch = {

@@ -16,11 +16,12 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-        {"Run Options (before the first image)", "detach", 'd', NULL, false,
-         "Return once the pod is up, and print its UUID", NULL, option_true, offsetof(Arguments, detach)},
-        {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)", NULL,
-         option_true, offsetof(Arguments, remove)},
-        OPTION_END,
+                {"Run Options (before the first image)", "detach", 'd', NULL, false,
+                 "Return once the pod is up, and print its UUID", NULL, option_true,
+                 offsetof(Arguments, detach)},
+                {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)",
+                 NULL, option_true, offsetof(Arguments, remove)},
+                OPTION_END,
 };
 
 /* --- Which pod? ---------------------------------------------------------------------------------------- */
@@ -55,9 +56,9 @@ static int find_only_pod(Context *c, Pod **ret)
                 }
         if (n_prepared == 0) {
                 r = error_set(&c->error, -ENOENT, "No pod is prepared");
-                r = error_hint(
-                        &c->error, r,
-                        "Prepare one with 'acnspawn prepare IMAGE', or run an image: 'acnspawn run IMAGE'.");
+                r = error_hint(&c->error, r,
+                               "Prepare one with 'acnspawn prepare IMAGE', or run an image: 'acnspawn run "
+                               "IMAGE'.");
         } else if (n_prepared > 1)
                 r = list_candidates(c, pods, n);
         else
@@ -76,7 +77,8 @@ static int refuse_both(Context *c, const char *shown, const Pod *p, const Image 
 {
         error_set(&c->error, -ENOTUNIQ, "'%s' is both a pod (%s) and an image (%s)", shown ?: "", p->uuid,
                   image->manifest->name);
-        return error_hint(&c->error, -ENOTUNIQ, "Write the UUID of the pod, or the ID of the image, in full.");
+        return error_hint(&c->error, -ENOTUNIQ,
+                          "Write the UUID of the pod, or the ID of the image, in full.");
 }
 
 /* 1: an existing pod; 0: an image. */
@@ -114,7 +116,7 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
                           image_error.hint ?: "", image_error.hint ? " " : "");
 }
 
-static int find_or_prepare(Context *c, PodArguments *a, Pod **ret)
+static int find_or_prepare(Context *c, PodArguments *a, Pod **ret, bool *ret_new)
 {
         if (!a->describes_pod && a->request.n_apps == 0)
                 return find_only_pod(c, ret);
@@ -123,7 +125,10 @@ static int find_or_prepare(Context *c, PodArguments *a, Pod **ret)
                 if (r != 0)
                         return r;
         }
-        return pod_arguments_prepare(c, a, ret);
+        int r = pod_arguments_prepare(c, a, ret);
+        if (r >= 0)
+                *ret_new = true;
+        return r;
 }
 
 /* --- Running ------------------------------------------------------------------------------------------- */
@@ -180,39 +185,58 @@ static int run_it(Context *c, Pod *p, const Arguments *a)
         return status;
 }
 
+/* Whoever interrupted us while the pod was being made does not want it to run, and does not know of it either. In
+ * the foreground what comes from now on is for the pod. */
+static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments *a)
+{
+        if (!a->detach)
+                interrupt_block();
+        interrupt_release();
+        int r = interrupt_check(&c->error);
+        if (r < 0 && is_new)
+                (void) pod_remove(p, NULL);
+        return r;
+}
+
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_(pod_freep) Pod *p = NULL;
         Arguments own = {};
-        Pod *p = NULL;
+        bool is_new = false;
 
         pod_arguments_init(&a);
         int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
         if (r <= 0)
                 return r;
         if (own.remove && own.detach)
-                return context_usage(
-                        c, "--rm works in the foreground only: it cannot be given together with --detach");
+                return context_usage(c, "--rm works in the foreground only: it cannot be given together "
+                                        "with --detach");
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
-                return context_usage(
-                        c, "Options that describe a pod need an image to make it from, or --pod-manifest=");
+                return context_usage(c, "Options that describe a pod need an image to make it from, or "
+                                        "--pod-manifest=");
         r = context_open_store_as_root(c);
         if (r >= 0)
-                r = find_or_prepare(c, &a, &p);
-        return r < 0 ? r : run_it(c, p, &own);
+                r = find_or_prepare(c, &a, &p, &is_new);
+        if (r >= 0)
+                r = hand_over_interrupts(c, p, is_new, &own);
+        return r < 0 ? r : run_it(c, TAKE_PTR(p), &own);
 }
 
 const Verb verb_run = {
-        .name = "run",
-        .synopsis = "[RUN OPTIONS…] [POD]\n"
-                    "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
-                    "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
-        .brief = "[POD|IMAGE…]",
-        .summary = "Run a pod, or prepare and run one",
-        .text = "Runs a prepared pod (without an argument: the one there is), or makes one of images, as "
-                "'acnspawn prepare' does, and runs it. In the foreground shows what the apps write, ends "
-                "the pod in order on SIGINT and SIGTERM, and exits with the pod's status.",
-        .words = "pod",
-        .options = (const Option *const[]){options, pod_options, app_options, NULL},
-        .run = run,
+                .name = "run",
+                .synopsis = "[RUN OPTIONS…] [POD]\n"
+                            "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE "
+                            "…]\n"
+                            "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
+                .brief = "[POD|IMAGE…]",
+                .summary = "Run a pod, or prepare and run one",
+                .text = "Runs a prepared pod (without an argument: the one there is), or makes one of "
+                        "images, as "
+                        "'acnspawn prepare' does, and runs it. In the foreground shows what the apps write, "
+                        "ends "
+                        "the pod in order on SIGINT and SIGTERM, and exits with the pod's status.",
+                .words = "pod",
+                .options = (const Option *const[]){options, pod_options, app_options, NULL},
+                .run = run,
 };

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""SIGINT, SIGTERM and SIGHUP while images are imported and pods are made: nothing is left behind, there is no message, and
+the signal is what the process ends by. (What they do to a pod that runs is in lifecycle.py.)"""
+
+from harness import *
+
+
+def rubbish(host):
+    """What is neither an image nor a pod that is complete."""
+    places = ("tmp", "pods/embryo", "pods/preparing", "pods/garbage")
+    return [p + "/" + n for p in places if os.path.isdir(os.path.join(host.dir, p)) for n in os.listdir(os.path.join(host.dir, p))]
+
+
+@case
+def an_import_from_a_pipe(host):
+    with open(host.shell("true"), "rb") as f:
+        image = f.read()
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        reader, writer = os.pipe()
+        p = subprocess.Popen(host.argv("fetch", "-"), stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        host.children.append(p)
+        os.close(reader)
+        os.write(writer, image[:60000])
+        wait_for(lambda: rubbish(host), "image being unpacked")
+        p.send_signal(number)
+        r = host.finish(p, 10)
+        os.close(writer)
+        equal((r.rc, r.out, r.err), (-number, "", ""))
+        equal(rubbish(host), [], "rubbish")
+
+
+@case
+def a_second_signal_is_not_waited_for(host):
+    reader, writer = os.pipe()
+    p = subprocess.Popen(host.argv("fetch", "-"), stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    host.children.append(p)
+    os.write(writer, b"x")
+    p.send_signal(signal.SIGINT)
+    p.send_signal(signal.SIGINT)
+    equal(host.finish(p, 10).rc, -signal.SIGINT, "status")
+    os.close(reader), os.close(writer)
+
+
+@case
+def ignored_signals_stay_ignored(host):
+    p = host.start("fetch", host.shell("true"),
+                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    while p.poll() is None:
+        p.send_signal(signal.SIGHUP)
+        time.sleep(0.001)
+    r = host.finish(p)
+    equal((r.rc, len(r.out.split())), (0, 1))
+
+
+@case
+def while_a_pod_is_made(host):
+    """At whatever moment: a pod is prepared as a whole, or not there."""
+    images = [host.shell("sleep 60", name="example.com/a%d" % i) for i in range(5)]
+    for words, number in (("prepare", signal.SIGINT), ("run", signal.SIGINT), ("run --detach", signal.SIGTERM)):
+        for step in range(10):
+            p = host.start(*words.split(), "--name=p", *images)
+            time.sleep(0.012 * step)
+            p.send_signal(number)
+            r = host.finish(p, 30)
+            equal(rubbish(host), [], "rubbish")
+            if r.err and words == "prepare":
+                fail("%s said %r" % (words, r.err))
+            if host.pods():
+                state = host.state("p")
+                if state == "running":  # the signal was for its caller, who had handed it over by then
+                    host.acnspawn("stop", "--force", "p").expect(0)
+                elif state == "prepared" and words == "run":
+                    fail("a pod was left that nobody knows of")
+                host.acnspawn("rm", "p").expect(0)
+            names = os.path.join(host.dir, "names")
+            equal([n for n in os.listdir(names) if n[0] != "."] if os.path.isdir(names) else [], [], "names")
+
+
+main()
