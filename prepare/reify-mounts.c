@@ -227,6 +227,23 @@ static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, 
         return k;
 }
 
+/* One mount can satisfy only one of them. */
+static int check_mount_points(const PodApp *a, Error *e)
+{
+        const MountPoint *points = a->app->mount_points;
+
+        for (size_t i = 0; i < a->app->n_mount_points; i++)
+                for (size_t k = i + 1; k < a->app->n_mount_points; k++)
+                        if (streq(points[i].path, points[k].path)) {
+                                _cleanup_free_ char *shown = text_escape_for_terminal(points[i].path);
+                                return error_set(e, -EINVAL,
+                                                 "App %s: the mount points \"%s\" and \"%s\" have the same "
+                                                 "path %s",
+                                                 a->name, points[i].name, points[k].name, shown ?: "?");
+                        }
+        return 0;
+}
+
 /* --- The whole ------------------------------------------------------------------------------------- */
 
 static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
@@ -234,7 +251,9 @@ static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
         if (a->n_mounts + a->app->n_mount_points > APP_MOUNTS_MAX)
                 return error_set(e, -E2BIG, "App %s has more than %u mounts and mount points", a->name,
                                  APP_MOUNTS_MAX);
-        int k = resolve_targets(a, e);
+        int k = check_mount_points(a, e);
+        if (k >= 0)
+                k = resolve_targets(a, e);
         for (size_t n = 0; n < a->n_mounts && k >= 0; n++)
                 if (!pod_manifest_find_volume(r->manifest, a->mounts[n].volume))
                         k = refuse_volume(r->manifest, a, &a->mounts[n], e);

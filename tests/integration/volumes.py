@@ -264,6 +264,17 @@ def overlapping_targets_are_refused(host):
 
 
 @case
+def two_mount_points_on_one_path_are_refused(host):
+    """Neither is quietly left out, whether there are volumes for them or not. Both are named."""
+    image = with_mounts(host, "true", mount_point("one", "/a"), mount_point("two", "/a"))
+    for options in ((), ("--volume=one,kind=empty", "--volume=two,kind=empty")):
+        r = host.acnspawn("prepare", *options, image).expect(1)
+        for word in ('"one"', '"two"', "/a"):
+            contains(r.err, word, "message")
+    equal(host.pods(), [], "pods")
+
+
+@case
 def targets_that_only_look_alike_are_fine(host):
     image = with_mounts(host, "touch /a/x /ab/x /a-b/x && ls /a /ab /a-b", mount_point("one", "/a"), mount_point("two", "/ab"),
                         mount_point("three", "/a-b"))
