@@ -4,9 +4,10 @@
  *
  * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod
  * gets a child of a cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is one. On a
- * host with systemd it is the child of a scope that we are given for it, with all the controllers that the scope
- * has. Elsewhere it is a child of our own cgroup: no hierarchy is ever created there, no controller enabled. The
- * directories are written down in the pod directory before they are made: whoever cleans up after us finds them.
+ * host with systemd it is the child of a scope that we are given for it, with all the controllers that the
+ * scope has. Elsewhere it is a child of our own cgroup: no hierarchy is ever created there, no controller
+ * enabled. The directories are written down in the pod directory before they are made: whoever cleans up
+ * after us finds them.
  */
 
 #include <dirent.h>
@@ -215,6 +216,28 @@ static bool path_is_ours(Pod *p, const char *path)
         const char *uuid = tail ? startswith(tail, "/acnspawn-") : NULL;
 
         return uuid && streq(uuid, p->uuid);
+}
+
+/* Of the hierarchies only v2 has the file. */
+int pod_cgroup_features(Pod *p, HostFeatures *ret)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+        int r = read_paths(p, &paths);
+
+        STRV_FOREACH (path, paths) {
+                _cleanup_free_ char *file = NULL;
+                if (r < 0 || !path_is_ours(p, *path))
+                        continue;
+                r = xasprintf(&file, "%s/cgroup.controllers", *path);
+                if (r < 0)
+                        return r;
+                r = host_features_read(file, ret);
+                if (r >= 0)
+                        return 0;
+                if (r == -ENOENT)
+                        r = 0;
+        }
+        return r < 0 ? r : -ENOENT;
 }
 
 /* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload liked.

@@ -64,7 +64,9 @@ static int report_all_isolators(Pod *p, PodReport *r)
         HostFeatures h = {};
         size_t allocated = 0;
 
-        int k = host_features_detect(&h);
+        int k = pod_cgroup_features(p, &h);
+        if (k == -ENOENT)
+                k = host_features_detect(&h);
         if (k >= 0)
                 k = report_isolators(&p->manifest->isolators, NULL, &h, r, &allocated);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)

@@ -2,8 +2,8 @@
 
 /* A scope unit for every pod, on hosts whose init is systemd.
  *
- * There, all cgroups belong to systemd, and whoever wants one to divide further has to be given it: we ask for
- * a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it. So
+ * There, all cgroups belong to systemd, and whoever wants one to divide further has to be given it: we ask
+ * for a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it. So
  * nothing of it is left when the pod has ended, however it did, and nothing has to be cleaned up.
  *
  * systemd is asked over its private socket. It is there whenever systemd is, a D-Bus daemon need not be.
@@ -151,7 +151,8 @@ int pod_scope_start(const Pod *p, pid_t pid, Error *e)
         if (r < 0) {
                 r = error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over " SYSTEMD_SOCKET,
                                     p->uuid);
-                return error_hint(e, r, "Run acnspawn as root, and not in a container that sees the host's /run");
+                return error_hint(e, r,
+                                  "Run acnspawn as root, and not in a container that sees the host's /run");
         }
         return start_unit(bus, p, pid, e);
 }

@@ -27,6 +27,8 @@ int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e);
 /* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
+/* What POD really has, while it runs. -ENOENT: it has no cgroup. */
+int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 

@@ -372,31 +372,15 @@ int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slic
 
 /* --- The host ------------------------------------------------------------------------------------------ */
 
-/* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such file. */
-static const char *const controller_files[] = {
-        "/sys/fs/cgroup/cgroup.controllers",
-        "/sys/fs/cgroup/unified/cgroup.controllers",
-};
-
-static int read_controllers(char **ret)
-{
-        for (size_t i = 0; i < ELEMENTSOF(controller_files); i++) {
-                int r = read_file_at(AT_FDCWD, controller_files[i], 4096, ret, NULL);
-                if (r != -ENOENT && r != -ENOTDIR)
-                        return r;
-        }
-        return -ENOENT;
-}
-
-int host_features_detect(HostFeatures *ret)
+int host_features_read(const char *file, HostFeatures *ret)
 {
         _cleanup_strv_free_ char **controllers = NULL;
         _cleanup_free_ char *text = NULL;
 
-        int r = read_controllers(&text);
+        int r = read_file_at(AT_FDCWD, file, 4096, &text, NULL);
         if (r >= 0)
                 r = strv_split(text, " \n", &controllers);
-        if (r < 0 && r != -ENOENT)
+        if (r < 0)
                 return r;
         *ret = (HostFeatures){
                         .cpu = strv_contains(controllers, "cpu"),
@@ -404,5 +388,57 @@ int host_features_detect(HostFeatures *ret)
                         .io = strv_contains(controllers, "io"),
                         .pids = strv_contains(controllers, "pids"),
         };
+        return 0;
+}
+
+/* Our own place in the v2 hierarchy: "/" at the top of it. */
+static int own_cgroup(char **ret)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_file_at(AT_FDCWD, "/proc/self/cgroup", 65536, &text, NULL);
+        if (r >= 0)
+                r = strv_split(text, "\n", &lines);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (line, lines) {
+                const char *path = startswith(*line, "0::");
+                if (path)
+                        return xasprintf(ret, "%s", path);
+        }
+        return -ENOENT;
+}
+
+/* systemd gives a pod every controller that it has. Elsewhere the pod's cgroup is below our own, and has what
+ * that one hands on. */
+static int controllers_file(const char *mount, char **ret)
+{
+        _cleanup_free_ char *own = NULL;
+
+        if (access("/run/systemd/system/", F_OK) >= 0)
+                return xasprintf(ret, "%s/cgroup.controllers", mount);
+        int r = own_cgroup(&own);
+        return r < 0 ? r : xasprintf(ret, "%s%s/cgroup.subtree_control", mount, own);
+}
+
+/* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such files. */
+static const char *const cgroup_mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+
+int host_features_detect(HostFeatures *ret)
+{
+        HostFeatures h = {};
+
+        for (size_t i = 0; i < ELEMENTSOF(cgroup_mounts); i++) {
+                _cleanup_free_ char *file = NULL;
+                int r = controllers_file(cgroup_mounts[i], &file);
+                if (r >= 0)
+                        r = host_features_read(file, &h);
+                if (r >= 0)
+                        break;
+                if (r != -ENOENT && r != -ENOTDIR)
+                        return r;
+        }
+        *ret = h;
         return 0;
 }

@@ -84,4 +84,7 @@ int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, I
 /* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is
  * to enforce. */
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
+/* What a pod that were started now by us would have. */
 int host_features_detect(HostFeatures *ret);
+/* From the list of controllers in FILE, of a cgroup. */
+int host_features_read(const char *file, HostFeatures *ret);
