@@ -9,6 +9,7 @@
  * as it is until whoever mounted it has unmounted it. */
 
 #include <libmount.h>
+#include <systemd/sd-daemon.h>
 
 #include "stage0/supervisor.h"
 
@@ -70,5 +71,6 @@ int pod_release(Pod *p, void *userdata, Error *e)
          * none, and somebody may be about to make them. */
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
-        return pod_cgroup_remove(p, e);
+        r = pod_cgroup_remove(p, e);
+        return r < 0 || sd_booted() <= 0 ? r : pod_scope_stop(p, e);
 }

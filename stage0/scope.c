@@ -3,8 +3,9 @@
 /* A scope unit for every pod, on hosts whose init is systemd.
  *
  * There, all cgroups belong to systemd, and whoever wants one to divide further has to be given it: we ask
- * for a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it. So
- * nothing of it is left when the pod has ended, however it did, and nothing has to be cleaned up.
+ * for a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it: it
+ * is gone when the pod has ended, however it did. Only if the process dies while systemd is putting it there,
+ * systemd never sees the scope become empty; so it is stopped before the pod is removed.
  *
  * systemd is asked over its private socket. It is there whenever systemd is, a D-Bus daemon need not be.
  */
@@ -141,6 +142,25 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
                                  job.result ?: strerror(-r));
         free(job.result);
         return r;
+}
+
+int pod_scope_stop(const Pod *p, Error *e)
+{
+        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+        _cleanup_free_ char *unit = NULL;
+
+        int r = xasprintf(&unit, "acnspawn-%s.scope", p->uuid);
+        if (r >= 0)
+                r = connect_systemd(&bus);
+        if (r >= 0)
+                r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+                                       "org.freedesktop.systemd1.Manager", "StopUnit", &error, NULL, "ss",
+                                       unit, "replace");
+        if (r >= 0 || sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit"))
+                return 0;
+        return error_set(e, r, "Cannot have systemd stop the scope of pod %s: %s", p->uuid,
+                         error.message ?: strerror(-r));
 }
 
 int pod_scope_start(const Pod *p, pid_t pid, Error *e)

@@ -34,6 +34,8 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
 /* Moves process PID into a new scope unit of its own, which is delegated to us. */
 int pod_scope_start(const Pod *p, pid_t pid, Error *e);
+/* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
+int pod_scope_stop(const Pod *p, Error *e);
 
 /* --- userns.c ------------------------------------------------------------------------------------------ */
 
