@@ -128,10 +128,12 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
         if (strv_length(ids) > 1)
                 return ambiguous_id(s, reference, ids, e);
         if (strv_length(ids) == 0) {
+                if (!digits)
+                        return 0;
                 shown = text_escape_for_terminal(reference);
-                return digits ? error_set(e, -ENOENT, "No image in the store %s has the ID %s", s->path,
-                                          shown ?: "?")
-                              : 0;
+                r = error_set(e, -ENOENT, "No image in the store %s has an ID that begins with %s", s->path,
+                              shown ?: "?");
+                return error_hint(e, r, "All images are shown by \"acnspawn image list\".");
         }
         *ret = TAKE_PTR(ids[0]);
         return 1;
@@ -244,6 +246,11 @@ static int not_found(Store *s, const char *reference, const ImageName *name, Ima
         if (n_damaged > 0)
                 return error_hint(e, r, "%zu images there are damaged: see \"acnspawn image list\".",
                                   n_damaged);
+        if (strlen(reference) < HEX_PREFIX_MIN && is_hex(reference))
+                return error_hint(e, r,
+                                  "Of an ID at least %u digits are needed, or \"" IMAGE_ID_PREFIX
+                                  "\" before them.",
+                                  HEX_PREFIX_MIN);
         return error_hint(e, r, "Import one with \"acnspawn fetch FILE\".");
 }
 

@@ -181,6 +181,7 @@ static int list_images_that_need(Store *s, const char *id, char ***images, Error
         return r < 0 ? error_oom(e) : 0;
 }
 
+/* WHAT is the kind of the users, in the singular. */
 static int refuse(char **users, const char *id, const char *what, const char *hint, Error *e)
 {
         _cleanup_free_ char *list = NULL;
@@ -195,8 +196,8 @@ static int refuse(char **users, const char *id, const char *what, const char *hi
         list = strv_join(users, ", ");
         if (!list)
                 return error_oom(e);
-        int r = error_set(e, -EBUSY, "The image %s is needed by the %s %s%s", id, what, list,
-                          n > USERS_SHOWN_MAX ? " and others" : "");
+        int r = error_set(e, -EBUSY, "The image %s is needed by the %s%s %s%s", id, what, n > 1 ? "s" : "",
+                          list, n > USERS_SHOWN_MAX ? " and others" : "");
         return error_hint(e, r, "%s", hint);
 }
 
@@ -206,12 +207,14 @@ static int check_unneeded(Store *s, const char *id, Error *e)
 
         int r = list_pods_that_need(s, id, &pods, e);
         if (r >= 0)
-                r = refuse(pods, id, "pods",
-                           "Stop them, or remove those that are not running with \"acnspawn rm\".", e);
+                r = refuse(pods, id, "pod",
+                           "End what is running with \"acnspawn stop\", remove what is only prepared with "
+                           "\"acnspawn rm\".",
+                           e);
         if (r >= 0)
                 r = list_images_that_need(s, id, &images, e);
         if (r >= 0)
-                r = refuse(images, id, "images", "Remove those first.", e);
+                r = refuse(images, id, "image", "Remove what needs it first.", e);
         return r;
 }
 

@@ -215,8 +215,9 @@ static const struct {
                 [POD_PREPARING] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_ABORTED_PREPARE] = {-ESTALE, "was never fully prepared",
                                          "Prepare another one; \"acnspawn gc\" removes this one."},
-                [POD_PREPARED] = {-EBUSY, "is just being started or removed by somebody else", NULL},
-                [POD_RUNNING] = {-EBUSY, "runs already", NULL},
+                [POD_PREPARED] = {-EBUSY, "is just being started or removed by somebody else",
+                                  "See what became of it with \"acnspawn list\"."},
+                [POD_RUNNING] = {-EBUSY, "is running already", "Prepare another one to run it twice."},
                 [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", "Prepare another one."},
                 [POD_GARBAGE] = {-ESTALE, "is being removed", "Prepare another one."},
 };
@@ -428,7 +429,7 @@ int pod_remove(Pod *p, Error *e)
         if (!ours && (p->state == POD_EMBRYO || p->state == POD_PREPARING))
                 return error_set(e, -EBUSY, "Pod %s is still being prepared", p->uuid);
         if (p->state == POD_RUNNING) {
-                r = error_set(e, -EBUSY, "Pod %s runs", p->uuid);
+                r = error_set(e, -EBUSY, "Pod %s is running", p->uuid);
                 return error_hint(e, r, "Stop it first: acnspawn stop %s", p->config.name ?: p->uuid);
         }
         r = pod_lock(p, true, e);

@@ -221,7 +221,8 @@ int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error 
                 return error_oom(e);
         *s = (Store){.n_ref = 1, .flags = flags, .fd = -EBADF};
         if (isempty(dir))
-                return error_set(e, -EINVAL, "The directory of the store is empty");
+                return error_hint(e, error_set(e, -EINVAL, "The store is named by an empty path"),
+                                  "Name a directory with --dir=, or leave it out.");
 
         int r = open_directory(dir, &s->path, &s->fd, e);
         if (r < 0)

@@ -88,15 +88,15 @@ static const Type type_syscalls = {.parse = strings_parse, .item = &type_syscall
 static const Type type_errno = {.parse = string_parse, .check = errno_check, .empty_is_absent = true};
 
 static const Field capabilities_fields[] = {
-        {"set", &type_capabilities, offsetof(Isolator, set), FIELD_REQUIRED},
-        {},
+                {"set", &type_capabilities, offsetof(Isolator, set), FIELD_REQUIRED},
+                {},
 };
 static const Type type_capabilities_value = {.fields = capabilities_fields};
 
 static const Field seccomp_fields[] = {
-        {"set", &type_syscalls, offsetof(Isolator, set), FIELD_REQUIRED},
-        {"errno", &type_errno, offsetof(Isolator, errno_name)},
-        {},
+                {"set", &type_syscalls, offsetof(Isolator, set), FIELD_REQUIRED},
+                {"errno", &type_errno, offsetof(Isolator, errno_name)},
+                {},
 };
 static const Type type_seccomp_value = {.fields = seccomp_fields};
 
@@ -155,11 +155,11 @@ static const Type type_selinux_part = {STRING_OPS, .check = selinux_part_check};
 static const Type type_one_word = {STRING_OPS, .check = one_word_check};
 
 static const Field selinux_fields[] = {
-        {"user", &type_selinux_part, offsetof(Context, user), FIELD_REQUIRED},
-        {"role", &type_selinux_part, offsetof(Context, role), FIELD_REQUIRED},
-        {"type", &type_selinux_part, offsetof(Context, type), FIELD_REQUIRED},
-        {"level", &type_one_word, offsetof(Context, level), FIELD_REQUIRED},
-        {},
+                {"user", &type_selinux_part, offsetof(Context, user), FIELD_REQUIRED},
+                {"role", &type_selinux_part, offsetof(Context, role), FIELD_REQUIRED},
+                {"type", &type_selinux_part, offsetof(Context, type), FIELD_REQUIRED},
+                {"level", &type_one_word, offsetof(Context, level), FIELD_REQUIRED},
+                {},
 };
 static const Type type_selinux = {.fields = selinux_fields};
 
@@ -207,27 +207,28 @@ static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
 /* --- By name ------------------------------------------------------------------------------------------- */
 
 static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
-        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {"resource/block-bandwidth", isolator_bandwidth_parse},
-        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {"resource/block-iops", isolator_bandwidth_parse},
-        [ISOLATOR_RESOURCE_CPU] = {"resource/cpu", isolator_cpu_parse},
-        [ISOLATOR_RESOURCE_MEMORY] = {"resource/memory", isolator_memory_parse},
-        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth", isolator_bandwidth_parse},
-        /* The text of the specification says that the two do not go together; the reference does not
+                [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {"resource/block-bandwidth", isolator_bandwidth_parse},
+                [ISOLATOR_RESOURCE_BLOCK_IOPS] = {"resource/block-iops", isolator_bandwidth_parse},
+                [ISOLATOR_RESOURCE_CPU] = {"resource/cpu", isolator_cpu_parse},
+                [ISOLATOR_RESOURCE_MEMORY] = {"resource/memory", isolator_memory_parse},
+                [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth",
+                                                         isolator_bandwidth_parse},
+                /* The text of the specification says that the two do not go together; the reference does not
          * look. */
-        [ISOLATOR_CAPABILITIES_RETAIN_SET] = {"os/linux/capabilities-retain-set", capabilities_parse, false,
-                                              ISOLATOR_CAPABILITIES_REMOVE_SET},
-        [ISOLATOR_CAPABILITIES_REMOVE_SET] = {"os/linux/capabilities-remove-set", capabilities_parse, false,
-                                              ISOLATOR_CAPABILITIES_RETAIN_SET},
-        [ISOLATOR_SECCOMP_RETAIN_SET] = {"os/linux/seccomp-retain-set", seccomp_parse, true,
-                                         ISOLATOR_SECCOMP_REMOVE_SET},
-        [ISOLATOR_SECCOMP_REMOVE_SET] = {"os/linux/seccomp-remove-set", seccomp_parse, true,
-                                         ISOLATOR_SECCOMP_RETAIN_SET},
-        [ISOLATOR_NO_NEW_PRIVILEGES] = {"os/linux/no-new-privileges", no_new_privileges_parse},
-        [ISOLATOR_SELINUX_CONTEXT] = {"os/linux/selinux-context", selinux_parse, true},
-        [ISOLATOR_APPARMOR_PROFILE] = {"os/linux/apparmor-profile", apparmor_parse, true},
-        [ISOLATOR_OOM_SCORE_ADJ] = {"os/linux/oom-score-adj", oom_score_adj_parse, true},
-        [ISOLATOR_CPU_SHARES] = {"os/linux/cpu-shares", cpu_shares_parse, true},
-        [ISOLATOR_SYSCTL] = {"os/unix/sysctl", sysctl_parse, true},
+                [ISOLATOR_CAPABILITIES_RETAIN_SET] = {"os/linux/capabilities-retain-set", capabilities_parse,
+                                                      false, ISOLATOR_CAPABILITIES_REMOVE_SET},
+                [ISOLATOR_CAPABILITIES_REMOVE_SET] = {"os/linux/capabilities-remove-set", capabilities_parse,
+                                                      false, ISOLATOR_CAPABILITIES_RETAIN_SET},
+                [ISOLATOR_SECCOMP_RETAIN_SET] = {"os/linux/seccomp-retain-set", seccomp_parse, true,
+                                                 ISOLATOR_SECCOMP_REMOVE_SET},
+                [ISOLATOR_SECCOMP_REMOVE_SET] = {"os/linux/seccomp-remove-set", seccomp_parse, true,
+                                                 ISOLATOR_SECCOMP_RETAIN_SET},
+                [ISOLATOR_NO_NEW_PRIVILEGES] = {"os/linux/no-new-privileges", no_new_privileges_parse},
+                [ISOLATOR_SELINUX_CONTEXT] = {"os/linux/selinux-context", selinux_parse, true},
+                [ISOLATOR_APPARMOR_PROFILE] = {"os/linux/apparmor-profile", apparmor_parse, true},
+                [ISOLATOR_OOM_SCORE_ADJ] = {"os/linux/oom-score-adj", oom_score_adj_parse, true},
+                [ISOLATOR_CPU_SHARES] = {"os/linux/cpu-shares", cpu_shares_parse, true},
+                [ISOLATOR_SYSCTL] = {"os/unix/sysctl", sysctl_parse, true},
 };
 
 const char *isolator_type_to_string(IsolatorType t)
@@ -269,7 +270,8 @@ static unsigned value_depth(json_object *v)
         }
         if (!json_object_is_type(v, json_type_object))
                 return 0;
-        json_object_object_foreach(v, key, member) {
+        json_object_object_foreach(v, key, member)
+        {
                 (void) key;
                 unsigned depth = value_depth(member);
                 deepest = MAX(deepest, depth);
@@ -298,9 +300,9 @@ static int value_format(const Type *t, const void *source, json_object **ret)
 static const Type type_value = {.parse = value_parse, .format = value_format, .size = sizeof(json_object *)};
 
 static const Field isolator_fields[] = {
-        {"name", &type_ac_identifier, offsetof(Isolator, name), FIELD_REQUIRED},
-        {"value", &type_value, offsetof(Isolator, value), FIELD_REQUIRED | FIELD_NULL_COUNTS},
-        {},
+                {"name", &type_ac_identifier, offsetof(Isolator, name), FIELD_REQUIRED},
+                {"value", &type_value, offsetof(Isolator, value), FIELD_REQUIRED | FIELD_NULL_COUNTS},
+                {},
 };
 static const Type type_isolator_object = {.fields = isolator_fields};
 
@@ -370,15 +372,15 @@ static void isolators_finish(Parser *p, void *target)
 }
 
 static const Type type_isolator = {
-        .parse = isolator_item_parse, .format = isolator_item_format, .copy = isolator_item_copy,
-        .done = isolator_item_done, .size = sizeof(Isolator),
+                .parse = isolator_item_parse,
+                .format = isolator_item_format,
+                .copy = isolator_item_copy,
+                .done = isolator_item_done,
+                .size = sizeof(Isolator),
 };
 const Type type_isolators = {
-        LIST_OPS,
-        .size = sizeof(IsolatorList),
-        .item = &type_isolator,
-        .growable = true,
-        .finish = isolators_finish,
+                LIST_OPS,         .size = sizeof(IsolatorList), .item = &type_isolator,
+                .growable = true, .finish = isolators_finish,
 };
 
 int isolator_parse(const char *name, const char *value_json, Isolator *ret, Error *e)
@@ -387,22 +389,25 @@ int isolator_parse(const char *name, const char *value_json, Isolator *ret, Erro
         _cleanup_parser_ Parser p = {.findings = &findings};
         _cleanup_(isolator_done) Isolator i = {};
         _cleanup_json_ json_object *value = NULL;
+        _cleanup_free_ char *what = NULL;
 
         int r = ac_identifier_check(name, e);
         if (r < 0)
                 return error_prefix(e, r, "Invalid name of an isolator");
+        if (xasprintf(&what, "value of isolator %s", name) < 0)
+                return error_oom(e);
         r = json_parse_strict(value_json, strlen(value_json), &value, NULL, e);
         if (r < 0)
-                return error_prefix(e, r, "Invalid value of isolator %s", name);
+                return error_prefix(e, r, "Invalid %s", what);
         i.name = strdup(name);
         if (!i.name)
                 return error_oom(e);
         value_parse(&p, &type_value, value, &i.value);
         if (findings.n == 0)
                 isolator_interpret(&p, &i);
-        r = parser_conclude(&p, "value", 0, e);
+        r = parser_conclude(&p, what, 0, e);
         if (r < 0)
-                return error_prefix(e, r, "Isolator %s", name);
+                return r;
         *ret = i;
         i = (Isolator){};
         return 0;

@@ -119,7 +119,7 @@ const Option app_options[] = {
          "Run as this user: a name, a number, or a path in the image whose owner counts", NULL, option_copy,
          APP(user)},
         {NULL, "group", 0, "GROUP", false, "Run as this group", NULL, option_copy, APP(group)},
-        {NULL, "supplementary-gids", 0, "GID[,…]", false, "Add groups, by number", NULL, option_gids, 0},
+        {NULL, "supplementary-gids", 0, "GID[,…]", false, "Be in these groups, by number, instead of the image's", NULL, option_gids, 0},
         {NULL, "working-directory", 0, "PATH", false, "Run in this directory", NULL, option_copy,
          APP(working_directory)},
         {NULL, "environment", 'E', "NAME[=VALUE]", false, "Set an environment variable", NULL,
@@ -292,7 +292,7 @@ static int read_template(Context *c, PodArguments *a)
         int r = pod_manifest_parse(text, (size_t) n, &a->request.template, NULL, &c->error);
         if (r >= 0)
                 return 0;
-        error_prefix(&c->error, r, "'%s'", standard_input ? "standard input" : a->manifest_file);
+        error_prefix(&c->error, r, "Cannot use '%s'", standard_input ? "standard input" : a->manifest_file);
         if (standard_input)
                 return r;
         return error_hint(&c->error, r, "'acnspawn validate %s' shows all that is wrong with it.",

@@ -10,6 +10,17 @@
 
 #include "stage0/pod-arguments.h"
 
+/* The option has said already what the value is for. */
+static int refuse_value(const Option *o, const char *value, const Error *reason, Error *e)
+{
+        const char *text =
+                        reason->message ? startswith(reason->message, "Invalid value of isolator ") : NULL;
+        const char *colon = text ? strstr(text, ": ") : NULL;
+
+        return colon ? option_invalid(o, value, e, "%s", colon + 2)
+                     : option_invalid_because(o, value, e, reason);
+}
+
 /* Of two of one name the later counts. */
 static int add_isolator(const Option *o, const char *value, const char *name, const char *json,
                         IsolatorList *l, Error *e)
@@ -21,7 +32,7 @@ static int add_isolator(const Option *o, const char *value, const char *name, co
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0)
-                return option_invalid_because(o, value, e, &reason);
+                return refuse_value(o, value, &reason, e);
         for (size_t i = 0; i < l->n; i++)
                 if (streq(l->items[i].name, name)) {
                         isolator_done(&l->items[i]);

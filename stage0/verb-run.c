@@ -116,6 +116,23 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
                           image_error.hint ?: "", image_error.hint ? " " : "");
 }
 
+/* "acnspawn run --detach POD -- ARGUMENTS": there is no such image, but there is such a pod. */
+static int explain_pod(Context *c, const char *reference, int r)
+{
+        _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        if (pod_find(c->store, reference, &p, NULL) < 0 ||
+            image_find(c->store, reference, &image, NULL) != -ENOENT)
+                return r;
+        r = error_set(&c->error, r,
+                      "'%s' is a pod, not an image, and takes no options or arguments any more",
+                      pod_display_name(p));
+        return error_hint(&c->error, r,
+                          "They are given to 'acnspawn prepare'; 'acnspawn run %s' runs it as it is.",
+                          pod_display_name(p));
+}
+
 static int find_or_prepare(Context *c, PodArguments *a, Pod **ret, bool *ret_new)
 {
         if (!a->describes_pod && a->request.n_apps == 0)
@@ -128,7 +145,7 @@ static int find_or_prepare(Context *c, PodArguments *a, Pod **ret, bool *ret_new
         int r = pod_arguments_prepare(c, a, ret);
         if (r >= 0)
                 *ret_new = true;
-        return r;
+        return r == -ENOENT && a->request.n_apps == 1 ? explain_pod(c, a->request.apps[0].reference, r) : r;
 }
 
 /* --- Running ------------------------------------------------------------------------------------------- */

@@ -160,6 +160,15 @@ def a_pod_runs_once(host):
 
 
 @case
+def a_prepared_pod_takes_no_arguments(host):
+    host.prepare("--name=p", host.shell("exit 0"))
+    r = host.acnspawn("run", "p", "--", "x").expect(1)
+    contains(r.err, "'p' is a pod, not an image", "message")
+    contains(r.err, "'acnspawn run p' runs it as it is", "hint")
+    equal(host.state("p"), "prepared")
+
+
+@case
 def two_runs_of_one_pod_race_and_one_wins(host):
     uuid = host.prepare(host.shell("echo x >>/out/log; sleep 0.5"))
     processes = [host.start("run", uuid) for _ in range(4)]

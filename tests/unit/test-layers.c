@@ -249,7 +249,7 @@ TEST(whitelist)
         ASSERT_STREQ(again[0], layers[0]);
 
         /* It goes with any image that is in it. */
-        ASSERT_FAILS(f, image_remove(f.store, base->id, NULL, &f.error), -EBUSY, "needed by the images app");
+        ASSERT_FAILS(f, image_remove(f.store, base->id, NULL, &f.error), -EBUSY, "needed by the image app");
         ASSERT_WORKS(f, image_remove(f.store, app->id, NULL, &f.error));
         ASSERT_EQ(count_entries(f.store, "rendered"), 0);
         ASSERT_OK(fstatat(base->dir_fd, "rootfs/etc/base", &st, 0));

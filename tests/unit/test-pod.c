@@ -207,7 +207,7 @@ TEST(wrong_moments)
         ASSERT_OK(pod_begin_run(p, &e));
         ASSERT_OK(pod_find(s, p->uuid, &q, &e));
         ASSERT_ERR(pod_begin_run(q, &e), -EBUSY);
-        ASSERT_CONTAINS(e.message, "runs already");
+        ASSERT_CONTAINS(e.message, "is running already");
         ASSERT_ERR(pod_remove(q, &e), -EBUSY);
         ASSERT_CONTAINS(e.hint, "acnspawn stop");
         ASSERT_ERR(pod_remove(p, &e), -EBUSY);
@@ -235,7 +235,7 @@ TEST(late_starter)
         ASSERT_CONTAINS(e.message, "just being started or removed");
         ASSERT_OK(pod_begin_run(p, &e));
         ASSERT_ERR(pod_begin_run(late, &e), -EBUSY);
-        ASSERT_CONTAINS(e.message, "runs already");
+        ASSERT_CONTAINS(e.message, "is running already");
         ASSERT_ERR(pod_remove(later, &e), -EBUSY);
         ASSERT_OK(pod_end_run(p, &e));
         p = pod_free(p);

@@ -320,7 +320,7 @@ TEST(depth)
         memset(nested, '[', 33);
         memset(nested + 33, ']', 33);
         ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EINVAL);
-        ASSERT_STREQ(e.message, "Isolator example.com/deep: Invalid value: is nested deeper than 32 levels");
+        ASSERT_STREQ(e.message, "Invalid value of isolator example.com/deep: is nested deeper than 32 levels");
         memset(nested, '[', 65);
         nested[65] = 0;
         ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EBADMSG);
