@@ -144,7 +144,6 @@ void error_print(const Error *e, int code);
 typedef enum LogLevel { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } LogLevel;
 
 void log_set_max_level(LogLevel level);
-LogLevel log_get_max_level(void);
 /* One line on stderr. Messages below the current level (default: info) are dropped. */
 void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 #define log_debug(...) log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)
@@ -256,8 +255,6 @@ int rm_rf_at(int dir_fd, const char *name);
 /* Opens a descriptor anew, e.g. to get a readable one from O_PATH. */
 int fd_reopen(int fd, int flags);
 bool path_is_absolute(const char *p);
-/* Whether P is absolute, without "." and ".." components, double or trailing slashes. */
-bool path_is_normalized(const char *p);
 /* Absolute P without duplicate and trailing slashes and "." components; ".." is refused with -EINVAL. */
 int path_normalize(const char *p, char **ret);
 /* Whether PATH is PREFIX or lies below it (both normalized). */

@@ -24,11 +24,6 @@ void log_set_max_level(LogLevel level)
         max_level = level;
 }
 
-LogLevel log_get_max_level(void)
-{
-        return max_level;
-}
-
 bool colors_enabled(int fd)
 {
         const char *s = getenv("SYSTEMD_COLORS");

@@ -262,13 +262,6 @@ int path_normalize(const char *p, char **ret)
         return text_take(&t, ret, NULL);
 }
 
-bool path_is_normalized(const char *p)
-{
-        _cleanup_free_ char *n = NULL;
-
-        return path_normalize(p, &n) >= 0 && streq(p, n);
-}
-
 bool path_has_prefix(const char *path, const char *prefix)
 {
         const char *rest = startswith(path, prefix);

@@ -54,19 +54,9 @@ const char *app_state_to_string(AppState s)
         return (size_t) s < ELEMENTSOF(states) ? states[s] : NULL;
 }
 
-AppState app_state_from_string(const char *s)
-{
-        return (AppState) lookup(states, ELEMENTSOF(states), s);
-}
-
 const char *app_cause_to_string(AppCause c)
 {
         return (size_t) c < ELEMENTSOF(causes) ? causes[c] : NULL;
-}
-
-AppCause app_cause_from_string(const char *s)
-{
-        return (AppCause) lookup(causes, ELEMENTSOF(causes), s);
 }
 
 void app_status_done(AppStatus *s)

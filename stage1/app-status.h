@@ -16,7 +16,6 @@ typedef enum AppState {
 } AppState;
 
 const char *app_state_to_string(AppState s); /* "waiting", "pre-start", "running", "post-stop", "ended" */
-AppState app_state_from_string(const char *s);
 
 /* Why an app ended. Only the first two are the app's own doing. */
 typedef enum AppCause {
@@ -37,7 +36,6 @@ typedef enum AppCause {
 } AppCause;
 
 const char *app_cause_to_string(AppCause c); /* "exited", "signal", "oom-kill", … */
-AppCause app_cause_from_string(const char *s);
 
 /* How one event handler ended. */
 typedef struct HandlerStatus {

@@ -388,8 +388,6 @@ TEST(normalize_paths)
                 _cleanup_free_ char *p = NULL;
                 ASSERT_OK(path_normalize(cases[i][0], &p));
                 ASSERT_STREQ(p, cases[i][1]);
-                ASSERT_TRUE(path_is_normalized(p));
-                ASSERT_EQ(path_is_normalized(cases[i][0]), streq(cases[i][0], cases[i][1]));
         }
 }
 
@@ -398,10 +396,8 @@ TEST(normalize_refuses)
         static const char *const wrong[] = {"", "a", "./a", "/..", "/a/..", "/a/../b", "../a"};
         char *p = (char *) "untouched";
 
-        for (size_t i = 0; i < ELEMENTSOF(wrong); i++) {
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++)
                 ASSERT_ERR(path_normalize(wrong[i], &p), -EINVAL);
-                ASSERT_FALSE(path_is_normalized(wrong[i]));
-        }
         ASSERT_ERR(path_normalize(NULL, &p), -EINVAL);
         ASSERT_STREQ(p, "untouched");
 }
