@@ -100,8 +100,8 @@ class Bench:
         mark = os.path.join(root, "acnspawn/mark")
         if os.path.exists(mark):
             os.unlink(mark)
-        groups = [path for path in ("/sys/fs/cgroup/unified/acnspawn-bench", "/sys/fs/cgroup/systemd/acnspawn-bench")
-                  if os.path.isdir(os.path.dirname(path))]
+        name = "acnspawn-bench-%d" % os.getpid()
+        groups = [os.path.join(tree, name) for tree in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd") if os.path.isdir(tree)]
         for path in groups:
             os.makedirs(path, exist_ok=True)
 
@@ -111,7 +111,7 @@ class Bench:
                     f.write("0")
         start = time.time()
         subprocess.run(["systemd-nspawn", "--quiet", "--boot", "--settings=no", "--register=no", "--keep-unit", "--link-journal=no",
-                        "--console=pipe", "--private-network", "--machine=acnspawn-bench", "--directory=" + root,
+                        "--console=pipe", "--private-network", "--machine=" + name, "--directory=" + root,
                         "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units"],
                        env={"PATH": os.environ["PATH"], "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", **environment},
                        preexec_fn=enter, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
