@@ -242,7 +242,7 @@ static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
                                        path);
                 return error_hint(e, 0,
                                   "The file system of the store cannot do id-mapped mounts: move the store, "
-                                  "or prepare with --no-userns");
+                                  "or prepare with --no-userns.");
         }
         snprintf(name, sizeof(name), "l%u", index);
         r = attach_at(fd, m->holder_fd, name);
@@ -385,7 +385,7 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool ren
                 (void) error_set_errno(e, -errno, "Cannot mount the overlay of app %s (%s)", app, options);
                 return error_hint(e, 0,
                                   "The store must lie on a file system that can be an overlay's upper "
-                                  "layer, such as ext4, xfs or btrfs");
+                                  "layer, such as ext4, xfs or btrfs.");
         }
         return 0;
 }

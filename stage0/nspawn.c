@@ -184,6 +184,9 @@ static int bind_systemd(const Pod *p, int root_fd, Error *e)
                 return error_set_errno(e, -errno, "Cannot open the systemd tree %s",
                                        p->config.stage1 ?: "/");
         int r = stage1_host_files(source_root, &paths, e);
+        if (r < 0 && p->config.stage1)
+                return error_hint(e, r, "It is looked for below %s, as the pod was prepared with --stage1=.",
+                                  p->config.stage1);
         if (r < 0)
                 return r;
         STRV_FOREACH (path, paths) {
@@ -298,7 +301,7 @@ static _noreturn_ void child(const Child *c)
         if (r >= 0) {
                 execve(NSPAWN, c->argv, c->environment);
                 r = error_set_errno(&e, -errno, "Cannot execute " NSPAWN);
-                (void) error_hint(&e, 0, "Install the package systemd-container");
+                (void) error_hint(&e, 0, "Install the package systemd-container.");
         }
         (void) dup2(c->output_fd, STDERR_FILENO);
         error_print(&e, r);
@@ -316,7 +319,8 @@ static int cannot_start(const Child *c, int code, Error *e)
         (void) error_set_errno(e, code, "Cannot start a process for pod %s in a pid namespace of its own",
                                c->pod->uuid);
         if (code == -EPERM)
-                return error_hint(e, code, "Running pods takes all of root's privileges, CAP_SYS_ADMIN among them");
+                return error_hint(e, code,
+                                  "Running pods takes all of root's privileges, CAP_SYS_ADMIN among them.");
         return code;
 }
 

@@ -51,7 +51,7 @@ int helper_program_path(const char *name, char **ret, Error *e)
                                                          : NULL;
         if (!found) {
                 (void) error_set(e, -ENOENT, "Helper program %s is missing", installed);
-                return error_hint(e, 0, "The installation is incomplete: install acnspawn again");
+                return error_hint(e, 0, "The installation is incomplete: install acnspawn again.");
         }
         *ret = TAKE_PTR(*found);
         return 0;

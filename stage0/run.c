@@ -16,7 +16,7 @@ static int run_in_foreground(Pod *p, const RunOptions *o, Error *e)
 typedef struct DetachReport {
         char kind; /* 'x': the pod has ended, with this status; 'e': an error */
         int32_t status;
-        char message[1024], hint[512];
+        char message[1024], hint[4096];
 } DetachReport;
 
 static int detach_from_terminal(void)

@@ -172,7 +172,7 @@ int pod_scope_start(const Pod *p, pid_t pid, Error *e)
                 r = error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over " SYSTEMD_SOCKET,
                                     p->uuid);
                 return error_hint(e, r,
-                                  "Run acnspawn as root, and not in a container that sees the host's /run");
+                                  "Run acnspawn as root, and not in a container that sees the host's /run.");
         }
         return start_unit(bus, p, pid, e);
 }

@@ -17,11 +17,8 @@
 #include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 
+#include "stage0/console.h"
 #include "stage0/serve.h"
-
-#define OUTPUT_KEPT                                                                                         \
-        8192U /* of what nspawn and the pod's console print, for the case that nothing else tells what      \
-                 failed */
 
 typedef struct Supervisor {
         Pod *pod;
@@ -38,8 +35,7 @@ typedef struct Supervisor {
         unsigned stop_requests;
         sd_event_source *idle_source;
         size_t next_app; /* whose root is made next, ahead of time */
-        char console[OUTPUT_KEPT];
-        size_t console_size;
+        Console console;
 } Supervisor;
 
 /* --- Stopping ------------------------------------------------------------------------------------------ */
@@ -187,7 +183,7 @@ static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *us
 static int on_console(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Supervisor *s = userdata;
-        char chunk[OUTPUT_KEPT / 2];
+        char chunk[CONSOLE_KEPT / 2];
 
         ssize_t n = read(fd, chunk, sizeof(chunk));
         if (n <= 0) {
@@ -195,13 +191,7 @@ static int on_console(sd_event_source *source, int fd, uint32_t revents, void *u
                         (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
                 return 0;
         }
-        if (s->console_size + (size_t) n > sizeof(s->console)) {
-                size_t drop = s->console_size + (size_t) n - sizeof(s->console);
-                memmove(s->console, s->console + drop, s->console_size - drop);
-                s->console_size -= drop;
-        }
-        memcpy(s->console + s->console_size, chunk, (size_t) n);
-        s->console_size += (size_t) n;
+        console_add(&s->console, chunk, (size_t) n);
         return 1;
 }
 
@@ -339,18 +329,24 @@ static int start(Supervisor *s, Error *e)
 static bool nothing_ran(const AppStatus *l, size_t n)
 {
         for (size_t i = 0; i < n; i++)
-                if (l[i].cause != CAUSE_NOT_STARTED)
+                if (l[i].state != APP_WAITING)
                         return false;
-        return true;
+        return n > 0;
 }
 
-static int boot_failed(Supervisor *s, Error *e)
+/* What is left of a pod that did not start says why, too. */
+static int boot_failed(Supervisor *s, AppStatus *l, Error *e)
 {
-        _cleanup_free_ char *text = strndup(s->console, s->console_size), *safe = NULL;
+        _cleanup_free_ char *reason = NULL, *hint = NULL;
 
-        if (text && *text)
-                safe = text_escape_for_terminal(text);
-        return error_set(e, -EIO, "Pod %s did not start%s%s", s->pod->uuid, safe ? ": " : "", safe ?: "");
+        int r = console_reason(&s->console, &reason, &hint);
+        if (r < 0)
+                return error_oom(e);
+        for (size_t i = 0; i < s->pod->manifest->n_apps; i++)
+                if (!l[i].message)
+                        l[i].message = strdup(reason);
+        r = error_set(e, -EIO, "Pod %s did not start: %s", s->pod->uuid, reason);
+        return hint ? error_hint(e, r, "%s", hint) : r;
 }
 
 static void explain_failures(Supervisor *s, const AppStatus *l)
@@ -358,7 +354,8 @@ static void explain_failures(Supervisor *s, const AppStatus *l)
         if (s->options->detach)
                 return;
         for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
-                _cleanup_free_ char *safe = l[i].message ? text_escape_for_terminal(l[i].message) : NULL;
+                const char *message = l[i].cause == CAUSE_NOT_STARTED ? NULL : l[i].message; /* the pod's */
+                _cleanup_free_ char *safe = message ? text_escape_for_terminal(message) : NULL;
                 if (safe)
                         log_error("App %s: %s.", s->pod->manifest->apps[i].name, safe);
         }
@@ -374,15 +371,16 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
         int r = pod_read_statuses(s->pod, false, &statuses);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
+        int booted = s->stop_requests == 0 && !s->ready && nothing_ran(statuses, n)
+                                     ? boot_failed(s, statuses, e)
+                                     : 0;
         (void) pod_finish_statuses(s->pod, statuses);
         result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
         r = pod_result_write(s->pod, &result);
         if (r < 0)
                 r = error_set_errno(e, r, "Cannot write the result of pod %s", s->pod->uuid);
-        else if (n > 0 && s->stop_requests == 0 && !s->ready && nothing_ran(statuses, n))
-                r = boot_failed(s, e);
         else
-                r = result.exit_status;
+                r = booted < 0 ? booted : result.exit_status;
         *ret = statuses;
         return r;
 }

@@ -78,7 +78,7 @@ int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
                                        uid_base);
                 return error_hint(e, 0,
                                   "Look at /proc/sys/user/max_user_namespaces, or prepare the pod with "
-                                  "--no-userns");
+                                  "--no-userns.");
         }
         return 0;
 }

@@ -83,7 +83,7 @@ static int add_interpreters(Closure *c, Error *e)
                         continue;
                 error_set(e, -ENOENT, "%s needs the loader %s, which is not there", c->objects[i].path,
                           interpreter);
-                return error_hint(e, -ENOENT, "Install the C library for this machine (on Debian: libc6)");
+                return error_hint(e, -ENOENT, "Install the C library for this machine (on Debian: libc6).");
         }
         return 0;
 }
@@ -100,7 +100,7 @@ static int add_needed(Closure *c, size_t i, Error *e)
                           *name);
                 return error_hint(e, -ENOENT,
                                   "Install the package that has %s, or repair that of systemd (on Debian: "
-                                  "apt-get install --reinstall systemd)",
+                                  "apt-get install --reinstall systemd).",
                                   *name);
         }
         return 0;

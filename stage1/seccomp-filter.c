@@ -225,7 +225,7 @@ static int check_start(const Isolator *i, Error *e)
                 return 0;
         (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started",
                          i->name);
-        return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set");
+        return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set.");
 }
 
 static int all_unknown(const Isolator *i, Error *e)
@@ -236,7 +236,7 @@ static int all_unknown(const Isolator *i, Error *e)
                          names ?: "");
         return error_hint(e, -EINVAL,
                           "Names are those of the kernel, as in \"openat\"; @systemd/GROUP and "
-                          "@acnspawn/default work as well");
+                          "@acnspawn/default work as well.");
 }
 
 static int check_names(const Isolator *i, char ***ret_different, Error *e)

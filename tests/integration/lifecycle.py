@@ -379,6 +379,23 @@ def detach_of_a_pod_that_cannot_start_says_so(host):
     equal(host.status("p")["exitStatus"], 127)
 
 
+@case
+def pod_that_does_not_boot_says_why(host):
+    """At once, in the words of whoever knew, with the way out; and later, as long as the pod is there."""
+    empty = host.path("empty")
+    os.mkdir(empty)
+    for words in ["--name=p"], ["--name=q", "--detach"]:
+        r = host.run("--stage1=" + empty, *words, host.shell("true"), rc=1)
+        uuid = host.status(words[0][-1])["uuid"]
+        contains(r.err, "Error: Pod %s did not start: There is no program /" % uuid, "message")
+        contains(r.err, "It is looked for below %s" % empty, "hint")
+        lacks(r.err, "\\x0a", "message")
+        app, = host.status(uuid)["apps"]
+        equal(app["cause"], "not-started")
+        contains(app["message"], "There is no program /", "message in the status")
+        equal(host.state(uuid), "exited")
+
+
 # --- rm and gc ----------------------------------------------------------------------------------------------------------------
 
 @case
@@ -544,7 +561,8 @@ def missing_nspawn_is_named(host):
     p = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', empty, nspawn] +
                        host.argv("run", uuid), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
     true(p.returncode not in (0, 2), "exit status %d" % p.returncode)
-    contains(p.stderr, "systemd-nspawn", "message")
+    contains(p.stderr, "Cannot execute /usr/bin/systemd-nspawn", "message")
+    contains(p.stderr, "Install the package systemd-container", "hint")
 
 
 @case
