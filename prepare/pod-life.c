@@ -12,6 +12,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <systemd/sd-id128.h>
+
 #include "prepare/internal.h"
 
 #define NEW_TRIES 64

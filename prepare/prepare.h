@@ -22,13 +22,12 @@
  *         volumes/<volume>/           empty volumes
  *         root/                       the root of the pod's own systemd (written by stage1/); in it, once the pod runs,
  *                                     acnspawn/status/<app> (how the apps ended) and var/log/journal/<id>/ (what they wrote)
- *         result                      how the pod ended (written by stage0/)
+ *         runtime  control  cgroups   while it runs: its processes, the socket of the one that runs it, where it was put
+ *         result                      how the pod ended (all four written by stage0/)
  *         ended                       when it ended: microseconds since the epoch, in decimal
  *     names/<name>                    symlink to the UUID of the pod of that name
  *     uids/<base>                     symlink to the UUID of the pod that owns the 65536 uids from <base> on
  */
-
-#include <systemd/sd-id128.h>
 
 #include "schema/schema.h"
 
@@ -44,7 +43,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
 const char *store_path(const Store *s); /* absolute, without symlinks */
 int store_fd(const Store *s);           /* stays owned by the store */
 
-/* --- Images (archive.c, image.c) --------------------------------------------------------------------------------- */
+/* --- Images (archive.c, image*.c, layers.c) ----------------------------------------------------------------------------- */
 
 typedef struct Image {
         char *id;       /* sha512-… */
@@ -65,7 +64,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Image *, image_free);
 int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e);
 /* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in .aci), an ID, a
  * unique prefix of an ID ("sha512-abcd" or at least four hex digits), or name[:version][,label=value]…. Of several that
- * match a name the highest version wins, then the latest import. Messages list candidates and near misses. */
+ * match a name those for this host's os and arch win, then the highest version, then the latest import. Messages list
+ * candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
 /* Sorted by name, then version. */
@@ -77,7 +77,7 @@ int image_remove(Store *s, const char *reference, char **ret_id, Error *e);
  * Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
 
-/* --- Pods (pod.c, pod-list.c, pod-gc.c) -------------------------------------------------------------------------- */
+/* --- Pods (pod*.c, uids.c) --------------------------------------------------------------------------------------- */
 
 typedef enum PodState {
         POD_EMBRYO,
@@ -188,7 +188,7 @@ typedef struct GcOptions {
  * and uid ranges without a pod. Goes on after a failure and returns the first. */
 int store_gc(Store *s, const GcOptions *o, Error *e);
 
-/* --- Reifying (reify.c; spec: pods.md) --------------------------------------------------------------------------- */
+/* --- Reifying (reify*.c; spec: pods.md) -------------------------------------------------------------------------- */
 
 /* What the command line asks of one app beyond its image; NULL or empty members change nothing. */
 typedef struct AppOverrides {

@@ -76,14 +76,14 @@ pid_t nspawn_leader(const Nspawn *n);
 int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e);
 int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
-/* The name by which nspawn and machined know the pod; also its host name, if none was asked for. */
+/* The name by which nspawn knows the pod; also its host name, if none was asked for. */
 int pod_machine_name(const Pod *p, char **ret);
 int pod_hostname(const Pod *p, char **ret);
 
 /* --- programs.c ---------------------------------------------------------------------------------------- */
 
-/* Opens one of our own helper programs: in $ACNSPAWN_LIBEXECDIR, where it was installed, or beside us in the
- * build tree. */
+/* Where one of our own helper programs is: in $ACNSPAWN_LIBEXECDIR if that is set; else beside us in the build
+ * tree, or where it was installed. */
 int helper_program_path(const char *name, char **ret, Error *e);
 
 /* --- runtime.c: what is known of a running pod, kept in its directory ---------------------------------- */
@@ -104,7 +104,7 @@ typedef struct PodResult {
 int pod_result_write(Pod *p, const PodResult *r);
 int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 
-/* --- status.c: records of all apps --------------------------------------------------------------------- */
+/* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
 
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record
  * itself is filled in: the pod is over. *RET is an array of p->manifest->n_apps. */

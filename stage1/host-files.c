@@ -61,7 +61,7 @@ static int add_programs(Closure *c, Error *e)
                           programs[i].name);
                 return error_hint(e, -ENOENT,
                                   "Pods boot the systemd of the host; install its package (on Debian: "
-                                  "systemd)");
+                                  "systemd).");
         }
         return 0;
 }
