@@ -65,6 +65,17 @@ static void request_stop(Supervisor *s)
         kill_pod(s);
 }
 
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* nohup, and shells for what they put into the background, have us ignore what is not meant for us. A signal
+ * that is blocked would reach us all the same. */
+static bool is_ignored(int sig)
+{
+        struct sigaction sa;
+
+        return sigaction(sig, NULL, &sa) >= 0 && sa.sa_handler == SIG_IGN;
+}
+
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
         Supervisor *s = userdata;
@@ -253,14 +264,14 @@ static int watch(Supervisor *s, Error *e)
                         {s->notify_fd, on_notify},
                         {s->control_fd, on_control},
         };
-        static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(sources); i++)
                 if (sources[i].fd >= 0)
                         r = sd_event_add_io(s->event, NULL, sources[i].fd, EPOLLIN, sources[i].handler, s);
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(signals); i++)
-                r = sd_event_add_signal(s->event, NULL, signals[i], on_signal, s);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(stop_signals); i++)
+                if (!is_ignored(stop_signals[i]))
+                        r = sd_event_add_signal(s->event, NULL, stop_signals[i], on_signal, s);
         return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
 }
 
@@ -361,7 +372,8 @@ static void explain_failures(Supervisor *s, const AppStatus *l)
         }
 }
 
-/* How the apps ended, and from that how the pod did. *RET, which may be left NULL, is for explain_failures(). */
+/* How the apps ended, and from that how the pod did. *RET, which may be left NULL, is for
+ * explain_failures(). */
 static int conclude(Supervisor *s, AppStatus **ret, Error *e)
 {
         size_t n = s->pod->manifest->n_apps;
@@ -450,9 +462,9 @@ static void block_signals(void)
         sigset_t set;
 
         sigemptyset(&set);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGHUP);
+        for (size_t i = 0; i < ELEMENTSOF(stop_signals); i++)
+                if (!is_ignored(stop_signals[i]))
+                        sigaddset(&set, stop_signals[i]);
         (void) sigprocmask(SIG_BLOCK, &set, NULL);
 }
 

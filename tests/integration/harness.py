@@ -43,6 +43,12 @@ CAPABILITIES = (
     "MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE").split()
 
 
+def default_signals():
+    """For children: whoever runs the tests may ignore some of these, as nohup does, and acnspawn goes on doing so."""
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Skip(Exception):
     pass
 
@@ -320,6 +326,7 @@ class Host:
 
     def start(self, *args, **more):
         """acnspawn in the background; the caller waits."""
+        more.setdefault("preexec_fn", default_signals)
         p = subprocess.Popen(self.argv(*args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              **more)
         self.children.append(p)

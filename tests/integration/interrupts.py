@@ -6,12 +6,6 @@ the signal is what the process ends by. (What they do to a pod that runs is in l
 from harness import *
 
 
-def defaults():
-    """Whoever runs the tests may ignore some of these, as nohup does; acnspawn would go on doing so."""
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, signal.SIG_DFL)
-
-
 def rubbish(host):
     """What is neither an image nor a pod that is complete."""
     places = ("tmp", "pods/embryo", "pods/preparing", "pods/garbage")
@@ -25,7 +19,7 @@ def an_import_from_a_pipe(host):
     for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         reader, writer = os.pipe()
         p = subprocess.Popen(host.argv("fetch", "-"), stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             preexec_fn=defaults)
+                             preexec_fn=default_signals)
         host.children.append(p)
         os.close(reader)
         os.write(writer, image[:60000])
@@ -41,7 +35,7 @@ def an_import_from_a_pipe(host):
 def a_second_signal_is_not_waited_for(host):
     reader, writer = os.pipe()
     p = subprocess.Popen(host.argv("fetch", "-"), stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         preexec_fn=defaults)
+                         preexec_fn=default_signals)
     host.children.append(p)
     os.write(writer, b"x")
     p.send_signal(signal.SIGINT)
@@ -67,7 +61,7 @@ def while_a_pod_is_made(host):
     images = [host.shell("sleep 60", name="example.com/a%d" % i) for i in range(5)]
     for words, number in (("prepare", signal.SIGINT), ("run", signal.SIGINT), ("run --detach", signal.SIGTERM)):
         for step in range(10):
-            p = host.start(*words.split(), "--name=p", *images, preexec_fn=defaults)
+            p = host.start(*words.split(), "--name=p", *images)
             time.sleep(0.012 * step)
             p.send_signal(number)
             r = host.finish(p, 30)

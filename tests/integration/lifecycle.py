@@ -350,6 +350,17 @@ def terminate_in_the_foreground_is_an_orderly_stop(host):
 
 
 @case
+def what_the_caller_ignores_does_not_stop_the_pod(host):
+    """nohup acnspawn run …: the terminal goes, the pod stays."""
+    p = host.start("run", "--name=p", host.shell("touch /out/up; sleep 1; exit 4", name="example.com/a"),
+                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    host.wait_up("a")
+    for _ in range(3):
+        p.send_signal(signal.SIGHUP)
+    equal(host.finish(p).rc, 4)
+
+
+@case
 def detached_pod_outlives_its_caller(host):
     start = time.monotonic()
     r = host.acnspawn("run", "--detach", host.shell("sleep 1.5; echo x >/out/log; exit 4", name="example.com/a"))
