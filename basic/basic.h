@@ -5,11 +5,11 @@
  *
  * Conventions, here and everywhere in the project:
  *
- *  - Functions return 0 or a positive value on success and a negative errno on failure. Results go to parameters
- *    named ret_…, which are left untouched on failure.
- *  - What a user will read about a failure is built where it happens, in the Error object passed as last parameter:
- *    what failed, on which object, why, and what to do about it. Callers may put more context in front. Passing NULL
- *    for it is fine. Library code never prints; programs print an Error once.
+ *  - Functions return 0 or a positive value on success and a negative errno on failure. Results go to
+ *    parameters named ret_…, which are left untouched on failure.
+ *  - What a user will read about a failure is built where it happens, in the Error object passed as last
+ *    parameter: what failed, on which object, why, and what to do about it. Callers may put more context in
+ *    front. Passing NULL for it is fine. Library code never prints; programs print an Error once.
  *  - Ownership is released by the _cleanup_ attributes and moves only through TAKE_PTR() and TAKE_FD().
  *  - All file descriptors are opened O_CLOEXEC.
  */
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- Ownership --------------------------------------------------------------------------------------------------- */
+/* --- Ownership ----------------------------------------------------------------------------------------- */
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
@@ -36,23 +36,23 @@
 #define _unused_ __attribute__((unused))
 #define _noreturn_ _Noreturn
 
-#define TAKE_GENERIC(var, type, nullvalue) \
-        ({                                 \
-                type *_pvar_ = &(var);     \
-                type _value_ = *_pvar_;    \
-                *_pvar_ = (nullvalue);     \
-                _value_;                   \
+#define TAKE_GENERIC(var, type, nullvalue)                                                                  \
+        ({                                                                                                  \
+                type *_pvar_ = &(var);                                                                      \
+                type _value_ = *_pvar_;                                                                     \
+                *_pvar_ = (nullvalue);                                                                      \
+                _value_;                                                                                    \
         })
 #define TAKE_PTR(ptr) TAKE_GENERIC(ptr, __typeof__(ptr), NULL)
 #define TAKE_FD(fd) TAKE_GENERIC(fd, int, -EBADF)
 
 /* Defines NAMEp(), the function _cleanup_() wants, from a function that frees and accepts NULL. */
-#define DEFINE_TRIVIAL_CLEANUP_FUNC(type, func)  \
-        static inline void func##p(type *p)      \
-        {                                        \
-                if (*p)                          \
-                        *p = func(*p);           \
-        }                                        \
+#define DEFINE_TRIVIAL_CLEANUP_FUNC(type, func)                                                             \
+        static inline void func##p(type *p)                                                                 \
+        {                                                                                                   \
+                if (*p)                                                                                     \
+                        *p = func(*p);                                                                      \
+        }                                                                                                   \
         struct __useless_struct_to_allow_trailing_semicolon__
 
 static inline void freep(void *p)
@@ -112,11 +112,13 @@ static inline const char *endswith(const char *s, const char *suffix)
 /* asprintf() that returns a negative errno. */
 int xasprintf(char **ret, const char *format, ...) _printf_(2, 3);
 
-/* Makes room for N elements of SIZE bytes in the array at *P, of which *ALLOCATED are there; grows by doubling. */
+/* Makes room for N elements of SIZE bytes in the array at *P, of which *ALLOCATED are there; grows by
+ * doubling. */
 int grow_array(void **p, size_t *allocated, size_t n, size_t size);
-#define GREEDY_REALLOC(array, allocated, n) grow_array((void **) &(array), &(allocated), (n), sizeof((array)[0]))
+#define GREEDY_REALLOC(array, allocated, n)                                                                 \
+        grow_array((void **) &(array), &(allocated), (n), sizeof((array)[0]))
 
-/* --- Errors (error.c) -------------------------------------------------------------------------------------------- */
+/* --- Errors (error.c) ---------------------------------------------------------------------------------- */
 
 typedef struct Error {
         int code;      /* negative errno; 0: nothing happened */
@@ -128,18 +130,22 @@ typedef struct Error {
 void error_done(Error *e);
 #define _cleanup_error_ _cleanup_(error_done)
 
-/* All of these return the negative form of CODE (or the code the error already has), so that a failing function can end
- * with "return error_set(…)". Setting replaces what was there. With E == NULL they only return the code. */
+/* All of these return the negative form of CODE (or the code the error already has), so that a failing
+ * function can end with "return error_set(…)". Setting replaces what was there. With E == NULL they only
+ * return the code. */
 int error_set(Error *e, int code, const char *format, ...) _printf_(3, 4);
-int error_set_errno(Error *e, int code, const char *format, ...) _printf_(3, 4); /* appends ": " and strerror() */
-int error_prefix(Error *e, int code, const char *format, ...) _printf_(3, 4);    /* puts "…: " in front of the message */
-int error_hint(Error *e, int code, const char *format, ...) _printf_(3, 4);      /* sets the way out */
+/* Appends ": " and strerror(). */
+int error_set_errno(Error *e, int code, const char *format, ...) _printf_(3, 4);
+/* Puts "…: " in front of the message. */
+int error_prefix(Error *e, int code, const char *format, ...) _printf_(3, 4);
+/* Sets the way out. */
+int error_hint(Error *e, int code, const char *format, ...) _printf_(3, 4);
 int error_oom(Error *e);
 
 /* Prints "Error: message." and the hint to stderr, in colour on a terminal. Falls back to strerror(CODE). */
 void error_print(const Error *e, int code);
 
-/* --- Messages of programs (log.c) -------------------------------------------------------------------------------- */
+/* --- Messages of programs (log.c) ---------------------------------------------------------------------- */
 
 typedef enum LogLevel { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } LogLevel;
 
@@ -154,7 +160,7 @@ void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 /* Whether output on FD may be coloured: a terminal, NO_COLOR unset, TERM not dumb, SYSTEMD_COLORS not 0. */
 bool colors_enabled(int fd);
 
-/* --- Being asked to end (interrupt.c) ---------------------------------------------------------------------------- */
+/* --- Being asked to end (interrupt.c) ------------------------------------------------------------------ */
 
 /* From now on the first SIGINT, SIGTERM or SIGHUP is only noted; until interrupt_release(). */
 int interrupt_catch(void);
@@ -169,33 +175,35 @@ int interrupt_check(Error *e);
 /* Ends the process by the signal that was noted. */
 void interrupt_raise(void);
 
-/* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list -------------------- */
+/* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list ----------- */
 
 char **strv_free(char **l);
 DEFINE_TRIVIAL_CLEANUP_FUNC(char **, strv_free);
 #define _cleanup_strv_free_ _cleanup_(strv_freep)
 size_t strv_length(char *const *l);
 bool strv_contains(char *const *l, const char *s);
-int strv_extend(char ***l, const char *s);                                   /* appends a copy */
-int strv_extendf(char ***l, const char *format, ...) _printf_(2, 3);         /* appends formatted text */
-int strv_consume(char ***l, char *s);                                        /* appends, takes S also on failure */
+int strv_extend(char ***l, const char *s);                           /* appends a copy */
+int strv_extendf(char ***l, const char *format, ...) _printf_(2, 3); /* appends formatted text */
+int strv_consume(char ***l, char *s);                                /* appends, takes S also on failure */
 int strv_copy(char *const *l, char ***ret);
-int strv_split(const char *s, const char *separators, char ***ret);          /* empty fields are dropped */
-char *strv_join(char *const *l, const char *separator);                      /* NULL: out of memory */
+int strv_split(const char *s, const char *separators, char ***ret); /* empty fields are dropped */
+char *strv_join(char *const *l, const char *separator);             /* NULL: out of memory */
 void strv_sort(char **l);
 #define STRV_FOREACH(s, l) for (char *const *s = (l); s && *s; s++)
 
-/* --- Text and numbers (text.c) ----------------------------------------------------------------------------------- */
+/* --- Text and numbers (text.c) ------------------------------------------------------------------------- */
 
 /* Whole string as a number in base 10 (or 8), no sign, no spaces. -EINVAL, -ERANGE. */
 int parse_u64(const char *s, uint64_t *ret);
 int parse_u32(const char *s, uint32_t *ret);
 int parse_octal(const char *s, uint32_t *ret);
 int parse_boolean(const char *s); /* 1, 0 or -EINVAL; the words systemd takes */
-/* A time span such as "30", "5min", "1h 30s", "infinity" (UINT64_MAX), in microseconds; a bare number is seconds. */
+/* A time span such as "30", "5min", "1h 30s", "infinity" (UINT64_MAX), in microseconds; a bare number is
+ * seconds. */
 int parse_usec(const char *s, uint64_t *ret);
 bool utf8_is_valid(const char *s, size_t n);
-/* A copy of S in which bytes that are not UTF-8, and control characters, are visible escapes: safe on a terminal. */
+/* A copy of S in which bytes that are not UTF-8, and control characters, are visible escapes: safe on a
+ * terminal. */
 char *text_escape_for_terminal(const char *s);
 /* Lower case hex of N bytes. */
 char *hex_encode(const void *p, size_t n);
@@ -215,16 +223,17 @@ int text_take(Text *t, char **ret, size_t *ret_size); /* NUL-terminated; RET_SIZ
 /* Microseconds of the clock. */
 uint64_t now_usec(clockid_t clock);
 
-/* --- Files (io.c) ------------------------------------------------------------------------------------------------ */
+/* --- Files (io.c) -------------------------------------------------------------------------------------- */
 
 int loop_write(int fd, const void *p, size_t n);
 /* Reads until N bytes or end of file; returns the number read. */
 ssize_t loop_read(int fd, void *p, size_t n);
-/* The whole of a regular file of at most MAX bytes; -EFBIG if longer, -EBADMSG if not a regular file. NUL-terminated. */
+/* The whole of a regular file of at most MAX bytes; -EFBIG if longer, -EBADMSG if not a regular file.
+ * NUL-terminated. */
 int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size);
 int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size);
-/* Writes a new file beside PATH and renames it over: readers see the old or the new content, never a part. With SYNC
- * the content is on disk before the rename and the rename before the return. */
+/* Writes a new file beside PATH and renames it over: readers see the old or the new content, never a part.
+ * With SYNC the content is on disk before the rename and the rename before the return. */
 int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode, bool sync);
 /* Writes a plain new file; -EEXIST if it is there. */
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode);
@@ -236,21 +245,23 @@ int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 /* Returns the payload's size. Descriptors beyond MAX_FDS are closed. *RET_N_FDS is how many arrived. */
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds);
 
-/* --- Paths, walked by descriptor (path.c) ------------------------------------------------------------------------ */
+/* --- Paths, walked by descriptor (path.c) -------------------------------------------------------------- */
 
-/* Opens PATH as a process chrooted to ROOT_FD would: symlinks resolve inside, never outside. No magic links. */
+/* Opens PATH as a process chrooted to ROOT_FD would: symlinks resolve inside, never outside. No magic
+ * links. */
 int open_in_root(int root_fd, const char *path, int flags);
 /* Opens PATH refusing any symlink anywhere in it (-ELOOP). DIR_FD may be AT_FDCWD. */
 int open_no_symlinks(int dir_fd, const char *path, int flags);
 /* Opens PATH below DIR_FD: no way out by .., absolute names, or symlinks (-EXDEV, -ELOOP). */
 int open_beneath(int dir_fd, const char *path, int flags);
-/* Creates the directories of PATH that are missing, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks
- * that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
+/* Creates the directories of PATH that are missing, as in a chroot to ROOT_FD, and opens the last (O_PATH).
+ * Symlinks that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
 /* mkdir -p of a path of the administrator's. */
 int mkdir_p(const char *path, mode_t mode);
-/* Removes NAME in DIR_FD with all that is in it, by descriptor, never following symlinks and never emptying what is mounted
- * in it, be it of the same file system (-EXDEV; -EBUSY where a file is mounted on). Missing is fine. */
+/* Removes NAME in DIR_FD with all that is in it, by descriptor, never following symlinks and never emptying
+ * what is mounted in it, be it of the same file system (-EXDEV; -EBUSY where a file is mounted on). Missing
+ * is fine. */
 int rm_rf_at(int dir_fd, const char *name);
 /* Opens a descriptor anew, e.g. to get a readable one from O_PATH. */
 int fd_reopen(int fd, int flags);

@@ -2,9 +2,10 @@
 
 /* The error object: what the user reads about a failure, built where the failure is known best.
  *
- * A function that fails fills the object in ("what failed, on which object, why") and returns the negative errno; those
- * above may put context in front or add a hint. Nothing here prints, except error_print(), which main() calls once. Out
- * of memory must not hide the first failure: when a message cannot be built, the code alone is kept.
+ * A function that fails fills the object in ("what failed, on which object, why") and returns the negative
+ * errno; those above may put context in front or add a hint. Nothing here prints, except error_print(),
+ * which main() calls once. Out of memory must not hide the first failure: when a message cannot be built,
+ * the code alone is kept.
  */
 
 #include "basic/basic.h"

@@ -2,10 +2,10 @@
 
 /* Being asked to end in the middle of something long: SIGINT, SIGTERM and SIGHUP.
  *
- * What such a signal ends at once leaves halves of images and pods behind, which are harmless, but lie about until they are
- * collected. So the first one is only noted; whatever takes long looks whether there is one, fails with -EINTR, and so is
- * undone in the way of every failure. The second one is not caught any more. In the end the signal is raised once more,
- * so that our parent sees what ended us.
+ * What such a signal ends at once leaves halves of images and pods behind, which are harmless, but lie about
+ * until they are collected. So the first one is only noted; whatever takes long looks whether there is one,
+ * fails with -EINTR, and so is undone in the way of every failure. The second one is not caught any more. In
+ * the end the signal is raised once more, so that our parent sees what ended us.
  *
  * The handlers are installed without SA_RESTART: what waits in the kernel is woken, too.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading and writing whole files with a bound on their size, replacing files atomically, passing descriptors. */
+/* Reading and writing whole files with a bound on their size, replacing files atomically, passing
+ * descriptors. */
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -102,8 +103,8 @@ int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *r
 
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode)
 {
-        _cleanup_close_ int fd =
-                openat(dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
+        _cleanup_close_ int fd = openat(
+                        dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, mode);
 
         if (fd < 0)
                 return -errno;
@@ -145,7 +146,8 @@ int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, 
         int r = xasprintf(&temporary, "%s.%d-%u.tmp", path, (int) getpid(), ++counter);
         if (r < 0)
                 return r;
-        fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+                    0600);
         if (fd < 0)
                 return -errno;
         r = write_and_sync(fd, p, n, mode, sync);
@@ -215,10 +217,10 @@ ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_
         } control;
         struct iovec iov = {.iov_base = data, .iov_len = n};
         struct msghdr m = {
-                .msg_iov = &iov,
-                .msg_iovlen = 1,
-                .msg_control = control.buffer,
-                .msg_controllen = sizeof(control.buffer),
+                        .msg_iov = &iov,
+                        .msg_iovlen = 1,
+                        .msg_control = control.buffer,
+                        .msg_controllen = sizeof(control.buffer),
         };
         size_t got = 0;
         ssize_t k;

@@ -2,8 +2,8 @@
 
 /* Messages of our programs: one line each, on stderr, so that stdout stays data.
  *
- * Each line is written by one write(), so that lines of several processes do not mix. Colours appear only on a terminal
- * and follow NO_COLOR and SYSTEMD_COLORS, as in systemd's own tools.
+ * Each line is written by one write(), so that lines of several processes do not mix. Colours appear only on
+ * a terminal and follow NO_COLOR and SYSTEMD_COLORS, as in systemd's own tools.
  */
 
 #include "basic/basic.h"
@@ -13,10 +13,10 @@ static LogLevel max_level = LOG_LEVEL_INFO;
 static const struct {
         const char *color, *word;
 } levels[] = {
-        [LOG_LEVEL_ERROR] = {"\033[0;1;31m", "Error: "},
-        [LOG_LEVEL_WARNING] = {"\033[0;1;38:5:185m", "Warning: "},
-        [LOG_LEVEL_INFO] = {"", ""},
-        [LOG_LEVEL_DEBUG] = {"\033[0;90m", "Debug: "},
+                [LOG_LEVEL_ERROR] = {"\033[0;1;31m", "Error: "},
+                [LOG_LEVEL_WARNING] = {"\033[0;1;38:5:185m", "Warning: "},
+                [LOG_LEVEL_INFO] = {"", ""},
+                [LOG_LEVEL_DEBUG] = {"\033[0;90m", "Debug: "},
 };
 
 void log_set_max_level(LogLevel level)

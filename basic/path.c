@@ -2,8 +2,9 @@
 
 /* Paths that a stranger had a hand in, walked by descriptor.
  *
- * What an image, a manifest or an app names is never resolved by string: openat2() does it, with the root (or the base)
- * fixed as a descriptor, so that neither "..", nor an absolute name, nor a symlink, nor a swap in the middle leads out.
+ * What an image, a manifest or an app names is never resolved by string: openat2() does it, with the root
+ * (or the base) fixed as a descriptor, so that neither "..", nor an absolute name, nor a symlink, nor a swap
+ * in the middle leads out.
  */
 
 #include <dirent.h>
@@ -16,8 +17,8 @@
 static int do_openat2(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
         struct open_how how = {
-                .flags = (uint64_t) (flags | O_CLOEXEC) | (flags & O_PATH ? 0 : O_NOCTTY),
-                .resolve = resolve,
+                        .flags = (uint64_t) (flags | O_CLOEXEC) | (flags & O_PATH ? 0 : O_NOCTTY),
+                        .resolve = resolve,
         };
 
         /* EAGAIN: a rename raced with the walk; the kernel asks to try again. */
@@ -43,7 +44,8 @@ int open_no_symlinks(int dir_fd, const char *path, int flags)
 
 int open_beneath(int dir_fd, const char *path, int flags)
 {
-        return do_openat2(dir_fd, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+        return do_openat2(dir_fd, path, flags,
+                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
 int fd_reopen(int fd, int flags)
@@ -132,14 +134,16 @@ typedef struct RemoveFrame {
         char name[NAME_MAX + 1];
 } RemoveFrame;
 
-/* How deep we descend before a directory is first moved up: each level costs a descriptor, and a stranger chose the depth. */
+/* How deep we descend before a directory is first moved up: each level costs a descriptor, and a stranger
+ * chose the depth. */
 #define REMOVE_DEPTH_MAX 128
 
 typedef struct RemoveStack {
         RemoveFrame *frames;
         size_t n, allocated;
-        unsigned moved;    /* directories moved up so far: makes their names unique */
-        bool look_again;   /* something was moved into the lowest directory since it was last read from the start */
+        unsigned moved; /* directories moved up so far: makes their names unique */
+        /* Something was moved into the lowest directory since it was last read from the start. */
+        bool look_again;
 } RemoveStack;
 
 static void remove_stack_done(RemoveStack *s)
@@ -149,8 +153,8 @@ static void remove_stack_done(RemoveStack *s)
         free(s->frames);
 }
 
-/* What is mounted is not ours to empty (-EXDEV). The device number does not tell: a bind mount may show another part of the
- * same file system. */
+/* What is mounted is not ours to empty (-EXDEV). The device number does not tell: a bind mount may show
+ * another part of the same file system. */
 static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name)
 {
         _cleanup_close_ int fd = do_openat2(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK,
@@ -170,7 +174,8 @@ static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name)
         return 0;
 }
 
-/* Moves the directory NAME of the topmost frame up into the lowest one, which is read again before it is left. */
+/* Moves the directory NAME of the topmost frame up into the lowest one, which is read again before it is
+ * left. */
 static int remove_stack_move_up(RemoveStack *s, const char *name)
 {
         char new_name[64];
@@ -186,7 +191,8 @@ static int remove_stack_move_up(RemoveStack *s, const char *name)
         return -errno;
 }
 
-/* Removes the next entry of the topmost directory, descends into it, or leaves the directory when it is empty. */
+/* Removes the next entry of the topmost directory, descends into it, or leaves the directory when it is
+ * empty. */
 static int remove_step(RemoveStack *s, int top_fd)
 {
         RemoveFrame *f = &s->frames[s->n - 1];

@@ -2,8 +2,8 @@
 
 /* Text that grows, and text to numbers and back.
  *
- * The parsers are strict: the whole string must be the number, in range, without sign, space or suffix that was not asked
- * for. Everything here is free of locale.
+ * The parsers are strict: the whole string must be the number, in range, without sign, space or suffix that
+ * was not asked for. Everything here is free of locale.
  */
 
 #include "basic/basic.h"
@@ -96,11 +96,26 @@ static const struct {
         const char *suffix;
         uint64_t usec;
 } time_units[] = {
-        {"us", 1},           {"usec", 1},          {"ms", 1000},          {"msec", 1000},
-        {"s", 1000000},      {"sec", 1000000},     {"", 1000000},         {"m", 60000000},
-        {"min", 60000000},   {"h", 3600000000ULL}, {"hr", 3600000000ULL}, {"hour", 3600000000ULL},
-        {"d", 86400000000ULL}, {"day", 86400000000ULL}, {"days", 86400000000ULL}, {"w", 604800000000ULL},
-        {"hours", 3600000000ULL}, {"minutes", 60000000}, {"seconds", 1000000}, {"weeks", 604800000000ULL},
+                {"us", 1},
+                {"usec", 1},
+                {"ms", 1000},
+                {"msec", 1000},
+                {"s", 1000000},
+                {"sec", 1000000},
+                {"", 1000000},
+                {"m", 60000000},
+                {"min", 60000000},
+                {"h", 3600000000ULL},
+                {"hr", 3600000000ULL},
+                {"hour", 3600000000ULL},
+                {"d", 86400000000ULL},
+                {"day", 86400000000ULL},
+                {"days", 86400000000ULL},
+                {"w", 604800000000ULL},
+                {"hours", 3600000000ULL},
+                {"minutes", 60000000},
+                {"seconds", 1000000},
+                {"weeks", 604800000000ULL},
 };
 
 static int lookup_time_unit(const char *s, size_t n, uint64_t *ret)
@@ -143,22 +158,26 @@ int parse_usec(const char *s, uint64_t *ret)
                         return r;
                 s += n;
                 s += strspn(s, " ");
-                if (__builtin_mul_overflow(value, unit, &value) || __builtin_add_overflow(total, value, &total))
+                if (__builtin_mul_overflow(value, unit, &value) ||
+                    __builtin_add_overflow(total, value, &total))
                         return -ERANGE;
         }
         *ret = total;
         return 0;
 }
 
-/* The length of the UTF-8 sequence at P (at most N bytes), 0 if there is none: no overlong forms, no surrogates. */
+/* The length of the UTF-8 sequence at P (at most N bytes), 0 if there is none: no overlong forms, no
+ * surrogates. */
 static size_t utf8_sequence(const unsigned char *p, size_t n)
 {
         static const struct {
                 unsigned char first_min, first_max, second_min, second_max, length;
         } forms[] = {
-                {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-                {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-                {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+                        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
+                        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+                        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+                        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+                        {0xf4, 0xf4, 0x80, 0x8f, 4},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(forms); i++) {

@@ -29,7 +29,8 @@
 /* The channel, the standard three, epoll, signals, event counter, listening socket, memfds in passing. */
 #define DESCRIPTORS_BESIDES 32U
 
-/* A build that looks for leaks at its end needs much address space, a helper thread and to look at itself. */
+/* A build that looks for leaks at its end needs much address space, a helper thread and to look at
+ * itself. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
 #elif defined(__has_feature)

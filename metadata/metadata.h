@@ -106,8 +106,8 @@ int metadata_client_configure(MetadataClient *c, const MetadataConfig *config, E
  * service is ready wait in the socket's backlog, so give listen() at least 128. */
 int metadata_client_send_listener(MetadataClient *c, int listen_fd, Error *e);
 
-/* For the caller's poll loop: POLLIN on this descriptor means metadata_client_handle() has something to do.
- */
+/* For the caller's poll loop: POLLIN on this descriptor means metadata_client_handle() has something to
+ * do. */
 int metadata_client_fd(const MetadataClient *c);
 pid_t metadata_client_pid(const MetadataClient *c);
 /* Whether the service answers requests. */

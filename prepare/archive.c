@@ -53,7 +53,7 @@ static void import_done(Import *i)
                 freelocale(i->locale);
 }
 
-/* --- The tar reader ----------------------------------------------------------------------------------- */
+/* --- The tar reader ------------------------------------------------------------------------------------ */
 
 static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
 {
@@ -131,7 +131,7 @@ static int open_reader(Import *i, Error *e)
         return 0;
 }
 
-/* --- The archive's layout ----------------------------------------------------------------------------- */
+/* --- The archive's layout ------------------------------------------------------------------------------ */
 
 static int read_manifest(Import *i, struct archive_entry *entry, Error *e)
 {
@@ -247,7 +247,7 @@ static int check_content(Import *i, Error *e)
         return r < 0 ? error_prefix(e, r, "The manifest is not valid") : 0;
 }
 
-/* --- Import ------------------------------------------------------------------------------------------- */
+/* --- Import -------------------------------------------------------------------------------------------- */
 
 static int write_files(Import *i, const char *origin, Error *e)
 {

@@ -16,7 +16,7 @@
 #define SIMILAR_LENGTH_MAX 128U /* names longer than that are not compared */
 #define ID_SHOWN (7 + 16)       /* enough of an ID to tell it from others */
 
-/* --- By file ------------------------------------------------------------------------------------------ */
+/* --- By file ------------------------------------------------------------------------------------------- */
 
 /* Whether REFERENCE can only mean a file. */
 static bool must_be_file(const char *reference)
@@ -55,7 +55,7 @@ static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
         return r < 0 ? r : 1;
 }
 
-/* --- By ID -------------------------------------------------------------------------------------------- */
+/* --- By ID --------------------------------------------------------------------------------------------- */
 
 static bool is_hex(const char *s)
 {
@@ -139,7 +139,7 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
         return 1;
 }
 
-/* --- By name ------------------------------------------------------------------------------------------ */
+/* --- By name ------------------------------------------------------------------------------------------- */
 
 static bool label_fits(const Image *i, const char *label, const char *host)
 {

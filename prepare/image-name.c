@@ -110,7 +110,7 @@ int image_name_format(const char *name, const PairList *labels, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* --- Versions ----------------------------------------------------------------------------------------- */
+/* --- Versions ------------------------------------------------------------------------------------------ */
 
 static bool is_digit(char c)
 {

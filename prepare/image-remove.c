@@ -52,7 +52,7 @@ static const char *next_name(DIR *d)
         return de ? de->d_name : NULL;
 }
 
-/* --- Pods --------------------------------------------------------------------------------------------- */
+/* --- Pods ---------------------------------------------------------------------------------------------- */
 
 /* Whether the file PATH names the image. A file that is missing does not; one that cannot be read may. */
 static int file_names(int dir_fd, const char *path, const char *id)
@@ -138,7 +138,7 @@ static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
         return 0;
 }
 
-/* --- Other images ------------------------------------------------------------------------------------- */
+/* --- Other images -------------------------------------------------------------------------------------- */
 
 /* Whether the dependency D is satisfied by the image X and by no other one of the store. */
 static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n)
@@ -218,7 +218,7 @@ static int check_unneeded(Store *s, const char *id, Error *e)
         return r;
 }
 
-/* --- What was rendered from it ------------------------------------------------------------------------ */
+/* --- What was rendered from it ------------------------------------------------------------------------- */
 
 static int remove_rendered(Store *s, const char *id, Error *e)
 {

@@ -15,7 +15,7 @@
 #define INFO_SIZE_MAX (64U * 1024U)
 #define INFO_ORIGIN_MAX 4096U
 
-/* --- The file "info" ---------------------------------------------------------------------------------- */
+/* --- The file "info" ----------------------------------------------------------------------------------- */
 
 static int read_number(json_object *o, const char *name, uint64_t *ret)
 {
@@ -79,7 +79,7 @@ int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error
         return r < 0 ? error_set_errno(e, r, "Cannot write the image's info file to the store") : 0;
 }
 
-/* --- One image ---------------------------------------------------------------------------------------- */
+/* --- One image ----------------------------------------------------------------------------------------- */
 
 Image *image_free(Image *i)
 {
@@ -153,7 +153,7 @@ void image_touch(const Image *i)
         (void) utimensat(i->dir_fd, "used", NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-/* --- All images --------------------------------------------------------------------------------------- */
+/* --- All images ---------------------------------------------------------------------------------------- */
 
 void image_list_free(Image **l, size_t n)
 {
@@ -191,8 +191,8 @@ static int compare_images(const void *a, const void *b)
         return r ?: strcmp(x->id, y->id);
 }
 
-/* Adds one image. Those that have vanished are left out; of those that are damaged the first is told in E.
- */
+/* Adds one image. Those that have vanished are left out; of those that are damaged the first is told in
+ * E. */
 static int add_image(ImageList *l, Store *s, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL;

@@ -5,7 +5,7 @@
 
 #include "prepare/prepare.h"
 
-/* --- Store (store.c) ---------------------------------------------------------------------------------- */
+/* --- Store (store.c) ----------------------------------------------------------------------------------- */
 
 typedef enum StoreFlags {
         /* For unit tests, which run without root: owners that cannot be set stay ours, and any file system
@@ -47,7 +47,7 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
 int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
 void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
 
-/* --- Streams: a file, decompressed if need be (stream.c) ---------------------------------------------- */
+/* --- Streams: a file, decompressed if need be (stream.c) ----------------------------------------------- */
 
 typedef struct Stream Stream;
 
@@ -61,7 +61,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
 ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e);
 uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descriptor so far */
 
-/* --- Reading ahead (pipeline.c) ----------------------------------------------------------------------- */
+/* --- Reading ahead (pipeline.c) ------------------------------------------------------------------------ */
 
 /* A stream read and hashed by threads of their own, a bounded distance ahead of whoever takes its blocks. */
 typedef struct Pipeline Pipeline;
@@ -83,7 +83,7 @@ typedef struct PipelineResult {
 /* After pipeline_next() has returned 0. */
 int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e);
 
-/* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) ------------------------------------------- */
+/* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) -------------------------------------------- */
 
 struct archive;
 struct archive_entry;
@@ -164,7 +164,7 @@ int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct
 int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path,
                    Error *e);
 
-/* --- Extended attributes and ACLs (xattr.c) ----------------------------------------------------------- */
+/* --- Extended attributes and ACLs (xattr.c) ------------------------------------------------------------ */
 
 /* Refuses attributes that would act on an overlay, or are too large. */
 int xattr_check_all(struct archive_entry *entry, const char *path, Error *e);
@@ -180,7 +180,7 @@ int xattr_set(const MetadataTarget *t, const char *name, const void *value, size
 /* All attributes of one descriptor to another. */
 int xattr_copy_all(int from_fd, int to_fd);
 
-/* --- Names (image-name.c) ----------------------------------------------------------------------------- */
+/* --- Names (image-name.c) ------------------------------------------------------------------------------ */
 
 typedef struct ImageName {
         char *name;
@@ -197,7 +197,7 @@ int image_name_format(const char *name, const PairList *labels, char **ret);
 /* Less than, equal to or greater than zero. NULL: no version, which is older than any. */
 int image_version_compare(const char *a, const char *b);
 
-/* --- Images (image.c, image-find.c, image-remove.c) --------------------------------------------------- */
+/* --- Images (image.c, image-find.c, image-remove.c) ---------------------------------------------------- */
 
 typedef struct ImageInfo {
         uint64_t import_time;  /* microseconds since the epoch */
@@ -213,11 +213,11 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 /* Says that an image was used now. Failure does not matter. */
 void image_touch(const Image *i);
-/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be damaged.
- */
+/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be
+ * damaged. */
 int image_find_id(Store *s, const char *reference, char **ret, Error *e);
 
-/* --- Rendering (render.c) ----------------------------------------------------------------------------- */
+/* --- Rendering (render.c) ------------------------------------------------------------------------------ */
 
 /* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost
  * first) as a tree of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done
@@ -227,7 +227,7 @@ int render_whitelist(Store *s, char *const *layers, char *const *paths, char **r
  * depths. KEY_FD is "rendered/<key>". */
 int render_read_layers(int key_fd, char **ret);
 
-/* --- Pods (pod.c, pod-life.c) ------------------------------------------------------------------------- */
+/* --- Pods (pod.c, pod-life.c) -------------------------------------------------------------------------- */
 
 #define POD_CONFIG_SIZE_MAX (64U * 1024U)
 
@@ -259,8 +259,9 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
 int pod_name_check(const char *s, Error *e);
 int hostname_check(const char *s, Error *e);
 
-/* What is to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree() adds the directory and
- * all files and directories below. Everything is on disk when sync_finish() returns, which tells the last failure. */
+/* What is to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree() adds the
+ * directory and all files and directories below. Everything is on disk when sync_finish() returns, which
+ * tells the last failure. */
 #define SYNC_BATCH 64U
 typedef struct SyncSet {
         int fds[SYNC_BATCH];
@@ -276,7 +277,7 @@ void sync_done(SyncSet *s);
 /* The entries of a directory. */
 int list_names(int dir_fd, char ***ret);
 
-/* --- What only one pod may have (pod-links.c, uids.c) ------------------------------------------------- */
+/* --- What only one pod may have (pod-links.c, uids.c) -------------------------------------------------- */
 
 typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
 

@@ -80,7 +80,7 @@ static char *describe_path(const Resolver *v)
         return text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
-/* --- From dependency to image ------------------------------------------------------------------------- */
+/* --- From dependency to image -------------------------------------------------------------------------- */
 
 static int missing(const Resolver *v, const Dependency *d, Error *e)
 {
@@ -154,7 +154,7 @@ static int check_dependency(const Resolver *v, const Dependency *d, const Image 
         return 0;
 }
 
-/* --- Walking ------------------------------------------------------------------------------------------ */
+/* --- Walking ------------------------------------------------------------------------------------------- */
 
 static int add_layer(Frame *out, const char *path, Error *e)
 {

@@ -57,7 +57,7 @@ void pod_config_done(PodConfig *c)
         *c = (PodConfig){};
 }
 
-/* --- Members --------------------------------------------------------------------------------------- */
+/* --- Members ------------------------------------------------------------------------------------------- */
 
 typedef enum MemberType {
         MEMBER_TEXT,
@@ -168,7 +168,7 @@ static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
         return -EINVAL;
 }
 
-/* --- The whole ------------------------------------------------------------------------------------- */
+/* --- The whole ----------------------------------------------------------------------------------------- */
 
 /* Other bytes than UTF-8 would be another text when it is read back. */
 static int check_texts(const PodConfig *c, Error *e)
@@ -228,8 +228,7 @@ int pod_config_format(const PodConfig *c, char **ret, Error *e)
 
 static int check_keys(json_object *o, Error *e)
 {
-        json_object_object_foreach(o, key, v)
-        {
+        json_object_object_foreach (o, key, v) {
                 bool known = false;
 
                 (void) v;

@@ -47,7 +47,7 @@ static _printf_(2, 3) void note_removed(const Collector *c, const char *format, 
         c->options->removed(s ?: "?", c->options->userdata);
 }
 
-/* --- Pods ------------------------------------------------------------------------------------------ */
+/* --- Pods ---------------------------------------------------------------------------------------------- */
 
 static bool is_older(uint64_t since, uint64_t age)
 {
@@ -154,7 +154,7 @@ static void collect_pods(Collector *c)
                 collect_pod(c, *uuid);
 }
 
-/* --- The rest -------------------------------------------------------------------------------------- */
+/* --- The rest ------------------------------------------------------------------------------------------ */
 
 /* Whether the thing can be locked, which is then locked through *RET. */
 static int lock_temporary(int tmp_fd, const char *name, int *ret)

@@ -68,7 +68,7 @@ static int advance(Pod *p, PodState to, Error *e)
         return sync_places(p, from, to, e);
 }
 
-/* --- New pods -------------------------------------------------------------------------------------- */
+/* --- New pods ------------------------------------------------------------------------------------------ */
 
 static int try_lock(int fd)
 {
@@ -206,7 +206,7 @@ int pod_publish(Pod *p, Error *e)
         return r;
 }
 
-/* --- Running --------------------------------------------------------------------------------------- */
+/* --- Running ------------------------------------------------------------------------------------------- */
 
 /* Why a pod of this state cannot be started. */
 static const struct {
@@ -309,7 +309,7 @@ uint64_t pod_ended_usec(const Pod *p)
         return latest;
 }
 
-/* --- Removing -------------------------------------------------------------------------------------- */
+/* --- Removing ------------------------------------------------------------------------------------------ */
 
 /* What a pod is that lies at PLACE and that nobody but us has locked. */
 static PodState state_unlocked(PodState place)

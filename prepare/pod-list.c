@@ -103,7 +103,7 @@ int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
         return 0;
 }
 
-/* --- Finding one ----------------------------------------------------------------------------------- */
+/* --- Finding one --------------------------------------------------------------------------------------- */
 
 /* "1234…-… (web, running)" */
 static int describe(Store *s, const char *uuid, char ***list)

@@ -23,7 +23,7 @@
 /* What stage1 and we write is a few levels deep, and nothing of a stranger's is in it. */
 #define SYNC_DEPTH_MAX 16U
 
-/* --- Sets of descriptors --------------------------------------------------------------------------- */
+/* --- Sets of descriptors ------------------------------------------------------------------------------- */
 
 static void *sync_some(void *userdata)
 {
@@ -82,7 +82,7 @@ void sync_done(SyncSet *s)
                 safe_close(s->fds[--s->n]);
 }
 
-/* --- Trees ----------------------------------------------------------------------------------------- */
+/* --- Trees --------------------------------------------------------------------------------------------- */
 
 typedef struct Level {
         DIR *dir;

@@ -10,7 +10,7 @@
 
 #include "prepare/reify-internal.h"
 
-/* --- Isolators ------------------------------------------------------------------------------------- */
+/* --- Isolators ----------------------------------------------------------------------------------------- */
 
 /* Two ways to say the same thing, of which only one can hold. */
 static const IsolatorType rivals[][2] = {
@@ -76,7 +76,7 @@ int isolators_override(IsolatorList *into, const IsolatorList *overrides, const 
         return 0;
 }
 
-/* --- What to execute ------------------------------------------------------------------------------- */
+/* --- What to execute ----------------------------------------------------------------------------------- */
 
 /* --exec replaces the image's executable and its arguments; arguments are appended to whichever holds. */
 static int override_exec(App *a, const AppOverrides *o, const char *name, Error *e)
@@ -179,7 +179,7 @@ static int override_app(PodApp *a, const AppOverrides *o, Error *e)
         return 0;
 }
 
-/* --- Images ---------------------------------------------------------------------------------------- */
+/* --- Images -------------------------------------------------------------------------------------------- */
 
 /* A foreign architecture may well run (binfmt_misc), a foreign system cannot. */
 static int check_platform(Reify *r, const char *app, const Image *i, Error *e)
@@ -291,7 +291,7 @@ static int complete_app(Reify *r, PodApp *a, const AppOverrides *o, Error *e)
         return k;
 }
 
-/* --- From the command line ------------------------------------------------------------------------- */
+/* --- From the command line ----------------------------------------------------------------------------- */
 
 static int app_name_of(const AppOverrides *o, const Image *i, char **ret, Error *e)
 {
@@ -326,7 +326,7 @@ static int reify_requested_app(Reify *r, const AppOverrides *o, Error *e)
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
 }
 
-/* --- From a template ------------------------------------------------------------------------------- */
+/* --- From a template ----------------------------------------------------------------------------------- */
 
 static int find_by_name(Store *s, const PodApp *t, Image **ret, Error *e)
 {

@@ -16,7 +16,7 @@
 
 #include "prepare/reify-internal.h"
 
-/* --- Targets --------------------------------------------------------------------------------------- */
+/* --- Targets ------------------------------------------------------------------------------------------- */
 
 static int check_target(const PodApp *a, const Mount *m, Error *e)
 {
@@ -122,7 +122,7 @@ static int check_overlaps(const PodApp *a, Error *e)
         return 0;
 }
 
-/* --- Volumes --------------------------------------------------------------------------------------- */
+/* --- Volumes ------------------------------------------------------------------------------------------- */
 
 static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mount, Error *e)
 {
@@ -188,7 +188,7 @@ static int fill_mount_point(Reify *r, PodApp *a, const MountPoint *p, Error *e)
         return check_target(a, m, e);
 }
 
-/* --- What a volume hides --------------------------------------------------------------------------- */
+/* --- What a volume hides ------------------------------------------------------------------------------- */
 
 static bool has_entries(int fd)
 {
@@ -244,7 +244,7 @@ static int check_mount_points(const PodApp *a, Error *e)
         return 0;
 }
 
-/* --- The whole ------------------------------------------------------------------------------------- */
+/* --- The whole ----------------------------------------------------------------------------------------- */
 
 static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
 {

@@ -37,7 +37,7 @@ static void reify_done(Reify *r)
         pod_manifest_free(r->manifest);
 }
 
-/* --- What concerns the pod as a whole -------------------------------------------------------------- */
+/* --- What concerns the pod as a whole ------------------------------------------------------------------ */
 
 static int merge_pairs(PodManifest *m, const PairList *annotations, const PairList *user_annotations,
                        const PairList *user_labels, Error *e)
@@ -85,7 +85,7 @@ static int reify_pod(Reify *r, Error *e)
         return k;
 }
 
-/* --- Ports ----------------------------------------------------------------------------------------- */
+/* --- Ports --------------------------------------------------------------------------------------------- */
 
 static const Port *find_port(const App *a, const char *name)
 {
@@ -174,7 +174,7 @@ static int reify_ports(Reify *r, Error *e)
         return 0;
 }
 
-/* --- The whole ------------------------------------------------------------------------------------- */
+/* --- The whole ----------------------------------------------------------------------------------------- */
 
 static int check_request(const Pod *p, const PodRequest *q, Error *e)
 {

@@ -41,7 +41,7 @@ static void rendering_done(Rendering *x)
         safe_close(x->root_fd);
 }
 
-/* --- The list ----------------------------------------------------------------------------------------- */
+/* --- The list ------------------------------------------------------------------------------------------ */
 
 /* As strcmp(), with "/" before any other character: what is in a directory follows it immediately. */
 static int compare_paths(const void *a, const void *b)
@@ -110,7 +110,7 @@ static int make_key(const Rendering *x, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* --- One path of one layer ---------------------------------------------------------------------------- */
+/* --- One path of one layer ----------------------------------------------------------------------------- */
 
 /* The directory that holds PATH (absolute), and the last component. -ENOENT where there is none. */
 static int open_parent(int root_fd, const char *path, const char **ret_name)
@@ -165,7 +165,7 @@ static int place(const Rendering *x, int layer_fd, const char *path, bool listed
         return r;
 }
 
-/* --- All paths ---------------------------------------------------------------------------------------- */
+/* --- All paths ----------------------------------------------------------------------------------------- */
 
 /* Owner, mode, attributes and times of a directory of the tree, from the uppermost layer that has it. */
 static int copy_metadata(const Rendering *x, const char *path)
@@ -273,7 +273,7 @@ static int make_tree(Rendering *x, int dir_fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot set the metadata of the root") : 0;
 }
 
-/* --- The file "layers" -------------------------------------------------------------------------------- */
+/* --- The file "layers" --------------------------------------------------------------------------------- */
 
 int render_read_layers(int key_fd, char **ret)
 {

@@ -311,7 +311,7 @@ int store_lock_exclusive(Store *s, int *ret_fd, Error *e)
         return store_lock(s, LOCK_EX, ret_fd, e);
 }
 
-/* --- Work below tmp/ ---------------------------------------------------------------------------------- */
+/* --- Work below tmp/ ----------------------------------------------------------------------------------- */
 
 static int random_name(char **ret)
 {

@@ -91,7 +91,7 @@ static ssize_t fill(Stream *s, Error *e)
         return n;
 }
 
-/* --- Plain -------------------------------------------------------------------------------------------- */
+/* --- Plain --------------------------------------------------------------------------------------------- */
 
 static ssize_t plain_read(Stream *s, void *buffer, size_t size, Error *e)
 {
@@ -108,7 +108,7 @@ static ssize_t plain_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) done;
 }
 
-/* --- gzip --------------------------------------------------------------------------------------------- */
+/* --- gzip ---------------------------------------------------------------------------------------------- */
 
 static int gzip_start(Stream *s, Error *e)
 {
@@ -174,7 +174,7 @@ static ssize_t gzip_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) (size - s->gzip.avail_out);
 }
 
-/* --- bzip2 and xz ------------------------------------------------------------------------------------- */
+/* --- bzip2 and xz -------------------------------------------------------------------------------------- */
 
 static la_ssize_t filter_input(struct archive *a, void *userdata, const void **ret)
 {
@@ -244,7 +244,7 @@ static ssize_t filter_read(Stream *s, void *buffer, size_t size, Error *e)
         return (ssize_t) done;
 }
 
-/* --- All ---------------------------------------------------------------------------------------------- */
+/* --- All ----------------------------------------------------------------------------------------------- */
 
 static const Kind kind_plain = {"uncompressed", NULL, plain_read};
 static const Kind kind_gzip = {"gzip", gzip_start, gzip_read};

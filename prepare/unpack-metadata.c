@@ -97,7 +97,7 @@ int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct
         return r < 0 ? unpack_error_errno(e, r, path, "cannot set its times") : 0;
 }
 
-/* --- Directories -------------------------------------------------------------------------------------- */
+/* --- Directories --------------------------------------------------------------------------------------- */
 
 typedef struct Record {
         Metadata metadata;

@@ -88,7 +88,7 @@ void unpack_done(Unpack *u)
         *u = UNPACK_NULL;
 }
 
-/* --- The kinds of entries ----------------------------------------------------------------------------- */
+/* --- The kinds of entries ------------------------------------------------------------------------------ */
 
 typedef struct Entry {
         const char *path, *name; /* whole, and the last component */

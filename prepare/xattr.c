@@ -96,7 +96,7 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
         return 0;
 }
 
-/* --- ACLs --------------------------------------------------------------------------------------------- */
+/* --- ACLs ---------------------------------------------------------------------------------------------- */
 
 static const struct {
         int tag;         /* libarchive's */
@@ -197,7 +197,7 @@ int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *
         return 0;
 }
 
-/* --- From file to file -------------------------------------------------------------------------------- */
+/* --- From file to file --------------------------------------------------------------------------------- */
 
 static int copy_one(int from_fd, int to_fd, const char *name)
 {

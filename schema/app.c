@@ -22,9 +22,9 @@ static int handler_name_check(const char *s, Error *e)
 
 static const Type type_handler_name = {STRING_OPS, .size = sizeof(char *), .check = handler_name_check};
 static const Field handler_fields[] = {
-        {"exec", &type_strings, offsetof(Handler, exec)},
-        {"name", &type_handler_name, offsetof(Handler, name), FIELD_REQUIRED},
-        {},
+                {"exec", &type_strings, offsetof(Handler, exec)},
+                {"name", &type_handler_name, offsetof(Handler, name), FIELD_REQUIRED},
+                {},
 };
 static const Type type_handler = {OBJECT_OPS, .size = sizeof(Handler), .fields = handler_fields};
 
@@ -111,7 +111,10 @@ static void handlers_done(const Type *t, void *target)
 }
 
 static const Type type_handlers = {
-        .parse = handlers_parse, .format = handlers_format, .copy = handlers_copy, .done = handlers_done,
+                .parse = handlers_parse,
+                .format = handlers_format,
+                .copy = handlers_copy,
+                .done = handlers_done,
 };
 
 /* --- Mount points -------------------------------------------------------------------------------------- */
@@ -138,10 +141,10 @@ static int inside_path_convert(const char *s, char **ret, Error *e)
 const Type type_mount_path = {STRING_OPS, .size = sizeof(char *), .convert = inside_path_convert};
 
 static const Field mount_point_fields[] = {
-        {"name", &type_ac_name, offsetof(MountPoint, name), FIELD_REQUIRED},
-        {"path", &type_mount_path, offsetof(MountPoint, path), FIELD_REQUIRED},
-        {"readOnly", &type_bool, offsetof(MountPoint, read_only)},
-        {},
+                {"name", &type_ac_name, offsetof(MountPoint, name), FIELD_REQUIRED},
+                {"path", &type_mount_path, offsetof(MountPoint, path), FIELD_REQUIRED},
+                {"readOnly", &type_bool, offsetof(MountPoint, read_only)},
+                {},
 };
 static const Type type_mount_point = {OBJECT_OPS, .size = sizeof(MountPoint), .fields = mount_point_fields};
 static const Type type_mount_points = {LIST_OPS, .item = &type_mount_point};
@@ -178,19 +181,23 @@ static int count_format(const Type *t, const void *source, json_object **ret)
 }
 
 static const Type type_count = {
-        .parse = u32_parse, .format = count_format, .size = sizeof(uint32_t), .max = 65535,
+                .parse = u32_parse,
+                .format = count_format,
+                .size = sizeof(uint32_t),
+                .max = 65535,
 };
 
 static const Field port_fields[] = {
-        {"name", &type_ac_name, offsetof(Port, name), FIELD_REQUIRED},
-        {"protocol", &type_string_required, offsetof(Port, protocol), FIELD_REQUIRED},
-        {"port", &type_port_number, offsetof(Port, port), FIELD_REQUIRED},
-        {"count", &type_count, offsetof(Port, count)},
-        {"socketActivated", &type_bool, offsetof(Port, socket_activated)},
-        {},
+                {"name", &type_ac_name, offsetof(Port, name), FIELD_REQUIRED},
+                {"protocol", &type_string_required, offsetof(Port, protocol), FIELD_REQUIRED},
+                {"port", &type_port_number, offsetof(Port, port), FIELD_REQUIRED},
+                {"count", &type_count, offsetof(Port, count)},
+                {"socketActivated", &type_bool, offsetof(Port, socket_activated)},
+                {},
 };
 static const Type type_port = {
-        OBJECT_OPS, .size = sizeof(Port), .fields = port_fields, .init = port_init, .finish = port_finish,
+                OBJECT_OPS,        .size = sizeof(Port),  .fields = port_fields,
+                .init = port_init, .finish = port_finish,
 };
 static const Type type_ports = {LIST_OPS, .item = &type_port};
 const Type type_port_pointer = {POINTER_OPS, .size = sizeof(Port *), .item = &type_port};
@@ -200,19 +207,20 @@ const Type type_port_pointer = {POINTER_OPS, .size = sizeof(Port *), .item = &ty
 static const Type type_gid_list = {LIST_OPS, .item = &type_uid};
 
 static const Field app_fields[] = {
-        {"exec", &type_strings, offsetof(App, exec)},
-        {"user", &type_string_required, offsetof(App, user), FIELD_REQUIRED},
-        {"group", &type_string_required, offsetof(App, group), FIELD_REQUIRED},
-        LIST_FIELD("supplementaryGIDs", App, supplementary_gids, n_supplementary_gids, &type_gid_list, 0),
-        {"eventHandlers", &type_handlers, 0},
-        {"workingDirectory", &type_absolute_path, offsetof(App, working_directory)},
-        {"environment", &type_environment, offsetof(App, environment)},
-        {"isolators", &type_isolators, offsetof(App, isolators)},
-        LIST_FIELD("mountPoints", App, mount_points, n_mount_points, &type_mount_points, 0),
-        LIST_FIELD("ports", App, ports, n_ports, &type_ports, 0),
-        {"userAnnotations", &type_user_map, offsetof(App, user_annotations)},
-        {"userLabels", &type_user_map, offsetof(App, user_labels)},
-        {},
+                {"exec", &type_strings, offsetof(App, exec)},
+                {"user", &type_string_required, offsetof(App, user), FIELD_REQUIRED},
+                {"group", &type_string_required, offsetof(App, group), FIELD_REQUIRED},
+                LIST_FIELD("supplementaryGIDs", App, supplementary_gids, n_supplementary_gids,
+                           &type_gid_list, 0),
+                {"eventHandlers", &type_handlers, 0},
+                {"workingDirectory", &type_absolute_path, offsetof(App, working_directory)},
+                {"environment", &type_environment, offsetof(App, environment)},
+                {"isolators", &type_isolators, offsetof(App, isolators)},
+                LIST_FIELD("mountPoints", App, mount_points, n_mount_points, &type_mount_points, 0),
+                LIST_FIELD("ports", App, ports, n_ports, &type_ports, 0),
+                {"userAnnotations", &type_user_map, offsetof(App, user_annotations)},
+                {"userLabels", &type_user_map, offsetof(App, user_labels)},
+                {},
 };
 static const Type type_app = {OBJECT_OPS, .size = sizeof(App), .fields = app_fields};
 const Type type_app_pointer = {POINTER_OPS, .size = sizeof(App *), .item = &type_app};

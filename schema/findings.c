@@ -161,13 +161,10 @@ void parser_finding_error(Parser *p, Error *e)
 void parser_wrong_type(Parser *p, const char *expected, json_object *v)
 {
         static const char *const names[] = {
-                [json_type_null] = "null",
-                [json_type_boolean] = "a boolean",
-                [json_type_double] = "a fraction",
-                [json_type_int] = "a number",
-                [json_type_object] = "an object",
-                [json_type_array] = "a list",
-                [json_type_string] = "a string",
+                        [json_type_null] = "null",         [json_type_boolean] = "a boolean",
+                        [json_type_double] = "a fraction", [json_type_int] = "a number",
+                        [json_type_object] = "an object",  [json_type_array] = "a list",
+                        [json_type_string] = "a string",
         };
 
         parser_finding(p, "must be %s, not %s", expected, names[json_object_get_type(v)]);

@@ -68,7 +68,7 @@ static void object_members_format(Writer *w, json_object *o, unsigned depth)
 {
         const char *separator = "";
 
-        json_object_object_foreach(o, key, member) {
+        json_object_object_foreach (o, key, member) {
                 text_add(&w->text, separator);
                 line_start(&w->text, depth);
                 string_escape(&w->text, key, strlen(key));

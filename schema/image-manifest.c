@@ -12,7 +12,7 @@ static bool counts_milli_cores(json_object *document)
 {
         if (!json_object_is_type(document, json_type_object))
                 return false;
-        json_object_object_foreach(document, key, v)
+        json_object_object_foreach (document, key, v)
                 if (strcasecmp(key, "acVersion") == 0 && json_object_is_type(v, json_type_string))
                         return ac_version_before(json_object_get_string(v), 0, 7);
         return false;
@@ -72,11 +72,11 @@ static int size_format(const Type *t, const void *source, json_object **ret)
 
 static const Type type_size = {.parse = size_parse, .format = size_format};
 static const Field dependency_fields[] = {
-        {"imageName", &type_ac_identifier, offsetof(Dependency, image_name), FIELD_REQUIRED},
-        {"imageID", &type_image_id, offsetof(Dependency, image_id)},
-        {"labels", &type_labels, offsetof(Dependency, labels)},
-        {"size", &type_size, 0},
-        {},
+                {"imageName", &type_ac_identifier, offsetof(Dependency, image_name), FIELD_REQUIRED},
+                {"imageID", &type_image_id, offsetof(Dependency, image_id)},
+                {"labels", &type_labels, offsetof(Dependency, labels)},
+                {"size", &type_size, 0},
+                {},
 };
 static const Type type_dependency = {OBJECT_OPS, .size = sizeof(Dependency), .fields = dependency_fields};
 static const Type type_dependencies = {LIST_OPS, .item = &type_dependency};
@@ -86,23 +86,26 @@ static const Type type_whitelist = {STRINGS_OPS, .size = sizeof(char **), .item 
 static const Type type_kind = {CONSTANT_OPS, .constant = "ImageManifest"};
 
 static const Field image_manifest_fields[] = {
-        {"acKind", &type_kind, 0, FIELD_REQUIRED},
-        {"acVersion", &type_ac_version, offsetof(ImageManifest, ac_version), FIELD_REQUIRED},
-        {"name", &type_ac_identifier, offsetof(ImageManifest, name), FIELD_REQUIRED},
-        {"labels", &type_labels, offsetof(ImageManifest, labels)},
-        {"app", &type_app_pointer, offsetof(ImageManifest, app)},
-        LIST_FIELD("dependencies", ImageManifest, dependencies, n_dependencies, &type_dependencies, 0),
-        {"pathWhitelist", &type_whitelist, offsetof(ImageManifest, path_whitelist)},
-        {"annotations", &type_annotations, offsetof(ImageManifest, annotations)},
-        {},
+                {"acKind", &type_kind, 0, FIELD_REQUIRED},
+                {"acVersion", &type_ac_version, offsetof(ImageManifest, ac_version), FIELD_REQUIRED},
+                {"name", &type_ac_identifier, offsetof(ImageManifest, name), FIELD_REQUIRED},
+                {"labels", &type_labels, offsetof(ImageManifest, labels)},
+                {"app", &type_app_pointer, offsetof(ImageManifest, app)},
+                LIST_FIELD("dependencies", ImageManifest, dependencies, n_dependencies, &type_dependencies,
+                           0),
+                {"pathWhitelist", &type_whitelist, offsetof(ImageManifest, path_whitelist)},
+                {"annotations", &type_annotations, offsetof(ImageManifest, annotations)},
+                {},
 };
 static const Type type_image_manifest = {
-        OBJECT_OPS, .size = sizeof(ImageManifest),
-        .fields = image_manifest_fields,
+                OBJECT_OPS,
+                .size = sizeof(ImageManifest),
+                .fields = image_manifest_fields,
 };
 static const Type type_image_manifest_pointer = {
-        POINTER_OPS, .size = sizeof(void *),
-        .item = &type_image_manifest,
+                POINTER_OPS,
+                .size = sizeof(void *),
+                .item = &type_image_manifest,
 };
 
 ImageManifest *image_manifest_free(ImageManifest *m)

@@ -48,18 +48,18 @@ static const Type type_amount = {.parse = amount_parse, .scale = 1};
 static const Type type_cores = {.parse = amount_parse, .scale = 1000};
 
 static const Field resource_fields[] = {
-        {"default", &type_bool, offsetof(Resource, is_default)},
-        {"request", &type_amount, offsetof(Resource, request)},
-        {"limit", &type_amount, offsetof(Resource, limit)},
-        {},
+                {"default", &type_bool, offsetof(Resource, is_default)},
+                {"request", &type_amount, offsetof(Resource, request)},
+                {"limit", &type_amount, offsetof(Resource, limit)},
+                {},
 };
 static const Type type_resource = {.fields = resource_fields};
 
 static const Field cpu_fields[] = {
-        {"default", &type_bool, offsetof(Resource, is_default)},
-        {"request", &type_cores, offsetof(Resource, request)},
-        {"limit", &type_cores, offsetof(Resource, limit)},
-        {},
+                {"default", &type_bool, offsetof(Resource, is_default)},
+                {"request", &type_cores, offsetof(Resource, request)},
+                {"limit", &type_cores, offsetof(Resource, limit)},
+                {},
 };
 static const Type type_cpu = {.fields = cpu_fields};
 

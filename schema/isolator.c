@@ -270,8 +270,7 @@ static unsigned value_depth(json_object *v)
         }
         if (!json_object_is_type(v, json_type_object))
                 return 0;
-        json_object_object_foreach(v, key, member)
-        {
+        json_object_object_foreach (v, key, member) {
                 (void) key;
                 unsigned depth = value_depth(member);
                 deepest = MAX(deepest, depth);

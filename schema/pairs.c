@@ -84,15 +84,17 @@ int pair_list_copy(const PairList *l, PairList *ret)
 /* --- Lists of objects ---------------------------------------------------------------------------------- */
 
 static const Type type_environment_name = {
-        STRING_OPS, .size = sizeof(char *), .check = environment_name_check,
+                STRING_OPS,
+                .size = sizeof(char *),
+                .check = environment_name_check,
 };
 
-#define PAIR_TYPE(variable, name_type)                                                                \
-        static const Field variable##_fields[] = {                                                    \
-                {"name", (name_type), offsetof(Pair, name), FIELD_REQUIRED},                          \
-                {"value", &type_string, offsetof(Pair, value), FIELD_REQUIRED},                       \
-                {},                                                                                   \
-        };                                                                                            \
+#define PAIR_TYPE(variable, name_type)                                                                      \
+        static const Field variable##_fields[] = {                                                          \
+                        {"name", (name_type), offsetof(Pair, name), FIELD_REQUIRED},                        \
+                        {"value", &type_string, offsetof(Pair, value), FIELD_REQUIRED},                     \
+                        {},                                                                                 \
+        };                                                                                                  \
         static const Type variable = {OBJECT_OPS, .size = sizeof(Pair), .fields = variable##_fields}
 
 PAIR_TYPE(type_identifier_pair, &type_ac_identifier);
@@ -120,10 +122,10 @@ static void environment_finish(Parser *p, void *target)
 static const struct {
         const char *os, *archs;
 } known_platforms[] = {
-        {"linux", "amd64 i386 aarch64 aarch64_be armv6l armv7l armv7b ppc64 ppc64le s390x riscv64 "
-                  "loongarch64"},
-        {"freebsd", "amd64 i386 arm"},
-        {"darwin", "x86_64 i386"},
+                {"linux", "amd64 i386 aarch64 aarch64_be armv6l armv7l armv7b ppc64 ppc64le s390x riscv64 "
+                          "loongarch64"},
+                {"freebsd", "amd64 i386 arm"},
+                {"darwin", "x86_64 i386"},
 };
 
 static bool word_in(const char *words, const char *word)
@@ -197,9 +199,9 @@ static const struct {
         const char *name;
         int (*check)(const char *s, Error *e);
 } recognized_annotations[] = {
-        {"created", timestamp_check},
-        {"homepage", url_check},
-        {"documentation", url_check},
+                {"created", timestamp_check},
+                {"homepage", url_check},
+                {"documentation", url_check},
 };
 
 static void annotations_finish(Parser *p, void *target)
@@ -220,25 +222,16 @@ static void annotations_finish(Parser *p, void *target)
 }
 
 const Type type_environment = {
-        LIST_OPS,
-        .size = sizeof(PairList),
-        .item = &type_environment_pair,
-        .growable = true,
-        .finish = environment_finish,
+                LIST_OPS,         .size = sizeof(PairList),     .item = &type_environment_pair,
+                .growable = true, .finish = environment_finish,
 };
 const Type type_labels = {
-        LIST_OPS,
-        .size = sizeof(PairList),
-        .item = &type_identifier_pair,
-        .growable = true,
-        .finish = labels_finish,
+                LIST_OPS,         .size = sizeof(PairList), .item = &type_identifier_pair,
+                .growable = true, .finish = labels_finish,
 };
 const Type type_annotations = {
-        LIST_OPS,
-        .size = sizeof(PairList),
-        .item = &type_identifier_pair,
-        .growable = true,
-        .finish = annotations_finish,
+                LIST_OPS,         .size = sizeof(PairList),     .item = &type_identifier_pair,
+                .growable = true, .finish = annotations_finish,
 };
 
 /* --- Maps ---------------------------------------------------------------------------------------------- */
@@ -252,7 +245,7 @@ static void user_map_parse(Parser *p, const Type *t, json_object *v, void *targe
                 parser_wrong_type(p, "an object", v);
                 return;
         }
-        json_object_object_foreach(v, key, value) {
+        json_object_object_foreach (v, key, value) {
                 size_t mark = parser_enter_key(p, key);
                 if (!json_object_is_type(value, json_type_string))
                         parser_wrong_type(p, "a string", value);
@@ -301,11 +294,11 @@ static void user_map_done(const Type *t, void *target)
 }
 
 const Type type_user_map = {
-        .parse = user_map_parse,
-        .format = user_map_format,
-        .copy = user_map_copy,
-        .done = user_map_done,
-        .size = sizeof(PairList),
+                .parse = user_map_parse,
+                .format = user_map_format,
+                .copy = user_map_copy,
+                .done = user_map_done,
+                .size = sizeof(PairList),
 };
 
 int annotations_format(const PairList *l, char **ret)

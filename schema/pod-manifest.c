@@ -22,11 +22,11 @@ typedef struct MountForms {
 } MountForms;
 
 static const Field mount_fields[] = {
-        {"volume", &type_ac_name, offsetof(MountForms, mount.volume), FIELD_REQUIRED},
-        {"path", &type_mount_path, offsetof(MountForms, mount.path)},
-        {"mountPoint", &type_ac_name, offsetof(MountForms, mount_point)},
-        {"appVolume", &type_volume_pointer, offsetof(MountForms, mount.app_volume)},
-        {},
+                {"volume", &type_ac_name, offsetof(MountForms, mount.volume), FIELD_REQUIRED},
+                {"path", &type_mount_path, offsetof(MountForms, mount.path)},
+                {"mountPoint", &type_ac_name, offsetof(MountForms, mount_point)},
+                {"appVolume", &type_volume_pointer, offsetof(MountForms, mount.app_volume)},
+                {},
 };
 static const Type type_mount_forms = {OBJECT_OPS, .size = sizeof(MountForms), .fields = mount_fields};
 
@@ -76,7 +76,10 @@ static void mount_item_done(const Type *t, void *target)
 }
 
 static const Type type_mount = {
-        .parse = mount_parse, .format = mount_format, .done = mount_item_done, .size = sizeof(Mount),
+                .parse = mount_parse,
+                .format = mount_format,
+                .done = mount_item_done,
+                .size = sizeof(Mount),
 };
 static const Type type_mounts = {LIST_OPS, .item = &type_mount, .growable = true};
 
@@ -116,10 +119,10 @@ int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e)
 
 /* The object "image" has no structure of its own: its members go into that of the app. */
 static const Field image_fields[] = {
-        {"name", &type_ac_identifier, offsetof(PodApp, image_name)},
-        {"id", &type_image_id, offsetof(PodApp, image_id)},
-        {"labels", &type_labels, offsetof(PodApp, image_labels)},
-        {},
+                {"name", &type_ac_identifier, offsetof(PodApp, image_name)},
+                {"id", &type_image_id, offsetof(PodApp, image_id)},
+                {"labels", &type_labels, offsetof(PodApp, image_labels)},
+                {},
 };
 
 static void image_finish(Parser *p, void *target)
@@ -133,13 +136,13 @@ static void image_finish(Parser *p, void *target)
 static const Type type_image = {OBJECT_OPS, .fields = image_fields, .finish = image_finish};
 
 static const Field pod_app_fields[] = {
-        {"name", &type_ac_name, offsetof(PodApp, name), FIELD_REQUIRED},
-        {"image", &type_image, 0, FIELD_REQUIRED},
-        {"app", &type_app_pointer, offsetof(PodApp, app)},
-        {"readOnlyRootFS", &type_bool, offsetof(PodApp, read_only_rootfs)},
-        LIST_FIELD("mounts", PodApp, mounts, n_mounts, &type_mounts, 0),
-        {"annotations", &type_annotations, offsetof(PodApp, annotations)},
-        {},
+                {"name", &type_ac_name, offsetof(PodApp, name), FIELD_REQUIRED},
+                {"image", &type_image, 0, FIELD_REQUIRED},
+                {"app", &type_app_pointer, offsetof(PodApp, app)},
+                {"readOnlyRootFS", &type_bool, offsetof(PodApp, read_only_rootfs)},
+                LIST_FIELD("mounts", PodApp, mounts, n_mounts, &type_mounts, 0),
+                {"annotations", &type_annotations, offsetof(PodApp, annotations)},
+                {},
 };
 
 static void pod_app_finish(Parser *p, void *target)
@@ -167,8 +170,10 @@ static void pod_app_finish(Parser *p, void *target)
 }
 
 static const Type type_pod_app = {
-        OBJECT_OPS, .size = sizeof(PodApp), .fields = pod_app_fields,
-        .finish = pod_app_finish,
+                OBJECT_OPS,
+                .size = sizeof(PodApp),
+                .fields = pod_app_fields,
+                .finish = pod_app_finish,
 };
 
 static void apps_finish(Parser *p, void *target)
@@ -186,11 +191,13 @@ static void volumes_finish(Parser *p, void *target)
 }
 
 static const Type type_pod_apps = {
-        LIST_OPS, .item = &type_pod_app, .growable = true, .keep_empty = true, .finish = apps_finish,
+                LIST_OPS, .item = &type_pod_app, .growable = true, .keep_empty = true, .finish = apps_finish,
 };
 static const Type type_volumes = {
-        LIST_OPS, .item = &type_volume, .growable = true,
-        .finish = volumes_finish,
+                LIST_OPS,
+                .item = &type_volume,
+                .growable = true,
+                .finish = volumes_finish,
 };
 
 /* --- Exposed ports ------------------------------------------------------------------------------------- */
@@ -215,19 +222,22 @@ static int ipv4_check(const char *s, Error *e)
 }
 
 static const Type type_ipv4 = {
-        STRING_OPS, .size = sizeof(char *), .check = ipv4_check,
-        .empty_is_absent = true,
+                STRING_OPS,
+                .size = sizeof(char *),
+                .check = ipv4_check,
+                .empty_is_absent = true,
 };
 static const Field exposed_port_fields[] = {
-        {"name", &type_ac_name, offsetof(ExposedPort, name), FIELD_REQUIRED},
-        {"hostPort", &type_port_number, offsetof(ExposedPort, host_port), FIELD_REQUIRED},
-        {"hostIP", &type_ipv4, offsetof(ExposedPort, host_ip)},
-        {"podPort", &type_port_pointer, offsetof(ExposedPort, pod_port)},
-        {},
+                {"name", &type_ac_name, offsetof(ExposedPort, name), FIELD_REQUIRED},
+                {"hostPort", &type_port_number, offsetof(ExposedPort, host_port), FIELD_REQUIRED},
+                {"hostIP", &type_ipv4, offsetof(ExposedPort, host_ip)},
+                {"podPort", &type_port_pointer, offsetof(ExposedPort, pod_port)},
+                {},
 };
 static const Type type_exposed_port = {
-        OBJECT_OPS, .size = sizeof(ExposedPort),
-        .fields = exposed_port_fields,
+                OBJECT_OPS,
+                .size = sizeof(ExposedPort),
+                .fields = exposed_port_fields,
 };
 static const Type type_exposed_ports = {LIST_OPS, .item = &type_exposed_port, .growable = true};
 
@@ -236,24 +246,26 @@ static const Type type_exposed_ports = {LIST_OPS, .item = &type_exposed_port, .g
 static const Type type_kind = {CONSTANT_OPS, .constant = "PodManifest"};
 
 static const Field pod_manifest_fields[] = {
-        {"acVersion", &type_ac_version, offsetof(PodManifest, ac_version), FIELD_REQUIRED},
-        {"acKind", &type_kind, 0, FIELD_REQUIRED},
-        LIST_FIELD("apps", PodManifest, apps, n_apps, &type_pod_apps, FIELD_REQUIRED),
-        LIST_FIELD("volumes", PodManifest, volumes, n_volumes, &type_volumes, 0),
-        {"isolators", &type_isolators, offsetof(PodManifest, isolators)},
-        {"annotations", &type_annotations, offsetof(PodManifest, annotations)},
-        LIST_FIELD("ports", PodManifest, ports, n_ports, &type_exposed_ports, 0),
-        {"userAnnotations", &type_user_map, offsetof(PodManifest, user_annotations)},
-        {"userLabels", &type_user_map, offsetof(PodManifest, user_labels)},
-        {},
+                {"acVersion", &type_ac_version, offsetof(PodManifest, ac_version), FIELD_REQUIRED},
+                {"acKind", &type_kind, 0, FIELD_REQUIRED},
+                LIST_FIELD("apps", PodManifest, apps, n_apps, &type_pod_apps, FIELD_REQUIRED),
+                LIST_FIELD("volumes", PodManifest, volumes, n_volumes, &type_volumes, 0),
+                {"isolators", &type_isolators, offsetof(PodManifest, isolators)},
+                {"annotations", &type_annotations, offsetof(PodManifest, annotations)},
+                LIST_FIELD("ports", PodManifest, ports, n_ports, &type_exposed_ports, 0),
+                {"userAnnotations", &type_user_map, offsetof(PodManifest, user_annotations)},
+                {"userLabels", &type_user_map, offsetof(PodManifest, user_labels)},
+                {},
 };
 static const Type type_pod_manifest = {
-        OBJECT_OPS, .size = sizeof(PodManifest),
-        .fields = pod_manifest_fields,
+                OBJECT_OPS,
+                .size = sizeof(PodManifest),
+                .fields = pod_manifest_fields,
 };
 static const Type type_pod_manifest_pointer = {
-        POINTER_OPS, .size = sizeof(void *),
-        .item = &type_pod_manifest,
+                POINTER_OPS,
+                .size = sizeof(void *),
+                .item = &type_pod_manifest,
 };
 
 PodManifest *pod_manifest_free(PodManifest *m)

@@ -286,14 +286,17 @@ const Type type_ac_version = {STRING_OPS, .size = sizeof(char *), .check = ac_ve
 const Type type_image_id = {STRING_OPS, .size = sizeof(char *), .convert = image_id_convert};
 /* The reference writes an empty string where there is none. */
 const Type type_absolute_path = {
-        STRING_OPS, .size = sizeof(char *), .check = absolute_path_check,
-        .empty_is_absent = true,
+                STRING_OPS,
+                .size = sizeof(char *),
+                .check = absolute_path_check,
+                .empty_is_absent = true,
 };
 const Type type_strings = {STRINGS_OPS, .size = sizeof(char **), .item = &type_string};
 const Type type_bool = {.parse = bool_parse, .format = bool_format, .size = sizeof(bool)};
 const Type type_optional_bool = {
-        .parse = optional_bool_parse, .format = optional_bool_format,
-        .size = 2 * sizeof(bool),
+                .parse = optional_bool_parse,
+                .format = optional_bool_format,
+                .size = 2 * sizeof(bool),
 };
 /* (uid_t) -1 means "no user" to the kernel. */
 const Type type_uid = {U32_OPS, .max = UINT32_MAX - 1};

@@ -16,7 +16,7 @@
 /* What is kept while a document is taken apart: where we are in it, and what was found. */
 typedef struct Parser {
         Findings *findings;
-        Text path;       /* "apps[1].app.user" */
+        Text path;        /* "apps[1].app.user" */
         bool milli_cores; /* acVersion before 0.7.0: resource/cpu counts milli-cores */
         bool oom;
 } Parser;
@@ -72,7 +72,7 @@ struct Type {
 
         /* Objects. */
         const Field *fields;
-        void (*init)(void *target);               /* defaults, before the fields; or NULL */
+        void (*init)(void *target);              /* defaults, before the fields; or NULL */
         void (*finish)(Parser *p, void *target); /* several fields together, once each is valid; or NULL */
         /* Lists and pointers. */
         const Type *item;
@@ -81,7 +81,7 @@ struct Type {
         int (*check)(const char *s, Error *e);
         int (*convert)(const char *s, char **ret, Error *e);
         bool empty_is_absent;
-        bool not_empty; /* lists of strings */
+        bool not_empty;       /* lists of strings */
         const char *constant; /* the only value */
         /* Integers. */
         int64_t min, max;
@@ -116,7 +116,7 @@ void pointer_parse(Parser *p, const Type *t, json_object *v, void *target);
 int pointer_format(const Type *t, const void *source, json_object **ret);
 int pointer_copy(const Type *t, const void *source, void *target);
 void pointer_done(const Type *t, void *target);
-#define POINTER_OPS \
+#define POINTER_OPS                                                                                         \
         .parse = pointer_parse, .format = pointer_format, .copy = pointer_copy, .done = pointer_done
 
 /* --- scalars.c ----------------------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ void strings_parse(Parser *p, const Type *t, json_object *v, void *target);
 int strings_format(const Type *t, const void *source, json_object **ret);
 int strings_copy(const Type *t, const void *source, void *target);
 void strings_done(const Type *t, void *target);
-#define STRINGS_OPS \
+#define STRINGS_OPS                                                                                         \
         .parse = strings_parse, .format = strings_format, .copy = strings_copy, .done = strings_done
 
 /* Takes an integer out of V if it is one from MIN to MAX, or says in the findings why not. */
@@ -142,7 +142,7 @@ int u32_format(const Type *t, const void *source, json_object **ret);
 #define U32_OPS .parse = u32_parse, .format = u32_format, .size = sizeof(uint32_t)
 
 extern const Type type_string, type_string_required, type_ac_name, type_ac_identifier, type_ac_version,
-        type_image_id;
+                type_image_id;
 extern const Type type_bool;          /* bool; false is not written */
 extern const Type type_optional_bool; /* two bools, the first tells whether the second was given */
 extern const Type type_strings, type_uid, type_port_number;
@@ -156,18 +156,18 @@ int constant_format(const Type *t, const void *source, json_object **ret);
 /* --- Types of parts of manifests ----------------------------------------------------------------------- */
 
 extern const Type type_labels, type_annotations, type_environment, type_user_map; /* pairs.c */
-extern const Type type_isolators;                                                /* isolator.c */
-extern const Type type_app_pointer, type_port_pointer;                           /* app.c */
-extern const Type type_volume, type_volume_pointer;                              /* volume.c */
-extern const Type type_mount_path;                                               /* app.c */
+extern const Type type_isolators;                                                 /* isolator.c */
+extern const Type type_app_pointer, type_port_pointer;                            /* app.c */
+extern const Type type_volume, type_volume_pointer;                               /* volume.c */
+extern const Type type_mount_path;                                                /* app.c */
 
-#define NUMBER_FOLLOWS(Struct, list_items, number) \
+#define NUMBER_FOLLOWS(Struct, list_items, number)                                                          \
         (offsetof(Struct, number) == offsetof(Struct, list_items) + sizeof(void *))
-#define LIST_FIELD(key, Struct, list_items, number, list_type, field_flags)                      \
-        {                                                                                        \
-                .name = (key), .type = (list_type), .flags = (field_flags),                      \
-                .offset = offsetof(Struct, list_items) +                                         \
-                          0 * sizeof(char[NUMBER_FOLLOWS(Struct, list_items, number) ? 1 : -1]), \
+#define LIST_FIELD(key, Struct, list_items, number, list_type, field_flags)                                 \
+        {                                                                                                   \
+                .name = (key), .type = (list_type), .flags = (field_flags),                                 \
+                .offset = offsetof(Struct, list_items) +                                                    \
+                          0 * sizeof(char[NUMBER_FOLLOWS(Struct, list_items, number) ? 1 : -1]),            \
         }
 
 /* --- Values of isolators (isolator-resource.c; the rest is in isolator.c) ------------------------------ */

@@ -3,10 +3,11 @@
 
 /* schema/: the types and the two manifests of the App Container specification 0.8.11, as data and as checks.
  *
- * Pure functions, no I/O, no logging. Text comes in, a structure comes out, or a list of findings that say where in the
- * document (as a path such as apps[1].app.isolators[0].value.limit) what is wrong and why. Structures go back to text in
- * one canonical form. Strings in the structures are NUL-terminated and were valid UTF-8 when they came from a document;
- * those that came from a command line may hold any bytes and are written with U+FFFD where they are no UTF-8.
+ * Pure functions, no I/O, no logging. Text comes in, a structure comes out, or a list of findings that say
+ * where in the document (as a path such as apps[1].app.isolators[0].value.limit) what is wrong and why.
+ * Structures go back to text in one canonical form. Strings in the structures are NUL-terminated and were
+ * valid UTF-8 when they came from a document; those that came from a command line may hold any bytes and are
+ * written with U+FFFD where they are no UTF-8.
  *
  * Memory: every …_free() accepts NULL and returns NULL. A structure owns everything its pointers point to.
  */
@@ -20,10 +21,10 @@
 #define IMAGE_ID_LENGTH (7 + 128) /* "sha512-" and 128 hex digits */
 #define MANIFEST_SIZE_MAX (4U * 1024U * 1024U)
 
-/* --- Findings ---------------------------------------------------------------------------------------------------- */
+/* --- Findings ------------------------------------------------------------------------------------------ */
 
 typedef struct Finding {
-        char *path; /* place in the document, "" for the whole; "line 3, column 7" for text that is no JSON */
+        char *path; /* place in the document; "": the whole; "line 3, column 7": text that is no JSON */
         char *message;
 } Finding;
 
@@ -35,7 +36,7 @@ typedef struct Findings {
 void findings_done(Findings *f);
 #define _cleanup_findings_ _cleanup_(findings_done)
 
-/* --- Simple types (spec: types.md): 0 if S is valid, else -EINVAL with the reason in the error object ------------- */
+/* --- Simple types (spec: types.md): 0 if S is valid, else -EINVAL with the reason in the error object -- */
 
 int ac_name_check(const char *s, Error *e);
 int ac_identifier_check(const char *s, Error *e);
@@ -45,13 +46,14 @@ int uuid_check(const char *s, Error *e); /* RFC 4122 text form, lower or upper c
 int environment_name_check(const char *s, Error *e);
 int timestamp_check(const char *s, Error *e); /* RFC 3339 */
 
-/* A quantity ("123Mi", "250m", "0.3", "1G") in units of 1/SCALE: SCALE 1 for bytes (fractions are rounded up),
- * 1000 for milli-cores. Never negative; -ERANGE beyond 2^63-1. */
+/* A quantity ("123Mi", "250m", "0.3", "1G") in units of 1/SCALE: SCALE 1 for bytes (fractions are rounded
+ * up), 1000 for milli-cores. Never negative; -ERANGE beyond 2^63-1. */
 int quantity_parse(const char *s, uint64_t scale, uint64_t *ret, Error *e);
 
-/* --- Parts of manifests ------------------------------------------------------------------------------------------ */
+/* --- Parts of manifests -------------------------------------------------------------------------------- */
 
-/* Labels, annotations, environment, userAnnotations, userLabels: pairs in the order of the document, names unique. */
+/* Labels, annotations, environment, userAnnotations, userLabels: pairs in the order of the document, names
+ * unique. */
 typedef struct Pair {
         char *name, *value;
 } Pair;
@@ -62,7 +64,7 @@ typedef struct PairList {
 } PairList;
 
 void pair_list_done(PairList *l);
-const char *pair_list_get(const PairList *l, const char *name); /* NULL if absent */
+const char *pair_list_get(const PairList *l, const char *name);      /* NULL if absent */
 int pair_list_set(PairList *l, const char *name, const char *value); /* replaces in place, or appends */
 int pair_list_copy(const PairList *l, PairList *ret);
 
@@ -98,11 +100,11 @@ typedef struct Isolator {
         /* Which of these is set depends on the type. */
         bool has_request, has_limit;
         uint64_t request, limit; /* resource: bytes, bytes/s, operations/s; cpu: milli-cores */
-        char **set;              /* capabilities: names in upper case with CAP_; seccomp: names and @wildcards */
-        char *errno_name;        /* seccomp: "EPERM", or NULL */
-        bool enabled;            /* no-new-privileges */
-        int64_t number;          /* oom-score-adj, cpu-shares */
-        char *text;              /* apparmor profile; selinux "user:role:type:level" */
+        char **set;       /* capabilities: names in upper case with CAP_; seccomp: names and @wildcards */
+        char *errno_name; /* seccomp: "EPERM", or NULL */
+        bool enabled;     /* no-new-privileges */
+        int64_t number;   /* oom-score-adj, cpu-shares */
+        char *text;       /* apparmor profile; selinux "user:role:type:level" */
         PairList sysctl;
 } Isolator;
 
@@ -128,7 +130,7 @@ typedef struct Port {
 } Port;
 
 typedef struct App {
-        char **exec; /* may be NULL */
+        char **exec;                   /* may be NULL */
         char **pre_start, **post_stop; /* event handlers; NULL: none */
         char *user, *group;
         uint32_t *supplementary_gids;
@@ -155,7 +157,7 @@ typedef struct Dependency {
         uint64_t size; /* bytes */
 } Dependency;
 
-/* --- Image manifest (spec: aci.md) ------------------------------------------------------------------------------- */
+/* --- Image manifest (spec: aci.md) --------------------------------------------------------------------- */
 
 typedef struct ImageManifest {
         char *ac_version, *name;
@@ -170,7 +172,7 @@ typedef struct ImageManifest {
 ImageManifest *image_manifest_free(ImageManifest *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ImageManifest *, image_manifest_free);
 
-/* --- Pod manifest (spec: pods.md) -------------------------------------------------------------------------------- */
+/* --- Pod manifest (spec: pods.md) ---------------------------------------------------------------------- */
 
 typedef enum VolumeKind { VOLUME_EMPTY, VOLUME_HOST } VolumeKind;
 
@@ -185,7 +187,7 @@ typedef struct Volume {
 
 typedef struct Mount {
         char *volume;
-        char *path; /* absolute; or the name of a mount point, see pod_app_resolve_mounts() */
+        char *path;         /* absolute; or the name of a mount point, see pod_app_resolve_mounts() */
         Volume *app_volume; /* or NULL */
 } Mount;
 
@@ -204,7 +206,7 @@ typedef struct PodApp {
 typedef struct ExposedPort {
         char *name;
         uint32_t host_port;
-        char *host_ip; /* or NULL */
+        char *host_ip;  /* or NULL */
         Port *pod_port; /* or NULL */
 } ExposedPort;
 
@@ -229,12 +231,13 @@ void mount_done(Mount *m);
 Volume *volume_free(Volume *v);
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name); /* NULL if absent */
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);
-/* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path as long as the mount
- * points are not known, that is where the pod manifest has no app object. This gives them their paths from APP's, that is
- * the image's, mount points. -ENOENT: there is none of that name. */
+/* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path as long as
+ * the mount points are not known, that is where the pod manifest has no app object. This gives them their
+ * paths from APP's, that is the image's, mount points. -ENOENT: there is none of that name. */
 int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e);
-/* What a pod manifest needs to be run, beyond what parsing has checked: image IDs, a volume and a path for every mount,
- * a mount for every mount point of app objects. -EINVAL, with the place of the first finding and how many more. */
+/* What a pod manifest needs to be run, beyond what parsing has checked: image IDs, a volume and a path for
+ * every mount, a mount for every mount point of app objects. -EINVAL, with the place of the first finding
+ * and how many more. */
 int pod_manifest_check_reified(const PodManifest *m, Error *e);
 /* Append a zeroed item, to be filled in by the caller. NULL: out of memory. */
 PodApp *pod_manifest_add_app(PodManifest *m);
@@ -242,17 +245,17 @@ Volume *pod_manifest_add_volume(PodManifest *m);
 Mount *pod_app_add_mount(PodApp *a);
 PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */
 
-/* --- Text to structure and back ---------------------------------------------------------------------------------- */
+/* --- Text to structure and back ------------------------------------------------------------------------ */
 
-/* Parse and validate. On failure -EBADMSG (no JSON) or -EINVAL (JSON, but not valid); FINDINGS, if given, has all that
- * was found; the error object has the first finding and how many more there are. A reified pod manifest, which is what
- * pods run from, needs an image ID for every app; templates may leave it out if they give a name.
- * SIZE is bounded by MANIFEST_SIZE_MAX (-EFBIG). */
+/* Parse and validate. On failure -EBADMSG (no JSON) or -EINVAL (JSON, but not valid); FINDINGS, if given,
+ * has all that was found; the error object has the first finding and how many more there are. A reified pod
+ * manifest, which is what pods run from, needs an image ID for every app; templates may leave it out if they
+ * give a name. SIZE is bounded by MANIFEST_SIZE_MAX (-EFBIG). */
 int image_manifest_parse(const char *text, size_t size, ImageManifest **ret, Findings *findings, Error *e);
 int pod_manifest_parse(const char *text, size_t size, PodManifest **ret, Findings *findings, Error *e);
 
-/* Strict JSON: duplicate keys, NaN, invalid UTF-8, \u0000, nesting beyond 64, 64-bit overflow, garbage after the end
- * are refused, with line and column. For the documents of our own files as well. */
+/* Strict JSON: duplicate keys, NaN, invalid UTF-8, \u0000, nesting beyond 64, 64-bit overflow, garbage after
+ * the end are refused, with line and column. For the documents of our own files as well. */
 int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e);
 static inline void json_object_putp(json_object **o)
 {
@@ -263,16 +266,17 @@ static inline void json_object_putp(json_object **o)
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. NULL: out of memory. */
 json_object *json_new_string_lossy(const char *s);
 
-/* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end. -EFBIG: it would
- * be more than parsing takes, as when a pod has many large apps. */
+/* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end.
+ * -EFBIG: it would be more than parsing takes, as when a pod has many large apps. */
 int image_manifest_format(const ImageManifest *m, char **ret);
 int pod_manifest_format(const PodManifest *m, char **ret);
 /* Annotations as the metadata service serves them: a JSON array of name and value objects. */
 int annotations_format(const PairList *l, char **ret);
 
-/* --- Meaning ----------------------------------------------------------------------------------------------------- */
+/* --- Meaning ------------------------------------------------------------------------------------------- */
 
-/* The annotations of an app as the specification merges them: the image's, with the pod manifest's taking precedence. */
+/* The annotations of an app as the specification merges them: the image's, with the pod manifest's taking
+ * precedence. */
 int app_annotations_merge(const PairList *image, const PairList *app, PairList *ret);
 /* The last component of an image name, turned into a valid AC Name: the default name of an app. */
 int app_name_from_image_name(const char *image_name, char **ret);

@@ -59,7 +59,7 @@ void object_parse(Parser *p, const Type *t, json_object *v, void *target)
         }
         if (t->init)
                 t->init(target);
-        json_object_object_foreach(v, key, member)
+        json_object_object_foreach (v, key, member)
                 member_parse(p, t, key, member, target, &seen);
         missing_report(p, t->fields, seen);
         /* What does not fit together because one of the fields is not valid need not be said as well. */

@@ -168,8 +168,9 @@ int image_id_check(const char *s, Error *e)
         while (digits && is_hex(digits[n]) && n <= IMAGE_ID_LENGTH)
                 n++;
         if (!digits || digits[n] || strlen(IMAGE_ID_PREFIX) + n != IMAGE_ID_LENGTH)
-                return error_value(e, s, "is not an image ID: expected \"" IMAGE_ID_PREFIX
-                                         "\" and 128 hex digits");
+                return error_value(e, s,
+                                   "is not an image ID: expected \"" IMAGE_ID_PREFIX
+                                   "\" and 128 hex digits");
         return 0;
 }
 
@@ -194,8 +195,9 @@ int environment_name_check(const char *s, Error *e)
         for (const char *c = s; *c && valid; c++)
                 valid = is_lower(*c) || is_upper(*c) || is_digit(*c) || strchr("_.-", *c);
         if (!valid)
-                return error_value(e, s, "is not the name of an environment variable: expected letters, "
-                                         "digits and \"_.-\", not beginning with a digit or \".-\"");
+                return error_value(e, s,
+                                   "is not the name of an environment variable: expected letters, "
+                                   "digits and \"_.-\", not beginning with a digit or \".-\"");
         return 0;
 }
 

@@ -148,19 +148,19 @@ _Static_assert(offsetof(Volume, recursive) == offsetof(Volume, has_recursive) + 
                "type_optional_bool needs pairs");
 
 static const Field volume_fields[] = {
-        {"name", &type_ac_name, offsetof(Volume, name), FIELD_REQUIRED},
-        {"readOnly", &type_optional_bool, offsetof(Volume, has_read_only)},
-        {"kind", &type_kind, offsetof(Volume, kind), FIELD_REQUIRED},
-        {"source", &type_absolute_path, offsetof(Volume, source)},
-        {"recursive", &type_optional_bool, offsetof(Volume, has_recursive)},
-        {"mode", &type_mode, 0},
-        {"uid", &type_owner_uid, 0},
-        {"gid", &type_owner_gid, 0},
-        {},
+                {"name", &type_ac_name, offsetof(Volume, name), FIELD_REQUIRED},
+                {"readOnly", &type_optional_bool, offsetof(Volume, has_read_only)},
+                {"kind", &type_kind, offsetof(Volume, kind), FIELD_REQUIRED},
+                {"source", &type_absolute_path, offsetof(Volume, source)},
+                {"recursive", &type_optional_bool, offsetof(Volume, has_recursive)},
+                {"mode", &type_mode, 0},
+                {"uid", &type_owner_uid, 0},
+                {"gid", &type_owner_gid, 0},
+                {},
 };
 const Type type_volume = {
-        OBJECT_OPS, .size = sizeof(Volume), .fields = volume_fields, .init = volume_init,
-        .finish = volume_finish,
+                OBJECT_OPS,          .size = sizeof(Volume),  .fields = volume_fields,
+                .init = volume_init, .finish = volume_finish,
 };
 const Type type_volume_pointer = {POINTER_OPS, .size = sizeof(Volume *), .item = &type_volume};
 

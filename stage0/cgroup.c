@@ -47,8 +47,8 @@ static const char *match_hierarchy(const char *line, size_t i)
         return p ? p + strlen(hierarchies[i].prefix) : NULL;
 }
 
-/* The v2 root has cgroup.subtree_control or at least cgroup.controllers; a v1 root or a plain tmpfs has not.
- */
+/* The v2 root has cgroup.subtree_control or at least cgroup.controllers; a v1 root or a plain tmpfs has
+ * not. */
 static const char *find_mount(size_t i)
 {
         for (size_t k = 0; k < ELEMENTSOF(hierarchies[i].mounts); k++) {
@@ -124,7 +124,8 @@ static int put(const char *path, pid_t pid)
         return write_attribute_at(fd, "cgroup.procs", number);
 }
 
-/* A cgroup that hands on controllers must not hold processes: in the scope they are all in children of it. */
+/* A cgroup that hands on controllers must not hold processes: in the scope they are all in children of
+ * it. */
 static int go_along(const PodCgroup *c, Error *e)
 {
         STRV_FOREACH (path, c->paths) {
@@ -240,8 +241,8 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret)
         return r < 0 ? r : -ENOENT;
 }
 
-/* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload liked.
- */
+/* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload
+ * liked. */
 static int collect_children(const char *path, char ***ret)
 {
         _cleanup_strv_free_ char **all = NULL;

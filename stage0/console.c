@@ -2,9 +2,9 @@
 
 /* What is said before a pod is up, for the case that it does not get there.
  *
- * Until systemd-nspawn is executed it is our own child that prints, in the form of our own messages: "Error: " and a
- * sentence, then a line with the way out. After that nspawn and the pod's systemd print what they like; the last line
- * is most often the one that tells what went wrong. */
+ * Until systemd-nspawn is executed it is our own child that prints, in the form of our own messages: "Error:
+ * " and a sentence, then a line with the way out. After that nspawn and the pod's systemd print what they
+ * like; the last line is most often the one that tells what went wrong. */
 
 #include "stage0/console.h"
 

@@ -13,6 +13,6 @@ typedef struct Console {
 } Console;
 
 void console_add(Console *c, const char *data, size_t n);
-/* What it says about a pod that did not start: one sentence, and more lines, which may be NULL. Both are harmless on a
- * terminal. If nothing was printed the sentence says so. */
+/* What it says about a pod that did not start: one sentence, and more lines, which may be NULL. Both are
+ * harmless on a terminal. If nothing was printed the sentence says so. */
 int console_reason(const Console *c, char **ret_reason, char **ret_hint);

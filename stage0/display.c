@@ -33,20 +33,20 @@ Display display_of(int fd)
         bool terminal = isatty(fd);
 
         return (Display){
-                .terminal = terminal,
-                .colors = colors_enabled(fd),
-                .utf8 = streq(nl_langinfo(CODESET), "UTF-8"),
-                .columns = terminal ? terminal_columns(fd) : 0,
-                .now = now_usec(CLOCK_REALTIME),
+                        .terminal = terminal,
+                        .colors = colors_enabled(fd),
+                        .utf8 = streq(nl_langinfo(CODESET), "UTF-8"),
+                        .columns = terminal ? terminal_columns(fd) : 0,
+                        .now = now_usec(CLOCK_REALTIME),
         };
 }
 
 const char *color_sequence(const Display *d, Color c)
 {
         static const char *const sequences[_COLOR_MAX] = {
-                [COLOR_NONE] = "\033[0m",     [COLOR_BOLD] = "\033[0;1;39m",
-                [COLOR_GREY] = "\033[0;90m",  [COLOR_GREEN] = "\033[0;1;32m",
-                [COLOR_RED] = "\033[0;1;31m", [COLOR_YELLOW] = "\033[0;1;38:5:185m",
+                        [COLOR_NONE] = "\033[0m",     [COLOR_BOLD] = "\033[0;1;39m",
+                        [COLOR_GREY] = "\033[0;90m",  [COLOR_GREEN] = "\033[0;1;32m",
+                        [COLOR_RED] = "\033[0;1;31m", [COLOR_YELLOW] = "\033[0;1;38:5:185m",
         };
 
         return d->colors ? sequences[c] : "";
@@ -170,8 +170,10 @@ static const struct {
         const char *suffix;
         uint64_t usec;
 } span_units[] = {
-        {"y", 31557600000000ULL}, {"month", 2629800000000ULL}, {"w", 604800000000ULL}, {"d", 86400000000ULL},
-        {"h", 3600000000ULL},     {"min", 60000000ULL},        {"s", 1000000ULL},      {"ms", 1000ULL},
+                {"y", 31557600000000ULL}, {"month", 2629800000000ULL},
+                {"w", 604800000000ULL},   {"d", 86400000000ULL},
+                {"h", 3600000000ULL},     {"min", 60000000ULL},
+                {"s", 1000000ULL},        {"ms", 1000ULL},
 };
 
 char *format_span(uint64_t usec)

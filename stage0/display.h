@@ -21,7 +21,7 @@ typedef struct Display {
         bool colors;
         bool utf8;
         size_t columns; /* 0: lines may be of any length */
-        uint64_t now; /* microseconds since the epoch: what relative times are relative to */
+        uint64_t now;   /* microseconds since the epoch: what relative times are relative to */
 } Display;
 
 /* FD as it is: COLUMNS is honoured on terminals, NO_COLOR and the like for colours. */
@@ -39,7 +39,7 @@ char *text_ellipsize(const char *s, size_t width, bool utf8);
 void text_wrap(Text *t, const char *s, size_t indent, size_t width);
 
 /* All return NULL when out of memory. */
-char *format_timestamp(uint64_t usec); /* "Thu 2016-05-12 08:30:00 UTC", local time */
+char *format_timestamp(uint64_t usec);              /* "Thu 2016-05-12 08:30:00 UTC", local time */
 char *format_relative(uint64_t usec, uint64_t now); /* "2min 3s ago", "5min left" */
-char *format_span(uint64_t usec); /* "1h 30min"; the two largest units */
-char *format_size(uint64_t bytes); /* "1.5M", powers of 1024 */
+char *format_span(uint64_t usec);                   /* "1h 30min"; the two largest units */
+char *format_size(uint64_t bytes);                  /* "1.5M", powers of 1024 */

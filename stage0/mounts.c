@@ -81,9 +81,7 @@ static int attach_at(int mount_fd, int dir_fd, const char *name)
         return 0;
 }
 
-/* --- /dev
- * ----------------------------------------------------------------------------------------------------------
- */
+/* --- /dev ---------------------------------------------------------------------------------------------- */
 
 /* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; where it has none, there is
  * nothing to see. */
@@ -214,9 +212,7 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
         return 0;
 }
 
-/* --- Layers
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- Layers -------------------------------------------------------------------------------------------- */
 
 static int id_map(PodMounts *m, int mount_fd, bool recursive)
 {
@@ -379,8 +375,8 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool ren
         snprintf(name, sizeof(name), "a%u", index);
         if (mkdirat(m->holder_fd, name, 0700) < 0 && errno != EEXIST)
                 return error_set_errno(e, -errno, "Cannot make a mount point for app %s", app);
-        /* Relative names: they fit a page, and no character of the store's path means anything to overlayfs.
-         */
+        /* Relative names: they fit a page, and no character of the store's path means anything to
+         * overlayfs. */
         if (fchdir(m->holder_fd) < 0 || mount("overlay", name, "overlay", MS_NODEV, options) < 0) {
                 (void) error_set_errno(e, -errno, "Cannot mount the overlay of app %s (%s)", app, options);
                 return error_hint(e, 0,

@@ -404,8 +404,8 @@ void nspawn_done(Nspawn *n)
         *n = NSPAWN_NULL;
 }
 
-/* nspawn has one child, and only we know it by this number: nspawn itself may be in another pid namespace.
- */
+/* nspawn has one child, and only we know it by this number: nspawn itself may be in another pid
+ * namespace. */
 pid_t nspawn_leader(const Nspawn *n)
 {
         _cleanup_free_ char *text = NULL;

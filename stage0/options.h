@@ -19,10 +19,10 @@ typedef struct Option Option;
 typedef int (*OptionHandler)(const Option *o, const char *value, void *target, Error *e);
 
 struct Option {
-        const char *group; /* heading that begins with this option, or NULL */
-        const char *name; /* long name without the dashes, or NULL */
-        char letter; /* short name, or 0 */
-        const char *value; /* how the help calls its value; NULL: it takes none */
+        const char *group;   /* heading that begins with this option, or NULL */
+        const char *name;    /* long name without the dashes, or NULL */
+        char letter;         /* short name, or 0 */
+        const char *value;   /* how the help calls its value; NULL: it takes none */
         bool value_optional; /* the value may be left out, and is given as --name=VALUE only */
         const char *help;
         /* What a shell can offer for the value: "file", "directory", "pod", "image", or words separated by
@@ -33,7 +33,9 @@ struct Option {
 };
 
 /* Ends a table of options. */
-#define OPTION_END {}
+#define OPTION_END                                                                                          \
+        {                                                                                                   \
+        }
 
 /* One table together with the structure that its options fill in. */
 typedef struct OptionSet {
@@ -46,10 +48,10 @@ typedef struct OptionSet {
 
 typedef enum OptionEvent {
         OPTION_DONE = 0, /* the command line is at its end */
-        OPTION_WORD, /* a word that is no option */
-        OPTION_DASHES, /* "--" */
-        OPTION_NEXT, /* "---" */
-        OPTION_STOP, /* a handler asked to stop */
+        OPTION_WORD,     /* a word that is no option */
+        OPTION_DASHES,   /* "--" */
+        OPTION_NEXT,     /* "---" */
+        OPTION_STOP,     /* a handler asked to stop */
 } OptionEvent;
 
 typedef struct OptionParser {

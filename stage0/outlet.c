@@ -2,10 +2,11 @@
 
 /* Writing to a standard stream of ours without ever waiting for whoever reads it.
  *
- * A terminal can be stopped, a pager left alone; the process that runs a pod must go on answering launchers and requests to
- * stop meanwhile. To make the stream itself non-blocking would do so for everybody who shares it, our caller's shell among
- * them. So pipes and terminals are opened once more, which gives a description of our own, and sockets are told with every
- * send. What else a stream can be (a file, /dev/null) never keeps its writer for long.
+ * A terminal can be stopped, a pager left alone; the process that runs a pod must go on answering launchers
+ * and requests to stop meanwhile. To make the stream itself non-blocking would do so for everybody who
+ * shares it, our caller's shell among them. So pipes and terminals are opened once more, which gives a
+ * description of our own, and sockets are told with every send. What else a stream can be (a file,
+ * /dev/null) never keeps its writer for long.
  */
 
 #include <poll.h>

@@ -14,7 +14,7 @@
 typedef struct PodArguments {
         PodRequest request;
         PrepareOptions options;
-        char *stage1; /* owns what options.stage1 points to */
+        char *stage1;              /* owns what options.stage1 points to */
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;
         bool describes_pod; /* something was said that only makes sense for a new pod */

@@ -92,16 +92,16 @@ static bool handler_failed(const HandlerStatus *h)
 
 /* The words for causes that need no more than words. */
 static const char *const cause_words[_APP_CAUSE_MAX] = {
-        [CAUSE_NONE] = "ended",
-        [CAUSE_OOM_KILL] = "killed for lack of memory",
-        [CAUSE_TIMEOUT] = "killed after a time-out",
-        [CAUSE_COMMAND_NOT_FOUND] = "command not found",
-        [CAUSE_COMMAND_NOT_EXECUTABLE] = "command not executable",
-        [CAUSE_WORKING_DIRECTORY] = "working directory missing",
-        [CAUSE_USER] = "user or group not in the image",
-        [CAUSE_SETUP] = "could not be set up",
-        [CAUSE_NOT_STARTED] = "not started: the pod ended before",
-        [CAUSE_POD_KILLED] = "ended with the pod, which was killed",
+                [CAUSE_NONE] = "ended",
+                [CAUSE_OOM_KILL] = "killed for lack of memory",
+                [CAUSE_TIMEOUT] = "killed after a time-out",
+                [CAUSE_COMMAND_NOT_FOUND] = "command not found",
+                [CAUSE_COMMAND_NOT_EXECUTABLE] = "command not executable",
+                [CAUSE_WORKING_DIRECTORY] = "working directory missing",
+                [CAUSE_USER] = "user or group not in the image",
+                [CAUSE_SETUP] = "could not be set up",
+                [CAUSE_NOT_STARTED] = "not started: the pod ended before",
+                [CAUSE_POD_KILLED] = "ended with the pod, which was killed",
 };
 
 static void add_end(Text *t, const AppStatus *s)
@@ -126,10 +126,10 @@ static void add_end(Text *t, const AppStatus *s)
 int app_status_phrase(const AppStatus *s, char **ret)
 {
         static const char *const words[_APP_STATE_MAX] = {
-                [APP_WAITING] = "waiting",
-                [APP_PRE_START] = "pre-start handler runs",
-                [APP_RUNNING] = "running",
-                [APP_POST_STOP] = "post-stop handler runs",
+                        [APP_WAITING] = "waiting",
+                        [APP_PRE_START] = "pre-start handler runs",
+                        [APP_RUNNING] = "running",
+                        [APP_POST_STOP] = "post-stop handler runs",
         };
         _cleanup_text_ Text t = {};
 
@@ -259,9 +259,9 @@ static void add_config(Text *t, const Pod *p)
 static void add_isolators(Text *t, const Display *d, const PodReport *report)
 {
         static const Color colors[] = {
-                [ISOLATOR_ENFORCED] = COLOR_NONE,
-                [ISOLATOR_MODIFIED] = COLOR_YELLOW,
-                [ISOLATOR_IGNORED] = COLOR_RED,
+                        [ISOLATOR_ENFORCED] = COLOR_NONE,
+                        [ISOLATOR_MODIFIED] = COLOR_YELLOW,
+                        [ISOLATOR_IGNORED] = COLOR_RED,
         };
 
         for (size_t i = 0; i < report->n_isolators; i++) {

@@ -214,13 +214,13 @@ static int store_gid(void *target, const char *value, const char **reason)
 }
 
 static const Field volume_fields[] = {
-        {"kind", store_kind},
-        {"source", store_source},
-        {"readOnly", store_read_only},
-        {"recursive", store_recursive},
-        {"mode", store_mode},
-        {"uid", store_uid},
-        {"gid", store_gid},
+                {"kind", store_kind},
+                {"source", store_source},
+                {"readOnly", store_read_only},
+                {"recursive", store_recursive},
+                {"mode", store_mode},
+                {"uid", store_uid},
+                {"gid", store_gid},
 };
 
 /* What fits together. */
@@ -304,8 +304,8 @@ static int store_mount_target(void *target, const char *value, const char **reas
 }
 
 static const Field mount_fields[] = {
-        {"volume", store_mount_volume},
-        {"target", store_mount_target},
+                {"volume", store_mount_volume},
+                {"target", store_mount_target},
 };
 
 /* VOLUME:PATH as the two fields it stands for, or NULL if it is no such thing. */

@@ -2,11 +2,11 @@
 
 /* What may be left of a pod outside of its directory, or on it, when it is to be removed.
  *
- * Its cgroups are left if the process that ran it was killed; mounts, namespaces and processes of its own went
- * with that process. What remains is what somebody else did: a file system that was mounted by hand below the
- * pod's directory, to look for something or to bring something in. Removing never goes through a mount, so it would
- * stop half-way there. Therefore the table of mounts is looked at before anything is touched, and the pod stays
- * as it is until whoever mounted it has unmounted it. */
+ * Its cgroups are left if the process that ran it was killed; mounts, namespaces and processes of its own
+ * went with that process. What remains is what somebody else did: a file system that was mounted by hand
+ * below the pod's directory, to look for something or to bring something in. Removing never goes through a
+ * mount, so it would stop half-way there. Therefore the table of mounts is looked at before anything is
+ * touched, and the pod stays as it is until whoever mounted it has unmounted it. */
 
 #include <libmount.h>
 #include <systemd/sd-daemon.h>
@@ -23,7 +23,8 @@ static void iter_freep(struct libmnt_iter **i)
         mnt_free_iter(*i);
 }
 
-/* The mount at or below PATH that has to be unmounted first, which is the one made last; NULL if there is none. */
+/* The mount at or below PATH that has to be unmounted first, which is the one made last; NULL if there is
+ * none. */
 static const char *find_mount_below(struct libmnt_table *table, struct libmnt_iter *iter, const char *path)
 {
         struct libmnt_fs *fs;
@@ -67,8 +68,8 @@ int pod_release(Pod *p, void *userdata, Error *e)
         if (p->state == POD_RUNNING)
                 return 0;
         int r = refuse_if_mounted_on(p, e);
-        /* A pod that has ended does not start again, so nobody can be using its cgroups; one that is prepared has
-         * none, and somebody may be about to make them. */
+        /* A pod that has ended does not start again, so nobody can be using its cgroups; one that is
+         * prepared has none, and somebody may be about to make them. */
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
         r = pod_cgroup_remove(p, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running a prepared pod: in the foreground by this very process, or detached by a child that goes on alone.
- */
+/* Running a prepared pod: in the foreground by this very process, or detached by a child that goes on
+ * alone. */
 
 #include <sys/wait.h>
 

@@ -4,8 +4,8 @@
  *
  * There, all cgroups belong to systemd, and whoever wants one to divide further has to be given it: we ask
  * for a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it: it
- * is gone when the pod has ended, however it did. Only if the process dies while systemd is putting it there,
- * systemd never sees the scope become empty; so it is stopped before the pod is removed.
+ * is gone when the pod has ended, however it did. Only if the process dies while systemd is putting it
+ * there, systemd never sees the scope become empty; so it is stopped before the pod is removed.
  *
  * systemd is asked over its private socket. It is there whenever systemd is, a D-Bus daemon need not be.
  */
@@ -44,13 +44,10 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid)
 
         int r = xasprintf(&description, "Pod %s", p->uuid);
         if (r >= 0)
-                r = sd_bus_message_append(m, "a(sv)", 6,
-                                          "Description", "s", description,
-                                          "Slice", "s", "machine.slice",
-                                          "Delegate", "b", 1,
-                                          "TasksMax", "t", UINT64_MAX,
-                                          "CollectMode", "s", "inactive-or-failed",
-                                          "PIDs", "au", 1, (uint32_t) pid);
+                r = sd_bus_message_append(m, "a(sv)", 6, "Description", "s", description, "Slice", "s",
+                                          "machine.slice", "Delegate", "b", 1, "TasksMax", "t", UINT64_MAX,
+                                          "CollectMode", "s", "inactive-or-failed", "PIDs", "au", 1,
+                                          (uint32_t) pid);
         return r;
 }
 

@@ -7,7 +7,8 @@
 
 typedef struct Server Server;
 
-/* Makes the socket for launchers in the pod's root and watches it with EVENT. What apps write goes through PUMPS. */
+/* Makes the socket for launchers in the pod's root and watches it with EVENT. What apps write goes through
+ * PUMPS. */
 int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e);
 Server *server_free(Server *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);

@@ -21,8 +21,8 @@ typedef struct PodCgroup {
 
 void pod_cgroup_done(PodCgroup *c);
 /* Makes the directories for POD, records them before, and puts process PID, which has no other use for the
- * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end of
- * the session or unit that it was started from is not the pod's end. */
+ * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end
+ * of the session or unit that it was started from is not the pod's end. */
 int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e);
 /* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
@@ -82,8 +82,8 @@ int pod_hostname(const Pod *p, char **ret);
 
 /* --- programs.c ---------------------------------------------------------------------------------------- */
 
-/* Where one of our own helper programs is: in $ACNSPAWN_LIBEXECDIR if that is set; else beside us in the build
- * tree, or where it was installed. */
+/* Where one of our own helper programs is: in $ACNSPAWN_LIBEXECDIR if that is set; else beside us in the
+ * build tree, or where it was installed. */
 int helper_program_path(const char *name, char **ret, Error *e);
 
 /* --- runtime.c: what is known of a running pod, kept in its directory ---------------------------------- */

@@ -9,9 +9,9 @@
 
 typedef struct TableColumn {
         const char *header; /* "UUID" */
-        const char *key; /* the member's name in JSON: "uuid" */
-        bool right; /* aligned to the right: numbers */
-        size_t shrink_to; /* on a terminal too narrow it may be cut to this width; 0: never */
+        const char *key;    /* the member's name in JSON: "uuid" */
+        bool right;         /* aligned to the right: numbers */
+        size_t shrink_to;   /* on a terminal too narrow it may be cut to this width; 0: never */
 } TableColumn;
 
 typedef struct Table Table;

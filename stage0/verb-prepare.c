@@ -25,17 +25,20 @@ static int run(Context *c, int argc, char **argv)
 }
 
 const Verb verb_prepare = {
-        .group = "Pod Commands",
-        .name = "prepare",
-        .synopsis = "[POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
-                    "[POD OPTIONS…] --pod-manifest=FILE",
-        .brief = "IMAGE…",
-        .summary = "Make a pod that can be run",
-        .text = "Makes a pod of one or more images and prints its UUID. An image is a file, an ID or a "
-                "prefix of it, or NAME[:VERSION][,LABEL=VALUE…]. Options before the first image are for "
-                "the pod, those after an image for its app; '--' begins the app's arguments, '---' ends "
-                "them.",
-        .words = "image",
-        .options = (const Option *const[]){pod_options, app_options, NULL},
-        .run = run,
+                .group = "Pod Commands",
+                .name = "prepare",
+                .synopsis = "[POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
+                            "[POD OPTIONS…] --pod-manifest=FILE",
+                .brief = "IMAGE…",
+                .summary = "Make a pod that can be run",
+                .text = "Makes a pod of one or more images and prints its UUID. An image is a file, an ID "
+                        "or a "
+                        "prefix of it, or NAME[:VERSION][,LABEL=VALUE…]. Options before the first image are "
+                        "for "
+                        "the pod, those after an image for its app; '--' begins the app's arguments, '---' "
+                        "ends "
+                        "them.",
+                .words = "image",
+                .options = (const Option *const[]){pod_options, app_options, NULL},
+                .run = run,
 };

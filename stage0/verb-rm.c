@@ -30,12 +30,12 @@ static int run(Context *c, int argc, char **argv)
 }
 
 const Verb verb_rm = {
-        .name = "rm",
-        .synopsis = "[OPTIONS…] POD…",
-        .brief = "POD…",
-        .summary = "Remove pods that are not running",
-        .text = "Removes pods that are prepared or have ended, with their logs, statuses and empty "
-                "volumes, and prints their UUIDs.",
-        .words = "pod",
-        .run = run,
+                .name = "rm",
+                .synopsis = "[OPTIONS…] POD…",
+                .brief = "POD…",
+                .summary = "Remove pods that are not running",
+                .text = "Removes pods that are prepared or have ended, with their logs, statuses and empty "
+                        "volumes, and prints their UUIDs.",
+                .words = "pod",
+                .run = run,
 };

@@ -202,8 +202,8 @@ static int run_it(Context *c, Pod *p, const Arguments *a)
         return status;
 }
 
-/* Whoever interrupted us while the pod was being made does not want it to run, and does not know of it either. In
- * the foreground what comes from now on is for the pod. */
+/* Whoever interrupted us while the pod was being made does not want it to run, and does not know of it
+ * either. In the foreground what comes from now on is for the pod. */
 static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments *a)
 {
         if (!a->detach)

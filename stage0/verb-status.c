@@ -23,9 +23,9 @@ static int option_wait(const Option *o, const char *value, void *target, Error *
 }
 
 static const Option options[] = {
-        {"Options", "wait", 'w', "TIMEOUT", true, "Wait until the pods have ended, or until TIMEOUT is over",
-         NULL, option_wait, 0},
-        OPTION_END,
+                {"Options", "wait", 'w', "TIMEOUT", true,
+                 "Wait until the pods have ended, or until TIMEOUT is over", NULL, option_wait, 0},
+                OPTION_END,
 };
 
 static int wait_for(Context *c, Pod *p, const Arguments *a)
@@ -88,13 +88,13 @@ static int run(Context *c, int argc, char **argv)
 }
 
 const Verb verb_status = {
-        .name = "status",
-        .synopsis = "[OPTIONS…] POD…",
-        .brief = "POD…",
-        .summary = "Show the status of pods",
-        .text = "Shows the state of the pods and of each of their apps, how they ended, and which "
-                "isolators are enforced. With --json, one object per pod.",
-        .words = "pod",
-        .options = (const Option *const[]){options, NULL},
-        .run = run,
+                .name = "status",
+                .synopsis = "[OPTIONS…] POD…",
+                .brief = "POD…",
+                .summary = "Show the status of pods",
+                .text = "Shows the state of the pods and of each of their apps, how they ended, and which "
+                        "isolators are enforced. With --json, one object per pod.",
+                .words = "pod",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
 };

@@ -9,9 +9,10 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-        {"Options", "force", 'f', NULL, false, "Kill the pod at once: no orderly end, no post-stop handlers",
-         NULL, option_true, offsetof(Arguments, force)},
-        OPTION_END,
+                {"Options", "force", 'f', NULL, false,
+                 "Kill the pod at once: no orderly end, no post-stop handlers", NULL, option_true,
+                 offsetof(Arguments, force)},
+                OPTION_END,
 };
 
 static int stop(Context *c, Pod *p, void *userdata)
@@ -41,14 +42,16 @@ static int run(Context *c, int argc, char **argv)
 }
 
 const Verb verb_stop = {
-        .name = "stop",
-        .synopsis = "[OPTIONS…] POD…",
-        .brief = "POD…",
-        .summary = "Stop running pods",
-        .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when the "
-                "pods have ended. How long an app may take is set with --stop-timeout= when the pod is "
-                "prepared.",
-        .words = "pod",
-        .options = (const Option *const[]){options, NULL},
-        .run = run,
+                .name = "stop",
+                .synopsis = "[OPTIONS…] POD…",
+                .brief = "POD…",
+                .summary = "Stop running pods",
+                .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when "
+                        "the "
+                        "pods have ended. How long an app may take is set with --stop-timeout= when the pod "
+                        "is "
+                        "prepared.",
+                .words = "pod",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
 };

@@ -23,8 +23,8 @@ static int read_manifest(Context *c, const char *file, char **ret, size_t *ret_s
         if (fd < 0)
                 return error_set_errno(&c->error, -errno, "Cannot open '%s'", file);
 
-        /* One byte more than may be there, so that the parser sees that it is too much. Pipes are fine, too.
-         */
+        /* One byte more than may be there, so that the parser sees that it is too much. Pipes are fine,
+         * too. */
         text = malloc(MANIFEST_SIZE_MAX + 2);
         if (!text)
                 return error_oom(&c->error);

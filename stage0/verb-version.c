@@ -26,12 +26,12 @@ static int version(Context *c, int argc, char **argv)
 }
 
 const Verb verb_version = {
-        .name = "version",
-        .synopsis = "[OPTIONS…]",
-        .summary = "Show the version",
-        .text = "Shows the version of acnspawn, and that of the App Container specification it "
-                "implements.",
-        .run = version,
+                .name = "version",
+                .synopsis = "[OPTIONS…]",
+                .summary = "Show the version",
+                .text = "Shows the version of acnspawn, and that of the App Container specification it "
+                        "implements.",
+                .run = version,
 };
 
 static int help(Context *c, int argc, char **argv)
@@ -56,12 +56,12 @@ static int help(Context *c, int argc, char **argv)
 }
 
 const Verb verb_help = {
-        .group = "Other Commands",
-        .name = "help",
-        .synopsis = "[OPTIONS…] [COMMAND]",
-        .brief = "[COMMAND]",
-        .summary = "Show this help, or that of a command",
-        .text = "Shows the list of commands, or the help of one of them.",
-        .words = "verb",
-        .run = help,
+                .group = "Other Commands",
+                .name = "help",
+                .synopsis = "[OPTIONS…] [COMMAND]",
+                .brief = "[COMMAND]",
+                .summary = "Show this help, or that of a command",
+                .text = "Shows the list of commands, or the help of one of them.",
+                .words = "verb",
+                .run = help,
 };

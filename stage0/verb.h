@@ -5,8 +5,8 @@
  * errors.
  *
  * A verb lives in a file of its own, verb-<name>.c, which exports one Verb value; verbs.c lists them.
- * Results go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with the
- * reason in the context's error object; main() prints it.
+ * Results go to stdout, messages to stderr. A verb returns the exit status (0…255), or a negative errno with
+ * the reason in the context's error object; main() prints it.
  */
 
 #include "stage0/options.h"
@@ -29,23 +29,23 @@ typedef struct Context {
         JsonMode json;
         bool no_legend, quiet, debug, help, version;
         Error error;
-        bool usage; /* the error is in how the command line was written */
+        bool usage;   /* the error is in how the command line was written */
         Store *store; /* filled in by context_open_store() */
 } Context;
 
 struct Verb {
-        const char *group; /* heading in the list of verbs that begins with this one, or NULL */
-        const char *name; /* "list", "image list" */
+        const char *group;    /* heading in the list of verbs that begins with this one, or NULL */
+        const char *name;     /* "list", "image list" */
         const char *synopsis; /* one or more lines: what follows the name */
-        const char *brief; /* what follows the name in the list of verbs, or NULL: nothing */
-        const char *summary; /* a few words for the list of verbs */
-        const char *text; /* a paragraph for the verb's own help, or NULL */
-        const char *words; /* what the shell can offer for its words, as in Option.complete; or NULL */
-        const Option *const *options; /* its option tables, NULL at the end; or NULL */
+        const char *brief;    /* what follows the name in the list of verbs, or NULL: nothing */
+        const char *summary;  /* a few words for the list of verbs */
+        const char *text;     /* a paragraph for the verb's own help, or NULL */
+        const char *words;    /* what the shell can offer for its words, as in Option.complete; or NULL */
+        const Option *const *options;                  /* its option tables, NULL at the end; or NULL */
         int (*run)(Context *c, int argc, char **argv); /* without the names of program and verb */
 };
 
-extern const Verb *const verbs[]; /* verbs.c; NULL at the end */
+extern const Verb *const verbs[];     /* verbs.c; NULL at the end */
 extern const Option global_options[]; /* context.c; data: the Context */
 
 extern const Verb verb_fetch, verb_image_list, verb_image_rm, verb_image_cat_manifest, verb_validate;
@@ -63,8 +63,8 @@ int context_usage_error(Context *c, int r);
  * words. Returns 1 to go on, 0 if there is nothing more to do (the help was shown), or a negative errno.
  * WORDS may be NULL if max is 0. */
 typedef struct Words {
-        size_t min, max; /* how many there may be */
-        const char *what; /* how the message calls them: "a pod" */
+        size_t min, max;   /* how many there may be */
+        const char *what;  /* how the message calls them: "a pod" */
         const char **list; /* result: the array is the caller's, the strings are in argv */
         size_t n;
 } Words;
@@ -91,8 +91,8 @@ int context_open_store_as_root(Context *c);
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
-/* As text or JSON, as the user asked. If there are no rows, a message on stderr says that there are none of WHAT ("pods")
- * in the store; NULL: no message. */
+/* As text or JSON, as the user asked. If there are no rows, a message on stderr says that there are none of
+ * WHAT ("pods") in the store; NULL: no message. */
 int context_show_table(Context *c, const Table *t, const char *what);
 int context_show_json(Context *c, json_object *o); /* O may be NULL: out of memory */
 /* A text of which others decided what is in it: as it is, but harmless on a terminal. */

@@ -7,13 +7,13 @@
 #include "stage0/verb.h"
 
 const Verb *const verbs[] = {
-        &verb_fetch,    &verb_image_list,
-        &verb_image_rm, &verb_image_cat_manifest,
-        &verb_validate, &verb_prepare,
-        &verb_run,      &verb_stop,
-        &verb_rm,       &verb_gc,
-        &verb_list,     &verb_status,
-        &verb_logs,     &verb_cat_manifest,
-        &verb_cat,      &verb_help,
-        &verb_version,  NULL,
+                &verb_fetch,    &verb_image_list,
+                &verb_image_rm, &verb_image_cat_manifest,
+                &verb_validate, &verb_prepare,
+                &verb_run,      &verb_stop,
+                &verb_rm,       &verb_gc,
+                &verb_list,     &verb_status,
+                &verb_logs,     &verb_cat_manifest,
+                &verb_cat,      &verb_help,
+                &verb_version,  NULL,
 };

@@ -20,9 +20,9 @@ static const struct {
         const char *name;
         bool optional; /* of some versions only */
 } programs[] = {
-        {"systemd", false},
-        {"systemd-journald", false},
-        {"systemd-executor", true},
+                {"systemd", false},
+                {"systemd-journald", false},
+                {"systemd-executor", true},
 };
 
 static const char *const program_directories[] = {"/usr/lib/systemd", "/lib/systemd"};
@@ -30,9 +30,9 @@ static const char *const program_directories[] = {"/usr/lib/systemd", "/lib/syst
 /* What systemd calls the features that no program above uses in a container: they belong to tools, or to
  * hardware. */
 static const char *const unwanted_features[] = {
-        "archive",  "cryptsetup", "curl",      "dw",       "elf",  "fdisk",      "fido2",
-        "gcrypt",   "gnutls",     "idn",       "ip4tc",    "kmod", "microhttpd", "p11-kit",
-        "passwdqc", "pcre2",      "pwquality", "qrencode", "tpm",
+                "archive",  "cryptsetup", "curl",      "dw",       "elf",  "fdisk",      "fido2",
+                "gcrypt",   "gnutls",     "idn",       "ip4tc",    "kmod", "microhttpd", "p11-kit",
+                "passwdqc", "pcre2",      "pwquality", "qrencode", "tpm",
 };
 
 /* --- Programs and the two rounds ----------------------------------------------------------------------- */

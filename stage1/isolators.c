@@ -22,9 +22,9 @@
 #define OOM_SCORE_MAX 1000
 
 static const char *const verdicts[] = {
-        [ISOLATOR_ENFORCED] = "enforced",
-        [ISOLATOR_MODIFIED] = "modified",
-        [ISOLATOR_IGNORED] = "ignored",
+                [ISOLATOR_ENFORCED] = "enforced",
+                [ISOLATOR_MODIFIED] = "modified",
+                [ISOLATOR_IGNORED] = "ignored",
 };
 
 const char *isolator_verdict_to_string(IsolatorVerdict v)
@@ -71,8 +71,8 @@ static uint64_t cpu_shares_weight(const Isolator *i, bool *exact)
         return scale_weight(i->number > 0 ? (uint64_t) i->number : 0, CPU_SHARES_DEFAULT, exact);
 }
 
-/* A quota of nothing is no quota for systemd, so the smallest there is stands for it: a thousandth of a CPU.
- */
+/* A quota of nothing is no quota for systemd, so the smallest there is stands for it: a thousandth of a
+ * CPU. */
 static uint64_t cpu_limit(const Isolator *i)
 {
         return MAX(MIN(i->limit, CPU_LIMIT_MAX), UINT64_C(1));
@@ -301,22 +301,23 @@ typedef struct IsolatorRule {
 #define NOTHING(why) .ignored = why
 
 static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
-        [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
-        [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {NOTHING("reading and writing disks is not slowed down")},
-        [ISOLATOR_RESOURCE_BLOCK_IOPS] = {NOTHING("disk operations are not counted or slowed down")},
-        [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
-        [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
-        [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
-        [ISOLATOR_CAPABILITIES_RETAIN_SET] = {LAUNCHER(capabilities_verdict)},
-        [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict)},
-        [ISOLATOR_SECCOMP_RETAIN_SET] = {LAUNCHER(seccomp_verdict)},
-        [ISOLATOR_SECCOMP_REMOVE_SET] = {LAUNCHER(seccomp_verdict)},
-        [ISOLATOR_NO_NEW_PRIVILEGES] = {LAUNCHER(no_new_privileges_verdict)},
-        [ISOLATOR_SELINUX_CONTEXT] = {NOTHING("processes keep the SELinux label they start with")},
-        [ISOLATOR_APPARMOR_PROFILE] = {NOTHING("processes are put into no AppArmor profile")},
-        [ISOLATOR_OOM_SCORE_ADJ] = {oom_score_directives, oom_score_verdict, .app_only = true},
-        [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, FEATURE(cpu)},
-        [ISOLATOR_SYSCTL] = {NOTHING("kernel parameters keep the values that a new pod has")},
+                [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
+                [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {NOTHING(
+                                "reading and writing disks is not slowed down")},
+                [ISOLATOR_RESOURCE_BLOCK_IOPS] = {NOTHING("disk operations are not counted or slowed down")},
+                [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
+                [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
+                [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
+                [ISOLATOR_CAPABILITIES_RETAIN_SET] = {LAUNCHER(capabilities_verdict)},
+                [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict)},
+                [ISOLATOR_SECCOMP_RETAIN_SET] = {LAUNCHER(seccomp_verdict)},
+                [ISOLATOR_SECCOMP_REMOVE_SET] = {LAUNCHER(seccomp_verdict)},
+                [ISOLATOR_NO_NEW_PRIVILEGES] = {LAUNCHER(no_new_privileges_verdict)},
+                [ISOLATOR_SELINUX_CONTEXT] = {NOTHING("processes keep the SELinux label they start with")},
+                [ISOLATOR_APPARMOR_PROFILE] = {NOTHING("processes are put into no AppArmor profile")},
+                [ISOLATOR_OOM_SCORE_ADJ] = {oom_score_directives, oom_score_verdict, .app_only = true},
+                [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, FEATURE(cpu)},
+                [ISOLATOR_SYSCTL] = {NOTHING("kernel parameters keep the values that a new pod has")},
 };
 
 static const IsolatorRule *rule_of(const Isolator *i)
@@ -410,8 +411,8 @@ static int own_cgroup(char **ret)
         return -ENOENT;
 }
 
-/* systemd gives a pod every controller that it has. Elsewhere the pod's cgroup is below our own, and has what
- * that one hands on. */
+/* systemd gives a pod every controller that it has. Elsewhere the pod's cgroup is below our own, and has
+ * what that one hands on. */
 static int controllers_file(const char *mount, char **ret)
 {
         _cleanup_free_ char *own = NULL;

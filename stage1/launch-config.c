@@ -127,8 +127,8 @@ static int set_key(LaunchConfig *c, const char *key, const char *value)
         return -EBADMSG;
 }
 
-/* The NUL-terminated string at *P, which moves behind it; NULL at the end or if the terminator is missing.
- */
+/* The NUL-terminated string at *P, which moves behind it; NULL at the end or if the terminator is
+ * missing. */
 static const char *next_string(const char **p, const char *end)
 {
         const char *s = *p;

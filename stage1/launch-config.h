@@ -17,10 +17,10 @@ typedef struct LaunchConfig {
         gid_t *gids;        /* supplementary */
         size_t n_gids, gids_allocated;
         char *working_directory;
-        char **mounts;         /* targets of the volumes, absolute and normalized */
-        uint64_t capabilities; /* bounding set: bit n is capability n */
+        char **mounts;              /* targets of the volumes, absolute and normalized */
+        uint64_t capabilities;      /* bounding set: bit n is capability n */
         struct sock_filter *filter; /* of system calls */
-        size_t n_filter; /* instructions; 0: no filter, which the file has to say, too */
+        size_t n_filter;            /* instructions; 0: no filter, which the file has to say, too */
         bool has_filter;
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it makes */

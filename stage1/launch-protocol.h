@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the launcher (inside the pod) and stage0 (outside) say to each other, over acnspawn/socket of the pod's root.
+/* What the launcher (inside the pod) and stage0 (outside) say to each other, over acnspawn/socket of the
+ * pod's root.
  *
- * The launcher sends one LaunchRequest as a packet, with two streams of the pod's journal that it has opened: what
- * they carry counts as the app's own. stage0 answers with one LaunchReply. On success descriptors come with it: the
- * app's launch file, the writing ends of two pipes, the app's root and its /dev as detached mounts, and one detached
- * mount for each volume, in the order of the launch file's "mount" entries. The launcher attaches the mounts in a
- * namespace of its own, so that no namespace ever holds the mounts of two apps, and the pod's PID 1 none of them.
+ * The launcher sends one LaunchRequest as a packet, with two streams of the pod's journal that it has
+ * opened: what they carry counts as the app's own. stage0 answers with one LaunchReply. On success
+ * descriptors come with it: the app's launch file, the writing ends of two pipes, the app's root and its
+ * /dev as detached mounts, and one detached mount for each volume, in the order of the launch file's "mount"
+ * entries. The launcher attaches the mounts in a namespace of its own, so that no namespace ever holds the
+ * mounts of two apps, and the pod's PID 1 none of them.
  *
- * Standard output and standard error are pipes, not the journal's sockets, because programs open /dev/stdout, which
- * fails on a socket; stage0 passes on what comes out of them. With LAUNCH_FLUSH, which carries and brings no
- * descriptors, the launcher waits until everything that an app's processes wrote has been passed on.
+ * Standard output and standard error are pipes, not the journal's sockets, because programs open
+ * /dev/stdout, which fails on a socket; stage0 passes on what comes out of them. With LAUNCH_FLUSH, which
+ * carries and brings no descriptors, the launcher waits until everything that an app's processes wrote has
+ * been passed on.
  */
 
 #include "basic/basic.h"

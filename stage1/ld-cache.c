@@ -129,8 +129,8 @@ static bool is_digit(char c)
         return c >= '0' && c <= '9';
 }
 
-/* Compares the numbers that begin at *A and *B, and moves behind them. They may be longer than any integer.
- */
+/* Compares the numbers that begin at *A and *B, and moves behind them. They may be longer than any
+ * integer. */
 static int compare_numbers(const char **a, const char **b)
 {
         *a += strspn(*a, "0");

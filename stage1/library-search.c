@@ -24,16 +24,16 @@ static const struct {
         uint16_t machine;
         const char *directory;
 } machine_directories[] = {
-        {ELFCLASS64, EM_X86_64, "/lib/x86_64-linux-gnu"},
-        {ELFCLASS64, EM_AARCH64, "/lib/aarch64-linux-gnu"},
-        {ELFCLASS64, EM_RISCV, "/lib/riscv64-linux-gnu"},
-        {ELFCLASS64, EM_S390, "/lib/s390x-linux-gnu"},
-        {ELFCLASS64, EM_PPC64, "/lib/powerpc64le-linux-gnu"},
-        {ELFCLASS64, EM_MIPS, "/lib/mips64el-linux-gnuabi64"},
-        {ELFCLASS64, 258, "/lib/loongarch64-linux-gnu"},
-        {ELFCLASS32, EM_386, "/lib/i386-linux-gnu"},
-        {ELFCLASS32, EM_ARM, "/lib/arm-linux-gnueabihf"},
-        {ELFCLASS32, EM_ARM, "/lib/arm-linux-gnueabi"},
+                {ELFCLASS64, EM_X86_64, "/lib/x86_64-linux-gnu"},
+                {ELFCLASS64, EM_AARCH64, "/lib/aarch64-linux-gnu"},
+                {ELFCLASS64, EM_RISCV, "/lib/riscv64-linux-gnu"},
+                {ELFCLASS64, EM_S390, "/lib/s390x-linux-gnu"},
+                {ELFCLASS64, EM_PPC64, "/lib/powerpc64le-linux-gnu"},
+                {ELFCLASS64, EM_MIPS, "/lib/mips64el-linux-gnuabi64"},
+                {ELFCLASS64, 258, "/lib/loongarch64-linux-gnu"},
+                {ELFCLASS32, EM_386, "/lib/i386-linux-gnu"},
+                {ELFCLASS32, EM_ARM, "/lib/arm-linux-gnueabihf"},
+                {ELFCLASS32, EM_ARM, "/lib/arm-linux-gnueabi"},
 };
 
 void closure_done(Closure *c)

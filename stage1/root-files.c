@@ -69,7 +69,8 @@ static const struct {
                 {"etc/systemd/system.conf", "[Manager]\n"
                                             "LogTarget=journal-or-kmsg\n"
                                             "ShowStatus=no\n"
-                                            /* What fails is logged; a line for every start and stop is not worth its time. */
+                                            /* What fails is logged; a line for every start and stop is not
+                                             * worth its time. */
                                             "LogLevel=notice\n"
                                             "DefaultOOMPolicy=stop\n"},
 };

@@ -205,7 +205,8 @@ bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const 
 
         if (i && i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i))
                 return true;
-        if (seccomp_rules_init_default(&rules, capabilities) < 0 || (i && apply_isolator(i, &rules, NULL) < 0))
+        if (seccomp_rules_init_default(&rules, capabilities) < 0 ||
+            (i && apply_isolator(i, &rules, NULL) < 0))
                 return false;
         const SeccompRule *rule = seccomp_rules_get(&rules, call);
         return rule && (rule->check || rule->action == SECCOMP_RET_ALLOW || rule->action == SECCOMP_RET_LOG);

@@ -10,8 +10,8 @@
 
 typedef struct SeccompTable SeccompTable;
 
-/* The values FIRST to LAST of the word that a table looks at: an action (SECCOMP_RET_…), or another table.
- */
+/* The values FIRST to LAST of the word that a table looks at: an action (SECCOMP_RET_…), or another
+ * table. */
 typedef struct SeccompEntry {
         uint32_t first, last;
         uint32_t action;

@@ -13,9 +13,10 @@
  *     acnspawn/units/                 every unit of the pod; the only unit path
  *     acnspawn/launch                 the launcher, bound at start
  *     acnspawn/status/<app>           how the app is or how it ended; written by the launcher
- *     acnspawn/socket                 where the launcher asks stage0 for an app's root, volumes and launch file
- *     acnspawn/mnt/                   where the launcher puts an app's root together, in a mount namespace of
- *                                     the app
+ *     acnspawn/socket                 where the launcher asks stage0 for an app's root, volumes and launch
+ *                                     file
+ *     acnspawn/mnt/                   where the launcher puts an app's root together, in a mount namespace
+ *                                     of the app
  *     var/log/journal/<id>/           the journal of the pod
  *
  * What a stranger wrote (arguments, environment, paths) is in none of these files: the launch file of an
@@ -26,7 +27,7 @@
 #include "schema/schema.h"
 #include "stage1/app-status.h"
 
-/* --- The pod's root (root-files.c, units.c, launch-plan.c) ------------------------------------------------------------ */
+/* --- The pod's root (root-files.c, units.c, launch-plan.c) --------------------------------------------- */
 
 typedef struct Stage1Options {
         const char *uuid, *hostname;
@@ -53,7 +54,8 @@ void stage1_files_done(Stage1Files *f);
 
 /* Pure: what the pod's root holds for this reified manifest, in a fixed order. Same input, same output. */
 int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *ret, Error *e);
-/* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and gid). */
+/* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and
+ * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
 /* The name of the unit of an app ("app-web.service"). */
 int stage1_app_unit_name(const char *app, char **ret);
@@ -64,10 +66,10 @@ uint64_t stage1_app_capabilities(const App *app);
 
 /* --- The host's systemd (host-files.c) ----------------------------------------------------------------- */
 
-/* Absolute paths of systemd, journald, systemd-executor where there is one, and every library they load (found
- * from the ELF headers, dlopen notes among them), in a fixed order, in the tree that ROOT_FD is the root of.
- * Each is the name the loader will look for; it may be a symlink. -ENOENT names what is missing and the package
- * that has it. */
+/* Absolute paths of systemd, journald, systemd-executor where there is one, and every library they load
+ * (found from the ELF headers, dlopen notes among them), in a fixed order, in the tree that ROOT_FD is the
+ * root of. Each is the name the loader will look for; it may be a symlink. -ENOENT names what is missing and
+ * the package that has it. */
 int stage1_host_files(int root_fd, char ***ret, Error *e);
 
 /* --- Isolators (isolators.c) --------------------------------------------------------------------------- */

@@ -11,9 +11,9 @@
  *
  * Apps of a pod see each other's processes, and root with the same capabilities could look into them: at
  * environment, memory, and through /proc/PID/root at all files. A Landlock domain of its own stops that,
- * whatever its rules are: who is in one can trace, and look into in /proc, only who is in the same. The price
- * is that nobody in a domain with a rule about files can mount, which most apps cannot anyway; one that can
- * gets no domain.
+ * whatever its rules are: who is in one can trace, and look into in /proc, only who is in the same. The
+ * price is that nobody in a domain with a rule about files can mount, which most apps cannot anyway; one
+ * that can gets no domain.
  */
 
 #include <grp.h>
@@ -105,7 +105,8 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
 
 /* --- Other apps ---------------------------------------------------------------------------------------- */
 
-/* Of all that Landlock can forbid, moving files between directories is what can be allowed again by one rule. */
+/* Of all that Landlock can forbid, moving files between directories is what can be allowed again by one
+ * rule. */
 static int make_domain(void)
 {
         const struct landlock_ruleset_attr attr = {.handled_access_fs = LANDLOCK_ACCESS_FS_REFER};
@@ -129,7 +130,8 @@ int confine_sight(const LaunchConfig *c, Failure *f)
         if (c->may_mount)
                 return 0;
         int r = make_domain();
-        /* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move files. */
+        /* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move
+         * files. */
         if (r == -ENOSYS || r == -EOPNOTSUPP || r == -EINVAL)
                 return 0;
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps",

@@ -87,8 +87,8 @@ static void reset_signals(void)
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* From here on the stranger's names are followed, and /proc/self/fd must lead nowhere that the app may not go: the
- * directory of records, for one, is a way to the pod's root. */
+/* From here on the stranger's names are followed, and /proc/self/fd must lead nowhere that the app may not
+ * go: the directory of records, for one, is a way to the pod's root. */
 static void close_descriptors(Launch *l)
 {
         (void) syscall(SYS_close_range, 3U, ~0U, 0U);

@@ -119,8 +119,8 @@ int main(int argc, char *argv[])
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;
         }
-        /* Root of another app could look into this process once its capabilities are those of its own app. The
-         * exec takes this back. */
+        /* Root of another app could look into this process once its capabilities are those of its own app.
+         * The exec takes this back. */
         (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         l.app = argv[2];
         l.status_fd = open(LAUNCH_STATUS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

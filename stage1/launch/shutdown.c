@@ -2,9 +2,10 @@
 
 /* The last program of a pod: what the pod's systemd executes, as process 1, when it leaves.
  *
- * systemd's own program for this unmounts, detaches and syncs a whole machine, which takes a pod longer than all the rest of
- * its end. In a pod there is nothing to take apart, the kernel does that; only the journal daemon must be allowed to finish
- * what it has. So: everybody is asked to end, then made to, and the pod is left with the exit status that systemd passes on.
+ * systemd's own program for this unmounts, detaches and syncs a whole machine, which takes a pod longer than
+ * all the rest of its end. In a pod there is nothing to take apart, the kernel does that; only the journal
+ * daemon must be allowed to finish what it has. So: everybody is asked to end, then made to, and the pod is
+ * left with the exit status that systemd passes on.
  */
 
 #include <signal.h>
@@ -30,8 +31,8 @@ static bool wait_for_all(const sigset_t *child, uint64_t timeout_usec)
                 if (now >= end)
                         return false;
                 struct timespec left = {
-                        .tv_sec = (time_t) ((end - now) / 1000000),
-                        .tv_nsec = (long) ((end - now) % 1000000 * 1000),
+                                .tv_sec = (time_t) ((end - now) / 1000000),
+                                .tv_nsec = (long) ((end - now) % 1000000 * 1000),
                 };
                 (void) sigtimedwait(child, NULL, &left);
         }

@@ -2,10 +2,10 @@
 
 /* Standard output and standard error as two streams of the pod's journal.
  *
- * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error gets the
- * priority "err", so that acnspawn logs can put it on its own standard error, and journalctl -p finds it. The streams
- * are opened here, by a process in the app's cgroup, because journald takes the unit from who connects; stage0 writes
- * to them.
+ * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error
+ * gets the priority "err", so that acnspawn logs can put it on its own standard error, and journalctl -p
+ * finds it. The streams are opened here, by a process in the app's cgroup, because journald takes the unit
+ * from who connects; stage0 writes to them.
  */
 
 #include <sys/socket.h>

@@ -15,7 +15,7 @@ __attribute__((visibility("default"))) const char *__asan_default_options(void)
         return "allocator_may_return_null=1";
 }
 
-/* --- Macros ------------------------------------------------------------------------------------------------------ */
+/* --- Macros -------------------------------------------------------------------------------------------- */
 
 TEST(take_pointer_and_descriptor)
 {
@@ -98,7 +98,7 @@ TEST(xasprintf_formats)
         ASSERT_STREQ(s, "a-7");
 }
 
-/* --- The error object -------------------------------------------------------------------------------------------- */
+/* --- The error object ---------------------------------------------------------------------------------- */
 
 TEST(error_set_returns_negative_code)
 {
@@ -185,7 +185,7 @@ TEST(error_done_clears)
         error_done(&e);
 }
 
-/* --- Messages ---------------------------------------------------------------------------------------------------- */
+/* --- Messages ------------------------------------------------------------------------------------------ */
 
 /* Runs F in a child whose stderr is a file and gives back what it wrote. */
 static int capture(void (*f)(void), char *ret, size_t size)
@@ -285,7 +285,7 @@ TEST(colors_follow_environment)
         unsetenv("SYSTEMD_COLORS");
 }
 
-/* --- Lists of strings -------------------------------------------------------------------------------------------- */
+/* --- Lists of strings ---------------------------------------------------------------------------------- */
 
 TEST(strv_empty_list)
 {

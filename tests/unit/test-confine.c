@@ -27,8 +27,7 @@ typedef struct Process {
         int dumpable, keep_capabilities;
 } Process;
 
-/* --- The executed program
- * ---------------------------------------------------------------------------------------- */
+/* --- The executed program ------------------------------------------------------------------------------ */
 
 static unsigned long long status_field(const char *status, const char *name, int base)
 {
@@ -61,8 +60,7 @@ static int show(void)
         return loop_write(STDOUT_FILENO, &p, sizeof(p)) < 0;
 }
 
-/* --- The launcher's last steps
- * ----------------------------------------------------------------------------------- */
+/* --- The launcher's last steps ------------------------------------------------------------------------- */
 
 static const char *self = "/proc/self/exe";
 

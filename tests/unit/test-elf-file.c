@@ -32,13 +32,13 @@ static int read_plan(const ElfPlan *p, ElfFile *ret)
 }
 
 static const ElfPlan full_plan = {
-        .interpreter = "/lib64/ld-linux.so.2",
-        .runpath = "/usr/lib/private:$ORIGIN",
-        .rpath = "/old",
-        .needed = {"libone.so.1", "libtwo.so.2"},
-        .notes = {"[{\"feature\":\"zip\",\"soname\":[\"libz.so.2\",\"libz.so.1\"]}]",
-                  "[{\"soname\":[\"liby.so\"]},{}]"},
-        .no_default_directories = true,
+                .interpreter = "/lib64/ld-linux.so.2",
+                .runpath = "/usr/lib/private:$ORIGIN",
+                .rpath = "/old",
+                .needed = {"libone.so.1", "libtwo.so.2"},
+                .notes = {"[{\"feature\":\"zip\",\"soname\":[\"libz.so.2\",\"libz.so.1\"]}]",
+                          "[{\"soname\":[\"liby.so\"]},{}]"},
+                .no_default_directories = true,
 };
 
 static void check_full(const ElfFile *f)

@@ -16,7 +16,7 @@
 #define MULTIARCH "usr/lib/x86_64-linux-gnu"
 #define PROGRAM .interpreter = "/lib64/ld-linux-x86-64.so.2"
 
-/* --- Trees ----------------------------------------------------------------------------------------------- */
+/* --- Trees --------------------------------------------------------------------------------------------- */
 
 static int put_file(const Scratch *s, const char *path, const void *p, size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* basic/interrupt.c: the first signal is noted, the second ends the process, and so does raising the first again. Every
- * case is a child of its own, as handlers belong to a process. */
+/* basic/interrupt.c: the first signal is noted, the second ends the process, and so does raising the first
+ * again. Every case is a child of its own, as handlers belong to a process. */
 
 #include <poll.h>
 #include <signal.h>

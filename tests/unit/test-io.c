@@ -265,7 +265,7 @@ TEST(descriptors_over_a_socket)
 
         ASSERT_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
         a = pair[0], b = pair[1];
-        ASSERT_OK(send_fds(a, "hi", 2, (int[]) {STDOUT_FILENO, STDIN_FILENO}, 2));
+        ASSERT_OK(send_fds(a, "hi", 2, (int[]){STDOUT_FILENO, STDIN_FILENO}, 2));
         ASSERT_EQ(recv_fds(b, data, sizeof(data), fds, ELEMENTSOF(fds), &n), 2);
         got0 = fds[0], got1 = fds[1];
         ASSERT_EQ(n, 2);

@@ -9,20 +9,20 @@
 /* Everything that means something to a unit file, to a shell or to a terminal; every byte that a string can
  * hold. */
 static const char *const hostile[] = {
-        "",
-        " ",
-        "a b",
-        "%h %% %n",
-        "$HOME ${HOME} $$",
-        "\"quoted\" 'single' `back`",
-        "\\x20 \\n \\",
-        "line\nExecStartPre=/bin/sh -c id\n[Service]\nUser=root",
-        "; rm -rf / #",
-        "-+!@:|",
-        "\t\r\v\f\x1b[31mred\x7f",
-        "arg",
-        "app=evil",
-        "\xff\xfe\x80 no UTF-8",
+                "",
+                " ",
+                "a b",
+                "%h %% %n",
+                "$HOME ${HOME} $$",
+                "\"quoted\" 'single' `back`",
+                "\\x20 \\n \\",
+                "line\nExecStartPre=/bin/sh -c id\n[Service]\nUser=root",
+                "; rm -rf / #",
+                "-+!@:|",
+                "\t\r\v\f\x1b[31mred\x7f",
+                "arg",
+                "app=evil",
+                "\xff\xfe\x80 no UTF-8",
 };
 
 static char *all_bytes(void)
@@ -205,13 +205,13 @@ static const struct {
         const char *hex;
         int code;
 } filters[] = {
-        {"", 0},
-        {"0600000000000000", 0},
-        {"06000000000000000600000000000000", 0},
-        {"060000000000000", -EBADMSG},
-        {"06", -EBADMSG},
-        {"060000000000000g", -EINVAL},
-        {"06000000 0000000", -EINVAL},
+                {"", 0},
+                {"0600000000000000", 0},
+                {"06000000000000000600000000000000", 0},
+                {"060000000000000", -EBADMSG},
+                {"06", -EBADMSG},
+                {"060000000000000g", -EINVAL},
+                {"06000000 0000000", -EINVAL},
 };
 
 static int parse_filter(const char *hex, size_t n)

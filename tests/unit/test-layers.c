@@ -186,7 +186,7 @@ TEST(a14_wrong_dependency)
         ASSERT_NO_LAYERS(f, by_size, -EBADMSG, "should have 17 bytes");
 }
 
-/* --- pathWhitelist ------------------------------------------------------------------------------------ */
+/* --- pathWhitelist ------------------------------------------------------------------------------------- */
 
 #define WHITELIST(...) ",\"pathWhitelist\":[" __VA_ARGS__ "]"
 

@@ -9,10 +9,10 @@
 
 /* Downwards, numbers by value: 10 comes before 9. */
 static const CacheLine lines[] = {
-        {"libz.so.10", "/lib/libz.so.10", 0}, {"libz.so.9", "/lib/haswell/libz.so.9", 1},
-        {"libz.so.9", "/lib/libz.so.9", 0},   {"libz.so.9", "/lib32/libz.so.9", 0},
-        {"libx-2.so", "libx-2.so", 0},        {"libc.so.6", "/lib/libc.so.6", 0},
-        {"liba.so", "/opt/a/liba.so", 0},
+                {"libz.so.10", "/lib/libz.so.10", 0}, {"libz.so.9", "/lib/haswell/libz.so.9", 1},
+                {"libz.so.9", "/lib/libz.so.9", 0},   {"libz.so.9", "/lib32/libz.so.9", 0},
+                {"libx-2.so", "libx-2.so", 0},        {"libc.so.6", "/lib/libc.so.6", 0},
+                {"liba.so", "/opt/a/liba.so", 0},
 };
 
 static int note_path(const char *path, void *userdata)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The metadata service as its parent sees it: start, configuration, end; and, run as root, what it gives up.
- */
+/* The metadata service as its parent sees it: start, configuration, end; and, run as root, what it gives
+ * up. */
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -20,8 +20,8 @@
 #define SANITIZED 0
 #endif
 
-/* A new configuration replaces all of the old; one that is wrong replaces nothing, and the parent hears why.
- */
+/* A new configuration replaces all of the old; one that is wrong replaces nothing, and the parent hears
+ * why. */
 TEST(reconfigure)
 {
         uint64_t deadline = now_usec(CLOCK_MONOTONIC) + EXCHANGE_TIMEOUT_USEC;
@@ -51,8 +51,8 @@ TEST(reconfigure)
         expect(&s, get, "/another-token-of-enough-length/acMetadata/v1/apps/web/image/id", 404, PLAIN, NULL);
 }
 
-/* A manifest of megabytes arrives whole, also at a client that reads slowly while the configuration changes.
- */
+/* A manifest of megabytes arrives whole, also at a client that reads slowly while the configuration
+ * changes. */
 TEST(large_manifest)
 {
         enum { SIZE = 3 * 1024 * 1024 };

@@ -22,7 +22,7 @@ static const uint8_t key[METADATA_KEY_SIZE] = "a key of a pod, which would be ra
 static const char pod_manifest[] =
                 "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[{\"name\":\"web\",\"image\":"
                 "{\"id\":\"" IMAGE_ID "\"},\"annotations\":[{\"name\":\"color\",\"value\":\"green\"}]},{"
-                                      "\"name\":\"web-log\",\"image\":{\"id\":\"" IMAGE_ID "\"}}]}";
+                "\"name\":\"web-log\",\"image\":{\"id\":\"" IMAGE_ID "\"}}]}";
 static const char image_manifest[] = "{ \"acKind\":\"ImageManifest\", "
                                      "\"acVersion\":\"0.8.11\",\"name\":\"example.com/web\",\"annotations\":"
                                      "[{\"name\":\"color\",\"value\":\"red\"}]}";

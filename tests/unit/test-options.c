@@ -31,29 +31,31 @@ static int handle_stop(const Option *o, const char *value, void *target, Error *
 }
 
 static const Option options[] = {
-        {"Options", "flag", 'f', NULL, false, "A flag", NULL, option_true, offsetof(Data, flag)},
-        {NULL, "text", 't', "TEXT", false, "Text", NULL, option_string, offsetof(Data, text)},
-        {NULL, "number", 'n', "N", false, "A number", NULL, option_u64, offsetof(Data, number)},
-        {NULL, "span", 0, "TIME", false, "A time span", NULL, option_usec, offsetof(Data, span)},
-        {NULL, "wait", 'w', "TIME", true, "May have a value", NULL, handle_wait, 0},
-        {NULL, "owned", 0, "TEXT", false, "Copied", NULL, option_copy, offsetof(Data, owned)},
-        {NULL, NULL, 'o', NULL, false, "Has no long name", NULL, option_true, offsetof(Data, other)},
-        {NULL, "help", 'h', NULL, false, "Stops", NULL, handle_stop, offsetof(Data, stop)},
-        OPTION_END,
+                {"Options", "flag", 'f', NULL, false, "A flag", NULL, option_true, offsetof(Data, flag)},
+                {NULL, "text", 't', "TEXT", false, "Text", NULL, option_string, offsetof(Data, text)},
+                {NULL, "number", 'n', "N", false, "A number", NULL, option_u64, offsetof(Data, number)},
+                {NULL, "span", 0, "TIME", false, "A time span", NULL, option_usec, offsetof(Data, span)},
+                {NULL, "wait", 'w', "TIME", true, "May have a value", NULL, handle_wait, 0},
+                {NULL, "owned", 0, "TEXT", false, "Copied", NULL, option_copy, offsetof(Data, owned)},
+                {NULL, NULL, 'o', NULL, false, "Has no long name", NULL, option_true, offsetof(Data, other)},
+                {NULL, "help", 'h', NULL, false, "Stops", NULL, handle_stop, offsetof(Data, stop)},
+                OPTION_END,
 };
 
 static const Option elsewhere[] = {
-        {"Elsewhere", "image", 0, "X", false, "Not for here", NULL, option_string, 0},
-        {NULL, "text", 0, "X", false, "Here it means something else", NULL, option_string, 0},
-        OPTION_END,
+                {"Elsewhere", "image", 0, "X", false, "Not for here", NULL, option_string, 0},
+                {NULL, "text", 0, "X", false, "Here it means something else", NULL, option_string, 0},
+                OPTION_END,
 };
 
 static int parse(Data *d, const char ***words, size_t *n, Error *e, const char *const *line)
 {
         char **argv = (char **) line; /* which nobody writes to */
         OptionSet sets[] = {{elsewhere, NULL, "belongs elsewhere"}, {options, d}};
-        OptionParser p = {
-                .sets = sets, .n_sets = ELEMENTSOF(sets), .argc = (int) strv_length(argv), .argv = argv};
+        OptionParser p = {.sets = sets,
+                          .n_sets = ELEMENTSOF(sets),
+                          .argc = (int) strv_length(argv),
+                          .argv = argv};
 
         return options_words(&p, words, n, e);
 }
@@ -166,25 +168,25 @@ TEST(messages)
         static const struct {
                 const char *word, *message, *hint;
         } cases[] = {
-                {"--flga", "Unknown option '--flga'", "Did you mean '--flag'?"},
-                {"--fla=x", "Unknown option '--fla'", "Did you mean '--flag'?"},
-                {"--num", "Unknown option '--num'", "Did you mean '--number'?"},
-                {"--zzzzzz", "Unknown option '--zzzzzz'", NULL},
-                {"-z", "Unknown option '-z'", NULL},
-                {"-fz", "Unknown option '-z'", NULL},
-                {"---", "Unknown option '---'", NULL},
-                {"--=x", "Unknown option '--'", NULL},
-                {"--a\033[2J", "Unknown option '--a\\x1b[2J'", NULL},
-                {"--flag=x", "Option --flag takes no value", NULL},
-                {"--flag=", "Option --flag takes no value", NULL},
-                {"--text", "Option --text needs a value: TEXT", NULL},
-                {"-n", "Option --number needs a value: N", NULL},
-                {"--number=", "Invalid value '' for --number: not a whole number", NULL},
-                {"-n-1", "Invalid value '-1' for --number: not a whole number", NULL},
-                {"-n1x", "Invalid value '1x' for --number: not a whole number", NULL},
-                {"--number=18446744073709551616", "not a whole number", NULL},
-                {"--image=x", "Option --image belongs elsewhere", NULL},
-                {"--image", "Option --image belongs elsewhere", NULL},
+                        {"--flga", "Unknown option '--flga'", "Did you mean '--flag'?"},
+                        {"--fla=x", "Unknown option '--fla'", "Did you mean '--flag'?"},
+                        {"--num", "Unknown option '--num'", "Did you mean '--number'?"},
+                        {"--zzzzzz", "Unknown option '--zzzzzz'", NULL},
+                        {"-z", "Unknown option '-z'", NULL},
+                        {"-fz", "Unknown option '-z'", NULL},
+                        {"---", "Unknown option '---'", NULL},
+                        {"--=x", "Unknown option '--'", NULL},
+                        {"--a\033[2J", "Unknown option '--a\\x1b[2J'", NULL},
+                        {"--flag=x", "Option --flag takes no value", NULL},
+                        {"--flag=", "Option --flag takes no value", NULL},
+                        {"--text", "Option --text needs a value: TEXT", NULL},
+                        {"-n", "Option --number needs a value: N", NULL},
+                        {"--number=", "Invalid value '' for --number: not a whole number", NULL},
+                        {"-n-1", "Invalid value '-1' for --number: not a whole number", NULL},
+                        {"-n1x", "Invalid value '1x' for --number: not a whole number", NULL},
+                        {"--number=18446744073709551616", "not a whole number", NULL},
+                        {"--image=x", "Option --image belongs elsewhere", NULL},
+                        {"--image", "Option --image belongs elsewhere", NULL},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

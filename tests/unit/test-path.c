@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* basic/path.c: paths that a stranger had a hand in must not lead out, and removing must survive hostile trees. */
+/* basic/path.c: paths that a stranger had a hand in must not lead out, and removing must survive hostile
+ * trees. */
 
 #include <dirent.h>
 #include <sched.h>
@@ -12,7 +13,8 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
-/* A scratch directory with secret (outside) and root/ (what a stranger filled): links that try to get out. */
+/* A scratch directory with secret (outside) and root/ (what a stranger filled): links that try to get
+ * out. */
 static int make_root(Scratch *s, int *ret_root)
 {
         int r = scratch_new(s);
@@ -202,7 +204,7 @@ TEST(mkdir_p_plain)
         ASSERT_ERR(mkdir_p(file, 0755), -ENOTDIR);
 }
 
-/* --- Removing ---------------------------------------------------------------------------------------------------- */
+/* --- Removing ------------------------------------------------------------------------------------------ */
 
 TEST(rm_of_simple_things)
 {
@@ -257,11 +259,12 @@ TEST(rm_never_follows_symlinks)
         ASSERT_TRUE(scratch_has(&s, "precious/f"));
 }
 
-/* In a child with a mount namespace of its own: 0, or a number that tells what is wrong; 77: there is no such namespace. */
+/* In a child with a mount namespace of its own: 0, or a number that tells what is wrong; 77: there is no
+ * such namespace. */
 static int remove_around_mounts(const char *path)
 {
-        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || chdir(path) < 0 ||
-            mount("precious", "t/d/here", NULL, MS_BIND, NULL) < 0 ||
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            chdir(path) < 0 || mount("precious", "t/d/here", NULL, MS_BIND, NULL) < 0 ||
             mount("precious/f", "u/file", NULL, MS_BIND, NULL) < 0)
                 return 77;
         if (rm_rf_at(AT_FDCWD, "t") != -EXDEV || rm_rf_at(AT_FDCWD, "t/d/here") != -EXDEV)
@@ -328,8 +331,8 @@ TEST(rm_of_20000_levels)
         ASSERT_FALSE(scratch_has(&s, "deep"));
 }
 
-/* The stranger may have guessed the names that directories get when they are moved up. Many chains, because those that are
- * read after the taken names are gone meet no obstacle. */
+/* The stranger may have guessed the names that directories get when they are moved up. Many chains, because
+ * those that are read after the taken names are gone meet no obstacle. */
 TEST(rm_of_deep_trees_with_names_taken)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -375,13 +378,14 @@ TEST(rm_closes_what_it_opened_also_when_it_fails)
         ASSERT_OK(fchmodat(s.fd, "t/d", 0700, 0));
 }
 
-/* --- Text of paths ----------------------------------------------------------------------------------------------- */
+/* --- Text of paths ------------------------------------------------------------------------------------- */
 
 TEST(normalize_paths)
 {
         static const char *const cases[][2] = {
-                {"/", "/"}, {"//", "/"}, {"/.", "/"}, {"/a", "/a"}, {"/a/", "/a"}, {"//a///b//", "/a/b"},
-                {"/a/./b/.", "/a/b"}, {"/...", "/..."}, {"/..a", "/..a"}, {"/a b", "/a b"},
+                        {"/", "/"},       {"//", "/"},           {"/.", "/"},          {"/a", "/a"},
+                        {"/a/", "/a"},    {"//a///b//", "/a/b"}, {"/a/./b/.", "/a/b"}, {"/...", "/..."},
+                        {"/..a", "/..a"}, {"/a b", "/a b"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

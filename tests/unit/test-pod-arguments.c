@@ -62,8 +62,8 @@ TEST(global_options_describe_nothing)
 TEST(what_describes_a_pod)
 {
         static const char *const lines[][4] = {
-                {"a", "b"},       {"--name=x", "a"}, {"a", "--name=x"},
-                {"a", "--", "x"}, {"a", "--"},       {"--net=host", "a"},
+                        {"a", "b"},       {"--name=x", "a"}, {"a", "--name=x"},
+                        {"a", "--", "x"}, {"a", "--"},       {"--net=host", "a"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(lines); i++) {
@@ -227,12 +227,12 @@ TEST(the_rest)
 TEST(failures_are_clean)
 {
         static const char *const lines[][6] = {
-                {"--volume=a,kind=empty", "--volume=b,kind=host,source=/x,mode=1", "i"},
-                {"i", "--mount=volume=a,target=/x,bogus=1"},
-                {"i", "--memory=1Mi", "--memory=x"},
-                {"i", "-EA=b", "--caps-retain=chown,bogus"},
-                {"i", "--", "x", "---", "j", "---"},
-                {"i", "--", "x", "---", "---"},
+                        {"--volume=a,kind=empty", "--volume=b,kind=host,source=/x,mode=1", "i"},
+                        {"i", "--mount=volume=a,target=/x,bogus=1"},
+                        {"i", "--memory=1Mi", "--memory=x"},
+                        {"i", "-EA=b", "--caps-retain=chown,bogus"},
+                        {"i", "--", "x", "---", "j", "---"},
+                        {"i", "--", "x", "---", "---"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(lines); i++) {

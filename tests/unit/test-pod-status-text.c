@@ -13,10 +13,10 @@
 static const Display plain = {.utf8 = true, .now = NOW};
 
 static PodApp pod_apps[] = {
-        {.name = (char *) "web",
-         .image_name = (char *) "example.com/web",
-         .image_id = (char *) "sha512-0123456789abcdef"},
-        {.name = (char *) "sync"},
+                {.name = (char *) "web",
+                 .image_name = (char *) "example.com/web",
+                 .image_id = (char *) "sha512-0123456789abcdef"},
+                {.name = (char *) "sync"},
 };
 
 static PodManifest manifest = {.apps = pod_apps, .n_apps = 2};
@@ -24,29 +24,30 @@ static PodManifest manifest = {.apps = pod_apps, .n_apps = 2};
 static Pod make_pod(PodState state)
 {
         return (Pod){
-                .uuid = (char *) "01234567-89ab-cdef-0123-456789abcdef",
-                .state = state,
-                .dir_fd = -EBADF,
-                .manifest = &manifest,
-                .config = {.name = (char *) "site",
-                           .uid_base = 65536,
-                           .private_users = true,
-                           .net = NET_NONE,
-                           .exit_policy = EXIT_ON_FAILURE,
-                           .stop_timeout_usec = 10 * SECOND,
-                           .created_usec = NOW - 120 * SECOND},
+                        .uuid = (char *) "01234567-89ab-cdef-0123-456789abcdef",
+                        .state = state,
+                        .dir_fd = -EBADF,
+                        .manifest = &manifest,
+                        .config = {.name = (char *) "site",
+                                   .uid_base = 65536,
+                                   .private_users = true,
+                                   .net = NET_NONE,
+                                   .exit_policy = EXIT_ON_FAILURE,
+                                   .stop_timeout_usec = 10 * SECOND,
+                                   .created_usec = NOW - 120 * SECOND},
         };
 }
 
 TEST(running)
 {
         AppReport apps[] = {
-                {&pod_apps[0], {.state = APP_RUNNING, .exit_status = -1, .started_usec = NOW - 60 * SECOND}},
-                {&pod_apps[1], {.state = APP_WAITING, .exit_status = -1}},
+                        {&pod_apps[0],
+                         {.state = APP_RUNNING, .exit_status = -1, .started_usec = NOW - 60 * SECOND}},
+                        {&pod_apps[1], {.state = APP_WAITING, .exit_status = -1}},
         };
         IsolatorReport isolators[] = {
-                {"web", "resource/memory", ISOLATOR_ENFORCED, (char *) "MemoryMax=64M"},
-                {NULL, "example.com/own", ISOLATOR_IGNORED, (char *) "not known"},
+                        {"web", "resource/memory", ISOLATOR_ENFORCED, (char *) "MemoryMax=64M"},
+                        {NULL, "example.com/own", ISOLATOR_IGNORED, (char *) "not known"},
         };
         char *addresses[] = {(char *) "lo 127.0.0.1", NULL};
         const PodReport report = {.apps = apps,
@@ -77,13 +78,16 @@ TEST(running)
 TEST(ended)
 {
         AppReport apps[] = {
-                {&pod_apps[0],
-                 {.state = APP_ENDED, .cause = CAUSE_EXITED, .exit_status = 3, .ended_usec = NOW - SECOND}},
-                {&pod_apps[1],
-                 {.state = APP_ENDED,
-                  .cause = CAUSE_SETUP,
-                  .exit_status = -1,
-                  .message = (char *) "bad\033[2J\nnews"}},
+                        {&pod_apps[0],
+                         {.state = APP_ENDED,
+                          .cause = CAUSE_EXITED,
+                          .exit_status = 3,
+                          .ended_usec = NOW - SECOND}},
+                        {&pod_apps[1],
+                         {.state = APP_ENDED,
+                          .cause = CAUSE_SETUP,
+                          .exit_status = -1,
+                          .message = (char *) "bad\033[2J\nnews"}},
         };
         const PodReport report = {.apps = apps,
                                   .n_apps = 2,
@@ -107,30 +111,31 @@ TEST(phrases)
                 AppStatus status;
                 const char *phrase;
         } cases[] = {
-                {{.state = APP_PRE_START}, "pre-start handler runs"},
-                {{.state = APP_POST_STOP}, "post-stop handler runs"},
-                {{.state = APP_ENDED, .cause = CAUSE_EXITED}, "exited with status 0"},
-                {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = SIGSEGV, .core_dumped = true},
-                 "killed by SIGSEGV, core dumped"},
-                {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = 40}, "killed by signal 40"},
-                {{.state = APP_ENDED, .cause = CAUSE_OOM_KILL, .signal = SIGKILL},
-                 "killed for lack of memory"},
-                {{.state = APP_ENDED, .cause = CAUSE_TIMEOUT, .signal = SIGKILL}, "killed after a time-out"},
-                {{.state = APP_ENDED, .cause = CAUSE_COMMAND_NOT_FOUND}, "command not found"},
-                {{.state = APP_ENDED,
-                  .cause = CAUSE_PRE_START,
-                  .pre_start = {.ran = true, .exit_status = 3}},
-                 "pre-start handler exited with status 3"},
-                {{.state = APP_ENDED,
-                  .cause = CAUSE_PRE_START,
-                  .pre_start = {.ran = true, .timed_out = true}},
-                 "pre-start handler timed out"},
-                {{.state = APP_ENDED,
-                  .cause = CAUSE_EXITED,
-                  .post_stop = {.ran = true, .exit_status = -1, .signal = SIGKILL}},
-                 "exited with status 0; post-stop handler killed by SIGKILL"},
-                {{.state = APP_ENDED, .cause = CAUSE_EXITED, .post_stop = {.ran = true}},
-                 "exited with status 0"},
+                        {{.state = APP_PRE_START}, "pre-start handler runs"},
+                        {{.state = APP_POST_STOP}, "post-stop handler runs"},
+                        {{.state = APP_ENDED, .cause = CAUSE_EXITED}, "exited with status 0"},
+                        {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = SIGSEGV, .core_dumped = true},
+                         "killed by SIGSEGV, core dumped"},
+                        {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = 40}, "killed by signal 40"},
+                        {{.state = APP_ENDED, .cause = CAUSE_OOM_KILL, .signal = SIGKILL},
+                         "killed for lack of memory"},
+                        {{.state = APP_ENDED, .cause = CAUSE_TIMEOUT, .signal = SIGKILL},
+                         "killed after a time-out"},
+                        {{.state = APP_ENDED, .cause = CAUSE_COMMAND_NOT_FOUND}, "command not found"},
+                        {{.state = APP_ENDED,
+                          .cause = CAUSE_PRE_START,
+                          .pre_start = {.ran = true, .exit_status = 3}},
+                         "pre-start handler exited with status 3"},
+                        {{.state = APP_ENDED,
+                          .cause = CAUSE_PRE_START,
+                          .pre_start = {.ran = true, .timed_out = true}},
+                         "pre-start handler timed out"},
+                        {{.state = APP_ENDED,
+                          .cause = CAUSE_EXITED,
+                          .post_stop = {.ran = true, .exit_status = -1, .signal = SIGKILL}},
+                         "exited with status 0; post-stop handler killed by SIGKILL"},
+                        {{.state = APP_ENDED, .cause = CAUSE_EXITED, .post_stop = {.ran = true}},
+                         "exited with status 0"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -141,7 +146,7 @@ TEST(phrases)
         }
         for (AppCause cause = 0; cause < _APP_CAUSE_MAX; cause++) {
                 const AppStatus status = {
-                        .state = APP_ENDED, .cause = cause, .exit_status = -1, .signal = SIGKILL};
+                                .state = APP_ENDED, .cause = cause, .exit_status = -1, .signal = SIGKILL};
                 _cleanup_free_ char *s = NULL;
 
                 ASSERT_OK(app_status_phrase(&status, &s));
@@ -152,14 +157,14 @@ TEST(phrases)
 TEST(json)
 {
         AppReport apps[] = {
-                {&pod_apps[0],
-                 {.state = APP_ENDED,
-                  .cause = CAUSE_SIGNAL,
-                  .exit_status = -1,
-                  .signal = SIGTERM,
-                  .message = (char *) "x\n",
-                  .ended_usec = NOW}},
-                {&pod_apps[1], {.state = APP_RUNNING, .exit_status = -1, .started_usec = NOW}},
+                        {&pod_apps[0],
+                         {.state = APP_ENDED,
+                          .cause = CAUSE_SIGNAL,
+                          .exit_status = -1,
+                          .signal = SIGTERM,
+                          .message = (char *) "x\n",
+                          .ended_usec = NOW}},
+                        {&pod_apps[1], {.state = APP_RUNNING, .exit_status = -1, .started_usec = NOW}},
         };
         const PodReport report = {.apps = apps, .n_apps = 2, .exit_status = 143, .ended_usec = NOW};
         const Pod p = make_pod(POD_EXITED);
@@ -168,9 +173,8 @@ TEST(json)
 
         ASSERT_TRUE(o);
         s = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
-        ASSERT_CONTAINS(
-                s,
-                "{\"uuid\":\"01234567-89ab-cdef-0123-456789abcdef\",\"name\":\"site\",\"state\":\"exited\",");
+        ASSERT_CONTAINS(s, "{\"uuid\":\"01234567-89ab-cdef-0123-456789abcdef\",\"name\":\"site\",\"state\":"
+                           "\"exited\",");
         ASSERT_CONTAINS(s,
                         "\"started\":null,\"ended\":1000000000000000,\"exitStatus\":143,\"leader\":null,");
         ASSERT_CONTAINS(s, "\"users\":{\"private\":true,\"base\":65536,\"size\":65536}");

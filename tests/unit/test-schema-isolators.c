@@ -26,11 +26,11 @@ static int isolator_from(const char *name, const char *json, Isolator *ret, Erro
         return isolator_parse(name, text, ret, e);
 }
 
-#define PARSE(name, json)                                                       \
-        _cleanup_(isolator_done) Isolator i = {};                               \
-        _cleanup_error_ Error e = {};                                           \
-        int r = isolator_from(name, json, &i, &e);                              \
-        if (r < 0)                                                              \
+#define PARSE(name, json)                                                                                   \
+        _cleanup_(isolator_done) Isolator i = {};                                                           \
+        _cleanup_error_ Error e = {};                                                                       \
+        int r = isolator_from(name, json, &i, &e);                                                          \
+        if (r < 0)                                                                                          \
         TEST_FAIL("%s", e.message)
 
 TEST(memory)
@@ -130,7 +130,7 @@ TEST(unknown)
         PARSE("example.com/ponies", "{'n': [1, null, 'x']}");
         ASSERT_EQ(i.type, ISOLATOR_UNKNOWN);
         ASSERT_STREQ(json_object_to_json_string_ext(i.value, JSON_C_TO_STRING_PLAIN),
-                "{\"n\":[1,null,\"x\"]}");
+                     "{\"n\":[1,null,\"x\"]}");
 }
 
 TEST(unknown_null)
@@ -143,58 +143,58 @@ TEST(unknown_null)
 static const struct {
         const char *name, *value, *message;
 } refusals[] = {
-        {"resource/memory", "3", "must be an object, not a number"},
-        {"resource/memory", "{'limit':'much'}", "limit: \"much\" is not a quantity"},
-        {"resource/memory", "{'limit':'-1G'}", "limit: \"-1G\" is negative"},
-        {"resource/memory", "{'limit':-1}", "limit: \"-1\" is negative"},
-        {"resource/memory", "{'limit':'1e999'}",
-         "limit: \"1e999\" is more than the largest quantity"},
-        {"resource/memory", "{'limit':1e99}", "limit: \"1e99\" is more than"},
-        {"resource/memory", "{'limit':true}",
-         "limit: must be a quantity such as \"1G\", not a boolean"},
-        {"resource/memory", "{'default':true,'limit':'1G'}", "default: must be false"},
-        {"resource/memory", "{'limit':'1G','LIMIT':'2G'}",
-         "LIMIT: is given twice, in two spellings"},
-        {"resource/memory", "{'limit':'1G','limit':'2G'}", "key \"limit\" is there twice"},
-        {"resource/cpu", "{'default':true}", "default: must be false"},
-        {"resource/block-iops", "{'limit':'1000'}", "default: must be true"},
-        {"resource/network-bandwidth", "{'default':true,'request':'1'}",
-         "request: is not supported"},
-        {"os/linux/capabilities-remove-set", "{}", "set: is required, but missing"},
-        {"os/linux/capabilities-remove-set", "{'set':[]}", "set: must not be empty"},
-        {"os/linux/capabilities-remove-set", "{'set':['CAP_X','CAP Y']}",
-         "set[1]: \"CAP Y\" is not the name"},
-        {"os/linux/capabilities-remove-set", "{'set':'CAP_X'}", "set: must be a list of strings"},
-        {"os/linux/capabilities-remove-set", "['CAP_X']", "must be an object, not a list"},
-        {"os/linux/seccomp-retain-set", "{'set':[]}", "set: must not be empty"},
-        {"os/linux/seccomp-retain-set", "{'set':['read\\nExecStart=/x']}", "set[0]: "},
-        {"os/linux/seccomp-retain-set", "{'set':['@']}", "set[0]: \"@\" is neither"},
-        {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'eperm'}",
-         "errno: \"eperm\" is not the name"},
-        {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'PERM'}", "errno: "},
-        {"os/linux/no-new-privileges", "'true'", "must be true or false, not a string"},
-        {"os/linux/no-new-privileges", "null", "must be true or false, not null"},
-        {"os/linux/oom-score-adj", "1001", "must be a number from -1000 to 1000"},
-        {"os/linux/oom-score-adj", "'5'", "must be a whole number, not a string"},
-        {"os/linux/cpu-shares", "1", "must be a number from 2 to 262144"},
-        {"os/linux/cpu-shares", "262145", "must be a number from 2 to 262144"},
-        {"os/linux/cpu-shares", "18446744073709551615", "must be a number from 2"},
-        {"os/linux/cpu-shares", "1024.0", "must be a whole number, not a fraction"},
-        {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t'}", "level: is required"},
-        {"os/linux/selinux-context", "{'user':'u:v','role':'r','type':'t','level':'s'}", "user: "},
-        {"os/linux/selinux-context", "{'user':'u','role':'','type':'t','level':'s'}", "role: "},
-        {"os/linux/apparmor-profile", "'a b'", "\"a b\" is not one word"},
-        {"os/linux/apparmor-profile", "''", "is not one word"},
-        {"os/unix/sysctl", "[]", "must be an object, not a list"},
-        {"os/unix/sysctl", "{'net.x':1}", "[\"net.x\"]: must be a string, not a number"},
-        {"os/unix/sysctl", "{'net/../kernel':'1'}", "is not the name of a kernel parameter"},
-        {"os/unix/sysctl", "{'':'1'}", "is not the name of a kernel parameter"},
-        {"os/unix/sysctl", "{'/etc/passwd':'1'}", "is not the name of a kernel parameter"},
-        {"os/unix/sysctl", "{'net.x\\n':'1'}", "is not the name of a kernel parameter"},
-        {"Not/Valid", "1", "Invalid name of an isolator"},
-        {"resource/memory", "{",
-         "Invalid value of isolator resource/memory: Invalid JSON: line 1, column 2"},
-        {"resource/memory", "", "Invalid JSON"},
+                {"resource/memory", "3", "must be an object, not a number"},
+                {"resource/memory", "{'limit':'much'}", "limit: \"much\" is not a quantity"},
+                {"resource/memory", "{'limit':'-1G'}", "limit: \"-1G\" is negative"},
+                {"resource/memory", "{'limit':-1}", "limit: \"-1\" is negative"},
+                {"resource/memory", "{'limit':'1e999'}",
+                 "limit: \"1e999\" is more than the largest quantity"},
+                {"resource/memory", "{'limit':1e99}", "limit: \"1e99\" is more than"},
+                {"resource/memory", "{'limit':true}",
+                 "limit: must be a quantity such as \"1G\", not a boolean"},
+                {"resource/memory", "{'default':true,'limit':'1G'}", "default: must be false"},
+                {"resource/memory", "{'limit':'1G','LIMIT':'2G'}",
+                 "LIMIT: is given twice, in two spellings"},
+                {"resource/memory", "{'limit':'1G','limit':'2G'}", "key \"limit\" is there twice"},
+                {"resource/cpu", "{'default':true}", "default: must be false"},
+                {"resource/block-iops", "{'limit':'1000'}", "default: must be true"},
+                {"resource/network-bandwidth", "{'default':true,'request':'1'}",
+                 "request: is not supported"},
+                {"os/linux/capabilities-remove-set", "{}", "set: is required, but missing"},
+                {"os/linux/capabilities-remove-set", "{'set':[]}", "set: must not be empty"},
+                {"os/linux/capabilities-remove-set", "{'set':['CAP_X','CAP Y']}",
+                 "set[1]: \"CAP Y\" is not the name"},
+                {"os/linux/capabilities-remove-set", "{'set':'CAP_X'}", "set: must be a list of strings"},
+                {"os/linux/capabilities-remove-set", "['CAP_X']", "must be an object, not a list"},
+                {"os/linux/seccomp-retain-set", "{'set':[]}", "set: must not be empty"},
+                {"os/linux/seccomp-retain-set", "{'set':['read\\nExecStart=/x']}", "set[0]: "},
+                {"os/linux/seccomp-retain-set", "{'set':['@']}", "set[0]: \"@\" is neither"},
+                {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'eperm'}",
+                 "errno: \"eperm\" is not the name"},
+                {"os/linux/seccomp-retain-set", "{'set':['read'],'errno':'PERM'}", "errno: "},
+                {"os/linux/no-new-privileges", "'true'", "must be true or false, not a string"},
+                {"os/linux/no-new-privileges", "null", "must be true or false, not null"},
+                {"os/linux/oom-score-adj", "1001", "must be a number from -1000 to 1000"},
+                {"os/linux/oom-score-adj", "'5'", "must be a whole number, not a string"},
+                {"os/linux/cpu-shares", "1", "must be a number from 2 to 262144"},
+                {"os/linux/cpu-shares", "262145", "must be a number from 2 to 262144"},
+                {"os/linux/cpu-shares", "18446744073709551615", "must be a number from 2"},
+                {"os/linux/cpu-shares", "1024.0", "must be a whole number, not a fraction"},
+                {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t'}", "level: is required"},
+                {"os/linux/selinux-context", "{'user':'u:v','role':'r','type':'t','level':'s'}", "user: "},
+                {"os/linux/selinux-context", "{'user':'u','role':'','type':'t','level':'s'}", "role: "},
+                {"os/linux/apparmor-profile", "'a b'", "\"a b\" is not one word"},
+                {"os/linux/apparmor-profile", "''", "is not one word"},
+                {"os/unix/sysctl", "[]", "must be an object, not a list"},
+                {"os/unix/sysctl", "{'net.x':1}", "[\"net.x\"]: must be a string, not a number"},
+                {"os/unix/sysctl", "{'net/../kernel':'1'}", "is not the name of a kernel parameter"},
+                {"os/unix/sysctl", "{'':'1'}", "is not the name of a kernel parameter"},
+                {"os/unix/sysctl", "{'/etc/passwd':'1'}", "is not the name of a kernel parameter"},
+                {"os/unix/sysctl", "{'net.x\\n':'1'}", "is not the name of a kernel parameter"},
+                {"Not/Valid", "1", "Invalid name of an isolator"},
+                {"resource/memory", "{",
+                 "Invalid value of isolator resource/memory: Invalid JSON: line 1, column 2"},
+                {"resource/memory", "", "Invalid JSON"},
 };
 
 TEST(refused)
@@ -235,26 +235,26 @@ TEST(together)
         static const struct {
                 const char *isolators, *message;
         } cases[] = {
-                {"[" SECCOMP("retain") "," SECCOMP("retain") "]",
-                 "app.isolators[1]: os/linux/seccomp-retain-set can be there only once"},
-                {"[" SECCOMP("retain") "," MEMORY "," SECCOMP("remove") "]",
-                 "app.isolators[2]: os/linux/seccomp-remove-set cannot be used together"},
-                {"[" CAPS("remove") "," CAPS("retain") "]",
-                 "app.isolators[1]: os/linux/capabilities-retain-set cannot be used together"},
-                {"[" MEMORY "," MEMORY "]", NULL},
-                {"[" CAPS("remove") "," CAPS("remove") "]", NULL},
-                {"[{'name':'a','value':1},{'name':'a','value':null}]", NULL},
-                {"[{'name':'a'}]", "app.isolators[0].value: is required, but missing"},
-                {"[{'name':'resource/memory'}]", "app.isolators[0].value: is required, but missing"},
-                {"[{'value':1}]", "app.isolators[0].name: is required, but missing"},
-                {"[{'name':'resource/memory','value':{'limit':'x'}}]",
-                 "app.isolators[0].value.limit: \"x\" is not a quantity"},
-                {"[{'name':'resource/memory','value':null}]",
-                 "app.isolators[0].value: must be an object, not null"},
-                {"[null]", "app.isolators[0]: must be an object, not null"},
-                {"{}", "app.isolators: must be a list, not an object"},
-                {"null", NULL},
-                {"[]", NULL},
+                        {"[" SECCOMP("retain") "," SECCOMP("retain") "]",
+                         "app.isolators[1]: os/linux/seccomp-retain-set can be there only once"},
+                        {"[" SECCOMP("retain") "," MEMORY "," SECCOMP("remove") "]",
+                         "app.isolators[2]: os/linux/seccomp-remove-set cannot be used together"},
+                        {"[" CAPS("remove") "," CAPS("retain") "]",
+                         "app.isolators[1]: os/linux/capabilities-retain-set cannot be used together"},
+                        {"[" MEMORY "," MEMORY "]", NULL},
+                        {"[" CAPS("remove") "," CAPS("remove") "]", NULL},
+                        {"[{'name':'a','value':1},{'name':'a','value':null}]", NULL},
+                        {"[{'name':'a'}]", "app.isolators[0].value: is required, but missing"},
+                        {"[{'name':'resource/memory'}]", "app.isolators[0].value: is required, but missing"},
+                        {"[{'value':1}]", "app.isolators[0].name: is required, but missing"},
+                        {"[{'name':'resource/memory','value':{'limit':'x'}}]",
+                         "app.isolators[0].value.limit: \"x\" is not a quantity"},
+                        {"[{'name':'resource/memory','value':null}]",
+                         "app.isolators[0].value: must be an object, not null"},
+                        {"[null]", "app.isolators[0]: must be an object, not null"},
+                        {"{}", "app.isolators: must be a list, not an object"},
+                        {"null", NULL},
+                        {"[]", NULL},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -300,7 +300,7 @@ TEST(cpu_of_old_written_anew)
         _cleanup_error_ Error e = {};
 
         ASSERT_OK(parse_list("0.5.2", "[{'name':'resource/cpu','value':{'request':'250','limit':'500'}}]",
-                &m, &e));
+                             &m, &e));
         const Isolator *i = m->app->isolators.items;
         ASSERT_EQ(i->request, 250);
         ASSERT_STREQ(json_object_to_json_string_ext(i->value, JSON_C_TO_STRING_PLAIN),
@@ -320,7 +320,8 @@ TEST(depth)
         memset(nested, '[', 33);
         memset(nested + 33, ']', 33);
         ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EINVAL);
-        ASSERT_STREQ(e.message, "Invalid value of isolator example.com/deep: is nested deeper than 32 levels");
+        ASSERT_STREQ(e.message,
+                     "Invalid value of isolator example.com/deep: is nested deeper than 32 levels");
         memset(nested, '[', 65);
         nested[65] = 0;
         ASSERT_ERR(isolator_parse("example.com/deep", nested, &i, &e), -EBADMSG);

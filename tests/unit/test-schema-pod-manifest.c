@@ -26,118 +26,117 @@ static char *format(const PodManifest *m)
 #define ONE_APP(members) START("0.8.11") "{'name':'a'," IMAGE "," members "}]}"
 
 /* Everything a pod manifest can have, in canonical form. */
-static const char complete[] =
-        "{\n"
-        "  'acVersion': '0.8.11',\n"
-        "  'acKind': 'PodManifest',\n"
-        "  'apps': [\n"
-        "    {\n"
-        "      'name': 'worker',\n"
-        "      'image': {\n"
-        "        'name': 'example.com/worker',\n"
-        "        'id': '" ID "',\n"
-        "        'labels': [\n"
-        "          {\n"
-        "            'name': 'version',\n"
-        "            'value': '1.0.0'\n"
-        "          }\n"
-        "        ]\n"
-        "      },\n"
-        "      'app': {\n"
-        "        'user': '0',\n"
-        "        'group': '0',\n"
-        "        'mountPoints': [\n"
-        "          {\n"
-        "            'name': 'work',\n"
-        "            'path': '/var/lib/work'\n"
-        "          }\n"
-        "        ]\n"
-        "      },\n"
-        "      'readOnlyRootFS': true,\n"
-        "      'mounts': [\n"
-        "        {\n"
-        "          'volume': 'worklib',\n"
-        "          'path': '/var/lib/work'\n"
-        "        },\n"
-        "        {\n"
-        "          'volume': 'own',\n"
-        "          'path': '/own',\n"
-        "          'appVolume': {\n"
-        "            'name': 'own',\n"
-        "            'kind': 'empty',\n"
-        "            'mode': '1777',\n"
-        "            'uid': 5,\n"
-        "            'gid': 6\n"
-        "          }\n"
-        "        }\n"
-        "      ],\n"
-        "      'annotations': [\n"
-        "        {\n"
-        "          'name': 'foo',\n"
-        "          'value': 'baz'\n"
-        "        }\n"
-        "      ]\n"
-        "    },\n"
-        "    {\n"
-        "      'name': 'other',\n"
-        "      'image': {\n"
-        "        'name': 'example.com/other'\n"
-        "      }\n"
-        "    }\n"
-        "  ],\n"
-        "  'volumes': [\n"
-        "    {\n"
-        "      'name': 'worklib',\n"
-        "      'readOnly': false,\n"
-        "      'kind': 'host',\n"
-        "      'source': '/opt/work',\n"
-        "      'recursive': true\n"
-        "    },\n"
-        "    {\n"
-        "      'name': 'scratch',\n"
-        "      'kind': 'empty',\n"
-        "      'mode': '0755',\n"
-        "      'uid': 0,\n"
-        "      'gid': 0\n"
-        "    }\n"
-        "  ],\n"
-        "  'isolators': [\n"
-        "    {\n"
-        "      'name': 'resource/memory',\n"
-        "      'value': {\n"
-        "        'limit': '4G'\n"
-        "      }\n"
-        "    }\n"
-        "  ],\n"
-        "  'annotations': [\n"
-        "    {\n"
-        "      'name': 'ip-address',\n"
-        "      'value': '10.1.2.3'\n"
-        "    }\n"
-        "  ],\n"
-        "  'ports': [\n"
-        "    {\n"
-        "      'name': 'ftp',\n"
-        "      'hostPort': 2121,\n"
-        "      'hostIP': '203.0.113.23',\n"
-        "      'podPort': {\n"
-        "        'name': 'ftp',\n"
-        "        'protocol': 'tcp',\n"
-        "        'port': 21\n"
-        "      }\n"
-        "    },\n"
-        "    {\n"
-        "      'name': 'http',\n"
-        "      'hostPort': 80\n"
-        "    }\n"
-        "  ],\n"
-        "  'userAnnotations': {\n"
-        "    'a': 'b'\n"
-        "  },\n"
-        "  'userLabels': {\n"
-        "    'c': 'd'\n"
-        "  }\n"
-        "}\n";
+static const char complete[] = "{\n"
+                               "  'acVersion': '0.8.11',\n"
+                               "  'acKind': 'PodManifest',\n"
+                               "  'apps': [\n"
+                               "    {\n"
+                               "      'name': 'worker',\n"
+                               "      'image': {\n"
+                               "        'name': 'example.com/worker',\n"
+                               "        'id': '" ID "',\n"
+                               "        'labels': [\n"
+                               "          {\n"
+                               "            'name': 'version',\n"
+                               "            'value': '1.0.0'\n"
+                               "          }\n"
+                               "        ]\n"
+                               "      },\n"
+                               "      'app': {\n"
+                               "        'user': '0',\n"
+                               "        'group': '0',\n"
+                               "        'mountPoints': [\n"
+                               "          {\n"
+                               "            'name': 'work',\n"
+                               "            'path': '/var/lib/work'\n"
+                               "          }\n"
+                               "        ]\n"
+                               "      },\n"
+                               "      'readOnlyRootFS': true,\n"
+                               "      'mounts': [\n"
+                               "        {\n"
+                               "          'volume': 'worklib',\n"
+                               "          'path': '/var/lib/work'\n"
+                               "        },\n"
+                               "        {\n"
+                               "          'volume': 'own',\n"
+                               "          'path': '/own',\n"
+                               "          'appVolume': {\n"
+                               "            'name': 'own',\n"
+                               "            'kind': 'empty',\n"
+                               "            'mode': '1777',\n"
+                               "            'uid': 5,\n"
+                               "            'gid': 6\n"
+                               "          }\n"
+                               "        }\n"
+                               "      ],\n"
+                               "      'annotations': [\n"
+                               "        {\n"
+                               "          'name': 'foo',\n"
+                               "          'value': 'baz'\n"
+                               "        }\n"
+                               "      ]\n"
+                               "    },\n"
+                               "    {\n"
+                               "      'name': 'other',\n"
+                               "      'image': {\n"
+                               "        'name': 'example.com/other'\n"
+                               "      }\n"
+                               "    }\n"
+                               "  ],\n"
+                               "  'volumes': [\n"
+                               "    {\n"
+                               "      'name': 'worklib',\n"
+                               "      'readOnly': false,\n"
+                               "      'kind': 'host',\n"
+                               "      'source': '/opt/work',\n"
+                               "      'recursive': true\n"
+                               "    },\n"
+                               "    {\n"
+                               "      'name': 'scratch',\n"
+                               "      'kind': 'empty',\n"
+                               "      'mode': '0755',\n"
+                               "      'uid': 0,\n"
+                               "      'gid': 0\n"
+                               "    }\n"
+                               "  ],\n"
+                               "  'isolators': [\n"
+                               "    {\n"
+                               "      'name': 'resource/memory',\n"
+                               "      'value': {\n"
+                               "        'limit': '4G'\n"
+                               "      }\n"
+                               "    }\n"
+                               "  ],\n"
+                               "  'annotations': [\n"
+                               "    {\n"
+                               "      'name': 'ip-address',\n"
+                               "      'value': '10.1.2.3'\n"
+                               "    }\n"
+                               "  ],\n"
+                               "  'ports': [\n"
+                               "    {\n"
+                               "      'name': 'ftp',\n"
+                               "      'hostPort': 2121,\n"
+                               "      'hostIP': '203.0.113.23',\n"
+                               "      'podPort': {\n"
+                               "        'name': 'ftp',\n"
+                               "        'protocol': 'tcp',\n"
+                               "        'port': 21\n"
+                               "      }\n"
+                               "    },\n"
+                               "    {\n"
+                               "      'name': 'http',\n"
+                               "      'hostPort': 80\n"
+                               "    }\n"
+                               "  ],\n"
+                               "  'userAnnotations': {\n"
+                               "    'a': 'b'\n"
+                               "  },\n"
+                               "  'userLabels': {\n"
+                               "    'c': 'd'\n"
+                               "  }\n"
+                               "}\n";
 
 TEST(complete_fields)
 {
@@ -229,16 +228,16 @@ TEST(built_by_hand)
 TEST(tolerated)
 {
         static const char *const texts[] = {
-                START("0.8.11") "]}",
-                /* What the reference writes. */
-                POD("'volumes':null,'isolators':null,'annotations':null,'ports':null"),
-                POD("'isolators':[{'name':'example.com/x','value':1}]"),
-                POD("'annotations':[{'name':'example.com/a/b','value':'1'}]"),
-                POD("'ports':[{'name':'a','hostPort':1,'hostIP':''},{'name':'a','hostPort':2}]"),
-                POD("'volumes':[{'name':'a','kind':'empty','recursive':true}]"),
-                START("1.30.0") "]}",
-                ONE_APP("'mounts':[{'volume':'late-bound','path':'/x'}]"),
-                ONE_APP("'mounts':[{'volume':'v','path':'/x','mountPoint':'ignored'}]"),
+                        START("0.8.11") "]}",
+                        /* What the reference writes. */
+                        POD("'volumes':null,'isolators':null,'annotations':null,'ports':null"),
+                        POD("'isolators':[{'name':'example.com/x','value':1}]"),
+                        POD("'annotations':[{'name':'example.com/a/b','value':'1'}]"),
+                        POD("'ports':[{'name':'a','hostPort':1,'hostIP':''},{'name':'a','hostPort':2}]"),
+                        POD("'volumes':[{'name':'a','kind':'empty','recursive':true}]"),
+                        START("1.30.0") "]}",
+                        ONE_APP("'mounts':[{'volume':'late-bound','path':'/x'}]"),
+                        ONE_APP("'mounts':[{'volume':'v','path':'/x','mountPoint':'ignored'}]"),
         };
 
         for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
@@ -265,72 +264,77 @@ TEST(image_id_in_lower_case)
 static const struct {
         const char *text, *path, *message;
 } faults[] = {
-        {"{'acVersion':'0.8.11','acKind':'PodManifest'}", "apps", "is required, but missing"},
-        {"{'acVersion':'0.8.11','acKind':'ImageManifest','apps':[]}", "acKind",
-         "must be \"PodManifest\", not \"ImageManifest\""},
-        {START("0.8.11") "{" IMAGE "}]}", "apps[0].name", "is required, but missing"},
-        {START("0.8.11") "{'name':'a'}]}", "apps[0].image", "is required, but missing"},
-        {START("0.8.11") "{'name':'a','image':{}}]}", "apps[0].image",
-         "needs an id, or a name by which it can be found"},
-        {START("0.8.11") "{'name':'a','image':{'id':'sha512-x'}}]}", "apps[0].image.id",
-         "is not an image ID"},
-        {START("0.8.11") "{'name':'a'," IMAGE "},{'name':'b'," IMAGE "},{'name':'a'," IMAGE "}]}",
-         "apps[2].name", "\"a\" is there twice"},
-        {ONE_APP("'app':{'user':'0','group':'0','isolators':[{'name':'resource/cpu',"
-         "'value':{'limit':'1x'}}]}"), "apps[0].app.isolators[0].value.limit", "\"1x\" is not a quantity"},
-        {ONE_APP("'readOnlyRootFS':1"), "apps[0].readOnlyRootFS", "must be true or false, not a number"},
-        {ONE_APP("'mounts':[{'path':'/x'}]"), "apps[0].mounts[0].volume", "is required, but missing"},
-        {ONE_APP("'mounts':[{'volume':'v'}]"), "apps[0].mounts[0].path", "is required, but missing"},
-        {ONE_APP("'mounts':[{'volume':'v','path':'/a/../b'}]"), "apps[0].mounts[0].path",
-         "must not contain \"..\""},
-        {ONE_APP("'mounts':[{'volume':'v','mountPoint':'/x'}]"), "apps[0].mounts[0].mountPoint",
-         "\"/x\" is not an AC Name"},
-        {ONE_APP("'app':{'user':'0','group':'0'},'mounts':[{'volume':'v','mountPoint':'x'}]"),
-         "apps[0].mounts[0].mountPoint", "the app has no mount point \"x\""},
-        {ONE_APP("'mounts':[{'volume':'v','path':'/x','appVolume':{'name':'v'}}]"),
-         "apps[0].mounts[0].appVolume.kind", "is required, but missing"},
-        {ONE_APP("'annotations':[{'name':'x','value':''},{'name':'x','value':''}]"),
-         "apps[0].annotations[1].name", "\"x\" is there twice"},
-        {POD("'volumes':[{'name':'v','kind':'empty'},{'name':'v','kind':'empty'}]"), "volumes[1].name",
-         "\"v\" is there twice"},
-        {VOLUME("'kind':'tmpfs'"), "volumes[0].kind",
-         "\"tmpfs\" is not a kind of volume: expected empty or host"},
-        {VOLUME("'kind':'host'"), "volumes[0].source", "needs the absolute path"},
-        {VOLUME("'kind':'host','source':''"), "volumes[0].source", "needs the absolute path"},
-        {VOLUME("'kind':'host','source':'x'"), "volumes[0].source", "\"x\" is not an absolute path"},
-        {VOLUME("'kind':'host','source':'/x','mode':'0755'"), "volumes[0].mode",
-         "has no meaning for a volume of kind host"},
-        {VOLUME("'kind':'host','source':'/x','uid':0"), "volumes[0].uid",
-         "has no meaning for a volume of kind host"},
-        {VOLUME("'kind':'host','source':'/x','gid':0"), "volumes[0].gid",
-         "has no meaning for a volume of kind host"},
-        {VOLUME("'kind':'empty','source':'/x'"), "volumes[0].source",
-         "has no meaning for a volume of kind empty"},
-        {VOLUME("'kind':'empty','mode':'0999'"), "volumes[0].mode", "\"0999\" is not a mode"},
-        {VOLUME("'kind':'empty','mode':'17777'"), "volumes[0].mode", "is not a mode"},
-        {VOLUME("'kind':'empty','mode':''"), "volumes[0].mode", "is not a mode"},
-        {VOLUME("'kind':'empty','mode':493"), "volumes[0].mode",
-         "must be a string such as \"0755\", not a number"},
-        {VOLUME("'kind':'empty','uid':-1"), "volumes[0].uid", "must be a number from 0 to 4294967294"},
-        {VOLUME("'kind':'empty','gid':4294967295"), "volumes[0].gid",
-         "must be a number from 0 to 4294967294"},
-        {VOLUME("'kind':'empty','readOnly':'no'"), "volumes[0].readOnly",
-         "must be true or false, not a string"},
-        {PORT("'podPort':null"), "ports[0].hostPort", "is required, but missing"},
-        {PORT("'hostPort':0"), "ports[0].hostPort", "must be a number from 1 to 65535"},
-        {PORT("'hostPort':'80'"), "ports[0].hostPort", "must be a whole number, not a string"},
-        {PORT("'hostPort':1,'hostIP':'::1'"), "ports[0].hostIP", "\"::1\" is not an IPv4 address"},
-        {PORT("'hostPort':1,'hostIP':'10.0.0.256'"), "ports[0].hostIP", "is not an IPv4 address"},
-        {PORT("'hostPort':1,'hostIP':'010.0.0.1'"), "ports[0].hostIP", "is not an IPv4 address"},
-        {PORT("'hostPort':1,'hostIP':'10.0.0'"), "ports[0].hostIP", "is not an IPv4 address"},
-        {PORT("'hostPort':1,'hostIP':'10.0.0.1.'"), "ports[0].hostIP", "is not an IPv4 address"},
-        {PORT("'hostPort':1,'podPort':{'name':'x','protocol':'tcp'}"), "ports[0].podPort.port",
-         "is required, but missing"},
-        {POD("'isolators':[{'name':'os/unix/sysctl','value':{'a.b':'1'}},{'name':'os/unix/sysctl',"
-         "'value':{}}]"), "isolators[1]", "os/unix/sysctl can be there only once"},
-        {POD("'isolators':[{'name':'os/unix/sysctl','value':{'a.b':1}}]"), "isolators[0].value[\"a.b\"]",
-         "must be a string, not a number"},
-        {POD("'userLabels':[]"), "userLabels", "must be an object, not a list"},
+                {"{'acVersion':'0.8.11','acKind':'PodManifest'}", "apps", "is required, but missing"},
+                {"{'acVersion':'0.8.11','acKind':'ImageManifest','apps':[]}", "acKind",
+                 "must be \"PodManifest\", not \"ImageManifest\""},
+                {START("0.8.11") "{" IMAGE "}]}", "apps[0].name", "is required, but missing"},
+                {START("0.8.11") "{'name':'a'}]}", "apps[0].image", "is required, but missing"},
+                {START("0.8.11") "{'name':'a','image':{}}]}", "apps[0].image",
+                 "needs an id, or a name by which it can be found"},
+                {START("0.8.11") "{'name':'a','image':{'id':'sha512-x'}}]}", "apps[0].image.id",
+                 "is not an image ID"},
+                {START("0.8.11") "{'name':'a'," IMAGE "},{'name':'b'," IMAGE "},{'name':'a'," IMAGE "}]}",
+                 "apps[2].name", "\"a\" is there twice"},
+                {ONE_APP("'app':{'user':'0','group':'0','isolators':[{'name':'resource/cpu',"
+                         "'value':{'limit':'1x'}}]}"),
+                 "apps[0].app.isolators[0].value.limit", "\"1x\" is not a quantity"},
+                {ONE_APP("'readOnlyRootFS':1"), "apps[0].readOnlyRootFS",
+                 "must be true or false, not a number"},
+                {ONE_APP("'mounts':[{'path':'/x'}]"), "apps[0].mounts[0].volume",
+                 "is required, but missing"},
+                {ONE_APP("'mounts':[{'volume':'v'}]"), "apps[0].mounts[0].path", "is required, but missing"},
+                {ONE_APP("'mounts':[{'volume':'v','path':'/a/../b'}]"), "apps[0].mounts[0].path",
+                 "must not contain \"..\""},
+                {ONE_APP("'mounts':[{'volume':'v','mountPoint':'/x'}]"), "apps[0].mounts[0].mountPoint",
+                 "\"/x\" is not an AC Name"},
+                {ONE_APP("'app':{'user':'0','group':'0'},'mounts':[{'volume':'v','mountPoint':'x'}]"),
+                 "apps[0].mounts[0].mountPoint", "the app has no mount point \"x\""},
+                {ONE_APP("'mounts':[{'volume':'v','path':'/x','appVolume':{'name':'v'}}]"),
+                 "apps[0].mounts[0].appVolume.kind", "is required, but missing"},
+                {ONE_APP("'annotations':[{'name':'x','value':''},{'name':'x','value':''}]"),
+                 "apps[0].annotations[1].name", "\"x\" is there twice"},
+                {POD("'volumes':[{'name':'v','kind':'empty'},{'name':'v','kind':'empty'}]"),
+                 "volumes[1].name", "\"v\" is there twice"},
+                {VOLUME("'kind':'tmpfs'"), "volumes[0].kind",
+                 "\"tmpfs\" is not a kind of volume: expected empty or host"},
+                {VOLUME("'kind':'host'"), "volumes[0].source", "needs the absolute path"},
+                {VOLUME("'kind':'host','source':''"), "volumes[0].source", "needs the absolute path"},
+                {VOLUME("'kind':'host','source':'x'"), "volumes[0].source", "\"x\" is not an absolute path"},
+                {VOLUME("'kind':'host','source':'/x','mode':'0755'"), "volumes[0].mode",
+                 "has no meaning for a volume of kind host"},
+                {VOLUME("'kind':'host','source':'/x','uid':0"), "volumes[0].uid",
+                 "has no meaning for a volume of kind host"},
+                {VOLUME("'kind':'host','source':'/x','gid':0"), "volumes[0].gid",
+                 "has no meaning for a volume of kind host"},
+                {VOLUME("'kind':'empty','source':'/x'"), "volumes[0].source",
+                 "has no meaning for a volume of kind empty"},
+                {VOLUME("'kind':'empty','mode':'0999'"), "volumes[0].mode", "\"0999\" is not a mode"},
+                {VOLUME("'kind':'empty','mode':'17777'"), "volumes[0].mode", "is not a mode"},
+                {VOLUME("'kind':'empty','mode':''"), "volumes[0].mode", "is not a mode"},
+                {VOLUME("'kind':'empty','mode':493"), "volumes[0].mode",
+                 "must be a string such as \"0755\", not a number"},
+                {VOLUME("'kind':'empty','uid':-1"), "volumes[0].uid",
+                 "must be a number from 0 to 4294967294"},
+                {VOLUME("'kind':'empty','gid':4294967295"), "volumes[0].gid",
+                 "must be a number from 0 to 4294967294"},
+                {VOLUME("'kind':'empty','readOnly':'no'"), "volumes[0].readOnly",
+                 "must be true or false, not a string"},
+                {PORT("'podPort':null"), "ports[0].hostPort", "is required, but missing"},
+                {PORT("'hostPort':0"), "ports[0].hostPort", "must be a number from 1 to 65535"},
+                {PORT("'hostPort':'80'"), "ports[0].hostPort", "must be a whole number, not a string"},
+                {PORT("'hostPort':1,'hostIP':'::1'"), "ports[0].hostIP", "\"::1\" is not an IPv4 address"},
+                {PORT("'hostPort':1,'hostIP':'10.0.0.256'"), "ports[0].hostIP", "is not an IPv4 address"},
+                {PORT("'hostPort':1,'hostIP':'010.0.0.1'"), "ports[0].hostIP", "is not an IPv4 address"},
+                {PORT("'hostPort':1,'hostIP':'10.0.0'"), "ports[0].hostIP", "is not an IPv4 address"},
+                {PORT("'hostPort':1,'hostIP':'10.0.0.1.'"), "ports[0].hostIP", "is not an IPv4 address"},
+                {PORT("'hostPort':1,'podPort':{'name':'x','protocol':'tcp'}"), "ports[0].podPort.port",
+                 "is required, but missing"},
+                {POD("'isolators':[{'name':'os/unix/sysctl','value':{'a.b':'1'}},{'name':'os/unix/sysctl',"
+                     "'value':{}}]"),
+                 "isolators[1]", "os/unix/sysctl can be there only once"},
+                {POD("'isolators':[{'name':'os/unix/sysctl','value':{'a.b':1}}]"),
+                 "isolators[0].value[\"a.b\"]", "must be a string, not a number"},
+                {POD("'userLabels':[]"), "userLabels", "must be an object, not a list"},
 };
 
 TEST(findings)
@@ -359,18 +363,19 @@ TEST(reified)
         static const struct {
                 const char *text, *message;
         } cases[] = {
-                {START("0.8.11") "]}", NULL},
-                {START("0.8.11") "{'name':'a'," IMAGE "}]}", NULL},
-                {START("0.8.11") "{'name':'a','image':{'name':'x'}}]}",
-                 "apps[0].image.id: is required to run the pod, but missing"},
-                {ONE_APP("'mounts':[{'volume':'v','path':'/x'}]"),
-                 "apps[0].mounts[0]: there is no volume \"v\""},
-                {ONE_APP("'mounts':[{'volume':'v','path':'/x','appVolume':{'name':'v','kind':'empty'}}]"),
-                 NULL},
-                {ONE_APP("'mounts':[{'volume':'v','mountPoint':'x'}]"),
-                 "apps[0].mounts[0]: has no path yet (and 1 more)"},
-                {ONE_APP("'app':{'user':'0','group':'0','mountPoints':[{'name':'m','path':'/m'}]}"),
-                 "apps[0].app.mountPoints[0]: no volume is mounted on mount point \"m\""},
+                        {START("0.8.11") "]}", NULL},
+                        {START("0.8.11") "{'name':'a'," IMAGE "}]}", NULL},
+                        {START("0.8.11") "{'name':'a','image':{'name':'x'}}]}",
+                         "apps[0].image.id: is required to run the pod, but missing"},
+                        {ONE_APP("'mounts':[{'volume':'v','path':'/x'}]"),
+                         "apps[0].mounts[0]: there is no volume \"v\""},
+                        {ONE_APP("'mounts':[{'volume':'v','path':'/"
+                                 "x','appVolume':{'name':'v','kind':'empty'}}]"),
+                         NULL},
+                        {ONE_APP("'mounts':[{'volume':'v','mountPoint':'x'}]"),
+                         "apps[0].mounts[0]: has no path yet (and 1 more)"},
+                        {ONE_APP("'app':{'user':'0','group':'0','mountPoints':[{'name':'m','path':'/m'}]}"),
+                         "apps[0].app.mountPoints[0]: no volume is mounted on mount point \"m\""},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -391,12 +396,12 @@ TEST(reified)
 TEST(mounts_by_name)
 {
         static const char text[] =
-                START("0.5.2") "{'name':'backup'," IMAGE ",'mounts':[{'volume':'work',"
-                        "'mountPoint':'backup'}],"
-                               "'app':{'exec':['/bin/backup'],'user':'0','group':'0','mountPoints':["
-                               "{'name':'other','path':'/o'},{'name':'backup','path':'/mnt/bar'}],"
-                               "'isolators':[{'name':'resource/cpu','value':{'limit':'500'}}]}}],"
-                               "'volumes':[{'name':'work','kind':'host','source':'/opt/work',"
+                        START("0.5.2") "{'name':'backup'," IMAGE ",'mounts':[{'volume':'work',"
+                                       "'mountPoint':'backup'}],"
+                                       "'app':{'exec':['/bin/backup'],'user':'0','group':'0','mountPoints':["
+                                       "{'name':'other','path':'/o'},{'name':'backup','path':'/mnt/bar'}],"
+                                       "'isolators':[{'name':'resource/cpu','value':{'limit':'500'}}]}}],"
+                                       "'volumes':[{'name':'work','kind':'host','source':'/opt/work',"
                                        "'readOnly':true}]}";
         _cleanup_(pod_manifest_freep) PodManifest *m = NULL, *again = NULL;
         _cleanup_free_ char *formatted = NULL;
@@ -422,7 +427,7 @@ TEST(mounts_by_name_of_the_image)
         App app = {.mount_points = points, .n_mount_points = 1};
 
         ASSERT_OK(parse(ONE_APP("'mounts':[{'volume':'v','mountPoint':'work'},{'volume':'v','path':'/x'}]"),
-                &m, NULL, NULL));
+                        &m, NULL, NULL));
         ASSERT_STREQ(m->apps[0].mounts[0].path, "work");
         formatted = format(m);
         ASSERT_NOT_NULL(formatted);

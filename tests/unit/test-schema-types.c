@@ -31,22 +31,20 @@ TEST(names)
 {
         ASSERT_VALID(ac_name_check, "database", "product-database", "a", "0", "9-0");
         ASSERT_INVALID(ac_name_check, "", "-", "-a", "a-", "a--b", "A", "a_b", "a/b", "a.b", "a b", "a\n",
-                "\xc3\xa9", "..");
+                       "\xc3\xa9", "..");
         ASSERT_VALID(ac_identifier_check, "database", "example.com/database", "example.com/~user/app_v1",
                      "sub-domain.example.com/org/product/release", "0", "a~_b", "a--b", "a/..b");
         ASSERT_INVALID(ac_identifier_check, "", "/", "a/", "/a", "a//b", "a/../b", "a/./b", "A", "a b",
-                "a:b", "a%", "\xff");
+                       "a:b", "a%", "\xff");
 }
 
 TEST(versions)
 {
         ASSERT_VALID(ac_version_check, "0.8.11", "0.5.2", "1.30.0", "0.0.1", "1.2.3-alpha.1", "1.2.3-0.x-y",
-                "1.2.3+001",
-                     "1.2.3-rc.1+build.5", "9223372036854775807.0.0", "1.0.0--");
+                     "1.2.3+001", "1.2.3-rc.1+build.5", "9223372036854775807.0.0", "1.0.0--");
         ASSERT_INVALID(ac_version_check, "", "0", "0.8", "0.8.11.1", "v0.8.11", "0.8.011", "00.8.1",
-                "0.8.-1", "0.0.0",
-                       "0.8.11-", "0.8.11+", "0.8.11-01", "0.8.11-a..b", "0.8.11-a_b", "0.8.11 ", " 0.8.11",
-                       "9223372036854775808.0.0", "1.2.3+a+b");
+                       "0.8.-1", "0.0.0", "0.8.11-", "0.8.11+", "0.8.11-01", "0.8.11-a..b", "0.8.11-a_b",
+                       "0.8.11 ", " 0.8.11", "9223372036854775808.0.0", "1.2.3+a+b");
 }
 
 TEST(image_ids)
@@ -54,19 +52,17 @@ TEST(image_ids)
         ASSERT_VALID(image_id_check, "sha512-" HEX128);
         ASSERT_EQ(strlen("sha512-" HEX128), IMAGE_ID_LENGTH);
         ASSERT_INVALID(image_id_check, "", "sha512-", "sha512", "sha512-...", "sha512-" HEX64,
-                "sha512-" HEX128 "0",
-                       "sha256-" HEX64, "SHA512-" HEX128, HEX128, "sha512-" HEX64 "/../" HEX64,
-                               "sha512-g" HEX128);
+                       "sha512-" HEX128 "0", "sha256-" HEX64, "SHA512-" HEX128, HEX128,
+                       "sha512-" HEX64 "/../" HEX64, "sha512-g" HEX128);
 }
 
 TEST(uuids)
 {
         ASSERT_VALID(uuid_check, "6733c088-a507-4694-aabf-edbe4fc5266f",
-                "6733C088-A507-4694-AABF-EDBE4FC5266F");
+                     "6733C088-A507-4694-AABF-EDBE4FC5266F");
         ASSERT_INVALID(uuid_check, "", "6733c088a5074694aabfedbe4fc5266f",
-                "6733c088-a507-4694-aabf-edbe4fc5266",
-                       "6733c088-a507-4694-aabf-edbe4fc5266ff", "6733c088-a507-4694-aabf-edbe4fc5266g",
-                       "6733c088_a507-4694-aabf-edbe4fc5266f");
+                       "6733c088-a507-4694-aabf-edbe4fc5266", "6733c088-a507-4694-aabf-edbe4fc5266ff",
+                       "6733c088-a507-4694-aabf-edbe4fc5266g", "6733c088_a507-4694-aabf-edbe4fc5266f");
 }
 
 TEST(environment_names)
@@ -80,14 +76,12 @@ TEST(timestamps)
         ASSERT_VALID(timestamp_check, "2014-10-27T19:32:27.67021798Z", "2015-05-18T13:49:28.351729952-04:00",
                      "2004-05-14T23:11:14+00:00", "2000-02-29T00:00:00Z");
         ASSERT_INVALID(timestamp_check, "", "garbage", "1416015188", "2014-11-1417:36:54",
-                "2014-11-14 17:36:54Z",
-                       "2014-11-14T17:36:54", "2014-13-14T17:36:54Z", "2014-02-29T17:36:54Z",
-                               "1900-02-29T00:00:00Z",
-                       "2014-04-31T17:36:54Z", "2014-04-00T17:36:54Z", "2014-04-01T24:00:00Z",
-                               "2014-04-01T23:60:00Z",
+                       "2014-11-14 17:36:54Z", "2014-11-14T17:36:54", "2014-13-14T17:36:54Z",
+                       "2014-02-29T17:36:54Z", "1900-02-29T00:00:00Z", "2014-04-31T17:36:54Z",
+                       "2014-04-00T17:36:54Z", "2014-04-01T24:00:00Z", "2014-04-01T23:60:00Z",
                        "2014-04-01T23:59:60Z", "2014-04-01T23:59:59.Z", "2014-04-01T23:59:59+24:00",
                        "2014-04-01T23:59:59Zx", "2014-04-01T23:59:59+0000", "2014-4-1T23:59:59Z", "2014",
-                               "2014-04-01T");
+                       "2014-04-01T");
 }
 
 TEST(messages_name_the_value)
@@ -96,9 +90,9 @@ TEST(messages_name_the_value)
         char many[5000];
 
         ASSERT_ERR(ac_name_check("a_b", &e), -EINVAL);
-        ASSERT_STREQ(e.message,
-                "\"a_b\" is not an AC Name: it has characters other than lower case letters, digits and "
-                "\"-\"");
+        ASSERT_STREQ(e.message, "\"a_b\" is not an AC Name: it has characters other than lower case "
+                                "letters, digits and "
+                                "\"-\"");
         ASSERT_ERR(ac_name_check("a--b", &e), -EINVAL);
         ASSERT_STREQ(e.message, "\"a--b\" is not an AC Name: it has too many in a row of \"-\"");
         ASSERT_ERR(ac_identifier_check("/a", &e), -EINVAL);
@@ -133,57 +127,57 @@ typedef struct Quantity {
 } Quantity;
 
 static const Quantity quantities[] = {
-        {"0", 1, 0},
-        {"0", 1000, 0},
-        {"1", 1, 1},
-        {"128974848", 1, 128974848},
-        {"125952Ki", 1, 128974848},
-        {"123Mi", 1, 128974848},
-        {"1G", 1, 1000000000},
-        {"1Gi", 1, 1073741824},
-        {"2M", 1, 2000000},
-        {"1k", 1, 1000},
-        {"1K", 1, 1000},
-        {"1T", 1, 1000000000000},
-        {"1P", 1, 1000000000000000},
-        {"9E", 1, 9000000000000000000},
-        {"7Ei", 1, UINT64_C(8070450532247928832)},
-        {"1Ti", 1, UINT64_C(1) << 40},
-        {"1Pi", 1, UINT64_C(1) << 50},
-        {"9223372036854775807", 1, INT64_MAX},
-        {"+5", 1, 5},
-        {"007", 1, 7},
-        {"1.5Gi", 1, 1610612736},
-        {"1.", 1, 1},
-        {".5Ki", 1, 512},
-        {"0.3", 1000, 300},
-        {"300m", 1000, 300},
-        {"250m", 1000, 250},
-        {"1", 1000, 1000},
-        {"1.5", 1000, 1500},
-        {"0.0005", 1000, 1}, /* rounded up */
-        {"1n", 1000, 1},
-        {"1u", 1000, 1},
-        {"1500u", 1000, 2},
-        {"300m", 1, 1},
-        {"1m", 1, 1},
-        {"1000m", 1, 1},
-        {"1001m", 1, 2},
-        {"0m", 1, 0},
-        {"0.000", 1, 0},
-        {"0Ei", 1, 0},
-        {"0e999999", 1, 0},
-        {"1e3", 1, 1000},
-        {"1E3", 1, 1000},
-        {"1E", 1, 1000000000000000000},
-        {"12e-1", 1, 2},
-        {"1e-999999999999", 1, 1},
-        {"1.25e2", 1, 125},
-        {"1000000000000000000000000000n", 1, 1000000000000000000},
-        {"0.000000000000000000000000000000000000000000000000000000001Ei", 1, 1},
-        {"9223372036854775.807", 1000, INT64_MAX},
-        {"1.0000000000000000000000000000000000000001", 1, 2},
-        {"1.00000000000000000000000000000000000000000000", 1, 1},
+                {"0", 1, 0},
+                {"0", 1000, 0},
+                {"1", 1, 1},
+                {"128974848", 1, 128974848},
+                {"125952Ki", 1, 128974848},
+                {"123Mi", 1, 128974848},
+                {"1G", 1, 1000000000},
+                {"1Gi", 1, 1073741824},
+                {"2M", 1, 2000000},
+                {"1k", 1, 1000},
+                {"1K", 1, 1000},
+                {"1T", 1, 1000000000000},
+                {"1P", 1, 1000000000000000},
+                {"9E", 1, 9000000000000000000},
+                {"7Ei", 1, UINT64_C(8070450532247928832)},
+                {"1Ti", 1, UINT64_C(1) << 40},
+                {"1Pi", 1, UINT64_C(1) << 50},
+                {"9223372036854775807", 1, INT64_MAX},
+                {"+5", 1, 5},
+                {"007", 1, 7},
+                {"1.5Gi", 1, 1610612736},
+                {"1.", 1, 1},
+                {".5Ki", 1, 512},
+                {"0.3", 1000, 300},
+                {"300m", 1000, 300},
+                {"250m", 1000, 250},
+                {"1", 1000, 1000},
+                {"1.5", 1000, 1500},
+                {"0.0005", 1000, 1}, /* rounded up */
+                {"1n", 1000, 1},
+                {"1u", 1000, 1},
+                {"1500u", 1000, 2},
+                {"300m", 1, 1},
+                {"1m", 1, 1},
+                {"1000m", 1, 1},
+                {"1001m", 1, 2},
+                {"0m", 1, 0},
+                {"0.000", 1, 0},
+                {"0Ei", 1, 0},
+                {"0e999999", 1, 0},
+                {"1e3", 1, 1000},
+                {"1E3", 1, 1000},
+                {"1E", 1, 1000000000000000000},
+                {"12e-1", 1, 2},
+                {"1e-999999999999", 1, 1},
+                {"1.25e2", 1, 125},
+                {"1000000000000000000000000000n", 1, 1000000000000000000},
+                {"0.000000000000000000000000000000000000000000000000000000001Ei", 1, 1},
+                {"9223372036854775.807", 1000, INT64_MAX},
+                {"1.0000000000000000000000000000000000000001", 1, 2},
+                {"1.00000000000000000000000000000000000000000000", 1, 1},
 };
 
 TEST(quantities_valid)
@@ -195,17 +189,26 @@ TEST(quantities_valid)
 
                 if (r != 0 || v != quantities[i].value)
                         TEST_FAIL("\"%s\" gave %d, %" PRIu64 " (%s)", quantities[i].text, r, v,
-                                e.message ?: "");
+                                  e.message ?: "");
         }
 }
 
 TEST(quantities_invalid)
 {
-        const char *const bad[] = {"", "G", ".", "-1", "-0", "--1", "1GG", "1g", "1 G", " 1", "1 ", "1Mib",
-                "1.2.3", "1e",
-                                   "1e+", "1e3.5", "0x10", "1,5", "NaN", "inf", "1_000", "+", "1Zi", "e3",
-                                           "1e3G",
-                                   "11111111111111111111111111111111111111111111111111111111111111111"};
+        const char *const bad[] = {
+                        "",      "G",
+                        ".",     "-1",
+                        "-0",    "--1",
+                        "1GG",   "1g",
+                        "1 G",   " 1",
+                        "1 ",    "1Mib",
+                        "1.2.3", "1e",
+                        "1e+",   "1e3.5",
+                        "0x10",  "1,5",
+                        "NaN",   "inf",
+                        "1_000", "+",
+                        "1Zi",   "e3",
+                        "1e3G",  "11111111111111111111111111111111111111111111111111111111111111111"};
 
         for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
                 _cleanup_error_ Error e = {};
@@ -219,10 +222,15 @@ TEST(quantities_invalid)
 
 TEST(quantities_overflow)
 {
-        const char *const large[] = {"9223372036854775808", "9223372036854775807.1", "8Ei", "10E", "1e19",
-                "1e999",
-                                     "1e99999999999999999999", "18446744073709551616",
-                                             "9999999999999999999999999999999Ei",
+        const char *const large[] = {"9223372036854775808",
+                                     "9223372036854775807.1",
+                                     "8Ei",
+                                     "10E",
+                                     "1e19",
+                                     "1e999",
+                                     "1e99999999999999999999",
+                                     "18446744073709551616",
+                                     "9999999999999999999999999999999Ei",
                                      "111111111111111111111111111111111111111111111111111111111111111E"};
         _cleanup_error_ Error e = {};
         uint64_t v = 42;
@@ -275,7 +283,7 @@ TEST(annotations)
         ASSERT_STREQ(text, "[\n"
                            "  {\n    \"name\": \"a\",\n    \"value\": \"app\"\n  },\n"
                            "  {\n    \"name\": \"b\",\n    \"value\": \"image \\\"quoted\\\" / "
-                                   "\xef\xbf\xbd\\u0001\"\n  },\n"
+                           "\xef\xbf\xbd\\u0001\"\n  },\n"
                            "  {\n    \"name\": \"c\",\n    \"value\": \"app\"\n  }\n"
                            "]\n");
         pair_list_done(&image);
@@ -290,13 +298,13 @@ TEST(app_names)
         static const struct {
                 const char *image, *app;
         } cases[] = {
-                {"example.com/reduce-worker", "reduce-worker"},
-                {"database", "database"},
-                {"example.com/~user/app_v1", "app-v1"},
-                {"example.com/a.b_~c", "a-b-c"},
-                {"example.com/App", "app"},
-                {"example.com/-x-", "x"},
-                {"x/\xc3\xa9t\xc3\xa9", "t"},
+                        {"example.com/reduce-worker", "reduce-worker"},
+                        {"database", "database"},
+                        {"example.com/~user/app_v1", "app-v1"},
+                        {"example.com/a.b_~c", "a-b-c"},
+                        {"example.com/App", "app"},
+                        {"example.com/-x-", "x"},
+                        {"x/\xc3\xa9t\xc3\xa9", "t"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -326,7 +334,7 @@ TEST(host_labels)
         /* An image for this machine is a valid one. */
         ASSERT_OK(xasprintf(&text,
                             "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"x\","
-                                    "\"labels\":["
+                            "\"labels\":["
                             "{\"name\":\"os\",\"value\":\"%s\"},{\"name\":\"arch\",\"value\":\"%s\"}]}",
                             host_os_label(), host_arch_label()));
         ASSERT_OK(image_manifest_parse(text, strlen(text), &m, NULL, &e));

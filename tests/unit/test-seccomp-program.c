@@ -141,8 +141,8 @@ TEST(masks_and_nesting)
         ASSERT_TRUE(agree(&t, &p));
 }
 
-/* The upper half of an argument is never looked at: the kernel drops it, too, where these tables are used.
- */
+/* The upper half of an argument is never looked at: the kernel drops it, too, where these tables are
+ * used. */
 TEST(lower_half)
 {
         struct seccomp_data data = {.args = {UINT64_C(0x0000000100000002)}};

@@ -157,7 +157,7 @@ TEST(temporaries)
         ASSERT_EQ(count_entries(f.store, "tmp"), 0);
 }
 
-/* --- Finding ------------------------------------------------------------------------------------------ */
+/* --- Finding ------------------------------------------------------------------------------------------- */
 
 #define LABELS(version, arch)                                                                               \
         ",\"labels\":[{\"name\":\"version\",\"value\":\"" version "\"},"                                    \
@@ -213,8 +213,8 @@ TEST(find_by_name)
         ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "\"Capitals\" is no image name");
 }
 
-/* Another image of the same content under an ID that begins as ID does: hashes do not collide by themselves.
- */
+/* Another image of the same content under an ID that begins as ID does: hashes do not collide by
+ * themselves. */
 static int copy_image(Fixture *f, const char *id, const char *copy)
 {
         _cleanup_free_ char *command = NULL;
@@ -237,7 +237,8 @@ TEST(a14_find_by_id)
         ASSERT_FINDS(f, prefix, id);
         ASSERT_FINDS(f, prefix + strlen("sha512-"), id);
         ASSERT_FINDS(f, "sha512-", id);
-        ASSERT_FINDS_NOT(f, "sha512-0123012301230123", -ENOENT, "has an ID that begins with sha512-0123012301230123");
+        ASSERT_FINDS_NOT(f, "sha512-0123012301230123", -ENOENT,
+                         "has an ID that begins with sha512-0123012301230123");
         ASSERT_FINDS_NOT(f, "sha512-../../x", -ENOENT, "has an ID that begins with sha512-../../x");
 
         copy = strdup(id);
@@ -326,7 +327,7 @@ TEST(listed_by_name_and_version)
         ASSERT_STREQ(t.data, "a b b9 b10 c ");
 }
 
-/* --- Removing ----------------------------------------------------------------------------------------- */
+/* --- Removing ------------------------------------------------------------------------------------------ */
 
 TEST(remove_what_a_pod_needs)
 {
@@ -372,7 +373,7 @@ TEST(remove_what_an_image_needs)
         ASSERT_WORKS(f, image_remove(f.store, newer, NULL, &f.error));
 }
 
-/* --- Processes ---------------------------------------------------------------------------------------- */
+/* --- Processes ----------------------------------------------------------------------------------------- */
 
 static void make_large_image(Text *t)
 {

@@ -9,8 +9,8 @@
 #define NOW (1000000000ULL * SECOND)
 
 static const TableColumn columns[] = {
-        {"ID", "id", false, 0},     {"NAME", "name", false, 4}, {"APPS", "apps", false, 6},
-        {"MADE", "made", false, 0}, {"SIZE", "size", true, 0},
+                {"ID", "id", false, 0},     {"NAME", "name", false, 4}, {"APPS", "apps", false, 6},
+                {"MADE", "made", false, 0}, {"SIZE", "size", true, 0},
 };
 
 static const Display plain = {.utf8 = true, .now = NOW};
@@ -149,9 +149,9 @@ TEST(widths)
         ASSERT_EQ(text_width(""), 0);
         ASSERT_EQ(text_width("abc"), 3);
         ASSERT_EQ(text_width("äöü…"), 4);
-        ASSERT_EQ(text_width("日本"), 4); /* wide */
+        ASSERT_EQ(text_width("日本"), 4);      /* wide */
         ASSERT_EQ(text_width("e\xcc\x81"), 1); /* combining */
-        ASSERT_EQ(text_width("\xff\xc3"), 2); /* no UTF-8: nothing is read beyond the end */
+        ASSERT_EQ(text_width("\xff\xc3"), 2);  /* no UTF-8: nothing is read beyond the end */
 }
 
 #define ASSERT_ELLIPSIZED(s, width, utf8, text)                                                             \

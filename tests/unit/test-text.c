@@ -40,7 +40,8 @@ TEST(numbers_out_of_range_leave_the_result_alone)
 TEST(numbers_are_whole_strings_without_frills)
 {
         static const char *const wrong[] = {
-                "", " ", "+1", "-1", " 1", "1 ", "1\n", "0x10", "1.0", "1e3", "a", "1a", "\xd9\xa1", "--1",
+                        "",     " ",   "+1",  "-1", " 1", "1 ",       "1\n",
+                        "0x10", "1.0", "1e3", "a",  "1a", "\xd9\xa1", "--1",
         };
         uint64_t v = 7;
         uint32_t u = 7;
@@ -79,18 +80,18 @@ TEST(time_spans)
                 const char *text;
                 uint64_t usec;
         } cases[] = {
-                {"0", 0},
-                {"30", 30 * 1000000ULL},
-                {"1us", 1},
-                {"250ms", 250000},
-                {"5min", 300 * 1000000ULL},
-                {"5 min", 300 * 1000000ULL},
-                {"1h 30s", 3630 * 1000000ULL},
-                {"1h30s", 3630 * 1000000ULL},
-                {"2d", 2 * 86400 * 1000000ULL},
-                {"1w", 7 * 86400 * 1000000ULL},
-                {" 1s ", 1000000},
-                {"infinity", UINT64_MAX},
+                        {"0", 0},
+                        {"30", 30 * 1000000ULL},
+                        {"1us", 1},
+                        {"250ms", 250000},
+                        {"5min", 300 * 1000000ULL},
+                        {"5 min", 300 * 1000000ULL},
+                        {"1h 30s", 3630 * 1000000ULL},
+                        {"1h30s", 3630 * 1000000ULL},
+                        {"2d", 2 * 86400 * 1000000ULL},
+                        {"1w", 7 * 86400 * 1000000ULL},
+                        {" 1s ", 1000000},
+                        {"infinity", UINT64_MAX},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -102,7 +103,8 @@ TEST(time_spans)
 
 TEST(time_spans_refused)
 {
-        static const char *const wrong[] = {"", " ", "s", "-1s", "1 parsec", "1.5s", "1s x", "+3", "infinity 1", "5S"};
+        static const char *const wrong[] = {"",     " ",    "s",  "-1s",        "1 parsec",
+                                            "1.5s", "1s x", "+3", "infinity 1", "5S"};
         uint64_t v = 7;
 
         for (size_t i = 0; i < ELEMENTSOF(wrong); i++)
@@ -116,8 +118,18 @@ TEST(time_spans_refused)
 TEST(utf8_valid)
 {
         static const char *const good[] = {
-                "", "abc", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
-                "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa7",
+                        "",
+                        "abc",
+                        "\x7f",
+                        "\xc2\x80",
+                        "\xdf\xbf",
+                        "\xe0\xa0\x80",
+                        "\xed\x9f\xbf",
+                        "\xee\x80\x80",
+                        "\xef\xbf\xbf",
+                        "\xf0\x90\x80\x80",
+                        "\xf4\x8f\xbf\xbf",
+                        "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\xa7",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(good); i++)
@@ -128,18 +140,22 @@ TEST(utf8_valid)
 TEST(utf8_invalid)
 {
         static const char *const bad[] = {
-                "\x80",                 /* continuation alone */
-                "\xc3",                 /* cut short */
-                "\xe2\x82",             /* cut short */
-                "\xf0\x9f\x90",         /* cut short */
-                "\xc0\x80",             /* overlong NUL */
-                "\xc1\xbf",             /* overlong */
-                "\xe0\x9f\xbf",         /* overlong */
-                "\xf0\x8f\xbf\xbf",     /* overlong */
-                "\xed\xa0\x80",         /* surrogate */
-                "\xed\xbf\xbf",         /* surrogate */
-                "\xf4\x90\x80\x80",     /* beyond U+10FFFF */
-                "\xf5\x80\x80\x80", "\xfe", "\xff", "ok\xc3(", "\xe2\x28\xa1",
+                        "\x80",             /* continuation alone */
+                        "\xc3",             /* cut short */
+                        "\xe2\x82",         /* cut short */
+                        "\xf0\x9f\x90",     /* cut short */
+                        "\xc0\x80",         /* overlong NUL */
+                        "\xc1\xbf",         /* overlong */
+                        "\xe0\x9f\xbf",     /* overlong */
+                        "\xf0\x8f\xbf\xbf", /* overlong */
+                        "\xed\xa0\x80",     /* surrogate */
+                        "\xed\xbf\xbf",     /* surrogate */
+                        "\xf4\x90\x80\x80", /* beyond U+10FFFF */
+                        "\xf5\x80\x80\x80",
+                        "\xfe",
+                        "\xff",
+                        "ok\xc3(",
+                        "\xe2\x28\xa1",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(bad); i++)
@@ -153,16 +169,18 @@ TEST(escape_for_terminal)
         static const struct {
                 const char *in, *out;
         } cases[] = {
-                {"", ""},
-                {"plain text", "plain text"},
-                {"caf\xc3\xa9", "caf\xc3\xa9"},
-                {"a\033[31mb", "a\\x1b[31mb"},
-                {"line\nline\r\t", "line\\x0aline\\x0d\\x09"},
-                {"\x7f", "\\x7f"},
-                {"\xc2\x9b" "2J", "\\xc2\\x9b2J"}, /* C1: CSI in one character */
-                {"\xff\xfe", "\\xff\\xfe"},
-                {"\xc2\xa0", "\xc2\xa0"},
-                {"cut \xe2\x82", "cut \\xe2\\x82"},
+                        {"", ""},
+                        {"plain text", "plain text"},
+                        {"caf\xc3\xa9", "caf\xc3\xa9"},
+                        {"a\033[31mb", "a\\x1b[31mb"},
+                        {"line\nline\r\t", "line\\x0aline\\x0d\\x09"},
+                        {"\x7f", "\\x7f"},
+                        {"\xc2\x9b"
+                         "2J",
+                         "\\xc2\\x9b2J"}, /* C1: CSI in one character */
+                        {"\xff\xfe", "\\xff\\xfe"},
+                        {"\xc2\xa0", "\xc2\xa0"},
+                        {"cut \xe2\x82", "cut \\xe2\\x82"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

@@ -21,10 +21,10 @@
 #define UUID "01234567-89ab-cdef-0123-456789abcdef"
 
 static const Stage1Options default_options = {
-        .uuid = UUID,
-        .hostname = "pod",
-        .exit_on_failure = true,
-        .stop_timeout_usec = 10000000,
+                .uuid = UUID,
+                .hostname = "pod",
+                .exit_on_failure = true,
+                .stop_timeout_usec = 10000000,
 };
 
 static void pod_manifest_freep_(PodManifest **m)
@@ -358,27 +358,27 @@ TEST(same_input_same_output)
 /* --- Hostile manifests (B1, B2, B3, B11) --------------------------------------------------------------- */
 
 static const char *const hostile[] = {
-        "x\nExecStartPre=/bin/sh -c id",
-        "x\n[Service]\nUser=root\nExecStart=/bin/sh",
-        "x\r\nExecStop=/bin/true",
-        "%h%n%i%%",
-        "$HOME ${HOME} $$",
-        "\" ; ExecStart=/bin/sh ; \"",
-        "'\\x0a' \\n \\",
-        "-+!@:/bin/sh",
-        "../../../etc/systemd/system/x",
-        "init.scope",
-        "a.service",
-        "\342\200\250ExecStart=/bin/sh", /* U+2028, a separator of lines */
-        "\x7f\x1b]0;title\x07",
-        "",
-        " x ",
-        "# comment",
-        "x\\",
+                "x\nExecStartPre=/bin/sh -c id",
+                "x\n[Service]\nUser=root\nExecStart=/bin/sh",
+                "x\r\nExecStop=/bin/true",
+                "%h%n%i%%",
+                "$HOME ${HOME} $$",
+                "\" ; ExecStart=/bin/sh ; \"",
+                "'\\x0a' \\n \\",
+                "-+!@:/bin/sh",
+                "../../../etc/systemd/system/x",
+                "init.scope",
+                "a.service",
+                "\342\200\250ExecStart=/bin/sh", /* U+2028, a separator of lines */
+                "\x7f\x1b]0;title\x07",
+                "",
+                " x ",
+                "# comment",
+                "x\\",
 };
 
-/* A place in a document that holds a string: the value of a member or an element, or the name of a member.
- */
+/* A place in a document that holds a string: the value of a member or an element, or the name of a
+ * member. */
 typedef struct Place {
         json_object *parent;
         const char *key; /* NULL: INDEX is in a list */

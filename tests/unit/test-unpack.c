@@ -97,8 +97,8 @@ TEST(implied_directories)
         ASSERT_TIME(status(i, "rootfs/a/b"), 9, 0);
 }
 
-/* A directory that has the mode of implied ones by its own entry is still a duplicate when it comes again.
- */
+/* A directory that has the mode of implied ones by its own entry is still a duplicate when it comes
+ * again. */
 TEST(implied_then_twice)
 {
         FIXTURE(f);

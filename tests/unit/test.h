@@ -16,12 +16,13 @@
  *             return TEST_END();
  *     }
  *
- * Every RUN() prints "ok NAME", "not ok NAME: why" or "skip NAME: why" on a line of its own, which is what tests/run
- * counts. An assertion that does not hold says where, what and both values, and leaves the test function; the remaining
- * tests still run. The program exits 1 if any test failed, 77 if all there were have been skipped.
+ * Every RUN() prints "ok NAME", "not ok NAME: why" or "skip NAME: why" on a line of its own, which is what
+ * tests/run counts. An assertion that does not hold says where, what and both values, and leaves the test
+ * function; the remaining tests still run. The program exits 1 if any test failed, 77 if all there were have
+ * been skipped.
  *
- * The assertions return from the function they stand in, so they work in functions that return void. Cleanup attributes
- * are honoured on the way out.
+ * The assertions return from the function they stand in, so they work in functions that return void. Cleanup
+ * attributes are honoured on the way out.
  */
 
 #include <inttypes.h>
@@ -36,8 +37,10 @@ static unsigned test_n_passed_, test_n_failed_, test_n_skipped_;
 static char test_reason_[2048];
 static enum { TEST_GOING_, TEST_FAILED_, TEST_SKIPPED_ } test_state_;
 
-/* Keeps the first reason only: what follows a failure is usually its consequence. Newlines would break the line format. */
-__attribute__((format(printf, 3, 4), unused)) static void test_fail_(const char *file, int line, const char *format, ...)
+/* Keeps the first reason only: what follows a failure is usually its consequence. Newlines would break the
+ * line format. */
+__attribute__((format(printf, 3, 4), unused)) static void test_fail_(const char *file, int line,
+                                                                     const char *format, ...)
 {
         va_list ap;
         int n;
@@ -88,66 +91,68 @@ __attribute__((unused)) static int test_end_(void)
 #define TEST_END() test_end_()
 
 /* Leaves the test as failed, or as one that cannot run here. */
-#define TEST_FAIL(...)                                       \
-        do {                                                 \
-                test_fail_(__FILE__, __LINE__, __VA_ARGS__); \
-                return;                                      \
+#define TEST_FAIL(...)                                                                                      \
+        do {                                                                                                \
+                test_fail_(__FILE__, __LINE__, __VA_ARGS__);                                                \
+                return;                                                                                     \
         } while (0)
-#define TEST_SKIP(...)                                                         \
-        do {                                                                   \
-                test_state_ = TEST_SKIPPED_;                                   \
-                snprintf(test_reason_, sizeof test_reason_, __VA_ARGS__);      \
-                return;                                                        \
+#define TEST_SKIP(...)                                                                                      \
+        do {                                                                                                \
+                test_state_ = TEST_SKIPPED_;                                                                \
+                snprintf(test_reason_, sizeof test_reason_, __VA_ARGS__);                                   \
+                return;                                                                                     \
         } while (0)
 
 /* For a program that cannot run at all: "if (…) return TEST_SKIP_ALL("no root here");" in main(). */
 #define TEST_SKIP_ALL(...) (printf("SKIP: " __VA_ARGS__), putchar('\n'), 77)
 
-#define ASSERT_TRUE(x)                                            \
-        do {                                                      \
-                if (!(x))                                         \
-                        TEST_FAIL("%s does not hold", #x);        \
+#define ASSERT_TRUE(x)                                                                                      \
+        do {                                                                                                \
+                if (!(x))                                                                                   \
+                        TEST_FAIL("%s does not hold", #x);                                                  \
         } while (0)
-#define ASSERT_FALSE(x)                                           \
-        do {                                                      \
-                if (x)                                            \
-                        TEST_FAIL("%s holds, should not", #x);    \
+#define ASSERT_FALSE(x)                                                                                     \
+        do {                                                                                                \
+                if (x)                                                                                      \
+                        TEST_FAIL("%s holds, should not", #x);                                              \
         } while (0)
-#define ASSERT_NULL(x)                                            \
-        do {                                                      \
-                if ((x) != NULL)                                  \
-                        TEST_FAIL("%s is not NULL", #x);          \
+#define ASSERT_NULL(x)                                                                                      \
+        do {                                                                                                \
+                if ((x) != NULL)                                                                            \
+                        TEST_FAIL("%s is not NULL", #x);                                                    \
         } while (0)
-#define ASSERT_NOT_NULL(x)                                        \
-        do {                                                      \
-                if ((x) == NULL)                                  \
-                        TEST_FAIL("%s is NULL", #x);              \
+#define ASSERT_NOT_NULL(x)                                                                                  \
+        do {                                                                                                \
+                if ((x) == NULL)                                                                            \
+                        TEST_FAIL("%s is NULL", #x);                                                        \
         } while (0)
 
 /* For functions that return a negative errno. strerror() of what is no errno says so by itself. */
-#define ASSERT_OK(r)                                                                                             \
-        do {                                                                                                     \
-                long long _r_ = (long long) (r);                                                                 \
-                if (_r_ < 0)                                                                                     \
-                        TEST_FAIL("%s failed: %lld (%s)", #r, _r_, strerror((int) -_r_));                        \
+#define ASSERT_OK(r)                                                                                        \
+        do {                                                                                                \
+                long long _r_ = (long long) (r);                                                            \
+                if (_r_ < 0)                                                                                \
+                        TEST_FAIL("%s failed: %lld (%s)", #r, _r_, strerror((int) -_r_));                   \
         } while (0)
-#define ASSERT_ERR(r, code)                                                                                      \
-        do {                                                                                                     \
-                long long _r_ = (long long) (r), _code_ = (long long) (code);                                    \
-                if (_r_ != _code_)                                                                               \
-                        TEST_FAIL("%s returned %lld%s%s%s, expected %s (%lld)", #r, _r_, _r_ < 0 ? " (" : "",     \
-                                  _r_ < 0 ? strerror((int) -_r_) : "", _r_ < 0 ? ")" : "", #code, _code_);       \
+#define ASSERT_ERR(r, code)                                                                                 \
+        do {                                                                                                \
+                long long _r_ = (long long) (r), _code_ = (long long) (code);                               \
+                if (_r_ != _code_)                                                                          \
+                        TEST_FAIL("%s returned %lld%s%s%s, expected %s (%lld)", #r, _r_,                    \
+                                  _r_ < 0 ? " (" : "", _r_ < 0 ? strerror((int) -_r_) : "",                 \
+                                  _r_ < 0 ? ")" : "", #code, _code_);                                       \
         } while (0)
 
-/* Integers of any type. Widened to 128 bits, so that neither -1 and UINT64_MAX nor two large unsigned numbers meet. */
+/* Integers of any type. Widened to 128 bits, so that neither -1 and UINT64_MAX nor two large unsigned
+ * numbers meet. */
 __extension__ typedef __int128 test_wide_;
-#define ASSERT_COMPARE_(a, op, b)                                                                                \
-        do {                                                                                                     \
-                test_wide_ _a_ = (a), _b_ = (b);                                                                 \
-                if (!(_a_ op _b_))                                                                               \
-                        TEST_FAIL("%s %s %s does not hold: %s%" PRIu64 ", %s%" PRIu64, #a, #op, #b,              \
-                                  _a_ < 0 ? "-" : "", (uint64_t) (_a_ < 0 ? -_a_ : _a_),                         \
-                                  _b_ < 0 ? "-" : "", (uint64_t) (_b_ < 0 ? -_b_ : _b_));                        \
+#define ASSERT_COMPARE_(a, op, b)                                                                           \
+        do {                                                                                                \
+                test_wide_ _a_ = (a), _b_ = (b);                                                            \
+                if (!(_a_ op _b_))                                                                          \
+                        TEST_FAIL("%s %s %s does not hold: %s%" PRIu64 ", %s%" PRIu64, #a, #op, #b,         \
+                                  _a_ < 0 ? "-" : "", (uint64_t) (_a_ < 0 ? -_a_ : _a_),                    \
+                                  _b_ < 0 ? "-" : "", (uint64_t) (_b_ < 0 ? -_b_ : _b_));                   \
         } while (0)
 #define ASSERT_EQ(a, b) ASSERT_COMPARE_(a, ==, b)
 #define ASSERT_NE(a, b) ASSERT_COMPARE_(a, !=, b)
@@ -157,28 +162,28 @@ __extension__ typedef __int128 test_wide_;
 #define ASSERT_GE(a, b) ASSERT_COMPARE_(a, >=, b)
 
 /* Two strings; NULL equals only NULL. */
-#define ASSERT_STREQ(a, b)                                                                                       \
-        do {                                                                                                     \
-                const char *_a_ = (a), *_b_ = (b);                                                               \
-                if (_a_ != _b_ && (!_a_ || !_b_ || strcmp(_a_, _b_) != 0))                                       \
-                        TEST_FAIL("%s is \"%s\", expected \"%s\"", #a, _a_ ? _a_ : "(null)",                     \
-                                  _b_ ? _b_ : "(null)");                                                         \
+#define ASSERT_STREQ(a, b)                                                                                  \
+        do {                                                                                                \
+                const char *_a_ = (a), *_b_ = (b);                                                          \
+                if (_a_ != _b_ && (!_a_ || !_b_ || strcmp(_a_, _b_) != 0))                                  \
+                        TEST_FAIL("%s is \"%s\", expected \"%s\"", #a, _a_ ? _a_ : "(null)",                \
+                                  _b_ ? _b_ : "(null)");                                                    \
         } while (0)
-#define ASSERT_CONTAINS(haystack, needle)                                                                        \
-        do {                                                                                                     \
-                const char *_h_ = (haystack), *_n_ = (needle);                                                   \
-                if (!_h_ || !strstr(_h_, _n_))                                                                   \
-                        TEST_FAIL("%s is \"%s\", which does not contain \"%s\"", #haystack,                      \
-                                  _h_ ? _h_ : "(null)", _n_);                                                    \
+#define ASSERT_CONTAINS(haystack, needle)                                                                   \
+        do {                                                                                                \
+                const char *_h_ = (haystack), *_n_ = (needle);                                              \
+                if (!_h_ || !strstr(_h_, _n_))                                                              \
+                        TEST_FAIL("%s is \"%s\", which does not contain \"%s\"", #haystack,                 \
+                                  _h_ ? _h_ : "(null)", _n_);                                               \
         } while (0)
-#define ASSERT_NOT_CONTAINS(haystack, needle)                                                                    \
-        do {                                                                                                     \
-                const char *_h_ = (haystack), *_n_ = (needle);                                                   \
-                if (_h_ && strstr(_h_, _n_))                                                                     \
-                        TEST_FAIL("%s is \"%s\", which contains \"%s\"", #haystack, _h_, _n_);                   \
+#define ASSERT_NOT_CONTAINS(haystack, needle)                                                               \
+        do {                                                                                                \
+                const char *_h_ = (haystack), *_n_ = (needle);                                              \
+                if (_h_ && strstr(_h_, _n_))                                                                \
+                        TEST_FAIL("%s is \"%s\", which contains \"%s\"", #haystack, _h_, _n_);              \
         } while (0)
-#define ASSERT_MEMEQ(a, b, n)                                                                                    \
-        do {                                                                                                     \
-                if (memcmp((a), (b), (n)) != 0)                                                                  \
-                        TEST_FAIL("%zu bytes of %s and %s differ", (size_t) (n), #a, #b);                        \
+#define ASSERT_MEMEQ(a, b, n)                                                                               \
+        do {                                                                                                \
+                if (memcmp((a), (b), (n)) != 0)                                                             \
+                        TEST_FAIL("%zu bytes of %s and %s differ", (size_t) (n), #a, #b);                   \
         } while (0)

@@ -10,16 +10,16 @@
 static const struct {
         const char *section, *keys;
 } unit_file_keys[] = {
-        {"Unit", " Description DefaultDependencies Requires Wants After Before Conflicts "
-                 "StopWhenUnneeded SuccessAction"
-                 " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart "},
-        {"Service",
-         " Type Slice ExecStart ExecStartPre ExecStopPost StandardInput StandardOutput StandardError"
-         " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
-         "RuntimeDirectoryPreserve"
-         " Environment Restart RestartSec FileDescriptorStoreMax "},
-        {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service "},
-        {"Slice", " MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
+                {"Unit", " Description DefaultDependencies Requires Wants After Before Conflicts "
+                         "StopWhenUnneeded SuccessAction"
+                         " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart "},
+                {"Service",
+                 " Type Slice ExecStart ExecStartPre ExecStopPost StandardInput StandardOutput StandardError"
+                 " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
+                 "RuntimeDirectoryPreserve"
+                 " Environment Restart RestartSec FileDescriptorStoreMax "},
+                {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service "},
+                {"Slice", " MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };
 
 /* What an app's service may have at all, and only once. */

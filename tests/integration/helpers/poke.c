@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Tries one thing that an app should or should not be able to do, and exits 0 if it could; else the reason is its exit
- * status (the errno) and its line. For what busybox has no applet for. Links statically.
+/* Tries one thing that an app should or should not be able to do, and exits 0 if it could; else the reason
+ * is its exit status (the errno) and its line. For what busybox has no applet for. Links statically.
  */
 
 #include <errno.h>
@@ -37,7 +37,8 @@ static int poke_abstract(const char *name)
         if (fd < 0 || n + 1 > sizeof(sa.sun_path))
                 return check(-1);
         memcpy(sa.sun_path + 1, name, n);
-        return check(connect(fd, (struct sockaddr *) &sa, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)));
+        return check(connect(fd, (struct sockaddr *) &sa,
+                             (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)));
 }
 
 static int poke_read(const char *path)
@@ -174,7 +175,10 @@ static int poke_call32(const char *number)
         const char *argument = strchr(number, ':');
         long r = atoi(number), first = argument ? strtol(argument + 1, NULL, 0) : 0;
 
-        __asm__ volatile("int $0x80" : "+a"(r) : "b"(first), "c"(0L), "d"(0L) : "memory", "r8", "r9", "r10", "r11");
+        __asm__ volatile("int $0x80"
+                         : "+a"(r)
+                         : "b"(first), "c"(0L), "d"(0L)
+                         : "memory", "r8", "r9", "r10", "r11");
         if ((int) r >= 0)
                 return 0;
         errno = -(int) r;
@@ -213,11 +217,15 @@ static const struct {
         const char *name;
         int (*function)(const char *argument);
 } pokes[] = {
-        {"abstract", poke_abstract}, {"read", poke_read},     {"write", poke_write},   {"open", poke_open_for_writing},
-        {"umount", poke_umount},     {"mount", poke_mount},   {"mknod", poke_mknod},   {"keyctl", poke_keyctl},
-        {"kill", poke_kill},         {"chroot", poke_chroot}, {"memory", poke_memory}, {"modern", poke_modern},
-        {"segv", poke_segv},         {"daemon", poke_daemon}, {"call", poke_call},     {"call32", poke_call32},
-        {"trace", poke_trace},     {"packets", poke_packets},
+                {"abstract", poke_abstract}, {"read", poke_read},
+                {"write", poke_write},       {"open", poke_open_for_writing},
+                {"umount", poke_umount},     {"mount", poke_mount},
+                {"mknod", poke_mknod},       {"keyctl", poke_keyctl},
+                {"kill", poke_kill},         {"chroot", poke_chroot},
+                {"memory", poke_memory},     {"modern", poke_modern},
+                {"segv", poke_segv},         {"daemon", poke_daemon},
+                {"call", poke_call},         {"call32", poke_call32},
+                {"trace", poke_trace},       {"packets", poke_packets},
 };
 
 int main(int argc, char **argv)

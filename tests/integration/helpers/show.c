@@ -2,9 +2,10 @@
 
 /* Writes what a process sees of the world it was started in to a file, for the integration tests to compare.
  *
- * The report is JSON; everything that is made of bytes rather than of numbers is written as hex, so that no encoding can
- * hide a difference. It goes to /out/NAME.N.json, where NAME is AC_APP_NAME and N the first number that is free; so the
- * runs of handlers and app are told apart by their order. Links statically, as the test images hold no libraries.
+ * The report is JSON; everything that is made of bytes rather than of numbers is written as hex, so that no
+ * encoding can hide a difference. It goes to /out/NAME.N.json, where NAME is AC_APP_NAME and N the first
+ * number that is free; so the runs of handlers and app are told apart by their order. Links statically, as
+ * the test images hold no libraries.
  */
 
 #include <dirent.h>
@@ -84,7 +85,8 @@ static void put_link(const char *key, const char *path)
                 put_hex(target, (size_t) n);
 }
 
-/* Descriptors that were open when we came to life: all but the one of the directory and that of the report. */
+/* Descriptors that were open when we came to life: all but the one of the directory and that of the
+ * report. */
 static void put_fds(int directory_fd)
 {
         DIR *d = fdopendir(directory_fd);
@@ -130,7 +132,9 @@ static void put_directory(const char *key, const char *path)
                 ssize_t n = readlinkat(dirfd(d), de->d_name, target, sizeof(target));
                 fprintf(out, "%s\n ", first ? "" : ",");
                 put_hex(de->d_name, strlen(de->d_name));
-                fprintf(out, ": {\"mode\": %u, \"uid\": %u, \"gid\": %u, \"major\": %u, \"minor\": %u, \"target\": ",
+                fprintf(out,
+                        ": {\"mode\": %u, \"uid\": %u, \"gid\": %u, \"major\": %u, \"minor\": %u, "
+                        "\"target\": ",
                         st.st_mode, st.st_uid, st.st_gid, major(st.st_rdev), minor(st.st_rdev));
                 put_hex(target, n < 0 ? 0 : (size_t) n);
                 fputc('}', out);
@@ -148,7 +152,8 @@ static void put_ids(void)
 
         getresuid(&r, &e, &s);
         getresgid(&rg, &eg, &sg);
-        fprintf(out, ",\n\"uids\": [%u, %u, %u], \"gids\": [%u, %u, %u], \"groups\": [", r, e, s, rg, eg, sg);
+        fprintf(out, ",\n\"uids\": [%u, %u, %u], \"gids\": [%u, %u, %u], \"groups\": [", r, e, s, rg, eg,
+                sg);
         for (int i = 0; i < n; i++)
                 fprintf(out, "%s%u", i > 0 ? ", " : "", groups[i]);
         fputc(']', out);
@@ -161,7 +166,8 @@ static void put_process(void)
         char cwd[4096];
 
         umask(mask);
-        fprintf(out, ",\n\"pid\": %d, \"ppid\": %d, \"sid\": %d, \"umask\": %u", getpid(), getppid(), getsid(0), mask);
+        fprintf(out, ",\n\"pid\": %d, \"ppid\": %d, \"sid\": %d, \"umask\": %u", getpid(), getppid(),
+                getsid(0), mask);
         if (uname(&u) == 0) {
                 put_key("hostname");
                 put_hex(u.nodename, strlen(u.nodename));
