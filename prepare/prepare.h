@@ -29,8 +29,8 @@
  *                                  runs, acnspawn/status/<app> (how the apps ended) and
  *                                  var/log/journal/<id>/ (what they wrote)
  *         runtime control cgroups  while it runs: its processes, the socket of the one that runs it, its
- *                                  cgroups
- *         result                   how the pod ended (all four written by stage0/)
+ *         mounts/                  cgroups, and where that one has its mounts
+ *         result                   how the pod ended (all of these written by stage0/)
  *         ended                    when it ended: microseconds since the epoch, in decimal
  *     names/<name>                 symlink to the UUID of the pod of that name
  *     uids/<base>                  symlink to the UUID of the pod that owns the 65536 uids from <base> on

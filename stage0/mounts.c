@@ -17,36 +17,11 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 
-#include "stage0/supervisor.h"
+#include "stage0/mounts-internal.h"
 
 #define LOWERS_SIZE_MAX (1024U * 1024U)
 #define OVERLAY_OPTIONS_MAX 4000U /* the kernel takes one page */
-
-typedef struct Layer {
-        char *path; /* in the store */
-        unsigned index;
-} Layer;
-
-typedef struct AppMount {
-        char *name;
-        unsigned index;
-        bool mounted;
-        bool used; /* a process of the app had it */
-} AppMount;
-
-struct PodMounts {
-        Pod *pod;
-        int dir_fd; /* the pod directory, opened in our namespace: mounts are made and cloned from this one
-                       only */
-        int holder_fd; /* root of the tmpfs */
-        int userns_fd;
-        Layer *layers;
-        size_t n_layers, layers_allocated;
-        AppMount *apps;
-        size_t n_apps, apps_allocated;
-};
 
 int mount_namespace_unshare(Error *e)
 {
@@ -55,7 +30,7 @@ int mount_namespace_unshare(Error *e)
         return 0;
 }
 
-static int open_tree_clone(int dir_fd, const char *path, bool recursive)
+int mount_clone(int dir_fd, const char *path, bool recursive)
 {
         int fd = (int) syscall(SYS_open_tree, dir_fd, path,
                                OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW |
@@ -64,7 +39,7 @@ static int open_tree_clone(int dir_fd, const char *path, bool recursive)
         return fd < 0 ? -errno : fd;
 }
 
-static int set_attributes(int mount_fd, struct mount_attr attr, bool recursive)
+int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive)
 {
         if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
                     sizeof(attr)) < 0)
@@ -79,64 +54,6 @@ static int attach_at(int mount_fd, int dir_fd, const char *name)
         if (syscall(SYS_move_mount, mount_fd, "", dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
                 return -errno;
         return 0;
-}
-
-/* --- /dev ---------------------------------------------------------------------------------------------- */
-
-/* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; where it has none, there is
- * nothing to see. */
-static const struct {
-        const char *name;
-        unsigned major, minor;
-} device_nodes[] = {
-                {"null", 1, 3},    {"zero", 1, 5}, {"full", 1, 7},    {"random", 1, 8},
-                {"urandom", 1, 9}, {"tty", 5, 0},  {"console", 1, 3},
-};
-
-static const struct {
-        const char *name, *target;
-} device_links[] = {
-                {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
-                {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
-};
-
-static const char *const device_directories[] = {"pts", "shm", "mqueue"};
-
-static int make_device_nodes(int dev_fd, uid_t owner)
-{
-        for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
-                const char *name = device_nodes[i].name;
-                if (mknodat(dev_fd, name, S_IFCHR | 0666,
-                            makedev(device_nodes[i].major, device_nodes[i].minor)) < 0 ||
-                    fchmodat(dev_fd, name, 0666, 0) < 0 ||
-                    fchownat(dev_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
-                        return -errno;
-        }
-        for (size_t i = 0; i < ELEMENTSOF(device_links); i++)
-                if (symlinkat(device_links[i].target, dev_fd, device_links[i].name) < 0)
-                        return -errno;
-        for (size_t i = 0; i < ELEMENTSOF(device_directories); i++)
-                if (mkdirat(dev_fd, device_directories[i], 0755) < 0)
-                        return -errno;
-        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
-}
-
-static int make_dev(PodMounts *m)
-{
-        uid_t owner = m->pod->config.private_users ? m->pod->config.uid_base : 0;
-        _cleanup_close_ int dev_fd = -EBADF;
-
-        if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||
-            mount("acnspawn-dev", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
-                            0)
-                return -errno;
-        dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dev_fd < 0)
-                return -errno;
-        int r = make_device_nodes(dev_fd, owner);
-        if (r < 0)
-                return r;
-        return set_attributes(dev_fd, (struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }
 
 /* --- The holder ---------------------------------------------------------------------------------------- */
@@ -200,7 +117,7 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
         if (r >= 0)
                 r = m->holder_fd = make_holder(m->dir_fd);
         if (r >= 0)
-                r = make_dev(m);
+                r = pod_mounts_make_dev(m);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
         if (p->config.private_users) {
@@ -214,25 +131,25 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
 
 /* --- Layers -------------------------------------------------------------------------------------------- */
 
-static int id_map(PodMounts *m, int mount_fd, bool recursive)
+int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive)
 {
         if (m->userns_fd < 0)
                 return 0;
-        return set_attributes(mount_fd,
-                              (struct mount_attr){.attr_set = MOUNT_ATTR_IDMAP,
-                                                  .userns_fd = (uint64_t) m->userns_fd},
-                              recursive);
+        return mount_set_attributes(mount_fd,
+                                    (struct mount_attr){.attr_set = MOUNT_ATTR_IDMAP,
+                                                        .userns_fd = (uint64_t) m->userns_fd},
+                                    recursive);
 }
 
 static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
 {
         char name[16];
-        _cleanup_close_ int fd = open_tree_clone(AT_FDCWD, path, false);
+        _cleanup_close_ int fd = mount_clone(AT_FDCWD, path, false);
         int r = fd;
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot open image layer %s", path);
-        r = id_map(m, fd, false);
+        r = pod_mounts_id_map(m, fd, false);
         if (r < 0) {
                 (void) error_set_errno(e, r, "Cannot map the owners of image layer %s to the pod's range",
                                        path);
@@ -386,7 +303,7 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool ren
         return 0;
 }
 
-static AppMount *find_app(PodMounts *m, const char *name)
+AppMount *pod_mounts_find_app(PodMounts *m, const char *name)
 {
         for (size_t i = 0; i < m->n_apps; i++)
                 if (streq(m->apps[i].name, name))
@@ -418,7 +335,7 @@ static int unmount_overlay(PodMounts *m, AppMount *a)
 
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e)
 {
-        AppMount *a = find_app(m, app->name) ?: add_app(m, app->name);
+        AppMount *a = pod_mounts_find_app(m, app->name) ?: add_app(m, app->name);
         bool renew = a && a->used && fresh;
 
         if (!a)
@@ -434,108 +351,4 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
         if (r >= 0)
                 a->mounted = true;
         return r;
-}
-
-/* --- Volumes ------------------------------------------------------------------------------------------- */
-
-static int open_volume_source(PodMounts *m, const Volume *v, Error *e)
-{
-        _cleanup_free_ char *path = NULL;
-        int fd;
-
-        if (v->kind == VOLUME_HOST) {
-                fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
-                if (fd == -ELOOP) {
-                        (void) error_set(e, fd,
-                                         "Source %s of volume %s is, or passes through, a symbolic link",
-                                         v->source, v->name);
-                        return error_hint(e, 0, "Name the directory itself: see realpath %s", v->source);
-                }
-                return fd < 0 ? error_set_errno(e, fd, "Cannot open source %s of volume %s", v->source,
-                                                v->name)
-                              : fd;
-        }
-        if (xasprintf(&path, "volumes/%s", v->name) < 0)
-                return error_oom(e);
-        fd = open_beneath(m->dir_fd, path, O_PATH | O_DIRECTORY);
-        return fd < 0 ? error_set_errno(e, fd, "Cannot open empty volume %s", v->name) : fd;
-}
-
-/* A mount point may ask to be read-only whatever the volume says (spec: aci.md, "mountPoints"). */
-static bool mount_point_is_read_only(const App *app, const char *path)
-{
-        for (size_t i = 0; i < app->n_mount_points; i++)
-                if (streq(app->mount_points[i].path, path))
-                        return app->mount_points[i].read_only;
-        return false;
-}
-
-static int clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
-{
-        bool recursive = v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID};
-        _cleanup_close_ int source = open_volume_source(m, v, e), tree = -EBADF;
-
-        if (source < 0)
-                return source;
-        tree = open_tree_clone(source, "", recursive);
-        if (tree < 0)
-                return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
-        /* Empty volumes belong to the pod's range; on the host's file systems owners are mapped where the
-         * file system can do that, and appear as nobody where it cannot. */
-        if (v->kind == VOLUME_HOST)
-                (void) id_map(m, tree, recursive);
-        if (read_only || (v->has_read_only && v->read_only))
-                attr.attr_set |= MOUNT_ATTR_RDONLY;
-        int r = set_attributes(tree, attr, recursive);
-        return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);
-}
-
-static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
-{
-        const Mount *mount = &app->mounts[i];
-        const Volume *v = mount->app_volume ?: pod_manifest_find_volume(m->pod->manifest, mount->volume);
-
-        if (!v)
-                return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have",
-                                 app->name, mount->volume);
-        return clone_volume(m, v, mount_point_is_read_only(app->app, mount->path), e);
-}
-
-static int clone_root(PodMounts *m, const PodApp *app, Error *e)
-{
-        AppMount *a = find_app(m, app->name);
-        char name[16];
-
-        if (!a || !a->mounted)
-                return error_set(e, -ENOENT, "App %s has no root", app->name);
-        snprintf(name, sizeof(name), "a%u", a->index);
-        a->used = true;
-        int fd = open_tree_clone(m->holder_fd, name, false);
-        return fd < 0 ? error_set_errno(e, fd, "Cannot clone the root of app %s", app->name) : fd;
-}
-
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e)
-{
-        size_t n = 0;
-        int fd = clone_root(m, app, e);
-
-        if (fd >= 0) {
-                ret_fds[n++] = fd;
-                fd = open_tree_clone(m->holder_fd, "dev", false);
-                if (fd < 0)
-                        fd = error_set_errno(e, fd, "Cannot clone /dev");
-        }
-        for (size_t i = 0; fd >= 0; i++) {
-                ret_fds[n++] = fd;
-                if (i >= app->n_mounts)
-                        break;
-                fd = clone_mount(m, app, i, e);
-        }
-        *ret_n = n;
-        if (fd >= 0)
-                return 0;
-        while (n > 0)
-                safe_close(ret_fds[--n]);
-        return fd;
 }
