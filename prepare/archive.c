@@ -179,7 +179,7 @@ static int read_entry(Import *i, struct archive_entry *entry, Error *e)
                 return 0;
         r = unpack_error(e, -EBADMSG, name, "it is neither the manifest nor below rootfs");
         return error_hint(e, r,
-                          "An image archive holds the file \"manifest\" and the directory \"rootfs\", and "
+                          "An image archive holds the file 'manifest' and the directory 'rootfs', and "
                           "nothing else.");
 }
 

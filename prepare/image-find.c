@@ -106,7 +106,7 @@ static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error
                 text_addf(&t, " and %zu more", n - CANDIDATES_MAX);
         if (text_take(&t, &candidates, NULL) < 0)
                 return error_oom(e);
-        int r = error_set(e, -ENOTUNIQ, "\"%s\" is the beginning of several image IDs: %s", reference,
+        int r = error_set(e, -ENOTUNIQ, "'%s' is the beginning of several image IDs: %s", reference,
                           candidates);
         return error_hint(e, r, "Write more digits of the ID.");
 }
@@ -133,7 +133,7 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
                 shown = text_escape_for_terminal(reference);
                 r = error_set(e, -ENOENT, "No image in the store %s has an ID that begins with %s", s->path,
                               shown ?: "?");
-                return error_hint(e, r, "All images are shown by \"acnspawn image list\".");
+                return error_hint(e, r, "All images are shown by 'acnspawn image list'.");
         }
         *ret = TAKE_PTR(ids[0]);
         return 1;
@@ -238,20 +238,20 @@ static int not_found(Store *s, const char *reference, const ImageName *name, Ima
         _cleanup_free_ char *similar = list_candidates(list, n, name->name, is_similar);
         _cleanup_free_ char *shown = text_escape_for_terminal(reference);
 
-        int r = error_set(e, -ENOENT, "No image in the store %s is named \"%s\"", s->path, shown ?: "?");
+        int r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", s->path, shown ?: "?");
         if (same)
                 return error_hint(e, r, "Of that name it has %s.", same);
         if (similar)
                 return error_hint(e, r, "Did you mean %s?", similar);
         if (n_damaged > 0)
-                return error_hint(e, r, "%zu images there are damaged: see \"acnspawn image list\".",
+                return error_hint(e, r, "%zu images there are damaged: see 'acnspawn image list'.",
                                   n_damaged);
         if (strlen(reference) < HEX_PREFIX_MIN && is_hex(reference))
                 return error_hint(e, r,
-                                  "Of an ID at least %u digits are needed, or \"" IMAGE_ID_PREFIX
-                                  "\" before them.",
+                                  "Of an ID at least %u digits are needed, or '" IMAGE_ID_PREFIX
+                                  "' before them.",
                                   HEX_PREFIX_MIN);
-        return error_hint(e, r, "Import one with \"acnspawn fetch FILE\".");
+        return error_hint(e, r, "Import one with 'acnspawn fetch FILE'.");
 }
 
 static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
@@ -288,9 +288,9 @@ static int check_not_a_name(Store *s, const char *reference, const char *id, Err
             streq(named->id, id))
                 return 0;
         int r = error_set(e, -ENOTUNIQ,
-                          "\"%s\" is the name of the image %.*s… and the beginning of the ID %.*s…",
-                          reference, ID_SHOWN, named->id, ID_SHOWN, id);
-        return error_hint(e, r, "Write the beginning of the ID that is meant, with \"sha512-\" before it.");
+                          "'%s' is the name of the image %.*s… and the beginning of the ID %.*s…", reference,
+                          ID_SHOWN, named->id, ID_SHOWN, id);
+        return error_hint(e, r, "Write the beginning of the ID that is meant, with 'sha512-' before it.");
 }
 
 /* 1: *RET_ID; 0: *RET_IMAGE. */

@@ -22,10 +22,10 @@ void image_name_done(ImageName *n)
 static int add_label(ImageName *n, const char *label, const char *value, const char *whole, Error *e)
 {
         if (isempty(value))
-                return error_set(e, -EINVAL, "The label %s in the image name \"%s\" has no value", label,
+                return error_set(e, -EINVAL, "The label %s in the image name '%s' has no value", label,
                                  whole);
         if (pair_list_get(&n->labels, label))
-                return error_set(e, -EINVAL, "The label %s is given twice in the image name \"%s\"", label,
+                return error_set(e, -EINVAL, "The label %s is given twice in the image name '%s'", label,
                                  whole);
         return pair_list_set(&n->labels, label, value) < 0 ? error_oom(e) : 0;
 }
@@ -35,15 +35,15 @@ static int parse_label(ImageName *n, char *text, const char *whole, Error *e)
         char *equals = strchr(text, '=');
 
         if (!equals) {
-                int r = error_set(e, -EINVAL, "\"%s\" in the image name \"%s\" is no label", text, whole);
+                int r = error_set(e, -EINVAL, "'%s' in the image name '%s' is no label", text, whole);
                 return error_hint(e, r, "Write name:version,label=value,…");
         }
         *equals = 0;
         int r = ac_identifier_check(text, e);
         if (r < 0)
-                return error_prefix(e, r, "A label in the image name \"%s\" is not valid", whole);
+                return error_prefix(e, r, "A label in the image name '%s' is not valid", whole);
         if (streq(text, "name"))
-                return error_set(e, -EINVAL, "The image name \"%s\" has a label \"name\", which cannot be",
+                return error_set(e, -EINVAL, "The image name '%s' has a label 'name', which cannot be",
                                  whole);
         return add_label(n, text, equals + 1, whole, e);
 }
@@ -62,7 +62,7 @@ int image_name_parse(const char *s, ImageName *ret, Error *e)
                 *version++ = 0;
         int r = ac_identifier_check(first, e);
         if (r < 0) {
-                r = error_prefix(e, r, "\"%s\" is no image name", shown);
+                r = error_prefix(e, r, "'%s' is no image name", shown);
                 return error_hint(e, r,
                                   "An image is named by a file, an image ID, or "
                                   "name[:version][,label=value]….");

@@ -208,8 +208,8 @@ static int check_unneeded(Store *s, const char *id, Error *e)
         int r = list_pods_that_need(s, id, &pods, e);
         if (r >= 0)
                 r = refuse(pods, id, "pod",
-                           "End what is running with \"acnspawn stop\", remove what is only prepared with "
-                           "\"acnspawn rm\".",
+                           "End what is running with 'acnspawn stop', remove what is only prepared with "
+                           "'acnspawn rm'.",
                            e);
         if (r >= 0)
                 r = list_images_that_need(s, id, &images, e);

@@ -142,7 +142,7 @@ int image_open(Store *s, const char *id, Image **ret, Error *e)
                         return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
                 r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged",
                                  id, s->path);
-                return error_hint(e, r, "Remove it with \"acnspawn image rm %s\" and import it again.", id);
+                return error_hint(e, r, "Remove it with 'acnspawn image rm %s' and import it again.", id);
         }
         *ret = TAKE_PTR(i);
         return 0;

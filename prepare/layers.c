@@ -90,7 +90,7 @@ static int missing(const Resolver *v, const Dependency *d, Error *e)
                 return error_oom(e);
         int r = error_set(e, -ENOENT, "The image %s%s%s%s, on which %s depends, is not in the store", name,
                           d->image_id ? " (" : "", d->image_id ?: "", d->image_id ? ")" : "", path);
-        return error_hint(e, r, "Import it with \"acnspawn fetch FILE\".");
+        return error_hint(e, r, "Import it with 'acnspawn fetch FILE'.");
 }
 
 static int find_by_id(Resolver *v, const Dependency *d, const Image **ret, Error *e)

@@ -193,7 +193,7 @@ static int check_values(const PodConfig *c, Error *e)
         if (!uid_base_is_valid(c->uid_base))
                 return error_set(e, -EINVAL, "%u does not begin a range of uids for pods", c->uid_base);
         if (c->stage1 && !path_is_absolute(c->stage1))
-                return error_set(e, -EINVAL, "stage1 is no absolute path: \"%s\"", c->stage1);
+                return error_set(e, -EINVAL, "stage1 is no absolute path: '%s'", c->stage1);
         return 0;
 }
 
@@ -235,7 +235,7 @@ static int check_keys(json_object *o, Error *e)
                 for (size_t i = 0; i < ELEMENTSOF(members) && !known; i++)
                         known = streq(members[i].key, key);
                 if (!known)
-                        return error_set(e, -EINVAL, "unknown member \"%s\"", key);
+                        return error_set(e, -EINVAL, "unknown member '%s'", key);
         }
         return 0;
 }
@@ -257,12 +257,12 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e)
                 json_object *v;
 
                 if (!json_object_object_get_ex(o, members[i].key, &v))
-                        return error_set(e, -EINVAL, "\"%s\" is missing", members[i].key);
+                        return error_set(e, -EINVAL, "'%s' is missing", members[i].key);
                 r = member_parse(&members[i], v, &c);
                 if (r == -ENOMEM)
                         return error_oom(e);
                 if (r < 0)
-                        return error_set(e, -EINVAL, "\"%s\" cannot be %s", members[i].key,
+                        return error_set(e, -EINVAL, "'%s' cannot be %s", members[i].key,
                                          v ? json_object_to_json_string(v) : "null");
         }
         r = check_values(&c, e);

@@ -138,7 +138,7 @@ static int write_part(Pod *p, const char *name, const char *text, size_t size, E
 {
         int r = write_file_new_at(p->dir_fd, name, text, size, 0600);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot write \"%s\" of pod %s", name, p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write '%s' of pod %s", name, p->uuid) : 0;
 }
 
 /* The manifest as it will be read when the pod starts: what cannot be read back must not be published. */
@@ -216,9 +216,9 @@ static const struct {
                 [POD_EMBRYO] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_PREPARING] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_ABORTED_PREPARE] = {-ESTALE, "was never fully prepared",
-                                         "Prepare another one; \"acnspawn gc\" removes this one."},
+                                         "Prepare another one; 'acnspawn gc' removes this one."},
                 [POD_PREPARED] = {-EBUSY, "is just being started or removed by somebody else",
-                                  "See what became of it with \"acnspawn list\"."},
+                                  "See what became of it with 'acnspawn list'."},
                 [POD_RUNNING] = {-EBUSY, "is running already", "Prepare another one to run it twice."},
                 [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", "Prepare another one."},
                 [POD_GARBAGE] = {-ESTALE, "is being removed", "Prepare another one."},
@@ -361,8 +361,8 @@ static int removal_failed(const Pod *p, const char *name, int r, Error *e)
         bool mounted = r == -EXDEV || r == -EBUSY;
 
         if (!mounted)
-                return error_set_errno(e, r, "Cannot remove \"%s\" of pod %s", name, p->uuid);
-        r = error_set(e, -EBUSY, "Cannot remove \"%s\" of pod %s: a file system is mounted in it", name,
+                return error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
+        r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it", name,
                       p->uuid);
         return error_hint(e, r, "Unmount what is below %s/%s/%s, then remove the pod again.",
                           store_path(p->store), pod_state_to_place(p->place), p->uuid);

@@ -133,7 +133,7 @@ static int refuse_ambiguous(Store *s, const char *reference, char *const *matche
         text = r < 0 ? NULL : strv_join(shown, ", ");
         if (!text)
                 return error_oom(e);
-        r = error_set(e, -ENOTUNIQ, "\"%s\" stands for more than one pod: %s", reference, text);
+        r = error_set(e, -ENOTUNIQ, "'%s' stands for more than one pod: %s", reference, text);
         return error_hint(e, r, "Give more digits of the UUID.");
 }
 
@@ -163,12 +163,12 @@ static int refuse_unknown(Store *s, const char *reference, Error *e)
         _cleanup_free_ char *similar = similar_names(s, reference),
                             *shown = text_escape_for_terminal(reference);
 
-        int r = error_set(e, -ENOENT, "There is no pod \"%s\" in the store %s", shown ?: "?", store_path(s));
+        int r = error_set(e, -ENOENT, "There is no pod '%s' in the store %s", shown ?: "?", store_path(s));
         if (similar)
                 return error_hint(e, r,
-                                  "There are pods of these names: %s. All are shown by \"acnspawn list\".",
+                                  "There are pods of these names: %s. All are shown by 'acnspawn list'.",
                                   similar);
-        return error_hint(e, r, "All pods are shown by \"acnspawn list\".");
+        return error_hint(e, r, "All pods are shown by 'acnspawn list'.");
 }
 
 static bool is_uuid_prefix(const char *s)

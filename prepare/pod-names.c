@@ -38,7 +38,7 @@ static int refuse(Error *e, const char *what, const char *s, const char *why)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(s);
 
-        return error_set(e, -EINVAL, "\"%s\" cannot be the %s of a pod: %s", shown ?: "?", what, why);
+        return error_set(e, -EINVAL, "'%s' cannot be the %s of a pod: %s", shown ?: "?", what, why);
 }
 
 int pod_name_check(const char *s, Error *e)
@@ -72,7 +72,7 @@ int pod_reserve_name(Pod *p, const char *name, Error *e)
         if (r == -EEXIST) {
                 if (holder)
                         (void) pod_look(p->store, holder, &other, NULL);
-                r = error_set(e, r, "The name \"%s\" belongs to pod %s%s%s%s", name, holder ?: "?",
+                r = error_set(e, r, "The name '%s' belongs to pod %s%s%s%s", name, holder ?: "?",
                               other ? " (" : "", other ? pod_state_to_string(other->state) : "",
                               other ? ")" : "");
                 return error_hint(e, r, "Choose another with --name=, or remove that pod: acnspawn rm %s",

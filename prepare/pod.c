@@ -211,7 +211,7 @@ static int read_part(const Pod *p, const char *name, size_t max, char **ret, siz
         if (r == -ENOENT)
                 return error_set(e, r, "Pod %s has no %s", p->uuid, streq(name, "pod") ? "manifest" : name);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read \"%s\" of pod %s", name, p->uuid);
+                return error_set_errno(e, r, "Cannot read '%s' of pod %s", name, p->uuid);
         return 0;
 }
 

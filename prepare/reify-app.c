@@ -91,7 +91,7 @@ static int override_exec(App *a, const AppOverrides *o, const char *name, Error 
         if (!a->exec || isempty(a->exec[0])) {
                 int r = error_set(e, -ENOEXEC, "The image of app %s does not say what to execute", name);
                 return error_hint(e, r,
-                                  "Say it with --exec=PROGRAM after the image, arguments following \"--\".");
+                                  "Say it with --exec=PROGRAM after the image, arguments following '--'.");
         }
         if (o)
                 STRV_FOREACH (arg, o->args)
@@ -127,8 +127,8 @@ static int override_working_directory(App *a, const AppOverrides *o, const char 
                 return 0;
         shown = text_escape_for_terminal(o->working_directory);
         return error_set(e, r,
-                         "\"%s\" cannot be the working directory of app %s: it must be an absolute path "
-                         "without \"..\"",
+                         "'%s' cannot be the working directory of app %s: it must be an absolute path "
+                         "without '..'",
                          shown ?: "?", name);
 }
 
@@ -206,7 +206,7 @@ static int check_app_name(Reify *r, const char *name, const char *image_name, Er
 
         if (k < 0) {
                 k = error_prefix(e, k, "The app of image %s cannot be called so", image_name);
-                return error_hint(e, k, "Names of apps have lower case letters, digits and \"-\".");
+                return error_hint(e, k, "Names of apps have lower case letters, digits and '-'.");
         }
         if (strlen(name) > APP_NAME_MAX) {
                 k = error_set(e, -ENAMETOOLONG,
@@ -216,7 +216,7 @@ static int check_app_name(Reify *r, const char *name, const char *image_name, Er
         }
         if (!pod_manifest_find_app(r->manifest, name))
                 return 0;
-        k = error_set(e, -EEXIST, "Two apps of the pod are called \"%s\"", name);
+        k = error_set(e, -EEXIST, "Two apps of the pod are called '%s'", name);
         return error_hint(e, k, "Give one of them another name with --name= after the image.");
 }
 
@@ -346,9 +346,8 @@ static int find_by_name(Store *s, const PodApp *t, Image **ret, Error *e)
         if (image_name_format(t->image_name, &t->image_labels, &shown) < 0)
                 return error_oom(e);
         r = error_set(e, -ENOENT, "The image %s is not in the store %s", shown, store_path(s));
-        return error_hint(
-                        e, r,
-                        "Import it with: acnspawn fetch FILE. What there is shows \"acnspawn image list\".");
+        return error_hint(e, r,
+                          "Import it with: acnspawn fetch FILE. What there is shows 'acnspawn image list'.");
 }
 
 /* The image of an app of a template. An ID is what counts, but must not contradict the name beside it. */

@@ -33,7 +33,7 @@ static int check_target(const PodApp *a, const Mount *m, Error *e)
                 why = "it is too long";
         if (!why)
                 return 0;
-        return error_set(e, -EINVAL, "Volume \"%s\" cannot be mounted on \"%s\" in app %s: %s", m->volume,
+        return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on '%s' in app %s: %s", m->volume,
                          shown ?: "?", a->name, why);
 }
 
@@ -47,8 +47,8 @@ static int normalize_target(const PodApp *a, Mount *m, Error *e)
         if (r < 0) {
                 shown = text_escape_for_terminal(m->path);
                 return error_set(e, r,
-                                 "Volume \"%s\" cannot be mounted on \"%s\" in app %s: the path contains "
-                                 "\"..\"",
+                                 "Volume '%s' cannot be mounted on '%s' in app %s: the path contains "
+                                 "'..'",
                                  m->volume, shown ?: "?", a->name);
         }
         free(m->path);
@@ -101,10 +101,10 @@ static int refuse_overlap(const PodApp *a, const Mount *outer, const Mount *inne
         if (!shown_outer || !shown_inner)
                 return error_oom(e);
         if (streq(outer->path, inner->path))
-                return error_set(e, -EINVAL, "App %s: volumes \"%s\" and \"%s\" are both mounted on %s",
-                                 a->name, outer->volume, inner->volume, shown_inner);
-        return error_set(e, -EINVAL, "App %s: volume \"%s\" on %s lies inside of volume \"%s\" on %s",
-                         a->name, inner->volume, shown_inner, outer->volume, shown_outer);
+                return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s", a->name,
+                                 outer->volume, inner->volume, shown_inner);
+        return error_set(e, -EINVAL, "App %s: volume '%s' on %s lies inside of volume '%s' on %s", a->name,
+                         inner->volume, shown_inner, outer->volume, shown_outer);
 }
 
 static int check_overlaps(const PodApp *a, Error *e)
@@ -133,9 +133,8 @@ static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mou
                 if (strv_extend(&names, m->volumes[i].name) < 0)
                         return error_oom(e);
         text = names ? strv_join(names, ", ") : NULL;
-        int r = error_set(e, -ENOENT,
-                          "App %s is to have volume \"%s\" on %s, but the pod has no such volume", a->name,
-                          mount->volume, shown ?: "?");
+        int r = error_set(e, -ENOENT, "App %s is to have volume '%s' on %s, but the pod has no such volume",
+                          a->name, mount->volume, shown ?: "?");
         if (text)
                 return error_hint(e, r, "Its volumes are: %s. Others are defined with --volume=.", text);
         return error_hint(e, r, "Define it with: --volume=%s,kind=host,source=PATH or kind=empty.",
@@ -160,9 +159,9 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
                 return error_oom(e);
         int k = reify_add_volume(r, name, &empty, ret_name, e);
         if (k < 0)
-                return error_prefix(e, k, "App %s, mount point \"%s\"", a->name, p->name);
+                return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
         return reify_warn(r, e,
-                          "App %s: its mount point \"%s\" (%s) gets an empty volume, whose content goes "
+                          "App %s: its mount point '%s' (%s) gets an empty volume, whose content goes "
                           "with the pod; "
                           "to keep it, give --volume=%s,kind=host,source=PATH",
                           a->name, p->name, shown, p->name);
@@ -221,7 +220,7 @@ static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, 
                 _cleanup_free_ char *shown = text_escape_for_terminal(a->mounts[n].path);
 
                 if (hides_something(layers, a->mounts[n].path))
-                        k = reify_warn(r, e, "App %s: volume \"%s\" hides what the image has at %s", a->name,
+                        k = reify_warn(r, e, "App %s: volume '%s' hides what the image has at %s", a->name,
                                        a->mounts[n].volume, shown ?: "?");
         }
         return k;
@@ -237,7 +236,7 @@ static int check_mount_points(const PodApp *a, Error *e)
                         if (streq(points[i].path, points[k].path)) {
                                 _cleanup_free_ char *shown = text_escape_for_terminal(points[i].path);
                                 return error_set(e, -EINVAL,
-                                                 "App %s: the mount points \"%s\" and \"%s\" have the same "
+                                                 "App %s: the mount points '%s' and '%s' have the same "
                                                  "path %s",
                                                  a->name, points[i].name, points[k].name, shown ?: "?");
                         }
@@ -283,7 +282,7 @@ int reify_mounts(Reify *r, Error *e)
         for (size_t i = 0; i < m->n_volumes && k >= 0; i++)
                 if (!is_used(m, m->volumes[i].name))
                         k = reify_warn(r, e,
-                                       "Volume \"%s\" is not used: no app has a mount point or a mount of "
+                                       "Volume '%s' is not used: no app has a mount point or a mount of "
                                        "that name",
                                        m->volumes[i].name);
         return k;

@@ -21,9 +21,8 @@ static int check_text(const char *s, const char *what, const char *volume, Error
          * starts. */
         if (utf8_is_valid(s, strlen(s)))
                 return 0;
-        return error_set(e, -EILSEQ,
-                         "The %s of volume \"%s\" is not valid UTF-8, which a pod manifest needs", what,
-                         volume);
+        return error_set(e, -EILSEQ, "The %s of volume '%s' is not valid UTF-8, which a pod manifest needs",
+                         what, volume);
 }
 
 /* The first component of PATH, which is normalized, that is a symlink. */
@@ -53,12 +52,12 @@ static int refuse_source(const Volume *v, int code, Error *e)
         if (code == -ELOOP) {
                 link = first_symlink(v->source);
                 shown_link = link ? text_escape_for_terminal(link) : NULL;
-                r = error_set(e, code, "Volume \"%s\" cannot show %s: %s is a symbolic link", v->name,
+                r = error_set(e, code, "Volume '%s' cannot show %s: %s is a symbolic link", v->name,
                               shown ?: "?", shown_link ?: "a part of it");
-                return error_hint(e, r, "Give the path that it leads to, which \"realpath %s\" shows.",
+                return error_hint(e, r, "Give the path that it leads to, which 'realpath %s' shows.",
                                   shown ?: "PATH");
         }
-        r = error_set_errno(e, code, "Volume \"%s\" cannot show %s", v->name, shown ?: "?");
+        r = error_set_errno(e, code, "Volume '%s' cannot show %s", v->name, shown ?: "?");
         if (code == -ENOENT)
                 return error_hint(e, r,
                                   "Directories of the host are not created: make it first, or use "
@@ -73,12 +72,12 @@ static int check_host_volume(Volume *v, Error *e)
         struct stat st;
 
         if (!v->source)
-                return error_set(e, -EINVAL, "Volume \"%s\" needs a source, as it is of kind host", v->name);
+                return error_set(e, -EINVAL, "Volume '%s' needs a source, as it is of kind host", v->name);
         int r = path_normalize(v->source, &normal);
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0)
-                return error_set(e, r, "The source of volume \"%s\" must be an absolute path without \"..\"",
+                return error_set(e, r, "The source of volume '%s' must be an absolute path without '..'",
                                  v->name);
         r = check_text(normal, "source", v->name, e);
         if (r < 0)
@@ -92,28 +91,27 @@ static int check_host_volume(Volume *v, Error *e)
         if (fstat(fd, &st) < 0)
                 return refuse_source(v, -errno, e);
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                return error_set(
-                                e, -EINVAL,
-                                "Volume \"%s\" cannot show %s: it is neither a directory nor a regular file",
-                                v->name, v->source);
+                return error_set(e, -EINVAL,
+                                 "Volume '%s' cannot show %s: it is neither a directory nor a regular file",
+                                 v->name, v->source);
         return 0;
 }
 
 static int check_empty_volume(const Volume *v, Error *e)
 {
         if (v->source)
-                return error_set(e, -EINVAL, "Volume \"%s\" is empty and cannot have a source", v->name);
+                return error_set(e, -EINVAL, "Volume '%s' is empty and cannot have a source", v->name);
         if (strlen(v->name) > NAME_MAX)
                 return error_set(e, -ENAMETOOLONG,
-                                 "The name of volume \"%.40s…\" is longer than %d characters", v->name,
+                                 "The name of volume '%.40s…' is longer than %d characters", v->name,
                                  NAME_MAX);
         if (v->uid >= UID_RANGE_SIZE || v->gid >= UID_RANGE_SIZE)
                 return error_set(e, -ERANGE,
-                                 "Volume \"%s\" cannot belong to %s %u: a pod has those from 0 to %u",
-                                 v->name, v->uid >= UID_RANGE_SIZE ? "user" : "group",
+                                 "Volume '%s' cannot belong to %s %u: a pod has those from 0 to %u", v->name,
+                                 v->uid >= UID_RANGE_SIZE ? "user" : "group",
                                  v->uid >= UID_RANGE_SIZE ? v->uid : v->gid, UID_RANGE_SIZE - 1);
         if (v->mode > 07777)
-                return error_set(e, -EINVAL, "Volume \"%s\" cannot have the mode %o", v->name, v->mode);
+                return error_set(e, -EINVAL, "Volume '%s' cannot have the mode %o", v->name, v->mode);
         return 0;
 }
 
@@ -132,7 +130,7 @@ static int add_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
                 Volume *v;
 
                 if (pod_manifest_find_volume(r->manifest, volumes[i].name)) {
-                        int k = error_set(e, -EEXIST, "Two volumes of the pod are called \"%s\"",
+                        int k = error_set(e, -EEXIST, "Two volumes of the pod are called '%s'",
                                           volumes[i].name);
                         return error_hint(e, k, "Give one of them another name.");
                 }

@@ -52,7 +52,7 @@ static int make_owned_directory(const Pod *p, int dir_fd, const char *name, cons
         if (r >= 0 && fchmod(fd, like->mode) < 0) /* after the owner, who takes some bits away */
                 r = -errno;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the directory \"%s\" in pod %s", name, p->uuid);
+                return error_set_errno(e, r, "Cannot make the directory '%s' in pod %s", name, p->uuid);
         return 0;
 }
 

@@ -118,7 +118,7 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
                         continue;
                 if (found)
                         return error_set(e, -ENOTUNIQ,
-                                         "The port \"%s\" cannot be exposed: apps %s and %s both have one "
+                                         "The port '%s' cannot be exposed: apps %s and %s both have one "
                                          "of that name",
                                          name, found, m->apps[i].name);
                 found = m->apps[i].name;
@@ -126,7 +126,7 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
         if (found)
                 return 0;
         known = list_ports(m);
-        int r = error_set(e, -ENOENT, "The port \"%s\" cannot be exposed: no app has a port of that name",
+        int r = error_set(e, -ENOENT, "The port '%s' cannot be exposed: no app has a port of that name",
                           name);
         if (known)
                 return error_hint(e, r, "These ports there are: %s.", known);
@@ -167,7 +167,7 @@ static int reify_ports(Reify *r, Error *e)
                 for (size_t j = 0; j < i; j++)
                         if (same_host_port(p, &m->ports[j]) && same_protocol(m, p, &m->ports[j]))
                                 return error_set(e, -EINVAL,
-                                                 "Ports \"%s\" and \"%s\" are both exposed as port %u of "
+                                                 "Ports '%s' and '%s' are both exposed as port %u of "
                                                  "the host",
                                                  m->ports[j].name, p->name, p->host_port);
         }
@@ -189,7 +189,7 @@ static int check_request(const Pod *p, const PodRequest *q, Error *e)
                 return 0;
         int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was asked for");
         return error_hint(e, r, "%s",
-                          q->template ? "Name images under \"apps\" in the pod manifest."
+                          q->template ? "Name images under 'apps' in the pod manifest."
                                       : "Name an image, as in: acnspawn run example.com/app");
 }
 

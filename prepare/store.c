@@ -140,7 +140,7 @@ static int check_version(int fd, const char *path, Error *e)
         version[strcspn(version, "\n")] = 0;
         shown = text_escape_for_terminal(version);
         r = error_set(e, -EPROTONOSUPPORT,
-                      "The store %s has layout version \"%s\", this program knows version 1", path,
+                      "The store %s has layout version '%s', this program knows version 1", path,
                       shown ?: "?");
         return error_hint(e, r,
                           "It was made by another version of acnspawn: use that one, or another directory "

@@ -139,6 +139,6 @@ int pod_allocate_uids(Pod *p, Error *e)
         }
         r = error_set(e, -ENOSPC, "No range of %u uids is free for pod %s", UID_RANGE_SIZE, p->uuid);
         return error_hint(e, r,
-                          "Remove pods that have ended with \"acnspawn gc\", or look at /etc/subuid and "
+                          "Remove pods that have ended with 'acnspawn gc', or look at /etc/subuid and "
                           "/etc/subgid.");
 }

@@ -18,7 +18,7 @@ static int append_component(Text *t, const char *c, size_t n, unsigned *depth, c
         if (n == 0 || (n == 1 && c[0] == '.'))
                 return 0;
         if (n == 2 && c[0] == '.' && c[1] == '.')
-                return unpack_error(e, -EBADMSG, name, "the name has a \"..\" component");
+                return unpack_error(e, -EBADMSG, name, "the name has a '..' component");
         if (n > NAME_MAX)
                 return unpack_error(e, -ENAMETOOLONG, name,
                                     "a component of the name is longer than %d bytes", NAME_MAX);
@@ -66,7 +66,7 @@ int unpack_error(Error *e, int code, const char *path, const char *format, ...)
         if (vasprintf(&why, format, ap) < 0)
                 why = NULL;
         va_end(ap);
-        return error_set(e, code, "Cannot unpack \"%s%s\": %s", shown ?: "?",
+        return error_set(e, code, "Cannot unpack '%s%s': %s", shown ?: "?",
                          strlen(path) > SHOWN_MAX ? "…" : "", why ?: "?");
 }
 

@@ -51,7 +51,7 @@ int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
                                   " MiB left, %llu MiB are kept free)",
                                   u->budget >> 20, DISK_RESERVE >> 20);
                 return error_hint(e, r,
-                                  "Remove images with \"acnspawn image rm\", or pods with \"acnspawn gc\".");
+                                  "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
         }
         u->budget -= cost;
         u->unchecked += cost;
@@ -159,7 +159,7 @@ static int make_file(Unpack *u, Entry *x, Error *e)
                 return unpack_error(e, -EBADMSG, x->path, "its size is negative");
         int r = unpack_charge(u, (uint64_t) archive_entry_size(x->entry), e);
         if (r < 0)
-                return error_prefix(e, r, "Cannot unpack \"%s\"", x->path);
+                return error_prefix(e, r, "Cannot unpack '%s'", x->path);
         fd = openat(x->parent_fd, x->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
                     0600);
         if (fd < 0)
@@ -230,7 +230,7 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
 
         int r = unpack_normalize_path(archive_entry_hardlink(x->entry), &target, e);
         if (r < 0)
-                return error_prefix(e, r, "Cannot unpack the hard link \"%s\"", x->path);
+                return error_prefix(e, r, "Cannot unpack the hard link '%s'", x->path);
         if (!startswith(target, "rootfs/"))
                 return unpack_error(e, -EBADMSG, x->path, "the hard link leads out of rootfs");
         char *slash = strrchr(target, '/');

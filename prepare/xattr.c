@@ -119,7 +119,7 @@ static int translate_acl_entry(int permset, int tag, int id, const char *name,
                         continue;
                 if (acl_tags[i].has_id && id < 0) {
                         _cleanup_free_ char *shown = text_escape_for_terminal(name ?: "");
-                        return unpack_error(e, -EBADMSG, path, "its ACL names \"%s\" without a number",
+                        return unpack_error(e, -EBADMSG, path, "its ACL names '%s' without a number",
                                             shown ?: "?");
                 }
                 *ret = (struct posix_acl_xattr_entry){

@@ -337,7 +337,7 @@ static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, b
                 return ISOLATOR_IGNORED;
         }
         if (rule->needs && !*(const bool *) ((const char *) h + rule->feature)) {
-                text_addf(detail, "this host has no cgroup v2 controller \"%s\" for pods", rule->needs);
+                text_addf(detail, "this host has no cgroup v2 controller '%s' for pods", rule->needs);
                 return ISOLATOR_IGNORED;
         }
         return rule->verdict(i, pod_scope, detail);

@@ -236,7 +236,7 @@ static int all_unknown(const Isolator *i, Error *e)
         (void) error_set(e, -EINVAL, "Isolator %s names no system call that is known here: %s", i->name,
                          names ?: "");
         return error_hint(e, -EINVAL,
-                          "Names are those of the kernel, as in \"openat\"; @systemd/GROUP and "
+                          "Names are those of the kernel, as in 'openat'; @systemd/GROUP and "
                           "@acnspawn/default work as well.");
 }
 

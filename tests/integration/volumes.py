@@ -269,7 +269,7 @@ def two_mount_points_on_one_path_are_refused(host):
     image = with_mounts(host, "true", mount_point("one", "/a"), mount_point("two", "/a"))
     for options in ((), ("--volume=one,kind=empty", "--volume=two,kind=empty")):
         r = host.acnspawn("prepare", *options, image).expect(1)
-        for word in ('"one"', '"two"', "/a"):
+        for word in ("'one'", "'two'", "/a"):
             contains(r.err, word, "message")
     equal(host.pods(), [], "pods")
 

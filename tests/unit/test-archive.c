@@ -40,13 +40,13 @@ TEST(a1_dot_dot)
         aci_begin(&f.tar);
         aci_file(&f.tar, "rootfs/../../../escaped", "x");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "has a \"..\" component");
+        ASSERT_REFUSED(f, -EBADMSG, "has a '..' component");
         ASSERT_FALSE(scratch_has(&f.scratch, "escaped"));
         text_done(&f.tar);
         aci_begin(&f.tar);
         aci_file(&f.tar, "../escaped", "x");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "\"../escaped\"");
+        ASSERT_REFUSED(f, -EBADMSG, "'../escaped'");
 }
 
 TEST(a2_absolute)
@@ -56,7 +56,7 @@ TEST(a2_absolute)
         aci_begin(&f.tar);
         aci_file(&f.tar, "/rootfs/x", "x");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "\"/rootfs/x\": the name is absolute");
+        ASSERT_REFUSED(f, -EBADMSG, "'/rootfs/x': the name is absolute");
 }
 
 TEST(a3_through_symlink)
@@ -99,7 +99,7 @@ TEST(a3_replaced)
                                              .mode = 0711,
                                              .link = "rootfs/file"});
                 aci_end(&f.tar);
-                ASSERT_REFUSED(f, -EBADMSG, "\"rootfs/a\": the archive has it twice");
+                ASSERT_REFUSED(f, -EBADMSG, "'rootfs/a': the archive has it twice");
         }
 }
 
@@ -109,7 +109,7 @@ TEST(a4_hard_links)
                 const char *target, *why;
         } cases[] = {
                         {"/etc/shadow", "the name is absolute"},
-                        {"../../../../etc/shadow", "\"..\" component"},
+                        {"../../../../etc/shadow", "'..' component"},
                         {"manifest", "leads out of rootfs"},
                         {"rootfs", "leads out of rootfs"},
                         {"rootfs/later", "leads to no earlier entry"},
@@ -330,7 +330,7 @@ TEST(a10_duplicates)
         aci_begin(&f.tar);
         aci_dir(&f.tar, "./rootfs/");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "\"rootfs\": the archive has it twice");
+        ASSERT_REFUSED(f, -EBADMSG, "'rootfs': the archive has it twice");
 }
 
 TEST(a12_manifest)
@@ -386,7 +386,7 @@ TEST(a15_rootfs_is_no_directory)
                 aci_manifest(&f.tar, ACI_MANIFEST("example.com/app", ""));
                 aci_entry(&f.tar, wrong[k]);
                 aci_end(&f.tar);
-                ASSERT_REFUSED(f, -EBADMSG, "\"rootfs\": it has to be a directory");
+                ASSERT_REFUSED(f, -EBADMSG, "'rootfs': it has to be a directory");
         }
 }
 
@@ -401,7 +401,7 @@ TEST(layout)
         aci_begin(&f.tar);
         aci_file(&f.tar, "rootfs2/\x1b[31m", "x");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "\"rootfs2/\\x1b[31m\": it is neither the manifest nor below rootfs");
+        ASSERT_REFUSED(f, -EBADMSG, "'rootfs2/\\x1b[31m': it is neither the manifest nor below rootfs");
         text_done(&f.tar);
         text_add(&f.tar, "This is some text, and no archive at all.\n");
         ASSERT_REFUSED(f, -EBADMSG, "no tar archive");
@@ -454,7 +454,7 @@ TEST(failure_on_open_pipe)
         close(fds[0]);
         close(fds[1]);
         ASSERT_ERR(r, -EBADMSG);
-        ASSERT_CONTAINS(f.error.message, "\"..\" component");
+        ASSERT_CONTAINS(f.error.message, "'..' component");
         ASSERT_TRUE(store_is_empty(f.store));
 }
 

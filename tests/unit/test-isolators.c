@@ -205,11 +205,11 @@ TEST(missing_controllers)
 
         no_memory.memory = no_cpu.cpu = false;
         a = verdict("resource/memory", "{'limit':'1K'}", false, &no_memory);
-        ASSERT_STREQ(a, "ignored: this host has no cgroup v2 controller \"memory\" for pods");
+        ASSERT_STREQ(a, "ignored: this host has no cgroup v2 controller 'memory' for pods");
         b = verdict("resource/cpu", "{'limit':'1'}", true, &no_cpu);
-        ASSERT_STREQ(b, "ignored: this host has no cgroup v2 controller \"cpu\" for pods");
+        ASSERT_STREQ(b, "ignored: this host has no cgroup v2 controller 'cpu' for pods");
         c = verdict("os/linux/cpu-shares", "1024", false, &no_cpu);
-        ASSERT_CONTAINS(c, "controller \"cpu\"");
+        ASSERT_CONTAINS(c, "controller 'cpu'");
         d = verdict("resource/memory", "{'limit':'1K'}", false, &no_cpu);
         ASSERT_CONTAINS(d, "enforced: ");
 }

@@ -755,7 +755,7 @@ TEST(find)
         char prefix[37];
 
         ASSERT_ERR(pod_find(s, "web", &q, &e), -ENOENT);
-        ASSERT_CONTAINS(e.message, "There is no pod \"web\"");
+        ASSERT_CONTAINS(e.message, "There is no pod 'web'");
         ASSERT_CONTAINS(e.hint, "acnspawn list");
         ASSERT_ERR(pod_find(s, "", &q, &e), -ENOENT);
         ASSERT_ERR(pod_find(s, "01234567-89ab-cdef-0123-456789abcdef", &q, &e), -ENOENT);
@@ -851,13 +851,13 @@ TEST(config_refused)
         } cases[] = {
                         {"", ""},
                         {"[]", "no JSON object"},
-                        {"{}", "\"name\" is missing"},
+                        {"{}", "'name' is missing"},
                         {CONFIG("524289", ""), "does not begin a range"},
                         {CONFIG("0", ""), "does not begin a range"},
-                        {CONFIG("4295491584", ""), "\"uidBase\" cannot be"},
-                        {CONFIG("-1", ""), "\"uidBase\" cannot be -1"},
-                        {CONFIG("\"524288\"", ""), "\"uidBase\" cannot be"},
-                        {CONFIG("524288", ",\"extra\":1"), "unknown member \"extra\""},
+                        {CONFIG("4295491584", ""), "'uidBase' cannot be"},
+                        {CONFIG("-1", ""), "'uidBase' cannot be -1"},
+                        {CONFIG("\"524288\"", ""), "'uidBase' cannot be"},
+                        {CONFIG("524288", ",\"extra\":1"), "unknown member 'extra'"},
                         {CONFIG("524288", ",\"name\":\"a\""), ""},
                         {CONFIG("524288", "") "x", ""},
         };
@@ -1071,7 +1071,7 @@ TEST(removal_is_repeated)
         ASSERT_OK(mkdirat(p->dir_fd, "stuck/x", 0700));
         ASSERT_OK(fchmodat(p->dir_fd, "stuck", 0500, 0));
         ASSERT_ERR(pod_remove(p, &e), -EACCES);
-        ASSERT_CONTAINS(e.message, "\"stuck\"");
+        ASSERT_CONTAINS(e.message, "'stuck'");
         ASSERT_EQ(count(s, "pods/garbage"), 1);
         ASSERT_TRUE(faccessat(p->dir_fd, "pod", F_OK, 0) == 0);
         ASSERT_EQ(count(s, "names"), 0);

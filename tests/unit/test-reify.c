@@ -237,7 +237,7 @@ TEST(names)
         (void) add_app(&f, "example.com/web");
         (void) add_app(&f, "example.com/web");
         ASSERT_ERR(reify(&f), -EEXIST);
-        ASSERT_CONTAINS(f.e.message, "\"web\"");
+        ASSERT_CONTAINS(f.e.message, "'web'");
         ASSERT_CONTAINS(f.e.hint, "--name=");
         f.request.apps[1].name = strdup("other");
         ASSERT_OK(reify(&f));
@@ -489,7 +489,7 @@ TEST(host_volume_refused)
                         {"srv/inner", -ELOOP, "/srv/inner is a symbolic link"},
                         {"fifo", -EINVAL, "neither a directory nor a regular file"},
                         {"file/x", -ENOTDIR, "Not a directory"},
-                        {"srv/../srv", -EINVAL, "without \"..\""},
+                        {"srv/../srv", -EINVAL, "without '..'"},
         };
         FIXTURE(f);
 
@@ -504,7 +504,7 @@ TEST(host_volume_refused)
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 add_host_volume(&f, "data", cases[i].source);
                 ASSERT_ERR(reify(&f), cases[i].code);
-                ASSERT_CONTAINS(f.e.message, "\"data\"");
+                ASSERT_CONTAINS(f.e.message, "'data'");
                 ASSERT_CONTAINS(f.e.message, cases[i].why);
                 volume_done(&f.request.volumes[--f.request.n_volumes]);
         }
@@ -517,7 +517,7 @@ TEST(host_volume_refused)
         volume_done(&f.request.volumes[--f.request.n_volumes]);
         add_host_volume(&f, "data", "file");
         ASSERT_OK(reify(&f));
-        ASSERT_CONTAINS(f.warnings[0], "\"data\" is not used");
+        ASSERT_CONTAINS(f.warnings[0], "'data' is not used");
 }
 
 TEST(empty_volume)
@@ -556,7 +556,7 @@ TEST(volume_names)
         add_mount(&f, "logs", "/logs");
         ASSERT_ERR(reify(&f), -ENOENT);
         ASSERT_CONTAINS(f.e.message, "App web");
-        ASSERT_CONTAINS(f.e.message, "\"logs\"");
+        ASSERT_CONTAINS(f.e.message, "'logs'");
         ASSERT_CONTAINS(f.e.hint, "--volume=logs,");
         (void) add_volume(&f, "data", NULL);
         (void) add_volume(&f, "cache", NULL);
@@ -564,7 +564,7 @@ TEST(volume_names)
         ASSERT_CONTAINS(f.e.hint, "data, cache");
         (void) add_volume(&f, "data", NULL);
         ASSERT_ERR(reify(&f), -EEXIST);
-        ASSERT_CONTAINS(f.e.message, "\"data\"");
+        ASSERT_CONTAINS(f.e.message, "'data'");
 }
 
 /* --- Mounts -------------------------------------------------------------------------------------------- */
@@ -587,7 +587,7 @@ TEST(implicit_volumes)
         ASSERT_STREQ(find_mount(&m->apps[0], "/x")->volume, "web-x");
         ASSERT_EQ(strv_length(f.warnings), 4);
         ASSERT_CONTAINS(f.warnings[0], "App web");
-        ASSERT_CONTAINS(f.warnings[0], "\"data\" (/var/data)");
+        ASSERT_CONTAINS(f.warnings[0], "'data' (/var/data)");
         ASSERT_CONTAINS(f.warnings[0], "--volume=data,kind=host,source=");
         ASSERT_TRUE(faccessat(f.pod->dir_fd, "volumes/two-data", F_OK, 0) == 0);
         ASSERT_OK(pod_publish(f.pod, &f.e));
@@ -623,7 +623,7 @@ TEST(targets_refused)
                         {"//", "root of the app"},
                         {"/proc", "over /proc"},
                         {"/proc/sys", "over /proc"},
-                        {"/a/../b", "contains \"..\""},
+                        {"/a/../b", "contains '..'"},
                         {"/\xff", "UTF-8"},
                         {"/data", "both mounted on"},
                         {"/data/sub", "lies inside of"},
@@ -663,7 +663,7 @@ TEST(overlap_behind_others)
         ASSERT_OK(reify(&f));
         add_mount(&f, "v", "/data");
         ASSERT_ERR(reify(&f), -EINVAL);
-        ASSERT_CONTAINS(f.e.message, "on /data/sub lies inside of volume \"v\" on /data");
+        ASSERT_CONTAINS(f.e.message, "on /data/sub lies inside of volume 'v' on /data");
 }
 
 /* An image cannot make us put things where they do not belong, or be busy for long. */
@@ -844,7 +844,7 @@ TEST(ports)
         free(f.request.ports[2].name);
         f.request.ports[2].name = strdup("ftp");
         ASSERT_ERR(reify(&f), -ENOENT);
-        ASSERT_CONTAINS(f.e.message, "\"ftp\"");
+        ASSERT_CONTAINS(f.e.message, "'ftp'");
         ASSERT_CONTAINS(f.e.hint, "http (app web)");
         f.request.ports[2].pod_port = calloc(1, sizeof(Port));
         *f.request.ports[2].pod_port =

@@ -72,9 +72,9 @@ TEST(refused)
         ASSERT_CONTAINS(f.error.hint, "chmod 0700");
         ASSERT_OK(fchmod(store_fd(f.store), 0700));
         ASSERT_OK(scratch_file(&f.scratch, "store/version", "2\n"));
-        ASSERT_FAILS(f, reopen(&f, "store"), -EPROTONOSUPPORT, "has layout version \"2\"");
+        ASSERT_FAILS(f, reopen(&f, "store"), -EPROTONOSUPPORT, "has layout version '2'");
         ASSERT_OK(scratch_file(&f.scratch, "store/version", "1"));
-        ASSERT_FAILS(f, reopen(&f, "store"), -EPROTONOSUPPORT, "has layout version \"1\"");
+        ASSERT_FAILS(f, reopen(&f, "store"), -EPROTONOSUPPORT, "has layout version '1'");
 }
 
 TEST(existing_empty_directory)
@@ -200,7 +200,7 @@ TEST(find_by_name)
         ASSERT_FINDS(f, "example.com/app:2", foreign);
         ASSERT_FINDS(f, "example.com/app,arch=aarch64", foreign);
 
-        ASSERT_FINDS_NOT(f, "example.com/app:3", -ENOENT, "is named \"example.com/app:3\"");
+        ASSERT_FINDS_NOT(f, "example.com/app:3", -ENOENT, "is named 'example.com/app:3'");
         ASSERT_CONTAINS(f.error.hint,
                         "Of that name it has example.com/app:1.9, example.com/app:1.10, example.com/app:2");
         ASSERT_FINDS_NOT(f, "example.com/ap", -ENOENT, "is named");
@@ -210,7 +210,7 @@ TEST(find_by_name)
         ASSERT_FINDS_NOT(f, "something", -ENOENT, "is named");
         ASSERT_CONTAINS(f.error.hint, "acnspawn fetch FILE");
         ASSERT_FINDS_NOT(f, "", -EINVAL, "is empty");
-        ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "\"Capitals\" is no image name");
+        ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "'Capitals' is no image name");
 }
 
 /* Another image of the same content under an ID that begins as ID does: hashes do not collide by

@@ -264,7 +264,7 @@ TEST(acl_without_number)
         ACI_PAX(&f.tar, "SCHILY.acl.access=user::rw-,group::r--,mask::rwx,user:joe:r-x,other::---");
         aci_file(&f.tar, "rootfs/x", "x");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "its ACL names \"joe\" without a number");
+        ASSERT_REFUSED(f, -EBADMSG, "its ACL names 'joe' without a number");
 }
 
 /* Byte for byte, whatever the locale: no UTF-8, UTF-8 in a form that is not canonical, controls. */
