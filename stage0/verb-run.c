@@ -252,7 +252,7 @@ const Verb verb_run = {
                         "images, as "
                         "'acnspawn prepare' does, and runs it. In the foreground shows what the apps write, "
                         "ends "
-                        "the pod in order on SIGINT and SIGTERM, and exits with the pod's status.",
+                        "the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with the pod's status.",
                 .words = "pod",
                 .options = (const Option *const[]){options, pod_options, app_options, NULL},
                 .run = run,

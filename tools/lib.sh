@@ -49,15 +49,15 @@ install_missing() {
 
 # configure DIR ARGUMENTS…: meson setup, or again if the directory is there already.
 configure() {
-        local dir=$1
+        local dir=$1 log=$1/meson-setup.log
         shift
+        mkdir -p "$dir"
         if [ -f "$dir/build.ninja" ]; then
-                meson setup --reconfigure "$dir" "$@" >"$dir.log" 2>&1
+                meson setup --reconfigure "$dir" "$@" >"$log" 2>&1
         else
-                mkdir -p "$(dirname "$dir")"
-                meson setup "$dir" "$@" >"$dir.log" 2>&1
+                meson setup "$dir" "$@" >"$log" 2>&1
         fi || {
-                tail -n 30 "$dir.log"
+                tail -n 30 "$log"
                 return 1
         }
 }
