@@ -70,11 +70,21 @@ static Pump *pump_free(Pump *p)
 
 /* --- Showing ------------------------------------------------------------------------------------------- */
 
+/* The pod goes on. If whoever read us has gone, nobody needs to be told. */
+static void stop_showing(Pumps *all, int r)
+{
+        if (all->show && r != -EPIPE && r != -ECONNRESET)
+                log_warning("What the apps write is not shown any more: %s; 'acnspawn logs' has all of it",
+                            strerror(-r));
+        all->show = false;
+}
+
 static void show_bytes(Pump *p, const void *data, size_t size)
 {
-        /* Whoever read us has gone: the pod goes on. */
-        if (outlet_write(p->all->outlets[p->error], data, size) < 0)
-                p->all->show = false;
+        int r = outlet_write(p->all->outlets[p->error], data, size);
+
+        if (r < 0)
+                stop_showing(p->all, r);
 }
 
 static void show_line(Pump *p)
@@ -383,9 +393,12 @@ void pumps_end(Pumps *all)
 
 void pumps_show_rest(Pumps *all)
 {
-        for (size_t i = 0; all->show && i < ELEMENTSOF(all->outlets); i++)
-                if (outlet_finish(all->outlets[i]) < 0)
-                        return;
+        for (size_t i = 0; all->show && i < ELEMENTSOF(all->outlets); i++) {
+                int r = outlet_finish(all->outlets[i]);
+
+                if (r < 0)
+                        stop_showing(all, r);
+        }
 }
 
 /* --- Making -------------------------------------------------------------------------------------------- */

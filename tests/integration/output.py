@@ -37,6 +37,25 @@ def quiet_shows_nothing_but_keeps_it(host):
 
 
 @case
+def output_that_cannot_be_written_is_said_once(host):
+    """... and kept; the status is the pod's. A reader that has gone needs no message."""
+    image = host.shell("seq 1 5; exit 3")
+    with open("/dev/full", "w") as full:
+        p = subprocess.run(host.argv("run", "--name=p", image), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    host.note_pods()
+    equal(p.returncode, 3, "status")
+    equal(p.stderr, "Warning: What the apps write is not shown any more: No space left on device; "
+                    "'acnspawn logs' has all of it\n", "message")
+    equal(host.acnspawn("logs", "p").expect(0).out, "1\n2\n3\n4\n5\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    p = subprocess.run(host.argv("run", image), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    host.note_pods()
+    equal((p.returncode, p.stderr), (3, ""))
+
+
+@case
 @with_timeout(300)
 def last_line_is_never_lost(host):
     image = host.shell("echo first; echo last")
