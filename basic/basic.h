@@ -254,6 +254,8 @@ int open_in_root(int root_fd, const char *path, int flags);
 int open_no_symlinks(int dir_fd, const char *path, int flags);
 /* Opens PATH below DIR_FD: no way out by .., absolute names, or symlinks (-EXDEV, -ELOOP). */
 int open_beneath(int dir_fd, const char *path, int flags);
+/* The names of the entries of a directory, in no order. */
+int list_names(int dir_fd, char ***ret);
 /* Creates the directories of PATH that are missing, as in a chroot to ROOT_FD, and opens the last (O_PATH).
  * Symlinks that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);

@@ -274,3 +274,30 @@ bool path_has_prefix(const char *path, const char *prefix)
 
         return rest && (*rest == 0 || *rest == '/' || endswith(prefix, "/"));
 }
+
+int list_names(int dir_fd, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        struct dirent *de;
+        int r = 0;
+
+        int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        DIR *d = fdopendir(fd);
+        if (!d) {
+                r = -errno;
+                safe_close(fd);
+                return r;
+        }
+        while (r >= 0 && (errno = 0, de = readdir(d)))
+                if (!streq(de->d_name, ".") && !streq(de->d_name, ".."))
+                        r = strv_extend(&l, de->d_name);
+        if (r >= 0 && errno != 0)
+                r = -errno;
+        closedir(d);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(l);
+        return 0;
+}

@@ -17,7 +17,9 @@
 #include <sys/mman.h>
 
 #include "basic/basic.h"
-#include "prepare/internal.h"
+#include "prepare/pods/pods-internal.h"
+#include "prepare/prepare.h"
+#include "prepare/unpack/unpack.h"
 
 typedef struct AciEntry {
         const char *name;

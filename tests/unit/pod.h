@@ -3,7 +3,9 @@
 
 /* Pods for tests that need one, whatever is in it. */
 
-#include "prepare/internal.h"
+#include "prepare/pods/pods-internal.h"
+#include "prepare/prepare.h"
+#include "prepare/unpack/unpack.h"
 
 #define TEST_IMAGE_ID                                                                                       \
         "sha512-"                                                                                           \

@@ -2,7 +2,7 @@
 
 /* What users write for an image, and which version is the newer one. */
 
-#include "prepare/internal.h"
+#include "prepare/pods/pods-internal.h"
 #include "tests/unit/test.h"
 
 TEST(names)

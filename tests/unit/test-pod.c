@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "prepare/internal.h"
+#include "prepare/pods/pods-internal.h"
 #include "tests/unit/pod.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"

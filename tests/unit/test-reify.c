@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* prepare/reify*.c: from requests to reified pod manifests and pod directories. */
+/* prepare/pods/reify*.c: from requests to reified pod manifests and pod directories. */
 
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "prepare/reify-internal.h"
+#include "prepare/pods/reify-internal.h"
 #include "tests/unit/aci.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"

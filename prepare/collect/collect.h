@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* prepare/collect/: removing what nobody needs any more. It sees images and pods, which do not see each
+ * other's users. */
+
+#include "prepare/pods/pods.h"
+
+typedef struct GcOptions {
+        uint64_t grace_usec;           /* exited pods younger than this stay */
+        uint64_t expire_prepared_usec; /* prepared pods older than this go; UINT64_MAX: never */
+        bool dry_run;
+        /* Called before a pod directory goes, to take away what it left outside (cgroups, for one); if it
+         * fails, the pod stays. May be NULL. */
+        int (*release)(Pod *p, void *userdata, Error *e);
+        /* Called for each pod or piece of rubbish that was removed (or would be). May be NULL. */
+        void (*removed)(const char *what, void *userdata);
+        void *userdata;
+} GcOptions;
+
+/* Removes what nobody needs any more: pods that ended, preparations that were aborted, unpacked halves of
+ * images, names and uid ranges without a pod. Goes on after a failure and returns the first. */
+int store_gc(Store *s, const GcOptions *o, Error *e);
+
+/* Refuses an image that a pod that is prepared or running needs (message lists the pods) or another image
+ * depends on. */
+int image_remove(Store *s, const char *reference, char **ret_id, Error *e);

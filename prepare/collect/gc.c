@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Removes what nobody needs any more.
+ *
+ * Nothing has to be remembered for that: what is rubbish can be told from where it lies, from its age, and
+ * from the fact that its lock can be taken. So any number of collectors may run at the same time, and at the
+ * same time as everything else, and whichever of them is killed, the next one does what it did not. What
+ * cannot be removed now is tried again next time.
+ */
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "prepare/collect/collect.h"
+
+typedef struct Collector {
+        Store *store;
+        const GcOptions *options;
+        int result; /* of the first failure, whose error is kept */
+        Error *error;
+} Collector;
+
+static void note_failure(Collector *c, int r, Error *e)
+{
+        if (c->result >= 0) {
+                c->result = r;
+                if (c->error) {
+                        error_done(c->error);
+                        *c->error = *e;
+                        *e = ERROR_NULL;
+                }
+        }
+}
+
+static _printf_(2, 3) void note_removed(const Collector *c, const char *format, ...)
+{
+        _cleanup_free_ char *s = NULL;
+        va_list ap;
+
+        if (!c->options->removed)
+                return;
+        va_start(ap, format);
+        int n = vasprintf(&s, format, ap);
+        va_end(ap);
+        if (n < 0)
+                s = NULL;
+        c->options->removed(s ?: "?", c->options->userdata);
+}
+
+/* --- Pods ---------------------------------------------------------------------------------------------- */
+
+static bool is_older(uint64_t since, uint64_t age)
+{
+        uint64_t now = now_usec(CLOCK_REALTIME);
+
+        return now >= since && now - since >= age;
+}
+
+static uint64_t prepared_usec(const Pod *p)
+{
+        struct stat st;
+
+        if (p->config.created_usec != 0)
+                return p->config.created_usec;
+        return fstat(p->dir_fd, &st) < 0 ? 0 : (uint64_t) st.st_mtim.tv_sec * 1000000ULL;
+}
+
+static bool is_due(const Collector *c, const Pod *p)
+{
+        switch (p->state) {
+        case POD_EMBRYO: /* if it can be locked */
+        case POD_ABORTED_PREPARE:
+        case POD_GARBAGE:
+                return true;
+        case POD_PREPARED:
+                return c->options->expire_prepared_usec != UINT64_MAX &&
+                       is_older(prepared_usec(p), c->options->expire_prepared_usec);
+        case POD_EXITED:
+                return is_older(pod_ended_usec(p), c->options->grace_usec);
+        default:
+                return false;
+        }
+}
+
+/* Collectors do not wait for a lock: who has it may need the pod. */
+static int lock_without_waiting(Pod *p, Error *e)
+{
+        return pod_lock(p, false, e);
+}
+
+/* A pod whose keeper was killed gets to where it belongs, and the time when it ended is written down. */
+static int mark_exited(Collector *c, Pod *p, Error *e)
+{
+        if (c->options->dry_run || p->state != POD_EXITED || p->place != POD_RUNNING)
+                return 0;
+        int r = lock_without_waiting(p, e);
+        if (r < 0 || p->place != POD_RUNNING)
+                return r;
+        return pod_end_run(p, e);
+}
+
+/* 1: it is to go, and locked. 0: it stays. */
+static int lock_if_due(Collector *c, Pod *p, Error *e)
+{
+        if (!is_due(c, p))
+                return 0;
+        if (c->options->dry_run) /* an embryo most often has a future */
+                return p->state != POD_EMBRYO;
+        int r = lock_without_waiting(p, e);
+        return r < 0 ? r : is_due(c, p); /* it may have moved on meanwhile */
+}
+
+static int remove_pod(Collector *c, Pod *p, Error *e)
+{
+        const char *was = pod_state_to_string(p->state), *name = p->config.name;
+        int r = 0;
+
+        if (!c->options->dry_run && c->options->release)
+                r = c->options->release(p, c->options->userdata, e);
+        if (r >= 0 && !c->options->dry_run)
+                r = pod_remove(p, e);
+        if (r >= 0)
+                note_removed(c, name ? "pod %s (%s, %s)" : "pod %s (%s%s)", p->uuid, name ?: "", was);
+        return r;
+}
+
+static void collect_pod(Collector *c, const char *uuid)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = pod_open(c->store, uuid, &p, &e);
+        if (r >= 0)
+                r = mark_exited(c, p, &e);
+        if (r >= 0)
+                r = lock_if_due(c, p, &e);
+        if (r == -ENOENT || r == -EBUSY)
+                return; /* gone, or somebody is at it */
+        if (r > 0)
+                r = remove_pod(c, p, &e);
+        if (r < 0)
+                note_failure(c, r, &e);
+}
+
+static void collect_pods(Collector *c)
+{
+        _cleanup_strv_free_ char **uuids = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = pod_list_uuids(c->store, &uuids, &e);
+        if (r < 0)
+                note_failure(c, r, &e);
+        STRV_FOREACH (uuid, uuids)
+                collect_pod(c, *uuid);
+}
+
+/* --- The rest ------------------------------------------------------------------------------------------ */
+
+/* Whether the thing can be locked, which is then locked through *RET. */
+static int lock_temporary(int tmp_fd, const char *name, int *ret)
+{
+        _cleanup_close_ int fd =
+                        openat(tmp_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+
+        if (fd < 0)
+                return errno == ELOOP || errno == ENXIO ? 0 : -errno; /* neither is anything that we make */
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return -errno;
+        *ret = TAKE_FD(fd);
+        return 0;
+}
+
+static void collect_temporary(Collector *c, int tmp_fd, const char *name)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = lock_temporary(tmp_fd, name, &fd);
+        if (r == -EWOULDBLOCK || r == -ENOENT)
+                return;
+        if (r >= 0 && !c->options->dry_run)
+                r = rm_rf_at(tmp_fd, name);
+        if (r < 0) {
+                (void) error_set_errno(&e, r, "Cannot remove %s/tmp/%s", store_path(c->store), name);
+                note_failure(c, r, &e);
+        } else
+                note_removed(c, "unfinished image tmp/%s", name);
+}
+
+static void collect_temporaries(Collector *c)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_close_ int fd =
+                        openat(store_fd(c->store), "tmp", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        int r = fd < 0 ? -errno : list_names(fd, &names);
+        if (r < 0) {
+                (void) error_set_errno(&e, r, "Cannot read %s/tmp", store_path(c->store));
+                note_failure(c, r, &e);
+        }
+        STRV_FOREACH (name, names)
+                collect_temporary(c, fd, *name);
+}
+
+static void collect_registry(Collector *c, Registry g, const char *what)
+{
+        _cleanup_strv_free_ char **removed = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = registry_collect(c->store, g, c->options->dry_run, &removed, &e);
+        if (r < 0)
+                note_failure(c, r, &e);
+        STRV_FOREACH (key, removed)
+                note_removed(c, "%s %s", what, *key);
+}
+
+int store_gc(Store *s, const GcOptions *o, Error *e)
+{
+        Collector c = {.store = s, .options = o, .error = e};
+
+        collect_pods(&c);
+        collect_temporaries(&c);
+        collect_registry(&c, REGISTRY_NAMES, "name");
+        collect_registry(&c, REGISTRY_UIDS, "uid range");
+        return c.result;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Removing an image, unless somebody needs it.
+ *
+ * Who looks an image up for a pod holds the store's lock shared until the pod says what it needs; we hold it
+ * exclusively while we look who needs the image and rename it away. What a pod needs is found in its files
+ * as text: an image ID is long enough that it cannot be there by chance, and a pod whose files cannot be
+ * read well keeps its images. Trees that were rendered from the image go with it; the files in them that
+ * other images have stay with those.
+ */
+
+#include <dirent.h>
+
+#include "prepare/collect/collect.h"
+
+#define POD_FILE_MAX (16U * 1024U * 1024U)
+#define USERS_SHOWN_MAX 8U
+
+static const char *const needing_states[] = {"pods/preparing", "pods/prepared", "pods/running"};
+
+static DIR *open_dir(int dir_fd, const char *path)
+{
+        int fd = open_beneath(dir_fd, path, O_RDONLY | O_DIRECTORY);
+
+        if (fd < 0) {
+                errno = -fd;
+                return NULL;
+        }
+        DIR *d = fdopendir(fd);
+        if (!d)
+                safe_close(fd);
+        return d;
+}
+
+static void closedirp(DIR **d)
+{
+        if (*d)
+                closedir(*d);
+}
+
+#define _cleanup_closedir_ _cleanup_(closedirp)
+
+/* The next name that is no hidden one. NULL: the end, or an error (errno is set). */
+static const char *next_name(DIR *d)
+{
+        struct dirent *de;
+
+        do {
+                errno = 0;
+                de = readdir(d);
+        } while (de && de->d_name[0] == '.');
+        return de ? de->d_name : NULL;
+}
+
+/* --- Pods ---------------------------------------------------------------------------------------------- */
+
+/* Whether the file PATH names the image. A file that is missing does not; one that cannot be read may. */
+static int file_names(int dir_fd, const char *path, const char *id)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_file_at(dir_fd, path, POD_FILE_MAX, &text, &size);
+        if (r == -ENOENT)
+                return 0;
+        return r < 0 ? r : memmem(text, size, id, strlen(id)) != NULL;
+}
+
+/* Whether a layer of the app was rendered from the image. */
+static int lowers_need(Store *s, int pod_fd, const char *lowers, const char *id)
+{
+        _cleanup_free_ char *text = NULL;
+        _cleanup_strv_free_ char **lines = NULL;
+
+        int r = read_file_at(pod_fd, lowers, POD_FILE_MAX, &text, NULL);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        if (strstr(text, id))
+                return 1;
+        r = strv_split(text, "\n", &lines);
+        STRV_FOREACH (line, lines) {
+                _cleanup_free_ char *layers = NULL;
+                const char *key = strstr(*line, "/rendered/");
+                if (r != 0 || !key)
+                        continue;
+                if (xasprintf(&layers, "rendered/%.64s/layers", key + strlen("/rendered/")) < 0)
+                        return -ENOMEM;
+                r = file_names(s->fd, layers, id);
+        }
+        return r;
+}
+
+static int pod_needs(Store *s, int pods_fd, const char *pod, const char *id)
+{
+        _cleanup_close_ int fd = open_beneath(pods_fd, pod, O_RDONLY | O_DIRECTORY);
+        _cleanup_closedir_ DIR *apps = NULL;
+        const char *app;
+
+        if (fd < 0)
+                return fd == -ENOENT ? 0 : fd;
+        int r = file_names(fd, "pod", id);
+        if (r != 0)
+                return r;
+        apps = open_dir(fd, "apps");
+        if (!apps)
+                return errno == ENOENT ? 0 : -errno;
+        while (r == 0 && (app = next_name(apps))) {
+                _cleanup_free_ char *lowers = NULL;
+                if (xasprintf(&lowers, "apps/%s/lowers", app) < 0)
+                        return -ENOMEM;
+                r = lowers_need(s, fd, lowers, id);
+        }
+        return r;
+}
+
+static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(needing_states); i++) {
+                _cleanup_closedir_ DIR *d = open_dir(s->fd, needing_states[i]);
+                const char *pod;
+
+                if (!d && errno == ENOENT)
+                        continue;
+                while (d && (pod = next_name(d))) {
+                        int r = pod_needs(s, dirfd(d), pod, id);
+                        if (r < 0)
+                                return error_set_errno(e, r, "Cannot find out which images the pod %s needs",
+                                                       pod);
+                        if (r > 0 && strv_extend(pods, pod) < 0)
+                                return error_oom(e);
+                        errno = 0;
+                }
+                if (errno != 0)
+                        return error_set_errno(e, errno, "Cannot list %s/%s", s->path, needing_states[i]);
+        }
+        return 0;
+}
+
+/* --- Other images -------------------------------------------------------------------------------------- */
+
+/* Whether the dependency D is satisfied by the image X and by no other one of the store. */
+static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n)
+{
+        if (d->image_id)
+                return streq(d->image_id, x->id);
+        if (!image_name_matches(d->image_name, &d->labels, x->manifest))
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (!streq(list[i]->id, x->id) &&
+                    image_name_matches(d->image_name, &d->labels, list[i]->manifest))
+                        return false;
+        return true;
+}
+
+static int list_images_that_need(Store *s, const char *id, char ***images, Error *e)
+{
+        Image **list = NULL, *x = NULL;
+        size_t n = 0, n_damaged;
+
+        int r = image_list_readable(s, &list, &n, &n_damaged, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                if (streq(list[i]->id, id))
+                        x = list[i];
+        for (size_t i = 0; x && i < n && r >= 0; i++) {
+                const ImageManifest *m = list[i]->manifest;
+                _cleanup_free_ char *name = NULL;
+                bool needs = false;
+
+                for (size_t k = 0; k < m->n_dependencies && list[i] != x && !needs; k++)
+                        needs = only_satisfied_by(&m->dependencies[k], x, list, n);
+                if (needs)
+                        r = image_name_format(m->name, &m->labels, &name);
+                if (needs && r >= 0)
+                        r = strv_consume(images, TAKE_PTR(name));
+        }
+        image_list_free(list, n);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+/* WHAT is the kind of the users, in the singular. */
+static int refuse(char **users, const char *id, const char *what, const char *hint, Error *e)
+{
+        _cleanup_free_ char *list = NULL;
+        size_t n = strv_length(users);
+
+        if (n == 0)
+                return 0;
+        for (size_t i = USERS_SHOWN_MAX; i < n; i++) {
+                free(users[i]);
+                users[i] = NULL;
+        }
+        list = strv_join(users, ", ");
+        if (!list)
+                return error_oom(e);
+        int r = error_set(e, -EBUSY, "The image %s is needed by the %s%s %s%s", id, what, n > 1 ? "s" : "",
+                          list, n > USERS_SHOWN_MAX ? " and others" : "");
+        return error_hint(e, r, "%s", hint);
+}
+
+static int check_unneeded(Store *s, const char *id, Error *e)
+{
+        _cleanup_strv_free_ char **pods = NULL, **images = NULL;
+
+        int r = list_pods_that_need(s, id, &pods, e);
+        if (r >= 0)
+                r = refuse(pods, id, "pod",
+                           "End what is running with 'acnspawn stop', remove what is only prepared with "
+                           "'acnspawn rm'.",
+                           e);
+        if (r >= 0)
+                r = list_images_that_need(s, id, &images, e);
+        if (r >= 0)
+                r = refuse(images, id, "image", "Remove what needs it first.", e);
+        return r;
+}
+
+/* --- What was rendered from it ------------------------------------------------------------------------- */
+
+static int remove_rendered(Store *s, const char *id, Error *e)
+{
+        _cleanup_closedir_ DIR *d = open_dir(s->fd, "rendered");
+        const char *key;
+
+        if (!d)
+                return errno == ENOENT ? 0 : error_set_errno(e, errno, "Cannot list %s/rendered", s->path);
+        while ((key = next_name(d))) {
+                _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
+                _cleanup_free_ char *layers = NULL, *path = NULL;
+
+                if (xasprintf(&layers, "rendered/%s/layers", key) < 0 ||
+                    xasprintf(&path, "rendered/%s", key) < 0)
+                        return error_oom(e);
+                int r = file_names(s->fd, layers, id);
+                if (r > 0)
+                        r = store_detach_tree(s, path, &t, e);
+                if (r < 0 && r != -ENOENT)
+                        return error_prefix(e, r, "Cannot remove what was rendered from the image %s", id);
+        }
+        return errno != 0 ? error_set_errno(e, errno, "Cannot list %s/rendered", s->path) : 0;
+}
+
+static int detach(Store *s, const char *id, StoreTemporary *ret, Error *e)
+{
+        _cleanup_close_ int lock = -EBADF;
+        _cleanup_free_ char *path = NULL;
+
+        if (xasprintf(&path, "images/%s", id) < 0)
+                return error_oom(e);
+        int r = store_lock_exclusive(s, &lock, e);
+        if (r >= 0)
+                r = check_unneeded(s, id, e);
+        if (r >= 0)
+                r = remove_rendered(s, id, e);
+        if (r < 0)
+                return r;
+        r = store_detach_tree(s, path, ret, e);
+        return r == -ENOENT ? error_set(e, r, "The image %s is not in the store %s", id, s->path) : r;
+}
+
+int image_remove(Store *s, const char *reference, char **ret_id, Error *e)
+{
+        /* Emptied after the lock is given back. */
+        _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
+        _cleanup_free_ char *id = NULL;
+
+        int r = image_find_id(s, reference, &id, e);
+        if (r >= 0)
+                r = detach(s, id, &t, e);
+        if (r < 0)
+                return r;
+        if (ret_id)
+                *ret_id = TAKE_PTR(id);
+        return 0;
+}

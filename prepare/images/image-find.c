@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From what a user writes to an image: a file, an ID or the beginning of one, or a name with labels.
+ *
+ * What cannot be told apart is refused with the candidates, never guessed. Where a name fits several images,
+ * one for this machine is preferred to one for another, then the highest version, then the latest import.
+ */
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "prepare/images/images.h"
+
+#define CANDIDATES_MAX 8U       /* shown in a message */
+#define HEX_PREFIX_MIN 4U       /* digits that are taken for the beginning of an ID */
+#define SIMILAR_LENGTH_MAX 128U /* names longer than that are not compared */
+#define ID_SHOWN (7 + 16)       /* enough of an ID to tell it from others */
+
+/* --- By file ------------------------------------------------------------------------------------------- */
+
+/* Whether REFERENCE can only mean a file. */
+static bool must_be_file(const char *reference)
+{
+        return reference[0] == '/' || startswith(reference, "./") || startswith(reference, "../") ||
+               endswith(reference, ".aci");
+}
+
+/* 1: imported; 0: there is no such file, and it need not be one. */
+static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+        _cleanup_free_ char *shown = text_escape_for_terminal(reference);
+        struct stat st;
+
+        if (!shown)
+                return error_oom(e);
+        if (!strchr(reference, '/') && !endswith(reference, ".aci"))
+                return 0;
+        fd = open(reference, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO must not hang us */
+        if (fd < 0) {
+                if (!must_be_file(reference) &&
+                    (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG))
+                        return 0;
+                return error_set_errno(e, errno, "Cannot open the image %s", shown);
+        }
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(e, errno, "Cannot open the image %s", shown);
+        if (!S_ISREG(st.st_mode)) {
+                if (!must_be_file(reference))
+                        return 0;
+                return error_set(e, S_ISDIR(st.st_mode) ? -EISDIR : -EBADMSG,
+                                 "The image %s is no regular file", shown);
+        }
+        int r = image_import(s, fd, reference, ret, e);
+        return r < 0 ? r : 1;
+}
+
+/* --- By ID --------------------------------------------------------------------------------------------- */
+
+static bool is_hex(const char *s)
+{
+        return strspn(s, "0123456789abcdef") == strlen(s);
+}
+
+static int list_ids(Store *s, const char *prefix, char ***ret, Error *e)
+{
+        _cleanup_strv_free_ char **ids = NULL;
+        struct dirent *de;
+        int r = 0;
+
+        int fd = openat(s->fd, "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        if (!d) {
+                r = error_set_errno(e, errno, "Cannot list the images of the store %s", s->path);
+                safe_close(fd);
+                return r;
+        }
+        while (r >= 0 && (de = readdir(d)))
+                if (startswith(de->d_name, prefix) && image_id_check(de->d_name, NULL) >= 0)
+                        r = strv_extend(&ids, de->d_name);
+        closedir(d);
+        if (r < 0)
+                return error_oom(e);
+        strv_sort(ids);
+        *ret = TAKE_PTR(ids);
+        return 0;
+}
+
+static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error *e)
+{
+        _cleanup_text_ Text t = {};
+        _cleanup_free_ char *candidates = NULL;
+        size_t n = 0;
+
+        STRV_FOREACH (id, ids) {
+                _cleanup_(image_freep) Image *i = NULL;
+                _cleanup_free_ char *name = NULL;
+
+                if (n++ >= CANDIDATES_MAX)
+                        continue;
+                if (image_open(s, *id, &i, NULL) >= 0)
+                        (void) image_name_format(i->manifest->name, &i->manifest->labels, &name);
+                text_addf(&t, "%s%.*s… (%s)", n > 1 ? ", " : "", ID_SHOWN, *id, name ?: "damaged");
+        }
+        if (n > CANDIDATES_MAX)
+                text_addf(&t, " and %zu more", n - CANDIDATES_MAX);
+        if (text_take(&t, &candidates, NULL) < 0)
+                return error_oom(e);
+        int r = error_set(e, -ENOTUNIQ, "'%s' is the beginning of several image IDs: %s", reference,
+                          candidates);
+        return error_hint(e, r, "Write more digits of the ID.");
+}
+
+/* 1: found; 0: no image's ID begins so, and REFERENCE may be a name. */
+static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
+{
+        _cleanup_strv_free_ char **ids = NULL;
+        _cleanup_free_ char *prefix = NULL, *shown = NULL;
+        const char *digits = startswith(reference, IMAGE_ID_PREFIX);
+
+        if (!digits && (strlen(reference) < HEX_PREFIX_MIN || !is_hex(reference)))
+                return 0;
+        if (xasprintf(&prefix, IMAGE_ID_PREFIX "%s", digits ?: reference) < 0)
+                return error_oom(e);
+        int r = list_ids(s, prefix, &ids, e);
+        if (r < 0)
+                return r;
+        if (strv_length(ids) > 1)
+                return ambiguous_id(s, reference, ids, e);
+        if (strv_length(ids) == 0) {
+                if (!digits)
+                        return 0;
+                shown = text_escape_for_terminal(reference);
+                r = error_set(e, -ENOENT, "No image in the store %s has an ID that begins with %s", s->path,
+                              shown ?: "?");
+                return error_hint(e, r, "All images are shown by 'acnspawn image list'.");
+        }
+        *ret = TAKE_PTR(ids[0]);
+        return 1;
+}
+
+/* --- By name ------------------------------------------------------------------------------------------- */
+
+static bool label_fits(const Image *i, const char *label, const char *host)
+{
+        const char *v = pair_list_get(&i->manifest->labels, label);
+
+        return !v || streq_ptr(v, host);
+}
+
+static bool fits_host(const Image *i)
+{
+        return label_fits(i, "os", host_os_label()) && label_fits(i, "arch", host_arch_label());
+}
+
+static bool is_better(const Image *a, const Image *b)
+{
+        if (fits_host(a) != fits_host(b))
+                return fits_host(a);
+        int r = image_version_compare(pair_list_get(&a->manifest->labels, "version"),
+                                      pair_list_get(&b->manifest->labels, "version"));
+        return r != 0 ? r > 0 : a->import_time > b->import_time;
+}
+
+Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels)
+{
+        Image *best = NULL;
+
+        for (size_t i = 0; i < n; i++)
+                if (image_name_matches(name, labels, list[i]->manifest) &&
+                    (!best || is_better(list[i], best)))
+                        best = list[i];
+        return best;
+}
+
+/* How many letters have to be added, taken away or replaced to make A into B. */
+static size_t edit_distance(const char *a, const char *b)
+{
+        size_t row[SIMILAR_LENGTH_MAX + 1], n = strlen(a), m = strlen(b);
+
+        for (size_t j = 0; j <= m; j++)
+                row[j] = j;
+        for (size_t i = 1; i <= n; i++) {
+                size_t diagonal = row[0];
+                row[0] = i;
+                for (size_t j = 1; j <= m; j++) {
+                        size_t best = MIN(row[j], row[j - 1]) + 1;
+                        best = MIN(best, diagonal + (a[i - 1] != b[j - 1]));
+                        diagonal = row[j];
+                        row[j] = best;
+                }
+        }
+        return row[m];
+}
+
+static const char *last_component(const char *name)
+{
+        const char *slash = strrchr(name, '/');
+
+        return slash ? slash + 1 : name;
+}
+
+static bool is_similar(const char *wanted, const char *name)
+{
+        if (strlen(wanted) > SIMILAR_LENGTH_MAX || strlen(name) > SIMILAR_LENGTH_MAX)
+                return false;
+        return streq(last_component(wanted), last_component(name)) || edit_distance(wanted, name) <= 2;
+}
+
+static bool has_same_name(const char *wanted, const char *name)
+{
+        return streq(wanted, name);
+}
+
+static char *list_candidates(Image **list, size_t n, const char *name,
+                             bool (*select)(const char *, const char *))
+{
+        _cleanup_text_ Text t = {};
+        size_t n_shown = 0;
+        char *text;
+
+        for (size_t i = 0; i < n; i++) {
+                _cleanup_free_ char *shown = NULL;
+                if (!select(name, list[i]->manifest->name) || ++n_shown > CANDIDATES_MAX)
+                        continue;
+                if (image_name_format(list[i]->manifest->name, &list[i]->manifest->labels, &shown) >= 0)
+                        text_addf(&t, "%s%s", n_shown > 1 ? ", " : "", shown);
+        }
+        if (n_shown > CANDIDATES_MAX)
+                text_addf(&t, " and %zu more", n_shown - CANDIDATES_MAX);
+        return n_shown == 0 || text_take(&t, &text, NULL) < 0 ? NULL : text;
+}
+
+static int not_found(Store *s, const char *reference, const ImageName *name, Image **list, size_t n,
+                     size_t n_damaged, Error *e)
+{
+        _cleanup_free_ char *same = list_candidates(list, n, name->name, has_same_name);
+        _cleanup_free_ char *similar = list_candidates(list, n, name->name, is_similar);
+        _cleanup_free_ char *shown = text_escape_for_terminal(reference);
+
+        int r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", s->path, shown ?: "?");
+        if (same)
+                return error_hint(e, r, "Of that name it has %s.", same);
+        if (similar)
+                return error_hint(e, r, "Did you mean %s?", similar);
+        if (n_damaged > 0)
+                return error_hint(e, r, "%zu images there are damaged: see 'acnspawn image list'.",
+                                  n_damaged);
+        if (strlen(reference) < HEX_PREFIX_MIN && is_hex(reference))
+                return error_hint(e, r,
+                                  "Of an ID at least %u digits are needed, or '" IMAGE_ID_PREFIX
+                                  "' before them.",
+                                  HEX_PREFIX_MIN);
+        return error_hint(e, r, "Import one with 'acnspawn fetch FILE'.");
+}
+
+static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
+{
+        _cleanup_(image_name_done) ImageName name = {};
+        Image **list = NULL;
+        size_t n = 0, n_damaged = 0;
+
+        int r = image_name_parse(reference, &name, e);
+        if (r < 0)
+                return r;
+        r = image_list_readable(s, &list, &n, &n_damaged, e);
+        if (r < 0)
+                return r;
+        Image *best = image_list_best(list, n, name.name, &name.labels);
+        if (best) {
+                for (size_t i = 0; i < n; i++)
+                        if (list[i] == best)
+                                list[i] = NULL;
+                *ret = best;
+        } else
+                r = not_found(s, reference, &name, list, n, n_damaged, e);
+        image_list_free(list, n);
+        return r;
+}
+
+/* A word such as "cafe" can be the beginning of an ID and a name: if there are both, the user has to say
+ * which. */
+static int check_not_a_name(Store *s, const char *reference, const char *id, Error *e)
+{
+        _cleanup_(image_freep) Image *named = NULL;
+
+        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(s, reference, &named, NULL) < 0 ||
+            streq(named->id, id))
+                return 0;
+        int r = error_set(e, -ENOTUNIQ,
+                          "'%s' is the name of the image %.*s… and the beginning of the ID %.*s…", reference,
+                          ID_SHOWN, named->id, ID_SHOWN, id);
+        return error_hint(e, r, "Write the beginning of the ID that is meant, with 'sha512-' before it.");
+}
+
+/* 1: *RET_ID; 0: *RET_IMAGE. */
+static int find_in_store(Store *s, const char *reference, char **ret_id, Image **ret_image, Error *e)
+{
+        _cleanup_free_ char *id = NULL;
+
+        int r = find_by_id(s, reference, &id, e);
+        if (r > 0)
+                r = check_not_a_name(s, reference, id, e);
+        else if (r == 0)
+                return find_by_name(s, reference, ret_image, e);
+        if (r < 0)
+                return r;
+        *ret_id = TAKE_PTR(id);
+        return 1;
+}
+
+int image_find(Store *s, const char *reference, Image **ret, Error *e)
+{
+        _cleanup_free_ char *id = NULL;
+
+        if (isempty(reference))
+                return error_set(e, -EINVAL, "The name of the image is empty");
+        int r = find_by_file(s, reference, ret, e);
+        if (r != 0)
+                return r < 0 ? r : 0;
+        r = find_in_store(s, reference, &id, ret, e);
+        return r > 0 ? image_open(s, id, ret, e) : r;
+}
+
+int image_find_id(Store *s, const char *reference, char **ret, Error *e)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        char *id = NULL;
+
+        if (isempty(reference))
+                return error_set(e, -EINVAL, "The name of the image is empty");
+        int r = find_in_store(s, reference, &id, &i, e);
+        if (r < 0)
+                return r;
+        *ret = r > 0 ? id : TAKE_PTR(i->id);
+        return 0;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Images that are in the store: reading one, listing all.
+ *
+ * An image is a directory named after the hash of its archive, and it is complete, because it was renamed
+ * into place. When it was used last is the modification time of an empty file in it, so that using an image
+ * writes nothing that could be half written.
+ */
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "prepare/images/images.h"
+
+#define INFO_SIZE_MAX (64U * 1024U)
+#define INFO_ORIGIN_MAX 4096U
+
+/* --- The file "info" ----------------------------------------------------------------------------------- */
+
+static int read_number(json_object *o, const char *name, uint64_t *ret)
+{
+        json_object *v;
+
+        if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, json_type_int))
+                return -EBADMSG;
+        int64_t n = json_object_get_int64(v);
+        if (n < 0)
+                return -EBADMSG;
+        *ret = (uint64_t) n;
+        return 0;
+}
+
+int image_info_read(int image_fd, ImageInfo *ret, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        _cleanup_json_ json_object *o = NULL;
+        ImageInfo i = {};
+        size_t size;
+
+        int r = read_file_at(image_fd, "info", INFO_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the file info");
+        r = json_parse_strict(text, size, &o, NULL, e);
+        if (r < 0)
+                return error_prefix(e, r, "The file info is damaged");
+        if (!json_object_is_type(o, json_type_object) || read_number(o, "importTime", &i.import_time) < 0 ||
+            read_number(o, "size", &i.size) < 0 || read_number(o, "archiveSize", &i.archive_size) < 0)
+                return error_set(e, -EBADMSG, "The file info is damaged");
+        *ret = i;
+        return 0;
+}
+
+static int add_member(json_object *o, const char *name, json_object *value)
+{
+        if (!value || json_object_object_add(o, name, value) < 0) {
+                json_object_put(value);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *bounded = strndup(origin, INFO_ORIGIN_MAX);
+
+        if (!o || !bounded ||
+            add_member(o, "importTime", json_object_new_int64((int64_t) i->import_time)) < 0 ||
+            add_member(o, "size", json_object_new_int64((int64_t) i->size)) < 0 ||
+            add_member(o, "archiveSize", json_object_new_int64((int64_t) i->archive_size)) < 0 ||
+            add_member(o, "origin", json_new_string_lossy(bounded)) < 0)
+                return error_oom(e);
+        size_t size;
+        const char *text = json_object_to_json_string_length(
+                        o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+        if (!text)
+                return error_oom(e);
+        int r = write_file_new_at(image_fd, "info", text, size, 0644);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the image's info file to the store") : 0;
+}
+
+/* --- One image ----------------------------------------------------------------------------------------- */
+
+Image *image_free(Image *i)
+{
+        if (!i)
+                return NULL;
+        free(i->id);
+        safe_close(i->dir_fd);
+        free(i->manifest_text);
+        (void) image_manifest_free(i->manifest);
+        free(i);
+        return NULL;
+}
+
+static int read_image(Image *i, Error *e)
+{
+        ImageInfo info;
+        struct stat st;
+
+        int r = read_file_at(i->dir_fd, "manifest", MANIFEST_SIZE_MAX, &i->manifest_text, &i->manifest_size);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read its manifest");
+        r = image_manifest_parse(i->manifest_text, i->manifest_size, &i->manifest, NULL, e);
+        if (r < 0)
+                return error_prefix(e, r, "Its manifest is not valid");
+        r = image_info_read(i->dir_fd, &info, e);
+        if (r < 0)
+                return r;
+        i->import_time = info.import_time;
+        i->size = info.size;
+        i->last_used = info.import_time;
+        if (fstatat(i->dir_fd, "used", &st, AT_SYMLINK_NOFOLLOW) >= 0)
+                i->last_used = (uint64_t) st.st_mtim.tv_sec * 1000000U +
+                               (uint64_t) st.st_mtim.tv_nsec / 1000U;
+        return 0;
+}
+
+int image_open(Store *s, const char *id, Image **ret, Error *e)
+{
+        _cleanup_(image_freep) Image *i = calloc(1, sizeof(Image));
+        _cleanup_free_ char *path = NULL;
+
+        if (!i)
+                return error_oom(e);
+        i->dir_fd = -EBADF;
+        int r = image_id_check(id, e);
+        if (r < 0)
+                return r;
+        i->id = strdup(id);
+        if (!i->id || xasprintf(&path, "images/%s", id) < 0)
+                return error_oom(e);
+        i->dir_fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
+        if (i->dir_fd == -ENOENT)
+                return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
+        if (i->dir_fd < 0)
+                return error_set_errno(e, i->dir_fd, "Cannot open the image %s", id);
+        r = read_image(i, e);
+        if (r < 0) {
+                /* Removed meanwhile: it was renamed away as a whole, so nothing is at its place any more. */
+                if (faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+                        return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
+                r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged",
+                                 id, s->path);
+                return error_hint(e, r, "Remove it with 'acnspawn image rm %s' and import it again.", id);
+        }
+        *ret = TAKE_PTR(i);
+        return 0;
+}
+
+void image_touch(const Image *i)
+{
+        (void) utimensat(i->dir_fd, "used", NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* --- All images ---------------------------------------------------------------------------------------- */
+
+void image_list_free(Image **l, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                (void) image_free(l[i]);
+        free(l);
+}
+
+typedef struct ImageList {
+        Image **items;
+        size_t n, allocated;
+        size_t n_damaged;
+} ImageList;
+
+static void image_list_done(ImageList *l)
+{
+        image_list_free(l->items, l->n);
+}
+
+static int compare_text(const char *a, const char *b)
+{
+        return strcmp(a ?: "", b ?: "");
+}
+
+static int compare_images(const void *a, const void *b)
+{
+        const Image *x = *(Image *const *) a, *y = *(Image *const *) b;
+
+        int r = compare_text(x->manifest->name, y->manifest->name);
+        if (r == 0)
+                r = image_version_compare(pair_list_get(&x->manifest->labels, "version"),
+                                          pair_list_get(&y->manifest->labels, "version"));
+        if (r == 0 && x->import_time != y->import_time)
+                r = x->import_time < y->import_time ? -1 : 1;
+        return r ?: strcmp(x->id, y->id);
+}
+
+/* Adds one image. Those that have vanished are left out; of those that are damaged the first is told in
+ * E. */
+static int add_image(ImageList *l, Store *s, const char *id, Error *e)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_error_ Error error = ERROR_NULL;
+
+        int r = image_open(s, id, &i, &error);
+        if (r == -ENOENT)
+                return 0;
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0) {
+                l->n_damaged++;
+                if (e && e->code == 0)
+                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
+                return 0;
+        }
+        if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
+                return error_oom(e);
+        l->items[l->n++] = TAKE_PTR(i);
+        return 0;
+}
+
+static int list_images(Store *s, ImageList *l, Error *e)
+{
+        _cleanup_close_ int fd = openat(s->fd, "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct dirent *de;
+        int r = 0;
+
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        if (!d)
+                return error_set_errno(e, errno, "Cannot list the images of the store %s", s->path);
+        (void) TAKE_FD(fd);
+        for (errno = 0; r >= 0 && (de = readdir(d)); errno = 0)
+                if (image_id_check(de->d_name, NULL) >= 0)
+                        r = add_image(l, s, de->d_name, e);
+        if (r >= 0 && errno != 0)
+                r = error_set_errno(e, errno, "Cannot list the images of the store %s", s->path);
+        closedir(d);
+        if (r >= 0 && l->n > 0)
+                qsort(l->items, l->n, sizeof(Image *), compare_images);
+        return r;
+}
+
+int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e)
+{
+        _cleanup_(image_list_done) ImageList l = {};
+        _cleanup_error_ Error damage = ERROR_NULL;
+
+        int r = list_images(s, &l, &damage);
+        if (r < 0) {
+                if (e) {
+                        error_done(e);
+                        *e = TAKE_GENERIC(damage, Error, ERROR_NULL);
+                }
+                return r;
+        }
+        *ret = TAKE_PTR(l.items);
+        *ret_n = TAKE_GENERIC(l.n, size_t, 0);
+        *ret_n_damaged = l.n_damaged;
+        return 0;
+}
+
+int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e)
+{
+        _cleanup_(image_list_done) ImageList l = {};
+        _cleanup_error_ Error damage = ERROR_NULL;
+
+        int r = list_images(s, &l, &damage);
+        if (r >= 0 && l.n_damaged > 0)
+                r = damage.code ?: -EBADMSG;
+        if (r < 0) {
+                if (e) {
+                        error_done(e);
+                        *e = TAKE_GENERIC(damage, Error, ERROR_NULL);
+                }
+                return r;
+        }
+        *ret = TAKE_PTR(l.items);
+        *ret_n = TAKE_GENERIC(l.n, size_t, 0);
+        return 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* prepare/images/: the images of a store: importing an archive, finding, reading, and rendering them to the
+ * layers of an overlay. */
+
+#include "prepare/store/store.h"
+#include "schema/schema.h"
+
+/* --- Images (import.c, image*.c, layers.c)  ------------------------------------------------------------ */
+
+typedef struct Image {
+        char *id;            /* sha512-… */
+        int dir_fd;          /* images/<id>, O_PATH or readable */
+        char *manifest_text; /* byte for byte as in the archive */
+        size_t manifest_size;
+        ImageManifest *manifest;
+        uint64_t import_time; /* microseconds since the epoch */
+        uint64_t last_used;
+        uint64_t size; /* bytes of the uncompressed archive */
+} Image;
+
+Image *image_free(Image *i);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Image *, image_free);
+
+/* Imports an ACI (tar, plain or compressed with gzip, bzip2 or xz) from FD in one pass. ORIGIN is how
+ * messages and the info file name it. The image appears in the store whole or not at all; importing what is
+ * there already is success. */
+int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e);
+/* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in
+ * .aci), an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
+ * name[:version][,label=value]…. Of several that match a name those for this host's os and arch win, then
+ * the highest version, then the latest import. Messages list candidates and near misses. */
+int image_find(Store *s, const char *reference, Image **ret, Error *e);
+int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
+/* Sorted by name, then version. */
+int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e);
+void image_list_free(Image **l, size_t n);
+/* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
+ * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
+int image_layers(Store *s, const Image *i, char ***ret, Error *e);
+
+/* --- Names (image-name.c) ------------------------------------------------------------------------------ */
+
+typedef struct ImageName {
+        char *name;
+        PairList labels; /* "version" is one of them */
+} ImageName;
+
+void image_name_done(ImageName *n);
+/* name[:version][,label=value]… */
+int image_name_parse(const char *s, ImageName *ret, Error *e);
+/* The image has that name and all those labels. */
+bool image_name_matches(const char *name, const PairList *labels, const ImageManifest *m);
+/* "example.com/app:1.0,arch=amd64" */
+int image_name_format(const char *name, const PairList *labels, char **ret);
+/* Less than, equal to or greater than zero. NULL: no version, which is older than any. */
+int image_version_compare(const char *a, const char *b);
+
+/* --- Images (image.c, image-find.c, image-remove.c) ---------------------------------------------------- */
+
+typedef struct ImageInfo {
+        uint64_t import_time;  /* microseconds since the epoch */
+        uint64_t size;         /* bytes, uncompressed */
+        uint64_t archive_size; /* bytes, as it came */
+} ImageInfo;
+
+int image_info_read(int image_fd, ImageInfo *ret, Error *e);
+int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error *e);
+/* Like image_list(), but images that cannot be read are left out and counted. */
+int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e);
+/* Of those in LIST that have the name and the labels, the one to prefer; NULL: none. */
+Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
+/* Says that an image was used now. Failure does not matter. */
+void image_touch(const Image *i);
+/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be
+ * damaged. */
+int image_find_id(Store *s, const char *reference, char **ret, Error *e);
+
+/* --- Rendering (render.c) ------------------------------------------------------------------------------ */
+
+/* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost
+ * first) as a tree of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done
+ * once; later calls find it. */
+int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e);
+/* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all
+ * depths. KEY_FD is "rendered/<key>". */
+int render_read_layers(int key_fd, char **ret);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The overlay layers that render an image (spec: ace.md, "Filesystem Setup").
+ *
+ * The specification extracts the dependencies of an image in their order, each after its own dependencies,
+ * and then the image over them; what comes later wins. So the layers from the uppermost down are the image,
+ * and then its dependencies from the last to the first, each in the same way. An image that turns up again
+ * further down adds nothing, since all that it and its dependencies hold is there above already; overlayfs
+ * would refuse it.
+ *
+ * An image with a pathWhitelist is a layer that has to be made: what it and its dependencies hold, less what
+ * is not in the list. That part alone is rendered (render.c); the layers above it stay as they are.
+ *
+ * The images on the way to the one that is looked at are kept on a stack of bounded depth, for cycles (which
+ * names make possible, though hashes do not) and for messages.
+ */
+
+#include "prepare/images/images.h"
+
+#define DEPTH_MAX 64U
+#define LAYERS_MAX 400U /* overlayfs takes 500 */
+
+typedef struct Frame {
+        const Image *image;
+        size_t n_todo; /* dependencies that are still to be looked at, which is done from the last to the
+                          first */
+        size_t out;    /* the frame whose layers this image belongs to */
+        char **layers; /* if that is this frame: uppermost first, relative to the store */
+} Frame;
+
+typedef struct Rendered {
+        const char *id; /* the image's */
+        char *path;
+} Rendered;
+
+typedef struct Resolver {
+        Store *store;
+        Image **images; /* of the whole store, once a dependency has to be found by name */
+        size_t n_images;
+        bool have_images;
+        Image **opened; /* by ID */
+        size_t n_opened, opened_allocated;
+        Rendered *rendered; /* what was rendered for images with a list */
+        size_t n_rendered, rendered_allocated;
+        Frame frames[DEPTH_MAX];
+        size_t depth;
+        char **result;
+} Resolver;
+
+static void resolver_done(Resolver *r)
+{
+        for (size_t i = 0; i < r->depth; i++)
+                (void) strv_free(r->frames[i].layers);
+        for (size_t i = 0; i < r->n_rendered; i++)
+                free(r->rendered[i].path);
+        free(r->rendered);
+        image_list_free(r->opened, r->n_opened);
+        image_list_free(r->images, r->n_images);
+        (void) strv_free(r->result);
+}
+
+static bool has_whitelist(const Image *i)
+{
+        return strv_length(i->manifest->path_whitelist) > 0;
+}
+
+/* "a -> b -> c" */
+static char *describe_path(const Resolver *v)
+{
+        _cleanup_text_ Text t = {};
+        char *text;
+
+        for (size_t i = 0; i < v->depth; i++) {
+                const ImageManifest *m = v->frames[i].image->manifest;
+                _cleanup_free_ char *name = NULL;
+
+                if (image_name_format(m->name, &m->labels, &name) >= 0)
+                        text_addf(&t, "%s%s", i > 0 ? " -> " : "", name);
+        }
+        return text_take(&t, &text, NULL) < 0 ? NULL : text;
+}
+
+/* --- From dependency to image -------------------------------------------------------------------------- */
+
+static int missing(const Resolver *v, const Dependency *d, Error *e)
+{
+        _cleanup_free_ char *path = describe_path(v), *name = NULL;
+
+        if (!path || image_name_format(d->image_name, &d->labels, &name) < 0)
+                return error_oom(e);
+        int r = error_set(e, -ENOENT, "The image %s%s%s%s, on which %s depends, is not in the store", name,
+                          d->image_id ? " (" : "", d->image_id ?: "", d->image_id ? ")" : "", path);
+        return error_hint(e, r, "Import it with 'acnspawn fetch FILE'.");
+}
+
+static int find_by_id(Resolver *v, const Dependency *d, const Image **ret, Error *e)
+{
+        for (size_t i = 0; i < v->n_opened; i++)
+                if (streq(v->opened[i]->id, d->image_id)) {
+                        *ret = v->opened[i];
+                        return 0;
+                }
+        if (GREEDY_REALLOC(v->opened, v->opened_allocated, v->n_opened + 1) < 0)
+                return error_oom(e);
+        int r = image_open(v->store, d->image_id, &v->opened[v->n_opened], e);
+        if (r == -ENOENT)
+                return missing(v, d, e);
+        if (r < 0)
+                return r;
+        *ret = v->opened[v->n_opened++];
+        return 0;
+}
+
+static int find_by_name(Resolver *v, const Dependency *d, const Image **ret, Error *e)
+{
+        size_t n_damaged;
+
+        if (!v->have_images) {
+                int r = image_list_readable(v->store, &v->images, &v->n_images, &n_damaged, e);
+                if (r < 0)
+                        return r;
+                v->have_images = true;
+        }
+        *ret = image_list_best(v->images, v->n_images, d->image_name, &d->labels);
+        return *ret ? 0 : missing(v, d, e);
+}
+
+static int check_dependency(const Resolver *v, const Dependency *d, const Image *i, Error *e)
+{
+        _cleanup_free_ char *path = describe_path(v), *name = NULL;
+        ImageInfo info;
+
+        if (!path || image_name_format(d->image_name, &d->labels, &name) < 0)
+                return error_oom(e);
+        if (!image_name_matches(d->image_name, &d->labels, i->manifest)) {
+                _cleanup_free_ char *found = NULL;
+                (void) image_name_format(i->manifest->name, &i->manifest->labels, &found);
+                return error_set(e, -EBADMSG,
+                                 "The dependency %s of %s has the ID of another image: %s is %s", name, path,
+                                 i->id, found ?: "?");
+        }
+        if (!d->has_size)
+                return 0;
+        int r = image_info_read(i->dir_fd, &info, e);
+        if (r < 0)
+                return error_prefix(e, r, "The image %s is damaged", i->id);
+        /* The specification does not say which of the two the size is. */
+        if (d->size != info.size && d->size != info.archive_size)
+                return error_set(e, -EBADMSG,
+                                 "The dependency %s of %s should have %" PRIu64
+                                 " bytes, but the image in the store has %" PRIu64 " (%" PRIu64
+                                 " as it came)",
+                                 name, path, d->size, info.size, info.archive_size);
+        return 0;
+}
+
+/* --- Walking ------------------------------------------------------------------------------------------- */
+
+static int add_layer(Frame *out, const char *path, Error *e)
+{
+        if (strv_contains(out->layers, path))
+                return 0;
+        if (strv_length(out->layers) >= LAYERS_MAX)
+                return error_set(e, -E2BIG, "An image has more than %u layers", LAYERS_MAX);
+        return strv_extend(&out->layers, path) < 0 ? error_oom(e) : 0;
+}
+
+static int check_stack(const Resolver *v, const Image *i, Error *e)
+{
+        _cleanup_free_ char *path = describe_path(v);
+
+        for (size_t k = 0; k < v->depth; k++)
+                if (streq(v->frames[k].image->id, i->id))
+                        return error_set(e, -ELOOP, "The dependencies of an image lead back to it: %s -> %s",
+                                         path ?: "?", i->manifest->name);
+        if (v->depth >= DEPTH_MAX)
+                return error_set(e, -ELOOP, "The dependencies of an image are more than %u levels deep: %s",
+                                 DEPTH_MAX, path ?: "?");
+        return 0;
+}
+
+static int enter(Resolver *v, const Image *i, Error *e)
+{
+        _cleanup_free_ char *layer = NULL;
+
+        int r = check_stack(v, i, e);
+        if (r < 0)
+                return r;
+        if (xasprintf(&layer, "images/%s/rootfs", i->id) < 0)
+                return error_oom(e);
+        bool separate = v->depth == 0 || has_whitelist(i);
+        size_t out = separate ? v->depth : v->frames[v->depth - 1].out;
+        if (!separate && strv_contains(v->frames[out].layers, layer))
+                return 0; /* it is there above, with all it depends on */
+        if (separate)
+                for (size_t k = 0; k < v->n_rendered; k++)
+                        if (streq(v->rendered[k].id, i->id))
+                                return add_layer(&v->frames[v->frames[v->depth - 1].out],
+                                                 v->rendered[k].path, e);
+        image_touch(i);
+        v->frames[v->depth++] = (Frame){.image = i, .n_todo = i->manifest->n_dependencies, .out = out};
+        return add_layer(&v->frames[out], layer, e);
+}
+
+static int render(Resolver *v, Frame *f, char **ret, Error *e)
+{
+        char *path;
+
+        int r = render_whitelist(v->store, f->layers, f->image->manifest->path_whitelist, &path, e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot render the image %s", f->image->manifest->name);
+        if (GREEDY_REALLOC(v->rendered, v->rendered_allocated, v->n_rendered + 1) < 0) {
+                free(path);
+                return error_oom(e);
+        }
+        v->rendered[v->n_rendered++] = (Rendered){.id = f->image->id, .path = path};
+        *ret = path;
+        return 0;
+}
+
+/* All dependencies of the topmost image have been added. */
+static int leave(Resolver *v, Error *e)
+{
+        Frame *f = &v->frames[v->depth - 1], root = {};
+        int r = 0;
+
+        if (has_whitelist(f->image)) {
+                char *path = NULL;
+                r = render(v, f, &path, e);
+                if (r < 0)
+                        return r;
+                r = add_layer(v->depth > 1 ? &v->frames[v->frames[v->depth - 2].out] : &root, path, e);
+        } else if (v->depth == 1)
+                root.layers = TAKE_PTR(f->layers);
+        f->layers = strv_free(f->layers);
+        v->depth--;
+        if (v->depth == 0)
+                v->result = root.layers;
+        return r;
+}
+
+static int step(Resolver *v, Error *e)
+{
+        Frame *f = &v->frames[v->depth - 1];
+        const Image *i = NULL;
+
+        if (f->n_todo == 0)
+                return leave(v, e);
+        const Dependency *d = &f->image->manifest->dependencies[--f->n_todo];
+        int r = d->image_id ? find_by_id(v, d, &i, e) : find_by_name(v, d, &i, e);
+        if (r >= 0)
+                r = check_dependency(v, d, i, e);
+        return r < 0 ? r : enter(v, i, e);
+}
+
+int image_layers(Store *s, const Image *i, char ***ret, Error *e)
+{
+        _cleanup_(resolver_done) Resolver v = {.store = s};
+        _cleanup_strv_free_ char **layers = NULL;
+
+        int r = enter(&v, i, e);
+        while (r >= 0 && v.depth > 0)
+                r = step(&v, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (l, v.result)
+                if (strv_extendf(&layers, "%s/%s", s->path, *l) < 0)
+                        return error_oom(e);
+        *ret = TAKE_PTR(layers);
+        return 0;
+}

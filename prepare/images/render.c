@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Rendering the layers of an image that has a pathWhitelist (spec: ace.md, "Filesystem Setup", step 3).
+ *
+ * Everything that is not in the list has to be absent, which no overlay of the layers can do, so there is a
+ * tree of its own; its files are hard links to those of the images, so it costs directories only. It is made
+ * once: its place in the store is the hash of the layers and of the list, both of which never change.
+ *
+ * The layers are gone through from the lowest to the uppermost, as the specification extracts them, but only
+ * the listed paths and the directories on the way to them are looked at. The list is sorted as a tree, so
+ * that the directories of one path are those of the path before it as far as the two agree. A listed
+ * directory is made, but what is in it is there only if it is listed, too: the list is "a complete and
+ * absolute set".
+ */
+
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
+#include "prepare/unpack/unpack.h"
+#include "prepare/images/images.h"
+
+#define LAYERS_SIZE_MAX (16U * 1024U * 1024U)
+
+typedef struct Rendering {
+        Store *store;
+        char *const *layers; /* uppermost first */
+        char **paths;        /* normalized, sorted, each once */
+        size_t n_paths;
+        int *layer_fds;
+        size_t n_layers;
+        int root_fd; /* what is being made */
+} Rendering;
+
+static void rendering_done(Rendering *x)
+{
+        for (size_t i = 0; i < x->n_paths; i++)
+                free(x->paths[i]);
+        for (size_t i = 0; i < x->n_layers; i++)
+                safe_close(x->layer_fds[i]);
+        free(x->paths);
+        free(x->layer_fds);
+        safe_close(x->root_fd);
+}
+
+/* --- The list ------------------------------------------------------------------------------------------ */
+
+/* As strcmp(), with "/" before any other character: what is in a directory follows it immediately. */
+static int compare_paths(const void *a, const void *b)
+{
+        const unsigned char *x = *(unsigned char *const *) a, *y = *(unsigned char *const *) b;
+
+        while (*x && *x == *y)
+                x++, y++;
+        int p = *x == '/' ? 1 : *x == 0 ? 0 : *x + 1, q = *y == '/' ? 1 : *y == 0 ? 0 : *y + 1;
+        return p - q;
+}
+
+static int check_path(const char *path, Error *e)
+{
+        size_t depth = 0;
+
+        for (const char *p = path; *p; p++)
+                depth += *p == '/';
+        if (strlen(path) > PATH_SIZE_MAX || depth > PATH_DEPTH_MAX)
+                return error_set(e, -ENAMETOOLONG, "A path of its pathWhitelist is too long or too deep");
+        return 0;
+}
+
+static int read_paths(Rendering *x, char *const *paths, Error *e)
+{
+        size_t n = 0;
+
+        x->paths = calloc(strv_length(paths) + 1, sizeof(char *));
+        if (!x->paths)
+                return error_oom(e);
+        STRV_FOREACH (p, paths) {
+                int r = check_path(*p, e);
+                if (r < 0)
+                        return r;
+                r = path_normalize(*p, &x->paths[x->n_paths]);
+                if (r < 0)
+                        return error_set_errno(e, r, "Its pathWhitelist has a path that is not valid");
+                x->n_paths++;
+        }
+        qsort(x->paths, x->n_paths, sizeof(char *), compare_paths);
+        for (size_t i = 0; i < x->n_paths; i++)
+                if (n > 0 && streq(x->paths[n - 1], x->paths[i]))
+                        free(x->paths[i]);
+                else
+                        x->paths[n++] = x->paths[i];
+        x->n_paths = n;
+        return 0;
+}
+
+static int make_key(const Rendering *x, char **ret)
+{
+        unsigned char hash[EVP_MAX_MD_SIZE];
+        EVP_MD_CTX *c = EVP_MD_CTX_new();
+        unsigned size;
+
+        /* With the final NULs: two lists that differ can never look the same. */
+        bool good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) == 1;
+        STRV_FOREACH (l, x->layers)
+                good = good && EVP_DigestUpdate(c, *l, strlen(*l) + 1) == 1;
+        good = good && EVP_DigestUpdate(c, "", 1) == 1;
+        for (size_t i = 0; i < x->n_paths; i++)
+                good = good && EVP_DigestUpdate(c, x->paths[i], strlen(x->paths[i]) + 1) == 1;
+        good = good && EVP_DigestFinal_ex(c, hash, &size) == 1;
+        EVP_MD_CTX_free(c);
+        *ret = good ? hex_encode(hash, size) : NULL;
+        return *ret ? 0 : -ENOMEM;
+}
+
+/* --- One path of one layer ----------------------------------------------------------------------------- */
+
+/* The directory that holds PATH (absolute), and the last component. -ENOENT where there is none. */
+static int open_parent(int root_fd, const char *path, const char **ret_name)
+{
+        _cleanup_free_ char *parent = NULL;
+        const char *slash = strrchr(path, '/');
+
+        parent = slash == path ? strdup(".") : strndup(path + 1, (size_t) (slash - path - 1));
+        if (!parent)
+                return -ENOMEM;
+        int fd = open_beneath(root_fd, parent, O_PATH | O_DIRECTORY);
+        *ret_name = slash + 1;
+        return fd == -ENOTDIR || fd == -ELOOP ? -ENOENT : fd;
+}
+
+static int place_directory(int parent_fd, const char *name)
+{
+        struct stat st;
+
+        if (mkdirat(parent_fd, name, 0700) >= 0)
+                return 0;
+        if (errno != EEXIST || fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        if (S_ISDIR(st.st_mode))
+                return 0;
+        if (unlinkat(parent_fd, name, 0) < 0 || mkdirat(parent_fd, name, 0700) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Brings PATH of a layer into the tree. LISTED: it is in the list itself, not only on the way to something
+ * that is. */
+static int place(const Rendering *x, int layer_fd, const char *path, bool listed)
+{
+        _cleanup_close_ int from = -EBADF, to = -EBADF;
+        const char *name;
+        struct stat st;
+
+        from = open_parent(layer_fd, path, &name);
+        if (from < 0)
+                return from == -ENOENT ? 0 : from;
+        if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        to = open_parent(x->root_fd, path, &name);
+        if (to < 0)
+                return to;
+        if (S_ISDIR(st.st_mode))
+                return place_directory(to, name);
+        int r = rm_rf_at(to, name);
+        if (r >= 0 && listed && linkat(from, name, to, name, 0) < 0)
+                r = -errno;
+        return r;
+}
+
+/* --- All paths ----------------------------------------------------------------------------------------- */
+
+/* Owner, mode, attributes and times of a directory of the tree, from the uppermost layer that has it. */
+static int copy_metadata(const Rendering *x, const char *path)
+{
+        const char *relative = path[1] ? path + 1 : ".";
+        _cleanup_close_ int to = open_beneath(x->root_fd, relative, O_RDONLY | O_DIRECTORY), from = -ENOENT;
+        struct stat st;
+
+        if (to == -ENOTDIR || to == -ELOOP || to == -ENOENT)
+                return 0;
+        if (to < 0)
+                return to;
+        for (size_t i = 0; i < x->n_layers && from < 0; i++)
+                from = open_beneath(x->layer_fds[i], relative, O_RDONLY | O_DIRECTORY);
+        if (from < 0)
+                return from;
+        if (fstat(from, &st) < 0)
+                return -errno;
+        if (fchown(to, st.st_uid, st.st_gid) < 0 &&
+            !(errno == EPERM && x->store->flags & STORE_UNPRIVILEGED))
+                return -errno;
+        if (fchmod(to, st.st_mode & 07777U) < 0)
+                return -errno;
+        int r = xattr_copy_all(from, to);
+        if (r < 0)
+                return r;
+        const struct timespec times[2] = {st.st_atim, st.st_mtim};
+        return futimens(to, times) < 0 ? -errno : 0;
+}
+
+/* How many bytes of PATH are directories that PREVIOUS, which comes before it, has gone through. */
+static size_t common_part(const char *previous, const char *path)
+{
+        size_t n = 0, common = 0;
+
+        for (; previous && path[n]; n++) {
+                if (path[n] == '/' && (previous[n] == '/' || !previous[n]))
+                        common = n;
+                if (previous[n] != path[n])
+                        break;
+        }
+        return common;
+}
+
+/* Goes through the list, and through the directories on the way to each path, parents first, each once.
+ * LAYER_FD: place what it has there; negative: copy the metadata of directories. */
+static int go_through(const Rendering *x, int layer_fd, Error *e)
+{
+        const char *previous = NULL;
+
+        for (size_t i = 0; i < x->n_paths; previous = x->paths[i++]) {
+                _cleanup_free_ char *path = strdup(x->paths[i]);
+                if (!path)
+                        return error_oom(e);
+                if (streq(path, "/"))
+                        continue; /* is there anyway */
+                for (char *p = path + common_part(previous, path) + 1; p;) {
+                        char *slash = strchr(p, '/');
+                        if (slash)
+                                *slash = 0;
+                        int r = layer_fd < 0 ? copy_metadata(x, path) : place(x, layer_fd, path, !slash);
+                        if (r < 0) {
+                                _cleanup_free_ char *shown = text_escape_for_terminal(path);
+                                return error_set_errno(e, r, "Cannot render %s", shown ?: "a path");
+                        }
+                        if (slash)
+                                *slash = '/';
+                        p = slash ? slash + 1 : NULL;
+                }
+        }
+        return 0;
+}
+
+static int open_layers(Rendering *x, Error *e)
+{
+        size_t n = strv_length(x->layers);
+
+        x->layer_fds = calloc(n + 1, sizeof(int));
+        if (!x->layer_fds)
+                return error_oom(e);
+        for (; x->n_layers < n; x->n_layers++) {
+                int fd = open_beneath(x->store->fd, x->layers[x->n_layers], O_PATH | O_DIRECTORY);
+                if (fd < 0)
+                        return error_set_errno(e, fd, "Cannot open the layer %s", x->layers[x->n_layers]);
+                x->layer_fds[x->n_layers] = fd;
+        }
+        return 0;
+}
+
+static int make_tree(Rendering *x, int dir_fd, Error *e)
+{
+        if (mkdirat(dir_fd, "rootfs", 0700) < 0)
+                return error_set_errno(e, errno, "Cannot make a directory in the store");
+        x->root_fd = openat(dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (x->root_fd < 0)
+                return error_set_errno(e, errno, "Cannot open a directory in the store");
+        int r = open_layers(x, e);
+        for (size_t i = x->n_layers; r >= 0 && i-- > 0;)
+                r = go_through(x, x->layer_fds[i], e);
+        if (r >= 0)
+                r = go_through(x, -EBADF, e);
+        if (r < 0)
+                return r;
+        r = copy_metadata(x, "/");
+        return r < 0 ? error_set_errno(e, r, "Cannot set the metadata of the root") : 0;
+}
+
+/* --- The file "layers" --------------------------------------------------------------------------------- */
+
+int render_read_layers(int key_fd, char **ret)
+{
+        return read_file_at(key_fd, "layers", LAYERS_SIZE_MAX, ret, NULL);
+}
+
+/* The layers of a layer that was rendered itself are written, too: whoever removes an image looks here
+ * alone. */
+static int write_layers(const Rendering *x, int dir_fd, Error *e)
+{
+        _cleanup_text_ Text t = {};
+        int r = 0;
+
+        for (size_t i = 0; i < x->n_layers && r >= 0; i++) {
+                _cleanup_free_ char *key = NULL, *nested = NULL;
+                _cleanup_close_ int fd = -EBADF;
+
+                text_addf(&t, "%s\n", x->layers[i]);
+                if (!startswith(x->layers[i], "rendered/"))
+                        continue;
+                key = strndup(x->layers[i], strlen(x->layers[i]) - strlen("/rootfs"));
+                if (!key)
+                        return error_oom(e);
+                fd = open_beneath(x->store->fd, key, O_PATH | O_DIRECTORY);
+                r = fd < 0 ? fd : render_read_layers(fd, &nested);
+                if (r >= 0)
+                        text_add(&t, nested);
+        }
+        if (r >= 0)
+                r = t.failed ? -ENOMEM : write_file_new_at(dir_fd, "layers", t.data, t.size, 0644);
+        return r < 0 ? error_set_errno(e, r, "Cannot write down the layers") : 0;
+}
+
+int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e)
+{
+        _cleanup_(rendering_done) Rendering x = {.store = s, .layers = layers, .root_fd = -EBADF};
+        _cleanup_(store_temporary_done) StoreTemporary temporary = STORE_TEMPORARY_NULL;
+        _cleanup_free_ char *key = NULL, *directory = NULL, *path = NULL;
+
+        int r = read_paths(&x, paths, e);
+        if (r < 0)
+                return r;
+        if (make_key(&x, &key) < 0 || xasprintf(&directory, "rendered/%s", key) < 0 ||
+            xasprintf(&path, "%s/rootfs", directory) < 0)
+                return error_oom(e);
+        if (faccessat(s->fd, directory, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+                r = store_temporary_new(s, &temporary, e);
+                if (r >= 0)
+                        r = make_tree(&x, temporary.dir_fd, e);
+                if (r >= 0)
+                        r = write_layers(&x, temporary.dir_fd, e);
+                if (r >= 0)
+                        r = store_temporary_publish(&temporary, directory, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(path);
+        return 0;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The file "config" of a pod: what acnspawn knows of a pod beyond the specification's manifest, as one JSON
+ * object.
+ *
+ * It is our own file, yet it is read like a stranger's: a disk that was full or failed must lead to a
+ * message, not to a pod that runs with something else than what was asked for. So every member has to be
+ * there, with the right type and a value that makes sense, and nothing else may be.
+ */
+
+#include "prepare/pods/pods-internal.h"
+
+static const char *const exit_policies[_EXIT_POLICY_MAX] = {
+                [EXIT_ON_FAILURE] = "on-failure",
+                [EXIT_ON_ALL] = "all",
+                [EXIT_ON_ANY] = "any",
+};
+
+static const char *const net_modes[_NET_MODE_MAX] = {
+                [NET_NONE] = "none",
+                [NET_HOST] = "host",
+};
+
+static int table_lookup(const char *const *table, size_t n, const char *s)
+{
+        for (size_t i = 0; s && i < n; i++)
+                if (streq(table[i], s))
+                        return (int) i;
+        return -EINVAL;
+}
+
+const char *exit_policy_to_string(ExitPolicy p)
+{
+        return (unsigned) p < _EXIT_POLICY_MAX ? exit_policies[p] : NULL;
+}
+
+int exit_policy_from_string(const char *s)
+{
+        return table_lookup(exit_policies, _EXIT_POLICY_MAX, s);
+}
+
+const char *net_mode_to_string(NetMode m)
+{
+        return (unsigned) m < _NET_MODE_MAX ? net_modes[m] : NULL;
+}
+
+int net_mode_from_string(const char *s)
+{
+        return table_lookup(net_modes, _NET_MODE_MAX, s);
+}
+
+void pod_config_done(PodConfig *c)
+{
+        free(c->name);
+        free(c->hostname);
+        free(c->stage1);
+        *c = (PodConfig){};
+}
+
+/* --- Members ------------------------------------------------------------------------------------------- */
+
+typedef enum MemberType {
+        MEMBER_TEXT,
+        MEMBER_NUMBER,
+        MEMBER_U32,
+        MEMBER_BOOLEAN,
+        MEMBER_NET,
+        MEMBER_EXIT_POLICY
+} MemberType;
+
+static const struct Member {
+        const char *key;
+        MemberType type;
+        size_t offset;
+} members[] = {
+                {"name", MEMBER_TEXT, offsetof(PodConfig, name)},
+                {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
+                {"uidBase", MEMBER_U32, offsetof(PodConfig, uid_base)},
+                {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
+                {"net", MEMBER_NET, offsetof(PodConfig, net)},
+                {"exitPolicy", MEMBER_EXIT_POLICY, offsetof(PodConfig, exit_policy)},
+                {"stopTimeoutUSec", MEMBER_NUMBER, offsetof(PodConfig, stop_timeout_usec)},
+                {"createdUSec", MEMBER_NUMBER, offsetof(PodConfig, created_usec)},
+                {"stage1", MEMBER_TEXT, offsetof(PodConfig, stage1)},
+};
+
+static const void *member_of(const PodConfig *c, const struct Member *m)
+{
+        return (const char *) c + m->offset;
+}
+
+static json_object *member_format(const PodConfig *c, const struct Member *m)
+{
+        const void *p = member_of(c, m);
+
+        switch (m->type) {
+        case MEMBER_TEXT:
+                return json_object_new_string(*(char *const *) p);
+        case MEMBER_NUMBER:
+                return json_object_new_uint64(*(const uint64_t *) p);
+        case MEMBER_U32:
+                return json_object_new_uint64(*(const uint32_t *) p);
+        case MEMBER_BOOLEAN:
+                return json_object_new_boolean(*(const bool *) p);
+        case MEMBER_NET:
+                return json_object_new_string(net_mode_to_string(*(const NetMode *) p));
+        case MEMBER_EXIT_POLICY:
+                return json_object_new_string(exit_policy_to_string(*(const ExitPolicy *) p));
+        }
+        return NULL;
+}
+
+static int number_parse(json_object *v, uint64_t max, uint64_t *ret)
+{
+        if (!json_object_is_type(v, json_type_int) || (json_object_get_int64(v) < 0))
+                return -EINVAL;
+        uint64_t n = json_object_get_uint64(v);
+        if (n > max)
+                return -ERANGE;
+        *ret = n;
+        return 0;
+}
+
+static int word_parse(json_object *v, int (*from_string)(const char *s))
+{
+        return json_object_is_type(v, json_type_string) ? from_string(json_object_get_string(v)) : -EINVAL;
+}
+
+static int text_parse(json_object *v, char **ret)
+{
+        if (!v) /* null */
+                return 0;
+        if (!json_object_is_type(v, json_type_string) || json_object_get_string_len(v) == 0)
+                return -EINVAL;
+        *ret = strdup(json_object_get_string(v));
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
+{
+        void *p = (char *) c + m->offset;
+        uint64_t n = 0;
+        int r;
+
+        switch (m->type) {
+        case MEMBER_TEXT:
+                return text_parse(v, p);
+        case MEMBER_NUMBER:
+                return number_parse(v, UINT64_MAX, p);
+        case MEMBER_U32:
+                r = number_parse(v, UINT32_MAX, &n);
+                *(uint32_t *) p = (uint32_t) n;
+                return r;
+        case MEMBER_BOOLEAN:
+                if (!json_object_is_type(v, json_type_boolean))
+                        return -EINVAL;
+                *(bool *) p = json_object_get_boolean(v);
+                return 0;
+        case MEMBER_NET:
+                r = word_parse(v, net_mode_from_string);
+                *(NetMode *) p = r < 0 ? NET_NONE : (NetMode) r;
+                return r;
+        case MEMBER_EXIT_POLICY:
+                r = word_parse(v, exit_policy_from_string);
+                *(ExitPolicy *) p = r < 0 ? EXIT_ON_FAILURE : (ExitPolicy) r;
+                return r;
+        }
+        return -EINVAL;
+}
+
+/* --- The whole ----------------------------------------------------------------------------------------- */
+
+/* Other bytes than UTF-8 would be another text when it is read back. */
+static int check_texts(const PodConfig *c, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(members); i++) {
+                if (members[i].type != MEMBER_TEXT)
+                        continue;
+                const char *s = *(char *const *) member_of(c, &members[i]);
+                if (s && !utf8_is_valid(s, strlen(s)))
+                        return error_set(e, -EINVAL, "The pod's %s is no valid UTF-8", members[i].key);
+        }
+        return 0;
+}
+
+/* What every configuration has to fulfil, whether we are about to write it or have read it. */
+static int check_values(const PodConfig *c, Error *e)
+{
+        if (c->name && pod_name_check(c->name, e) < 0)
+                return -EINVAL;
+        if (c->hostname && hostname_check(c->hostname, e) < 0)
+                return -EINVAL;
+        if (!uid_base_is_valid(c->uid_base))
+                return error_set(e, -EINVAL, "%u does not begin a range of uids for pods", c->uid_base);
+        if (c->stage1 && !path_is_absolute(c->stage1))
+                return error_set(e, -EINVAL, "stage1 is no absolute path: '%s'", c->stage1);
+        return 0;
+}
+
+int pod_config_format(const PodConfig *c, char **ret, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        if (!o)
+                return error_oom(e);
+        int r = check_texts(c, e);
+        if (r >= 0)
+                r = check_values(c, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ELEMENTSOF(members); i++) {
+                json_object *v = NULL; /* null */
+
+                if (members[i].type != MEMBER_TEXT || *(char *const *) member_of(c, &members[i])) {
+                        v = member_format(c, &members[i]);
+                        if (!v)
+                                return error_oom(e);
+                }
+                if (json_object_object_add(o, members[i].key, v) < 0) {
+                        json_object_put(v);
+                        return error_oom(e);
+                }
+        }
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        return !text || xasprintf(ret, "%s\n", text) < 0 ? error_oom(e) : 0;
+}
+
+static int check_keys(json_object *o, Error *e)
+{
+        json_object_object_foreach (o, key, v) {
+                bool known = false;
+
+                (void) v;
+                for (size_t i = 0; i < ELEMENTSOF(members) && !known; i++)
+                        known = streq(members[i].key, key);
+                if (!known)
+                        return error_set(e, -EINVAL, "unknown member '%s'", key);
+        }
+        return 0;
+}
+
+int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e)
+{
+        _cleanup_(pod_config_done) PodConfig c = {};
+        _cleanup_json_ json_object *o = NULL;
+
+        int r = json_parse_strict(text, size, &o, NULL, e);
+        if (r < 0)
+                return r;
+        if (!json_object_is_type(o, json_type_object))
+                return error_set(e, -EINVAL, "it is no JSON object");
+        r = check_keys(o, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ELEMENTSOF(members); i++) {
+                json_object *v;
+
+                if (!json_object_object_get_ex(o, members[i].key, &v))
+                        return error_set(e, -EINVAL, "'%s' is missing", members[i].key);
+                r = member_parse(&members[i], v, &c);
+                if (r == -ENOMEM)
+                        return error_oom(e);
+                if (r < 0)
+                        return error_set(e, -EINVAL, "'%s' cannot be %s", members[i].key,
+                                         v ? json_object_to_json_string(v) : "null");
+        }
+        r = check_values(&c, e);
+        if (r < 0)
+                return r;
+        *ret = c;
+        c = (PodConfig){};
+        return 0;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The life of a pod: embryo, preparing, prepared, running, exited, garbage.
+ *
+ * Each step is one rename(2) of the pod directory, made by whoever holds the flock(2) on it. A new pod
+ * begins as an embryo, which may be without a lock for an instant; it is locked before it moves on, so that
+ * a pod which lies in "preparing" or "running" and is not locked has lost its process. Everything of a pod
+ * is on disk before it becomes prepared, and each later step before the next thing happens, so that a loss
+ * of power shows no half pods and lets no pod run twice.
+ */
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <systemd/sd-id128.h>
+
+#include "prepare/pods/pods-internal.h"
+
+#define NEW_TRIES 64
+#define DEFAULT_STOP_TIMEOUT_USEC (10ULL * 1000000ULL)
+/* For how long somebody may merely be looking whether a pod is locked. */
+#define LOCK_TRIES 50
+#define LOCK_PAUSE_NSEC 1000000L
+
+static int add_place(const Pod *p, PodState place, SyncSet *s)
+{
+        _cleanup_close_ int fd = openat(store_fd(p->store), pod_state_to_place(place),
+                                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        return fd < 0 ? -errno : sync_add(s, fd);
+}
+
+/* Makes a move durable. */
+static int sync_places(const Pod *p, PodState from, PodState to, Error *e)
+{
+        _cleanup_sync_ SyncSet s = {};
+
+        int r = add_place(p, to, &s);
+        if (r >= 0)
+                r = add_place(p, from, &s);
+        if (r >= 0)
+                r = sync_finish(&s);
+        return r < 0 ? error_set_errno(e, r, "Cannot write %s/pods to disk", store_path(p->store)) : 0;
+}
+
+/* Moves the pod without syncing. -ENOENT: it is not where it was. */
+static int move(Pod *p, PodState to)
+{
+        _cleanup_free_ char *from_path = NULL, *to_path = NULL;
+
+        if (pod_place_path(p->uuid, p->place, &from_path) < 0 || pod_place_path(p->uuid, to, &to_path) < 0)
+                return -ENOMEM;
+        if (renameat2(store_fd(p->store), from_path, store_fd(p->store), to_path, RENAME_NOREPLACE) < 0)
+                return -errno;
+        p->place = p->state = to;
+        return 0;
+}
+
+/* Moves it durably. */
+static int advance(Pod *p, PodState to, Error *e)
+{
+        PodState from = p->place;
+
+        int r = move(p, to);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot move pod %s from %s to %s", p->uuid,
+                                       pod_state_to_place(from), pod_state_to_place(to));
+        return sync_places(p, from, to, e);
+}
+
+/* --- New pods ------------------------------------------------------------------------------------------ */
+
+static int try_lock(int fd)
+{
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK ? -EBUSY : -errno;
+        return 0;
+}
+
+/* Embryo to preparing. -EAGAIN: a collector took it for an aborted one before it was locked. */
+static int hatch(Pod *p)
+{
+        _cleanup_free_ char *path = NULL;
+
+        int r = pod_place_path(p->uuid, POD_EMBRYO, &path);
+        if (r < 0)
+                return r;
+        if (mkdirat(store_fd(p->store), path, 0711) < 0)
+                return errno == EEXIST ? -EAGAIN : -errno;
+        p->dir_fd = openat(store_fd(p->store), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r = p->dir_fd < 0 ? -errno : try_lock(p->dir_fd);
+        if (r >= 0)
+                r = fchmod(p->dir_fd, 0711) < 0 ? -errno
+                                                : move(p, POD_PREPARING); /* whatever the umask is */
+        if (r == -ENOENT || r == -EBUSY)
+                return -EAGAIN;
+        if (r < 0)
+                (void) unlinkat(store_fd(p->store), path, AT_REMOVEDIR);
+        return r;
+}
+
+static int new_uuid(char ret[static SD_ID128_UUID_STRING_MAX])
+{
+        sd_id128_t id;
+
+        int r = sd_id128_randomize(&id);
+        if (r >= 0)
+                sd_id128_to_uuid_string(id, ret);
+        return r;
+}
+
+int pod_new(Store *s, Pod **ret, Error *e)
+{
+        int r = -EAGAIN;
+
+        for (unsigned tries = 0; r == -EAGAIN && tries < NEW_TRIES; tries++) {
+                _cleanup_(pod_freep) Pod *p = NULL;
+                char uuid[SD_ID128_UUID_STRING_MAX];
+
+                r = new_uuid(uuid);
+                if (r >= 0)
+                        r = pod_alloc(s, uuid, &p);
+                if (r >= 0)
+                        r = hatch(p);
+                if (r < 0)
+                        continue;
+                p->locked = true;
+                p->config.private_users = true;
+                p->config.stop_timeout_usec = DEFAULT_STOP_TIMEOUT_USEC;
+                p->config.created_usec = now_usec(CLOCK_REALTIME);
+                *ret = TAKE_PTR(p);
+                return 0;
+        }
+        return error_set_errno(e, r, "Cannot make a pod in the store %s", store_path(s));
+}
+
+static int write_part(Pod *p, const char *name, const char *text, size_t size, Error *e)
+{
+        int r = write_file_new_at(p->dir_fd, name, text, size, 0600);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot write '%s' of pod %s", name, p->uuid) : 0;
+}
+
+/* The manifest as it will be read when the pod starts: what cannot be read back must not be published. */
+static int format_manifest(const Pod *p, char **ret, Error *e)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *again = NULL;
+        _cleanup_free_ char *text = NULL;
+
+        if (pod_manifest_format(p->manifest, &text) < 0)
+                return error_oom(e);
+        int r = pod_manifest_parse(text, strlen(text), &again, NULL, e);
+        if (r >= 0)
+                r = check_reified(again, e);
+        if (r < 0)
+                return error_prefix(e, r, "What was asked for does not make a valid pod manifest");
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+/* All of the pod, and the links that belong to it. */
+static int sync_content(Pod *p, Error *e)
+{
+        _cleanup_sync_ SyncSet s = {};
+
+        int r = registry_add_to_sync(p->store, REGISTRY_UIDS, &s, e);
+        if (r >= 0 && p->config.name)
+                r = registry_add_to_sync(p->store, REGISTRY_NAMES, &s, e);
+        if (r < 0)
+                return r;
+        r = sync_add_tree(&s, p->dir_fd);
+        if (r >= 0)
+                r = sync_finish(&s);
+        return r < 0 ? error_set_errno(e, r, "Cannot write pod %s to disk", p->uuid) : 0;
+}
+
+static int publish(Pod *p, Error *e)
+{
+        _cleanup_free_ char *config = NULL, *manifest = NULL;
+
+        if (p->state != POD_PREPARING || !p->locked || !p->manifest)
+                return error_set(e, -EINVAL, "Pod %s is not ready to be published", p->uuid);
+        int r = pod_config_format(&p->config, &config, e);
+        if (r >= 0)
+                r = format_manifest(p, &manifest, e);
+        if (r >= 0)
+                r = write_part(p, "config", config, strlen(config), e);
+        if (r >= 0)
+                r = write_part(p, "pod", manifest, strlen(manifest), e);
+        if (r < 0)
+                return r;
+        r = sync_content(p, e);
+        if (r >= 0)
+                r = advance(p, POD_PREPARED, e);
+        if (r >= 0) /* from now on everybody sees which images it needs */
+                p->store_lock_fd = safe_close(p->store_lock_fd);
+        return r;
+}
+
+int pod_publish(Pod *p, Error *e)
+{
+        int r = publish(p, e);
+
+        if (r < 0)
+                pod_abandon(p);
+        return r;
+}
+
+/* --- Running ------------------------------------------------------------------------------------------- */
+
+/* Why a pod of this state cannot be started. */
+static const struct {
+        int code;
+        const char *why, *hint;
+} not_startable[_POD_STATE_MAX] = {
+                [POD_EMBRYO] = {-EBUSY, "is still being prepared", "Try again when it is."},
+                [POD_PREPARING] = {-EBUSY, "is still being prepared", "Try again when it is."},
+                [POD_ABORTED_PREPARE] = {-ESTALE, "was never fully prepared",
+                                         "Prepare another one; 'acnspawn gc' removes this one."},
+                [POD_PREPARED] = {-EBUSY, "is just being started or removed by somebody else",
+                                  "See what became of it with 'acnspawn list'."},
+                [POD_RUNNING] = {-EBUSY, "is running already", "Prepare another one to run it twice."},
+                [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", "Prepare another one."},
+                [POD_GARBAGE] = {-ESTALE, "is being removed", "Prepare another one."},
+};
+
+static int refuse_start(const Pod *p, PodState state, Error *e)
+{
+        int r = error_set(e, not_startable[state].code, "Pod %s cannot be started: it %s", p->uuid,
+                          not_startable[state].why);
+
+        return not_startable[state].hint ? error_hint(e, r, "%s", not_startable[state].hint) : r;
+}
+
+/* Somebody was faster: who? */
+static int refuse_start_now(Pod *p, Error *e)
+{
+        _cleanup_(pod_freep) Pod *now = NULL;
+
+        int r = pod_look(p->store, p->uuid, &now, e);
+        return r < 0 ? r : refuse_start(p, now->state, e);
+}
+
+int pod_begin_run(Pod *p, Error *e)
+{
+        if (p->state != POD_PREPARED)
+                return refuse_start(p, p->state, e);
+        int r = p->manifest ? 0 : pod_load(p, e);
+        if (r < 0)
+                return r;
+        bool was_locked = p->locked;
+        r = was_locked ? 0 : try_lock(p->dir_fd);
+        if (r == -EBUSY)
+                return refuse_start_now(p, e);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot lock pod %s", p->uuid);
+        p->locked = true;
+        r = move(p, POD_RUNNING);
+        if (r < 0) {
+                if (!was_locked)
+                        p->locked = flock(p->dir_fd, LOCK_UN) < 0;
+                return r == -ENOENT ? refuse_start_now(p, e)
+                                    : error_set_errno(e, r, "Cannot start pod %s", p->uuid);
+        }
+        return sync_places(p, POD_PREPARED, POD_RUNNING, e);
+}
+
+/* When the pod ended, as a file in it; so that the time survives whatever happens to the directory. */
+static void write_ended(Pod *p, uint64_t usec)
+{
+        char text[32];
+
+        snprintf(text, sizeof(text), "%" PRIu64 "\n", usec);
+        /* A full disk must not keep the pod from ending. */
+        (void) write_file_atomic_at(p->dir_fd, "ended", text, strlen(text), 0600, false);
+}
+
+int pod_end_run(Pod *p, Error *e)
+{
+        if (p->place != POD_RUNNING || !p->locked)
+                return error_set(e, -EINVAL, "Pod %s is not run by us", p->uuid);
+        write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
+        return advance(p, POD_EXITED, e);
+}
+
+static uint64_t timespec_usec(struct timespec t)
+{
+        return t.tv_sec < 0 ? 0 : (uint64_t) t.tv_sec * 1000000ULL + (uint64_t) t.tv_nsec / 1000ULL;
+}
+
+uint64_t pod_ended_usec(const Pod *p)
+{
+        /* Of a pod whose keeper was killed all that is known is when something last changed. */
+        static const char *const traces[] = {".", "result", "root/acnspawn/status", "root/var/log/journal"};
+        _cleanup_free_ char *text = NULL;
+        uint64_t usec, latest = 0;
+
+        if (read_file_at(p->dir_fd, "ended", 64, &text, NULL) >= 0) {
+                text[strcspn(text, "\n")] = 0;
+                if (parse_u64(text, &usec) >= 0)
+                        return usec;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(traces); i++) {
+                struct stat st;
+
+                if (fstatat(p->dir_fd, traces[i], &st, AT_SYMLINK_NOFOLLOW) >= 0)
+                        latest = MAX(latest, timespec_usec(st.st_ctim));
+        }
+        return latest;
+}
+
+/* --- Removing ------------------------------------------------------------------------------------------ */
+
+/* What a pod is that lies at PLACE and that nobody but us has locked. */
+static PodState state_unlocked(PodState place)
+{
+        if (place == POD_RUNNING)
+                return POD_EXITED;
+        return place == POD_PREPARING ? POD_ABORTED_PREPARE : place;
+}
+
+static bool find_place(const Pod *p, PodState *ret)
+{
+        for (size_t i = 0; i < N_POD_PLACES; i++)
+                if (pod_is_at(p->store, p->dir_fd, p->uuid, pod_places[i])) {
+                        *ret = pod_places[i];
+                        return true;
+                }
+        return false;
+}
+
+int pod_lock(Pod *p, bool wait, Error *e)
+{
+        PodState place;
+
+        if (p->locked)
+                return 0;
+        int r = try_lock(p->dir_fd);
+        for (unsigned tries = 1; r == -EBUSY && wait && tries < LOCK_TRIES; tries++) {
+                nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NSEC}, NULL);
+                r = try_lock(p->dir_fd);
+        }
+        /* Until the lock was ours it may have gone on, or away. */
+        if (!find_place(p, &place)) {
+                if (r >= 0)
+                        (void) flock(p->dir_fd, LOCK_UN);
+                return error_set(e, -ENOENT, "Pod %s is gone", p->uuid);
+        }
+        if (r == -EBUSY)
+                return error_set(e, r, "Pod %s is in use by somebody else", p->uuid);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot lock pod %s", p->uuid);
+        p->place = place;
+        p->state = state_unlocked(place);
+        p->locked = true;
+        return 0;
+}
+
+static int removal_failed(const Pod *p, const char *name, int r, Error *e)
+{
+        bool mounted = r == -EXDEV || r == -EBUSY;
+
+        if (!mounted)
+                return error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
+        r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it", name,
+                      p->uuid);
+        return error_hint(e, r, "Unmount what is below %s/%s/%s, then remove the pod again.",
+                          store_path(p->store), pod_state_to_place(p->place), p->uuid);
+}
+
+/* What says what the pod was goes last, so that a removal that failed can be understood and repeated. */
+static int remove_content(Pod *p, Error *e)
+{
+        static const char *const last[] = {"ended", "config", "pod"};
+        _cleanup_strv_free_ char **names = NULL;
+        int result = 0;
+
+        int r = list_names(p->dir_fd, &names);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the directory of pod %s", p->uuid);
+        STRV_FOREACH (name, names) {
+                bool later = false;
+
+                for (size_t i = 0; i < ELEMENTSOF(last); i++)
+                        later = later || streq(*name, last[i]);
+                r = later ? 0 : rm_rf_at(p->dir_fd, *name);
+                if (r < 0 && result >= 0)
+                        result = removal_failed(p, *name, r, e);
+        }
+        for (size_t i = 0; result >= 0 && i < ELEMENTSOF(last); i++) {
+                r = rm_rf_at(p->dir_fd, last[i]);
+                if (r < 0)
+                        result = removal_failed(p, last[i], r, e);
+        }
+        return result;
+}
+
+/* Removes a pod that we have locked. */
+static int remove_locked(Pod *p, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        char base[16];
+        int r = 0;
+
+        p->store_lock_fd = safe_close(p->store_lock_fd);
+        /* Not synced: what a loss of power undoes of a removal, the collector does again. */
+        if (p->place != POD_GARBAGE && (r = move(p, POD_GARBAGE)) < 0)
+                r = error_set_errno(e, r, "Cannot move pod %s to %s", p->uuid,
+                                    pod_state_to_place(POD_GARBAGE));
+        if (r >= 0 && p->config.name)
+                registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
+        if (r >= 0)
+                r = remove_content(p, e);
+        if (r < 0)
+                return r;
+        if (pod_place_path(p->uuid, POD_GARBAGE, &path) < 0)
+                return error_oom(e);
+        if (unlinkat(store_fd(p->store), path, AT_REMOVEDIR) < 0 && errno != ENOENT)
+                return error_set_errno(e, errno, "Cannot remove the directory of pod %s", p->uuid);
+        snprintf(base, sizeof(base), "%u", p->config.uid_base);
+        if (p->config.uid_base != 0)
+                registry_drop(p->store, REGISTRY_UIDS, base, p->uuid);
+        return 0;
+}
+
+int pod_remove(Pod *p, Error *e)
+{
+        bool ours = p->locked;
+        int r;
+
+        if (!ours && (p->state == POD_EMBRYO || p->state == POD_PREPARING))
+                return error_set(e, -EBUSY, "Pod %s is still being prepared", p->uuid);
+        if (p->state == POD_RUNNING) {
+                r = error_set(e, -EBUSY, "Pod %s is running", p->uuid);
+                return error_hint(e, r, "Stop it first: acnspawn stop %s", p->config.name ?: p->uuid);
+        }
+        r = pod_lock(p, true, e);
+        return r < 0 ? r : remove_locked(p, e);
+}
+
+void pod_abandon(Pod *p)
+{
+        /* What fails here is left to the collector. */
+        if (p->locked && p->place != POD_RUNNING)
+                (void) remove_locked(p, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which pods there are, and which of them a user means.
+ *
+ * Nothing is locked while the places are read, one after the other in the order of a pod's life: a pod that
+ * moves on meanwhile is met once or twice, but never missed; and what has gone when it is opened is left
+ * out.
+ */
+
+#include <sys/stat.h>
+
+#include "prepare/pods/pods-internal.h"
+
+#define CANDIDATES_MAX 8
+
+static int read_place(Store *s, PodState place, char ***uuids)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_close_ int fd = openat(store_fd(s), pod_state_to_place(place),
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        int r = fd < 0 ? -errno : list_names(fd, &names);
+        STRV_FOREACH (name, names)
+                if (r >= 0 && uuid_check(*name, NULL) >= 0)
+                        r = strv_extend(uuids, *name);
+        return r;
+}
+
+int pod_list_uuids(Store *s, char ***ret, Error *e)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        size_t n = 0;
+
+        for (size_t i = 0; i < N_POD_PLACES; i++) {
+                int r = read_place(s, pod_places[i], &l);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot read %s/%s", store_path(s),
+                                               pod_state_to_place(pod_places[i]));
+        }
+        strv_sort(l);
+        STRV_FOREACH (uuid, l) { /* those that were met twice stand together now */
+                if (n > 0 && streq(l[n - 1], *uuid))
+                        free(*uuid);
+                else
+                        l[n++] = *uuid;
+        }
+        if (l)
+                l[n] = NULL;
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+void pod_list_free(Pod **l, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                pod_free(l[i]);
+        free(l);
+}
+
+/* Without a configuration, the directory's own time will do for sorting. */
+static uint64_t created_usec(const Pod *p)
+{
+        struct stat st;
+
+        if (p->config.created_usec != 0)
+                return p->config.created_usec;
+        return fstat(p->dir_fd, &st) < 0 ? 0 : (uint64_t) st.st_mtim.tv_sec * 1000000ULL;
+}
+
+static int compare_pods(const void *a, const void *b)
+{
+        const Pod *p = *(Pod *const *) a, *q = *(Pod *const *) b;
+        uint64_t x = created_usec(p), y = created_usec(q);
+
+        return x != y ? (x < y ? -1 : 1) : strcmp(p->uuid, q->uuid);
+}
+
+int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
+{
+        _cleanup_strv_free_ char **uuids = NULL;
+        size_t n = 0;
+
+        int r = pod_list_uuids(s, &uuids, e);
+        if (r < 0)
+                return r;
+        Pod **l = calloc(strv_length(uuids) + 1, sizeof(Pod *));
+        if (!l)
+                return error_oom(e);
+        STRV_FOREACH (uuid, uuids) {
+                r = pod_open(s, *uuid, &l[n], e);
+                if (r >= 0)
+                        n++;
+                else if (r != -ENOENT) {
+                        pod_list_free(l, n);
+                        return r;
+                }
+        }
+        if (e)
+                error_done(e);
+        qsort(l, n, sizeof(Pod *), compare_pods);
+        *ret = l;
+        *ret_n = n;
+        return 0;
+}
+
+/* --- Finding one --------------------------------------------------------------------------------------- */
+
+/* "1234…-… (web, running)" */
+static int describe(Store *s, const char *uuid, char ***list)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = pod_open(s, uuid, &p, NULL);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        return strv_extendf(list, "%s (%s%s%s)", uuid, p->config.name ?: "", p->config.name ? ", " : "",
+                            pod_state_to_string(p->state));
+}
+
+static int refuse_ambiguous(Store *s, const char *reference, char *const *matches, Error *e)
+{
+        _cleanup_strv_free_ char **shown = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t n = strv_length(matches);
+        int r = 0;
+
+        for (size_t i = 0; i < n && i < CANDIDATES_MAX && r >= 0; i++)
+                r = describe(s, matches[i], &shown);
+        if (r >= 0 && n > CANDIDATES_MAX)
+                r = strv_extendf(&shown, "and %zu more", n - CANDIDATES_MAX);
+        text = r < 0 ? NULL : strv_join(shown, ", ");
+        if (!text)
+                return error_oom(e);
+        r = error_set(e, -ENOTUNIQ, "'%s' stands for more than one pod: %s", reference, text);
+        return error_hint(e, r, "Give more digits of the UUID.");
+}
+
+/* Names that begin as what the user wrote, or the other way round. */
+static char *similar_names(Store *s, const char *reference)
+{
+        _cleanup_strv_free_ char **names = NULL, **similar = NULL;
+        _cleanup_close_ int fd = openat(store_fd(s), registry_directory(REGISTRY_NAMES),
+                                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        if (fd < 0 || list_names(fd, &names) < 0)
+                return NULL;
+        strv_sort(names);
+        STRV_FOREACH (name, names) {
+                if (pod_name_check(*name, NULL) < 0 || strv_length(similar) >= CANDIDATES_MAX)
+                        continue;
+                if ((startswith(*name, reference) || startswith(reference, *name)) &&
+                    registry_find(s, REGISTRY_NAMES, *name, NULL, NULL) >= 0 &&
+                    strv_extend(&similar, *name) < 0)
+                        return NULL;
+        }
+        return similar ? strv_join(similar, ", ") : NULL;
+}
+
+static int refuse_unknown(Store *s, const char *reference, Error *e)
+{
+        _cleanup_free_ char *similar = similar_names(s, reference),
+                            *shown = text_escape_for_terminal(reference);
+
+        int r = error_set(e, -ENOENT, "There is no pod '%s' in the store %s", shown ?: "?", store_path(s));
+        if (similar)
+                return error_hint(e, r,
+                                  "There are pods of these names: %s. All are shown by 'acnspawn list'.",
+                                  similar);
+        return error_hint(e, r, "All pods are shown by 'acnspawn list'.");
+}
+
+static bool is_uuid_prefix(const char *s)
+{
+        size_t n = strlen(s);
+
+        return n > 0 && n < 36 && strspn(s, "0123456789abcdef-") == n && s[0] != '-';
+}
+
+static int find_by_prefix(Store *s, const char *prefix, const char *reference, char **ret, Error *e)
+{
+        _cleanup_strv_free_ char **all = NULL, **matches = NULL;
+
+        int r = pod_list_uuids(s, &all, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (uuid, all)
+                if (startswith(*uuid, prefix) && strv_extend(&matches, *uuid) < 0)
+                        return error_oom(e);
+        if (!matches)
+                return refuse_unknown(s, reference, e);
+        if (matches[1])
+                return refuse_ambiguous(s, reference, matches, e);
+        *ret = strdup(matches[0]);
+        return *ret ? 0 : error_oom(e);
+}
+
+static char *lower_case(const char *s)
+{
+        char *l = strdup(s);
+
+        for (char *p = l; p && *p; p++)
+                if (*p >= 'A' && *p <= 'Z')
+                        *p = (char) (*p - 'A' + 'a');
+        return l;
+}
+
+/* UUIDs first, since no name looks like one; then names; then beginnings of UUIDs. */
+static int resolve(Store *s, const char *reference, char **ret, Error *e)
+{
+        _cleanup_free_ char *lower = lower_case(reference);
+        int r;
+
+        if (!lower)
+                return error_oom(e);
+        if (uuid_check(reference, NULL) >= 0) {
+                *ret = TAKE_PTR(lower);
+                return 0;
+        }
+        if (pod_name_check(reference, NULL) >= 0) {
+                r = registry_find(s, REGISTRY_NAMES, reference, ret, e);
+                if (r != -ENOENT)
+                        return r;
+        }
+        if (is_uuid_prefix(lower))
+                return find_by_prefix(s, lower, reference, ret, e);
+        return refuse_unknown(s, reference, e);
+}
+
+int pod_find(Store *s, const char *reference, Pod **ret, Error *e)
+{
+        _cleanup_free_ char *uuid = NULL;
+
+        int r = resolve(s, reference, &uuid, e);
+        if (r < 0)
+                return r;
+        r = pod_open(s, uuid, ret, e);
+        return r == -ENOENT ? refuse_unknown(s, reference, e) : r;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A pod as an object: where its directory is, what that says about it, and what is written in it.
+ *
+ * The state of a pod is not written down anywhere: it is the directory that the pod directory lies in,
+ * together with whether somebody holds a flock(2) on it. Pods only ever move forward, by rename(2), and the
+ * places are tried in the order of a pod's life; so a pod that is moved while we look for it is found at the
+ * next place. Having opened it we look again whether it is still there, and start anew if not: what we say
+ * was true at one moment. A process that dies, however it dies, leaves its lock to the kernel, and its pod
+ * in a place from which everybody can tell what happened.
+ *
+ * Looking takes a shared lock for an instant, but only where nobody takes an exclusive one who would not
+ * wait: pods that are being prepared are locked before they arrive at "preparing", those that run before
+ * they arrive at "running".
+ */
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "prepare/pods/pods-internal.h"
+
+/* Far more often than a pod can be moved. */
+#define LOOK_TRIES 64
+
+static const struct {
+        const char *name;
+        const char *place; /* where such pods lie */
+} pod_states[_POD_STATE_MAX] = {
+                [POD_EMBRYO] = {"embryo", "pods/embryo"},
+                [POD_PREPARING] = {"preparing", "pods/preparing"},
+                [POD_ABORTED_PREPARE] = {"aborted prepare", "pods/preparing"},
+                [POD_PREPARED] = {"prepared", "pods/prepared"},
+                [POD_RUNNING] = {"running", "pods/running"},
+                [POD_EXITED] = {"exited", "pods/exited"},
+                [POD_GARBAGE] = {"garbage", "pods/garbage"},
+};
+
+const PodState pod_places[N_POD_PLACES] = {
+                POD_EMBRYO, POD_PREPARING, POD_PREPARED, POD_RUNNING, POD_EXITED, POD_GARBAGE,
+};
+
+const char *pod_state_to_string(PodState s)
+{
+        return (unsigned) s < ELEMENTSOF(pod_states) ? pod_states[s].name : NULL;
+}
+
+const char *pod_state_to_place(PodState s)
+{
+        return (unsigned) s < ELEMENTSOF(pod_states) ? pod_states[s].place : NULL;
+}
+
+int pod_alloc(Store *s, const char *uuid, Pod **ret)
+{
+        _cleanup_(pod_freep) Pod *p = calloc(1, sizeof(Pod));
+
+        if (!p)
+                return -ENOMEM;
+        *p = (Pod){.store = store_ref(s), .uuid = strdup(uuid), .dir_fd = -EBADF, .store_lock_fd = -EBADF};
+        if (!p->uuid)
+                return -ENOMEM;
+        *ret = TAKE_PTR(p);
+        return 0;
+}
+
+Pod *pod_free(Pod *p)
+{
+        if (!p)
+                return NULL;
+        safe_close(p->store_lock_fd);
+        safe_close(p->dir_fd);
+        pod_config_done(&p->config);
+        pod_manifest_free(p->manifest);
+        free(p->uuid);
+        store_unref(p->store);
+        free(p);
+        return NULL;
+}
+
+int pod_place_path(const char *uuid, PodState place, char **ret)
+{
+        return xasprintf(ret, "%s/%s", pod_states[place].place, uuid);
+}
+
+int pod_path(const Pod *p, char **ret)
+{
+        return xasprintf(ret, "%s/%s/%s", store_path(p->store), pod_states[p->place].place, p->uuid);
+}
+
+bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place)
+{
+        _cleanup_free_ char *path = NULL;
+        struct stat ours, there;
+
+        return pod_place_path(uuid, place, &path) >= 0 && fstat(dir_fd, &ours) >= 0 &&
+               fstatat(store_fd(s), path, &there, AT_SYMLINK_NOFOLLOW) >= 0 && ours.st_dev == there.st_dev &&
+               ours.st_ino == there.st_ino;
+}
+
+/* 1: the pod is at one of the places (in the order of life, up to LAST); 0: it is not. */
+int pod_exists(Store *s, const char *uuid, PodState last)
+{
+        for (size_t i = 0; i < N_POD_PLACES && pod_places[i] <= last; i++) {
+                _cleanup_free_ char *path = NULL;
+
+                int r = pod_place_path(uuid, pod_places[i], &path);
+                if (r < 0)
+                        return r;
+                if (faccessat(store_fd(s), path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
+                        return 1;
+                if (errno != ENOENT)
+                        return -errno;
+        }
+        return 0;
+}
+
+/* Whether somebody holds the lock of the pod directory. */
+static int is_locked(int dir_fd)
+{
+        if (flock(dir_fd, LOCK_SH | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK ? 1 : -errno;
+        (void) flock(dir_fd, LOCK_UN);
+        return 0;
+}
+
+/* What a pod is that lies at PLACE. */
+static int state_at(PodState place, int dir_fd, PodState *ret)
+{
+        PodState unlocked = place;
+
+        if (place == POD_PREPARING)
+                unlocked = POD_ABORTED_PREPARE;
+        if (place == POD_RUNNING)
+                unlocked = POD_EXITED; /* whoever kept it running was killed */
+        if (unlocked == place) {
+                *ret = place;
+                return 0;
+        }
+        int r = is_locked(dir_fd);
+        if (r < 0)
+                return r;
+        *ret = r > 0 ? place : unlocked;
+        return 0;
+}
+
+/* 1: found, 0: it was moved under our hands, -ENOENT: nowhere. */
+static int look_once(Store *s, const char *uuid, int *ret_fd, PodState *ret_place, PodState *ret_state)
+{
+        for (size_t i = 0; i < N_POD_PLACES; i++) {
+                _cleanup_free_ char *path = NULL;
+                _cleanup_close_ int fd = -EBADF;
+                PodState state;
+
+                int r = pod_place_path(uuid, pod_places[i], &path);
+                if (r < 0)
+                        return r;
+                fd = openat(store_fd(s), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd < 0) {
+                        if (errno == ENOENT)
+                                continue;
+                        return -errno;
+                }
+                r = state_at(pod_places[i], fd, &state);
+                if (r < 0)
+                        return r;
+                if (!pod_is_at(s, fd, uuid, pod_places[i]))
+                        return 0;
+                *ret_fd = TAKE_FD(fd);
+                *ret_place = pod_places[i];
+                *ret_state = state;
+                return 1;
+        }
+        return -ENOENT;
+}
+
+int pod_look(Store *s, const char *uuid, Pod **ret, Error *e)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = pod_alloc(s, uuid, &p);
+        if (r < 0)
+                return error_oom(e);
+        r = 0;
+        for (unsigned tries = 0; r == 0 && tries < LOOK_TRIES; tries++)
+                r = look_once(s, uuid, &p->dir_fd, &p->place, &p->state);
+        if (r == -ENOENT)
+                return error_set(e, r, "There is no pod %s in the store %s", uuid, store_path(s));
+        if (r == 0)
+                r = -EAGAIN;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot open pod %s", uuid);
+        *ret = TAKE_PTR(p);
+        return 0;
+}
+
+int pod_open(Store *s, const char *uuid, Pod **ret, Error *e)
+{
+        _cleanup_error_ Error ignored = ERROR_NULL;
+
+        int r = pod_look(s, uuid, ret, e);
+        if (r < 0)
+                return r;
+        /* Half made or half removed pods have none, and damaged ones must be removable. */
+        (void) pod_load(*ret, &ignored);
+        return 0;
+}
+
+static int read_part(const Pod *p, const char *name, size_t max, char **ret, size_t *ret_size, Error *e)
+{
+        int r = read_file_at(p->dir_fd, name, max, ret, ret_size);
+
+        if (r == -ENOENT)
+                return error_set(e, r, "Pod %s has no %s", p->uuid, streq(name, "pod") ? "manifest" : name);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read '%s' of pod %s", name, p->uuid);
+        return 0;
+}
+
+static int load_config(Pod *p, Error *e)
+{
+        _cleanup_(pod_config_done) PodConfig c = {};
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_part(p, "config", POD_CONFIG_SIZE_MAX, &text, &size, e);
+        if (r < 0)
+                return r;
+        r = pod_config_parse(text, size, &c, e);
+        if (r < 0)
+                return error_prefix(e, r, "The configuration of pod %s is damaged", p->uuid);
+        pod_config_done(&p->config);
+        p->config = c;
+        c = (PodConfig){};
+        return 0;
+}
+
+int check_reified(const PodManifest *m, Error *e)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (!m->apps[i].app)
+                        return error_set(e, -EINVAL, "apps[%zu].app is missing", i);
+        return pod_manifest_check_reified(m, e);
+}
+
+static int load_manifest(Pod *p, Error *e)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_part(p, "pod", MANIFEST_SIZE_MAX, &text, &size, e);
+        if (r < 0)
+                return r;
+        r = pod_manifest_parse(text, size, &m, NULL, e);
+        if (r >= 0)
+                r = check_reified(m, e);
+        if (r < 0)
+                return error_prefix(e, r, "The manifest of pod %s is damaged", p->uuid);
+        pod_manifest_free(p->manifest);
+        p->manifest = TAKE_PTR(m);
+        return 0;
+}
+
+int pod_load(Pod *p, Error *e)
+{
+        /* Each for itself: a pod is found by its name even if its manifest is damaged. */
+        int r = load_config(p, e);
+        int q = load_manifest(p, r < 0 ? NULL : e);
+        return r < 0 ? r : q;
+}

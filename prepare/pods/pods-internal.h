@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/pods/ share with each other and with their unit tests. */
+
+#include "prepare/pods/pods.h"
+
+/* --- Pods (pod.c, pod-life.c) -------------------------------------------------------------------------- */
+
+#define POD_CONFIG_SIZE_MAX (64U * 1024U)
+
+/* The states that are directories, in the order of a pod's life. */
+#define N_POD_PLACES 6U
+extern const PodState pod_places[N_POD_PLACES];
+const char *pod_state_to_place(PodState s);                       /* "pods/running" */
+int pod_place_path(const char *uuid, PodState place, char **ret); /* relative to the store */
+
+int pod_alloc(Store *s, const char *uuid, Pod **ret);
+/* The pod of exactly that UUID, without what is written in it. -ENOENT. */
+int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
+/* Whether the directory that DIR_FD stands for is the pod at that place. */
+bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);
+/* 1: there is a pod of that UUID which is at most that far in its life; 0: there is none. */
+int pod_exists(Store *s, const char *uuid, PodState last);
+/* What a pod runs from has more than a template must have, and the app objects of the images. */
+int check_reified(const PodManifest *m, Error *e);
+int pod_config_format(const PodConfig *c, char **ret, Error *e);
+int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
+int pod_name_check(const char *s, Error *e);
+int hostname_check(const char *s, Error *e);
+
+/* --- What only one pod may have (pod-links.c, uids.c) -------------------------------------------------- */
+
+/* The pod that has KEY. -ENOENT (without a message): nobody has. RET_UUID may be NULL. */
+int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error *e);
+/* Gives KEY to the pod. -EEXIST (without a message): *RET_HOLDER, which may be NULL, has it. */
+int registry_take(Store *s, Registry g, const char *key, const char *uuid, char **ret_holder, Error *e);
+/* Takes KEY away from the pod, if that has it. */
+void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
+int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
+bool uid_base_is_valid(uint32_t base);
+/* The N-th base that a pod of that UUID tries. */
+uint32_t uid_base_nth(const char *uuid, uint32_t n);
+/* Whether the ranges in TEXT (of /etc/subuid) overlap that of BASE. TEXT may be NULL. */
+bool subids_overlap(const char *text, uint32_t base);

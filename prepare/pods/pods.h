@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* prepare/pods/: pod directories and their life cycle, what only one pod may have, and turning a pod manifest
+ * template into a reified one. */
+
+#include "prepare/images/images.h"
+
+/* --- Pods (pod*.c, uids.c) ----------------------------------------------------------------------------- */
+
+typedef enum PodState {
+        POD_EMBRYO,
+        POD_PREPARING,
+        POD_ABORTED_PREPARE, /* preparing, but nobody is at it any more */
+        POD_PREPARED,
+        POD_RUNNING,
+        POD_EXITED,
+        POD_GARBAGE, /* being removed */
+        _POD_STATE_MAX,
+} PodState;
+
+const char *pod_state_to_string(PodState s);
+
+typedef enum ExitPolicy {
+        EXIT_ON_FAILURE, /* when all apps have ended, or as soon as one has failed (default) */
+        EXIT_ON_ALL,     /* when all apps have ended */
+        EXIT_ON_ANY,     /* as soon as one app has ended */
+        _EXIT_POLICY_MAX,
+} ExitPolicy;
+
+const char *exit_policy_to_string(ExitPolicy p);
+int exit_policy_from_string(const char *s); /* -EINVAL */
+
+typedef enum NetMode { NET_NONE, NET_HOST, _NET_MODE_MAX } NetMode;
+
+const char *net_mode_to_string(NetMode m);
+int net_mode_from_string(const char *s); /* -EINVAL */
+
+#define UID_RANGE_SIZE 65536U
+
+/* What acnspawn knows of a pod beyond the specification's manifest. */
+typedef struct PodConfig {
+        char *name;        /* or NULL */
+        char *hostname;    /* or NULL: derived from the name or the UUID */
+        uint32_t uid_base; /* the pod's range; there also when private_users is off */
+        bool private_users;
+        NetMode net;
+        ExitPolicy exit_policy;
+        uint64_t stop_timeout_usec; /* from SIGTERM to SIGKILL, and the bound of a post-stop handler */
+        uint64_t created_usec;      /* since the epoch */
+        char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
+} PodConfig;
+
+void pod_config_done(PodConfig *c);
+
+typedef struct Pod {
+        Store *store;
+        char *uuid;     /* lower case, with dashes */
+        PodState state; /* as it was when the pod was looked at or last moved by us */
+        PodState place; /* where the directory lies; not as STATE says if a process was killed (see pod.c) */
+        int dir_fd;     /* the pod directory; carries the flock while LOCKED */
+        bool locked;
+        int store_lock_fd;     /* prepare's own: keeps the images until the pod is published */
+        PodConfig config;      /* filled in by pod_load() */
+        PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
+} Pod;
+
+Pod *pod_free(Pod *p); /* closes and so unlocks */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Pod *, pod_free);
+
+/* A new pod directory with a fresh UUID, locked, in the state preparing. */
+int pod_new(Store *s, Pod **ret, Error *e);
+/* Gives the pod (state preparing) its range of uids; disjoint from every other pod's and from the host's
+ * users. */
+int pod_allocate_uids(Pod *p, Error *e);
+/* Reserves the pod's name; -EEXIST with the pod that has it. */
+int pod_reserve_name(Pod *p, const char *name, Error *e);
+/* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
+int pod_publish(Pod *p, Error *e);
+/* Removes a pod that could not be prepared. */
+void pod_abandon(Pod *p);
+
+/* Finds a pod by UUID, unique prefix of it (at least one digit), or name; tells its state; loads config and
+ * manifest where they are there. Messages list candidates. */
+int pod_find(Store *s, const char *reference, Pod **ret, Error *e);
+/* Reads config and manifest (again). pod_find() and pod_list() do so by themselves, but let a pod pass where
+ * that fails, so that it can be shown and removed: this tells why. */
+int pod_load(Pod *p, Error *e);
+/* All pods, by time of creation. Those that vanish or are half made while we look are left out or shown with
+ * their state. */
+int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e);
+void pod_list_free(Pod **l, size_t n);
+/* Absolute path of the pod directory in its present state. */
+int pod_path(const Pod *p, char **ret);
+/* When a pod that has run ended, in microseconds since the epoch. */
+uint64_t pod_ended_usec(const Pod *p);
+
+/* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by whoever is to keep the
+ * pod running. -EBUSY: somebody else was faster; -ESTALE: exited already (a pod runs once). */
+int pod_begin_run(Pod *p, Error *e);
+/* running -> exited. The lock is kept until the pod is freed. */
+int pod_end_run(Pod *p, Error *e);
+/* Removes a pod that is not running. -EBUSY: it is. */
+int pod_remove(Pod *p, Error *e);
+
+/* --- For whoever collects rubbish (pod.c, pod-life.c, pod-links.c) ------------------------------------- */
+
+/* The pod of exactly that UUID, with config and manifest, if these can be read. -ENOENT. */
+int pod_open(Store *s, const char *uuid, Pod **ret, Error *e);
+/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only
+ * look whether it is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
+int pod_lock(Pod *p, bool wait, Error *e);
+/* Every pod there is, whatever its state; sorted. */
+int pod_list_uuids(Store *s, char ***ret, Error *e);
+
+/* What only one pod may have. */
+typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
+
+const char *registry_directory(Registry g); /* "names" */
+/* Removes the links whose pods are no more; appends their keys to the list. */
+int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error *e);
+
+/* --- Reifying (reify*.c; spec: pods.md) ---------------------------------------------------------------- */
+
+/* What the command line asks of one app beyond its image; NULL or empty members change nothing. */
+typedef struct AppOverrides {
+        char *reference; /* what the user wrote for the image */
+        char *name;
+        char **exec; /* replaces what the image executes, the program and its arguments */
+        char **args; /* appended to EXEC if that is given, else to what the image executes */
+        char *user, *group, *working_directory;
+        PairList environment; /* added, taking precedence */
+        PairList annotations, user_annotations, user_labels;
+        /* Replace those of the same name, and sets to remove those to retain and vice versa. */
+        IsolatorList isolators;
+        Mount *mounts;
+        size_t n_mounts, mounts_allocated;
+        bool read_only_rootfs;
+        uint32_t *supplementary_gids; /* replace the image's */
+        size_t n_supplementary_gids, supplementary_gids_allocated;
+} AppOverrides;
+
+void app_overrides_done(AppOverrides *o);
+
+/* What the command line asks of a pod. Either template or apps is given; the rest adds to both. A mount's
+ * path may be the name of a mount point of the app. */
+typedef struct PodRequest {
+        PodManifest *template; /* --pod-manifest, or NULL */
+        AppOverrides *apps;
+        size_t n_apps, apps_allocated;
+        Volume *volumes;
+        size_t n_volumes, volumes_allocated;
+        Mount *mounts; /* for all apps */
+        size_t n_mounts, mounts_allocated;
+        PairList annotations, user_annotations, user_labels;
+        PairList environment; /* for all apps */
+        IsolatorList isolators;
+        ExposedPort *ports;
+        size_t n_ports, ports_allocated;
+} PodRequest;
+
+void pod_request_done(PodRequest *r);
+
+/* Fills in the pod P (state preparing): resolves every image, merges what was asked, satisfies mount points
+ * by volumes (or by implicit empty volumes, each with a warning), checks host volumes, and writes apps/ and
+ * volumes/ of the pod directory. The pod's uids must be allocated and config.private_users set before.
+ * P->manifest is the reified manifest afterwards: its apps always have app, image_id and image_name, mounts
+ * never have volumes of their own (app_volume; they become volumes of the pod). A mount point that is
+ * read-only makes the mount on its path so. Images cannot be removed from now on until the pod is published
+ * or freed. WARNINGS gets lines for the user. Errors name the app and the place. */
+int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e);

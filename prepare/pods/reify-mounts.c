@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is mounted where (spec: pods.md, "mounts"; aci.md, "mountPoints"; ace.md, "Volume Setup").
+ *
+ * Every mount point of an app has to get a volume: a mount with its path, else the pod's volume of its name,
+ * else an empty volume that is made for it, with a warning, since what the app writes there is gone with the
+ * pod.
+ *
+ * No target may be the app's root, or lie in /proc: whoever can put files of his own there can make the
+ * programs that confine an app believe that they did. And no target may be, or lie in, another.
+ */
+
+#include <dirent.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "prepare/pods/reify-internal.h"
+
+/* --- Targets ------------------------------------------------------------------------------------------- */
+
+static int check_target(const PodApp *a, const Mount *m, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(m->path);
+        const char *why = NULL;
+
+        if (streq(m->path, "/"))
+                why = "it is the root of the app";
+        else if (path_has_prefix(m->path, "/proc"))
+                why = "nothing may be put over /proc";
+        else if (!utf8_is_valid(m->path, strlen(m->path)))
+                why = "it is not valid UTF-8, which a pod manifest needs";
+        else if (strlen(m->path) >= PATH_MAX)
+                why = "it is too long";
+        if (!why)
+                return 0;
+        return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on '%s' in app %s: %s", m->volume,
+                         shown ?: "?", a->name, why);
+}
+
+static int normalize_target(const PodApp *a, Mount *m, Error *e)
+{
+        _cleanup_free_ char *normal = NULL, *shown = NULL;
+
+        int r = path_normalize(m->path, &normal);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0) {
+                shown = text_escape_for_terminal(m->path);
+                return error_set(e, r,
+                                 "Volume '%s' cannot be mounted on '%s' in app %s: the path contains "
+                                 "'..'",
+                                 m->volume, shown ?: "?", a->name);
+        }
+        free(m->path);
+        m->path = TAKE_PTR(normal);
+        return check_target(a, m, e);
+}
+
+static char *list_mount_points(const App *a)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        for (size_t i = 0; i < a->n_mount_points && i < 16; i++)
+                if (strv_extend(&l, a->mount_points[i].name) < 0)
+                        return NULL;
+        return l ? strv_join(l, ", ") : NULL;
+}
+
+/* Targets may be names of mount points. */
+static int resolve_targets(PodApp *a, Error *e)
+{
+        _cleanup_free_ char *known = NULL;
+
+        int r = pod_app_resolve_mounts(a, a->app, e);
+        if (r == -ENOENT) {
+                known = list_mount_points(a->app);
+                return error_hint(e, r, "Give an absolute path%s%s.",
+                                  known ? ", or one of its mount points: " : "", known ?: "");
+        }
+        for (size_t i = 0; i < a->n_mounts && r >= 0; i++)
+                r = normalize_target(a, &a->mounts[i], e);
+        return r;
+}
+
+/* "/" sorts before everything else, so that what lies in a directory follows it at once. */
+static int compare_paths(const void *a, const void *b)
+{
+        const char *p = (*(const Mount *const *) a)->path, *q = (*(const Mount *const *) b)->path;
+
+        while (*p && *p == *q)
+                p++, q++;
+        int x = *p == '/' ? 1 : (unsigned char) *p, y = *q == '/' ? 1 : (unsigned char) *q;
+        return x - y;
+}
+
+static int refuse_overlap(const PodApp *a, const Mount *outer, const Mount *inner, Error *e)
+{
+        _cleanup_free_ char *shown_outer = text_escape_for_terminal(outer->path);
+        _cleanup_free_ char *shown_inner = text_escape_for_terminal(inner->path);
+
+        if (!shown_outer || !shown_inner)
+                return error_oom(e);
+        if (streq(outer->path, inner->path))
+                return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s", a->name,
+                                 outer->volume, inner->volume, shown_inner);
+        return error_set(e, -EINVAL, "App %s: volume '%s' on %s lies inside of volume '%s' on %s", a->name,
+                         inner->volume, shown_inner, outer->volume, shown_outer);
+}
+
+static int check_overlaps(const PodApp *a, Error *e)
+{
+        _cleanup_free_ const Mount **sorted = calloc(a->n_mounts + 1, sizeof(Mount *));
+
+        if (!sorted)
+                return error_oom(e);
+        for (size_t i = 0; i < a->n_mounts; i++)
+                sorted[i] = &a->mounts[i];
+        qsort(sorted, a->n_mounts, sizeof(Mount *), compare_paths);
+        for (size_t i = 1; i < a->n_mounts; i++)
+                if (path_has_prefix(sorted[i]->path, sorted[i - 1]->path))
+                        return refuse_overlap(a, sorted[i - 1], sorted[i], e);
+        return 0;
+}
+
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mount, Error *e)
+{
+        _cleanup_free_ char *text = NULL, *shown = text_escape_for_terminal(mount->path);
+        _cleanup_strv_free_ char **names = NULL;
+
+        for (size_t i = 0; i < m->n_volumes && i < 16; i++)
+                if (strv_extend(&names, m->volumes[i].name) < 0)
+                        return error_oom(e);
+        text = names ? strv_join(names, ", ") : NULL;
+        int r = error_set(e, -ENOENT, "App %s is to have volume '%s' on %s, but the pod has no such volume",
+                          a->name, mount->volume, shown ?: "?");
+        if (text)
+                return error_hint(e, r, "Its volumes are: %s. Others are defined with --volume=.", text);
+        return error_hint(e, r, "Define it with: --volume=%s,kind=host,source=PATH or kind=empty.",
+                          mount->volume);
+}
+
+static bool is_mounted(const PodApp *a, const char *path)
+{
+        for (size_t i = 0; i < a->n_mounts; i++)
+                if (streq(a->mounts[i].path, path))
+                        return true;
+        return false;
+}
+
+static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, const char **ret_name,
+                                Error *e)
+{
+        static const Volume empty = {.kind = VOLUME_EMPTY, .mode = 0755};
+        _cleanup_free_ char *name = NULL, *shown = text_escape_for_terminal(p->path);
+
+        if (!shown || xasprintf(&name, "%s-%s", a->name, p->name) < 0)
+                return error_oom(e);
+        int k = reify_add_volume(r, name, &empty, ret_name, e);
+        if (k < 0)
+                return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
+        return reify_warn(r, e,
+                          "App %s: its mount point '%s' (%s) gets an empty volume, whose content goes "
+                          "with the pod; "
+                          "to keep it, give --volume=%s,kind=host,source=PATH",
+                          a->name, p->name, shown, p->name);
+}
+
+static int fill_mount_point(Reify *r, PodApp *a, const MountPoint *p, Error *e)
+{
+        const char *volume = NULL;
+        Mount *m;
+        int k = 0;
+
+        if (is_mounted(a, p->path))
+                return 0;
+        if (pod_manifest_find_volume(r->manifest, p->name))
+                volume = p->name;
+        else
+                k = make_implicit_volume(r, a, p, &volume, e);
+        if (k < 0)
+                return k;
+        m = pod_app_add_mount(a);
+        if (!m || copy_string(volume, &m->volume) < 0 || copy_string(p->path, &m->path) < 0)
+                return error_oom(e);
+        return check_target(a, m, e);
+}
+
+/* --- What a volume hides ------------------------------------------------------------------------------- */
+
+static bool has_entries(int fd)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        return list_names(fd, &names) >= 0 && names;
+}
+
+/* Whether the target is a file, or a directory that is not empty, in one of the layers. An approximation, as
+ * a layer may hide what is in those below; it is for a warning only. */
+static bool hides_something(char *const *layers, const char *path)
+{
+        STRV_FOREACH (layer, layers) {
+                _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+                struct stat st;
+
+                fd = root_fd < 0 ? root_fd : open_in_root(root_fd, path, O_PATH);
+                if (fd < 0 || fstat(fd, &st) < 0)
+                        continue;
+                return S_ISDIR(st.st_mode) ? has_entries(fd) : true;
+        }
+        return false;
+}
+
+static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, Error *e)
+{
+        int k = 0;
+
+        for (size_t n = 0; r->warnings && n < a->n_mounts && k >= 0; n++) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(a->mounts[n].path);
+
+                if (hides_something(layers, a->mounts[n].path))
+                        k = reify_warn(r, e, "App %s: volume '%s' hides what the image has at %s", a->name,
+                                       a->mounts[n].volume, shown ?: "?");
+        }
+        return k;
+}
+
+/* One mount can satisfy only one of them. */
+static int check_mount_points(const PodApp *a, Error *e)
+{
+        const MountPoint *points = a->app->mount_points;
+
+        for (size_t i = 0; i < a->app->n_mount_points; i++)
+                for (size_t k = i + 1; k < a->app->n_mount_points; k++)
+                        if (streq(points[i].path, points[k].path)) {
+                                _cleanup_free_ char *shown = text_escape_for_terminal(points[i].path);
+                                return error_set(e, -EINVAL,
+                                                 "App %s: the mount points '%s' and '%s' have the same "
+                                                 "path %s",
+                                                 a->name, points[i].name, points[k].name, shown ?: "?");
+                        }
+        return 0;
+}
+
+/* --- The whole ----------------------------------------------------------------------------------------- */
+
+static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
+{
+        if (a->n_mounts + a->app->n_mount_points > APP_MOUNTS_MAX)
+                return error_set(e, -E2BIG, "App %s has more than %u mounts and mount points", a->name,
+                                 APP_MOUNTS_MAX);
+        int k = check_mount_points(a, e);
+        if (k >= 0)
+                k = resolve_targets(a, e);
+        for (size_t n = 0; n < a->n_mounts && k >= 0; n++)
+                if (!pod_manifest_find_volume(r->manifest, a->mounts[n].volume))
+                        k = refuse_volume(r->manifest, a, &a->mounts[n], e);
+        for (size_t n = 0; n < a->app->n_mount_points && k >= 0; n++)
+                k = fill_mount_point(r, a, &a->app->mount_points[n], e);
+        if (k >= 0)
+                k = check_overlaps(a, e);
+        return k < 0 ? k : warn_of_hidden_files(r, a, layers, e);
+}
+
+static bool is_used(const PodManifest *m, const char *volume)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; k < m->apps[i].n_mounts; k++)
+                        if (streq(m->apps[i].mounts[k].volume, volume))
+                                return true;
+        return false;
+}
+
+int reify_mounts(Reify *r, Error *e)
+{
+        const PodManifest *m = r->manifest;
+        int k = 0;
+
+        for (size_t i = 0; i < m->n_apps && k >= 0; i++)
+                k = reify_app_mounts(r, &m->apps[i], r->images[i].layers, e);
+        for (size_t i = 0; i < m->n_volumes && k >= 0; i++)
+                if (!is_used(m, m->volumes[i].name))
+                        k = reify_warn(r, e,
+                                       "Volume '%s' is not used: no app has a mount point or a mount of "
+                                       "that name",
+                                       m->volumes[i].name);
+        return k;
+}

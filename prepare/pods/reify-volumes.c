@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The volumes of a pod (spec: pods.md, "volumes"; ace.md, "Volume Setup").
+ *
+ * They come from the template, from the command line, and from mounts of a template that bring a volume of
+ * their own. The last become volumes of the pod like the others, under a name that begins with the app's, so
+ * that whoever mounts them has one list to look at.
+ *
+ * A host volume is looked at here, so that a mistake is told when the pod is prepared. Whoever runs the pod
+ * opens it again, under the same rules, and mounts what it opened.
+ */
+
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "prepare/pods/reify-internal.h"
+
+static int check_text(const char *s, const char *what, const char *volume, Error *e)
+{
+        /* Other bytes would be replaced in the manifest, which is JSON, and be another path when the pod
+         * starts. */
+        if (utf8_is_valid(s, strlen(s)))
+                return 0;
+        return error_set(e, -EILSEQ, "The %s of volume '%s' is not valid UTF-8, which a pod manifest needs",
+                         what, volume);
+}
+
+/* The first component of PATH, which is normalized, that is a symlink. */
+static char *first_symlink(const char *path)
+{
+        _cleanup_free_ char *copy = strdup(path);
+
+        for (char *p = copy ? copy + 1 : NULL; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
+                char *slash = strchr(p, '/');
+                struct stat st;
+
+                if (slash)
+                        *slash = 0;
+                if (lstat(copy, &st) >= 0 && S_ISLNK(st.st_mode))
+                        return TAKE_PTR(copy);
+                if (slash)
+                        *slash = '/';
+        }
+        return NULL;
+}
+
+static int refuse_source(const Volume *v, int code, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(v->source), *link = NULL, *shown_link = NULL;
+        int r;
+
+        if (code == -ELOOP) {
+                link = first_symlink(v->source);
+                shown_link = link ? text_escape_for_terminal(link) : NULL;
+                r = error_set(e, code, "Volume '%s' cannot show %s: %s is a symbolic link", v->name,
+                              shown ?: "?", shown_link ?: "a part of it");
+                return error_hint(e, r, "Give the path that it leads to, which 'realpath %s' shows.",
+                                  shown ?: "PATH");
+        }
+        r = error_set_errno(e, code, "Volume '%s' cannot show %s", v->name, shown ?: "?");
+        if (code == -ENOENT)
+                return error_hint(e, r,
+                                  "Directories of the host are not created: make it first, or use "
+                                  "kind=empty.");
+        return r;
+}
+
+static int check_host_volume(Volume *v, Error *e)
+{
+        _cleanup_free_ char *normal = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        if (!v->source)
+                return error_set(e, -EINVAL, "Volume '%s' needs a source, as it is of kind host", v->name);
+        int r = path_normalize(v->source, &normal);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0)
+                return error_set(e, r, "The source of volume '%s' must be an absolute path without '..'",
+                                 v->name);
+        r = check_text(normal, "source", v->name, e);
+        if (r < 0)
+                return r;
+        free(v->source);
+        v->source = TAKE_PTR(normal);
+
+        fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
+        if (fd < 0)
+                return refuse_source(v, fd, e);
+        if (fstat(fd, &st) < 0)
+                return refuse_source(v, -errno, e);
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+                return error_set(e, -EINVAL,
+                                 "Volume '%s' cannot show %s: it is neither a directory nor a regular file",
+                                 v->name, v->source);
+        return 0;
+}
+
+static int check_empty_volume(const Volume *v, Error *e)
+{
+        if (v->source)
+                return error_set(e, -EINVAL, "Volume '%s' is empty and cannot have a source", v->name);
+        if (strlen(v->name) > NAME_MAX)
+                return error_set(e, -ENAMETOOLONG,
+                                 "The name of volume '%.40s…' is longer than %d characters", v->name,
+                                 NAME_MAX);
+        if (v->uid >= UID_RANGE_SIZE || v->gid >= UID_RANGE_SIZE)
+                return error_set(e, -ERANGE,
+                                 "Volume '%s' cannot belong to %s %u: a pod has those from 0 to %u", v->name,
+                                 v->uid >= UID_RANGE_SIZE ? "user" : "group",
+                                 v->uid >= UID_RANGE_SIZE ? v->uid : v->gid, UID_RANGE_SIZE - 1);
+        if (v->mode > 07777)
+                return error_set(e, -EINVAL, "Volume '%s' cannot have the mode %o", v->name, v->mode);
+        return 0;
+}
+
+static int check_volume(Volume *v, Error *e)
+{
+        int r = ac_name_check(v->name, e);
+
+        if (r < 0)
+                return error_prefix(e, r, "A volume has a name that is not valid");
+        return v->kind == VOLUME_HOST ? check_host_volume(v, e) : check_empty_volume(v, e);
+}
+
+static int add_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
+{
+        for (size_t i = 0; i < n; i++) {
+                Volume *v;
+
+                if (pod_manifest_find_volume(r->manifest, volumes[i].name)) {
+                        int k = error_set(e, -EEXIST, "Two volumes of the pod are called '%s'",
+                                          volumes[i].name);
+                        return error_hint(e, k, "Give one of them another name.");
+                }
+                v = pod_manifest_add_volume(r->manifest);
+                if (!v || volume_copy(&volumes[i], v) < 0)
+                        return error_oom(e);
+                int k = check_volume(v, e);
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}
+
+int reify_add_volume(Reify *r, const char *name, const Volume *like, const char **ret_name, Error *e)
+{
+        _cleanup_free_ char *unique = strdup(name);
+        Volume *v;
+
+        for (unsigned i = 2; unique && pod_manifest_find_volume(r->manifest, unique); i++) {
+                free(TAKE_PTR(unique));
+                (void) xasprintf(&unique, "%s-%u", name, i);
+        }
+        v = unique ? pod_manifest_add_volume(r->manifest) : NULL;
+        if (!v || volume_copy(like, v) < 0)
+                return error_oom(e);
+        free(v->name);
+        v->name = TAKE_PTR(unique);
+        *ret_name = v->name;
+        return check_volume(v, e);
+}
+
+/* Volumes that mounts bring along. */
+static int hoist_volumes(Reify *r, PodApp *a, Error *e)
+{
+        for (size_t i = 0; i < a->n_mounts; i++) {
+                _cleanup_free_ char *name = NULL;
+                Mount *m = &a->mounts[i];
+                const char *given;
+
+                if (!m->app_volume)
+                        continue;
+                if (xasprintf(&name, "%s-%s", a->name, m->app_volume->name) < 0)
+                        return error_oom(e);
+                int k = reify_add_volume(r, name, m->app_volume, &given, e);
+                if (k < 0)
+                        return error_prefix(e, k, "App %s", a->name);
+                m->app_volume = volume_free(m->app_volume);
+                free(m->volume);
+                m->volume = strdup(given);
+                if (!m->volume)
+                        return error_oom(e);
+        }
+        return 0;
+}
+
+int reify_volumes(Reify *r, Error *e)
+{
+        const PodRequest *q = r->request;
+
+        int k = q->template ? add_volumes(r, q->template->volumes, q->template->n_volumes, e) : 0;
+        if (k >= 0)
+                k = add_volumes(r, q->volumes, q->n_volumes, e);
+        for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
+                k = hoist_volumes(r, &r->manifest->apps[i], e);
+        return k;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The directories and files of a pod that follow from its manifest: for every app a place for its overlay
+ * (upper/, work/), the list of its lower directories and the manifest of its image as it is in the archive;
+ * for every empty volume a directory.
+ *
+ * The upper directory is the root that the app sees, so it belongs to the pod's root user; so do, by their
+ * own numbers, empty volumes. All names in here passed ac_name_check(), that is they are no ".." and have no
+ * "/".
+ */
+
+#include <sys/stat.h>
+
+#include "prepare/pods/reify-internal.h"
+
+/* What user 0 of the pod is on the host. */
+static uint32_t root_of(const Pod *p)
+{
+        return p->config.private_users ? p->config.uid_base : 0;
+}
+
+static int set_owner(const Pod *p, int fd, uint32_t uid, uint32_t gid)
+{
+        if (fchown(fd, root_of(p) + uid, root_of(p) + gid) >= 0)
+                return 0;
+        return errno == EPERM && (p->store->flags & STORE_UNPRIVILEGED) ? 0 : -errno;
+}
+
+/* A directory whose mode does not depend on the umask. */
+static int make_directory(int dir_fd, const char *name, mode_t mode, int *ret_fd)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        if (mkdirat(dir_fd, name, 0700) < 0)
+                return -errno;
+        fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        if (fchmod(fd, mode) < 0)
+                return -errno;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+static int make_owned_directory(const Pod *p, int dir_fd, const char *name, const Volume *like, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = make_directory(dir_fd, name, 0700, &fd);
+        if (r >= 0)
+                r = set_owner(p, fd, like->uid, like->gid);
+        if (r >= 0 && fchmod(fd, like->mode) < 0) /* after the owner, who takes some bits away */
+                r = -errno;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the directory '%s' in pod %s", name, p->uuid);
+        return 0;
+}
+
+/* One directory per line. */
+static int format_layers(const Reify *r, char *const *layers, char **ret, size_t *ret_size, Error *e)
+{
+        _cleanup_text_ Text t = {};
+
+        STRV_FOREACH (layer, layers) {
+                if (strchr(*layer, '\n'))
+                        return error_set(e, -EINVAL, "The path of the store %s contains a newline",
+                                         store_path(r->pod->store));
+                text_addf(&t, "%s\n", *layer);
+        }
+        return text_take(&t, ret, ret_size) < 0 ? error_oom(e) : 0;
+}
+
+static int write_app(Reify *r, int apps_fd, const char *name, const AppImage *i, Error *e)
+{
+        static const Volume overlay = {.mode = 0755};
+        _cleanup_free_ char *layers = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        size_t size;
+
+        int k = format_layers(r, i->layers, &layers, &size, e);
+        if (k < 0)
+                return k;
+        k = make_directory(apps_fd, name, 0711, &fd);
+        if (k >= 0)
+                k = write_file_new_at(fd, "manifest", i->image->manifest_text, i->image->manifest_size,
+                                      0644);
+        if (k >= 0)
+                k = write_file_new_at(fd, "lowers", layers, size, 0644);
+        if (k < 0)
+                return error_set_errno(e, k, "Cannot make the directory of app %s in pod %s", name,
+                                       r->pod->uuid);
+        k = make_owned_directory(r->pod, fd, "upper", &overlay, e);
+        return k < 0 ? k : make_owned_directory(r->pod, fd, "work", &overlay, e);
+}
+
+static int write_volumes(Reify *r, int volumes_fd, Error *e)
+{
+        int k = 0;
+
+        for (size_t i = 0; i < r->manifest->n_volumes && k >= 0; i++) {
+                const Volume *v = &r->manifest->volumes[i];
+                if (v->kind == VOLUME_EMPTY)
+                        k = make_owned_directory(r->pod, volumes_fd, v->name, v, e);
+        }
+        return k;
+}
+
+int reify_write(Reify *r, Error *e)
+{
+        _cleanup_close_ int apps_fd = -EBADF, volumes_fd = -EBADF;
+        const Pod *p = r->pod;
+
+        int k = make_directory(p->dir_fd, "apps", 0711, &apps_fd);
+        if (k >= 0)
+                k = make_directory(p->dir_fd, "volumes", 0711, &volumes_fd);
+        if (k < 0)
+                return error_set_errno(e, k, "Cannot make the directories of pod %s", p->uuid);
+        for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
+                k = write_app(r, apps_fd, r->manifest->apps[i].name, &r->images[i], e);
+        return k < 0 ? k : write_volumes(r, volumes_fd, e);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Reifying (spec: pods.md): from what was asked for to a pod manifest that leaves nothing open.
+ *
+ * There are two ways to ask: a template, which is a pod manifest in which images may be named instead of
+ * fixed by their IDs and mount points may be without volumes; or a list of images with what the command line
+ * says about each. Both become the same thing step by step: the apps with their images (reify-app.c), the
+ * volumes (reify-volumes.c), what is mounted where (reify-mounts.c), the ports. Only when nothing can be
+ * refused any more are the directories of the pod filled in (reify-write.c).
+ *
+ * While images are looked up the store is locked against their removal, until the pod is published: from
+ * then on its manifest says that it needs them.
+ */
+
+#include "prepare/pods/reify-internal.h"
+
+int reify_warn(Reify *r, Error *e, const char *format, ...)
+{
+        char *s = NULL;
+        va_list ap;
+
+        if (!r->warnings)
+                return 0;
+        va_start(ap, format);
+        int n = vasprintf(&s, format, ap);
+        va_end(ap);
+        return n < 0 || strv_consume(r->warnings, s) < 0 ? error_oom(e) : 0;
+}
+
+static void reify_done(Reify *r)
+{
+        for (size_t i = 0; i < r->n_images; i++) {
+                image_free(r->images[i].image);
+                strv_free(r->images[i].layers);
+        }
+        free(r->images);
+        pod_manifest_free(r->manifest);
+}
+
+/* --- What concerns the pod as a whole ------------------------------------------------------------------ */
+
+static int merge_pairs(PodManifest *m, const PairList *annotations, const PairList *user_annotations,
+                       const PairList *user_labels, Error *e)
+{
+        if (pair_list_merge(&m->annotations, annotations) < 0 ||
+            pair_list_merge(&m->user_annotations, user_annotations) < 0 ||
+            pair_list_merge(&m->user_labels, user_labels) < 0)
+                return error_oom(e);
+        return 0;
+}
+
+static int add_ports(PodManifest *m, const ExposedPort *ports, size_t n, Error *e)
+{
+        if (GREEDY_REALLOC(m->ports, m->ports_allocated, m->n_ports + n) < 0)
+                return error_oom(e);
+        for (size_t i = 0; i < n; i++) {
+                if (exposed_port_copy(&ports[i], &m->ports[m->n_ports]) < 0)
+                        return error_oom(e);
+                m->n_ports++;
+        }
+        return 0;
+}
+
+/* The parts of the template that are neither apps nor volumes, and what the command line adds to them. */
+static int reify_pod(Reify *r, Error *e)
+{
+        const PodRequest *q = r->request;
+        const PodManifest *t = q->template;
+        PodManifest *m = r->manifest;
+        int k = 0;
+
+        if (t) {
+                k = isolator_list_copy(&t->isolators, &m->isolators) < 0 ? error_oom(e) : 0;
+                if (k >= 0)
+                        k = merge_pairs(m, &t->annotations, &t->user_annotations, &t->user_labels, e);
+                if (k >= 0)
+                        k = add_ports(m, t->ports, t->n_ports, e);
+        }
+        if (k >= 0)
+                k = isolators_override(&m->isolators, &q->isolators, "the pod", e);
+        if (k >= 0)
+                k = merge_pairs(m, &q->annotations, &q->user_annotations, &q->user_labels, e);
+        if (k >= 0)
+                k = add_ports(m, q->ports, q->n_ports, e);
+        return k;
+}
+
+/* --- Ports --------------------------------------------------------------------------------------------- */
+
+static const Port *find_port(const App *a, const char *name)
+{
+        for (size_t i = 0; i < a->n_ports; i++)
+                if (streq_ptr(a->ports[i].name, name))
+                        return &a->ports[i];
+        return NULL;
+}
+
+/* "http (app web), admin (app web)" */
+static char *list_ports(const PodManifest *m)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; k < m->apps[i].app->n_ports && strv_length(l) < 16; k++)
+                        if (strv_extendf(&l, "%s (app %s)", m->apps[i].app->ports[k].name, m->apps[i].name) <
+                            0)
+                                return NULL;
+        return l ? strv_join(l, ", ") : NULL;
+}
+
+static int check_port_name(const PodManifest *m, const char *name, Error *e)
+{
+        _cleanup_free_ char *known = NULL;
+        const char *found = NULL;
+
+        for (size_t i = 0; i < m->n_apps; i++) {
+                if (!find_port(m->apps[i].app, name))
+                        continue;
+                if (found)
+                        return error_set(e, -ENOTUNIQ,
+                                         "The port '%s' cannot be exposed: apps %s and %s both have one "
+                                         "of that name",
+                                         name, found, m->apps[i].name);
+                found = m->apps[i].name;
+        }
+        if (found)
+                return 0;
+        known = list_ports(m);
+        int r = error_set(e, -ENOENT, "The port '%s' cannot be exposed: no app has a port of that name",
+                          name);
+        if (known)
+                return error_hint(e, r, "These ports there are: %s.", known);
+        return error_hint(e, r,
+                          "The images declare no ports; give the port itself as podPort in a pod manifest.");
+}
+
+static bool same_host_port(const ExposedPort *a, const ExposedPort *b)
+{
+        return a->host_port == b->host_port && (!a->host_ip || !b->host_ip || streq(a->host_ip, b->host_ip));
+}
+
+/* Whether the two would listen for the same protocol, as far as that is known. */
+static bool same_protocol(const PodManifest *m, const ExposedPort *a, const ExposedPort *b)
+{
+        const ExposedPort *both[] = {a, b};
+        const char *protocols[2] = {};
+
+        for (size_t i = 0; i < 2; i++) {
+                const Port *p = both[i]->pod_port;
+                for (size_t k = 0; !p && k < m->n_apps; k++)
+                        p = find_port(m->apps[k].app, both[i]->name);
+                protocols[i] = p ? p->protocol : NULL;
+        }
+        return !protocols[0] || !protocols[1] || streq(protocols[0], protocols[1]);
+}
+
+static int reify_ports(Reify *r, Error *e)
+{
+        const PodManifest *m = r->manifest;
+
+        for (size_t i = 0; i < m->n_ports; i++) {
+                const ExposedPort *p = &m->ports[i];
+
+                int k = p->pod_port ? 0 : check_port_name(m, p->name, e);
+                if (k < 0)
+                        return k;
+                for (size_t j = 0; j < i; j++)
+                        if (same_host_port(p, &m->ports[j]) && same_protocol(m, p, &m->ports[j]))
+                                return error_set(e, -EINVAL,
+                                                 "Ports '%s' and '%s' are both exposed as port %u of "
+                                                 "the host",
+                                                 m->ports[j].name, p->name, p->host_port);
+        }
+        return 0;
+}
+
+/* --- The whole ----------------------------------------------------------------------------------------- */
+
+static int check_request(const Pod *p, const PodRequest *q, Error *e)
+{
+        if (p->state != POD_PREPARING || !p->locked || p->manifest)
+                return error_set(e, -EINVAL, "Pod %s is not being prepared by us", p->uuid);
+        if (p->config.private_users && p->config.uid_base == 0)
+                return error_set(e, -EINVAL, "Pod %s has no range of uids yet", p->uuid);
+        if (q->template && q->n_apps > 0)
+                return error_set(e, -EINVAL,
+                                 "A pod is made either from a pod manifest or from images, not from both");
+        if ((q->template ? q->template->n_apps : q->n_apps) > 0)
+                return 0;
+        int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was asked for");
+        return error_hint(e, r, "%s",
+                          q->template ? "Name images under 'apps' in the pod manifest."
+                                      : "Name an image, as in: acnspawn run example.com/app");
+}
+
+static int reify_all(Reify *r, Error *e)
+{
+        static int (*const steps[])(Reify * r, Error * e) = {
+                        reify_pod, reify_apps, reify_volumes, reify_mounts, reify_ports,
+        };
+
+        r->manifest = pod_manifest_new();
+        if (!r->manifest)
+                return error_oom(e);
+        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                int k = steps[i](r, e);
+                if (k < 0)
+                        return k;
+        }
+        int k = pod_manifest_check_reified(r->manifest, e);
+        return k < 0 ? k : reify_write(r, e);
+}
+
+int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e)
+{
+        _cleanup_(reify_done) Reify r = {.pod = p, .request = request, .warnings = warnings};
+
+        int k = check_request(p, request, e);
+        if (k >= 0 && p->store_lock_fd < 0)
+                k = store_lock_shared(p->store, &p->store_lock_fd, e);
+        if (k >= 0)
+                k = reify_all(&r, e);
+        if (k < 0)
+                return k;
+        p->manifest = TAKE_PTR(r.manifest);
+        return 0;
+}

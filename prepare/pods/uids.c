@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Ranges of uids (and gids) for pods: 65536 from a base on, so that no two pods share one, and no user of
+ * the host has one.
+ *
+ * The bases are those that systemd sets aside for containers, 0x80000 to 0x6FFF0000 in steps of 65536. Which
+ * one a pod gets follows from its UUID, so that two processes that look at the same time rarely want the
+ * same, and from there on the next free one. Free is a range that no other pod has (uids/), whose base is
+ * neither a user nor a group of the host, that does not overlap what /etc/subuid and /etc/subgid give away,
+ * and that systemd-nspawn has not picked for a container of its own at the moment.
+ */
+
+#include <grp.h>
+#include <pwd.h>
+
+#include "prepare/pods/pods-internal.h"
+
+#define UID_BASE_MIN 0x00080000U
+#define UID_BASE_MAX 0x6FFF0000U
+#define N_UID_BASES ((UID_BASE_MAX - UID_BASE_MIN) / UID_RANGE_SIZE + 1)
+
+#define SUBID_FILE_MAX (16U * 1024U * 1024U)
+/* Entries of users longer than this (a group with thousands of members) are there, that is all we ask. */
+#define USER_BUFFER_SIZE 16384
+
+bool uid_base_is_valid(uint32_t base)
+{
+        return base >= UID_BASE_MIN && base <= UID_BASE_MAX && base % UID_RANGE_SIZE == 0;
+}
+
+uint32_t uid_base_nth(const char *uuid, uint32_t n)
+{
+        uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+        for (const char *p = uuid; *p; p++)
+                hash = (hash ^ (unsigned char) *p) * UINT64_C(0x100000001b3);
+        return UID_BASE_MIN + (uint32_t) ((hash % N_UID_BASES + n) % N_UID_BASES) * UID_RANGE_SIZE;
+}
+
+/* One line: name:start:count. Others are no ranges. */
+static bool line_overlaps(const char *line, size_t size, uint32_t base)
+{
+        char copy[128];
+        uint64_t start, count;
+
+        const char *first = memchr(line, ':', size);
+        if (!first)
+                return false;
+        size -= (size_t) (first + 1 - line);
+        if (size >= sizeof(copy))
+                return false;
+        memcpy(copy, first + 1, size);
+        copy[size] = 0;
+        char *second = strchr(copy, ':');
+        if (!second)
+                return false;
+        *second = 0;
+        if (parse_u64(copy, &start) < 0 || parse_u64(second + 1, &count) < 0 || count == 0)
+                return false;
+        uint64_t last = count - 1 > UINT64_MAX - start ? UINT64_MAX : start + (count - 1);
+        return start < (uint64_t) base + UID_RANGE_SIZE && last >= base;
+}
+
+bool subids_overlap(const char *text, uint32_t base)
+{
+        for (const char *p = text; p && *p;) {
+                size_t n = strcspn(p, "\n");
+
+                if (line_overlaps(p, n, base))
+                        return true;
+                p += n + (p[n] == '\n');
+        }
+        return false;
+}
+
+static int read_subids(const char *path, char **ret, Error *e)
+{
+        int r = read_file_at(AT_FDCWD, path, SUBID_FILE_MAX, ret, NULL);
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read %s, which says what ranges of uids are taken",
+                                       path);
+        return 0;
+}
+
+/* Whether the base is somebody's. An answer that does not come counts as no: the host's directory service
+ * may be down. */
+static bool is_user_or_group(uint32_t base)
+{
+        _cleanup_free_ char *buffer = malloc(USER_BUFFER_SIZE);
+        struct passwd user, *found_user = NULL;
+        struct group group, *found_group = NULL;
+
+        if (!buffer)
+                return true;
+        if (getpwuid_r(base, &user, buffer, USER_BUFFER_SIZE, &found_user) == ERANGE || found_user)
+                return true;
+        return getgrgid_r(base, &group, buffer, USER_BUFFER_SIZE, &found_group) == ERANGE || found_group;
+}
+
+/* systemd-nspawn --private-users=pick keeps a file per range that it uses. */
+static bool is_picked_by_nspawn(uint32_t base)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "/run/systemd/nspawn-uid/%u", base);
+        return access(path, F_OK) >= 0;
+}
+
+int pod_allocate_uids(Pod *p, Error *e)
+{
+        _cleanup_free_ char *subuids = NULL, *subgids = NULL;
+
+        int r = read_subids("/etc/subuid", &subuids, e);
+        if (r >= 0)
+                r = read_subids("/etc/subgid", &subgids, e);
+        if (r < 0)
+                return r;
+        for (uint32_t i = 0; i < N_UID_BASES; i++) {
+                uint32_t base = uid_base_nth(p->uuid, i);
+                char key[16];
+
+                if (subids_overlap(subuids, base) || subids_overlap(subgids, base))
+                        continue;
+                snprintf(key, sizeof(key), "%u", base);
+                r = registry_find(p->store, REGISTRY_UIDS, key, NULL, e); /* before the slow questions */
+                if (r >= 0 || is_picked_by_nspawn(base) || is_user_or_group(base))
+                        continue;
+                if (r == -ENOENT)
+                        r = registry_take(p->store, REGISTRY_UIDS, key, p->uuid, NULL, e);
+                if (r == -EEXIST)
+                        continue;
+                if (r < 0)
+                        return r;
+                p->config.uid_base = base;
+                return 0;
+        }
+        r = error_set(e, -ENOSPC, "No range of %u uids is free for pod %s", UID_RANGE_SIZE, p->uuid);
+        return error_hint(e, r,
+                          "Remove pods that have ended with 'acnspawn gc', or look at /etc/subuid and "
+                          "/etc/subgid.");
+}

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The store: one directory that holds images and pods, and the rules by which processes share it.
+ *
+ * There is no daemon and no database. What is in the store is complete, because everything is made below
+ * tmp/ and renamed into place, and what may be removed is known from flocks, which die with their owner.
+ * Opening a store checks that nobody else could have prepared it for us: it has to be ours and closed to
+ * others, as the set-user-ID programs of images in it must not be within the reach of the host's users.
+ */
+
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <dirent.h>
+
+#include "prepare/store/store.h"
+
+#define STORE_VERSION "1\n"
+
+/* The pods' part comes first to last in the order of a pod's life. */
+static const char *const store_directories[] = {
+                "tmp",         "images",         "rendered",      "pods",
+                "pods/embryo", "pods/preparing", "pods/prepared", "pods/running",
+                "pods/exited", "pods/garbage",   "names",         "uids",
+};
+
+/* What cannot be the upper directory of an overlay, or does not keep owners, device nodes and extended
+ * attributes. */
+static const struct {
+        uint32_t magic;
+        const char *name;
+} unfit_file_systems[] = {
+                {OVERLAYFS_SUPER_MAGIC, "overlay"},
+                {NFS_SUPER_MAGIC, "NFS"},
+                {SMB_SUPER_MAGIC, "SMB"},
+                {CIFS_SUPER_MAGIC, "CIFS"},
+                {SMB2_SUPER_MAGIC, "SMB"},
+                {V9FS_MAGIC, "9p"},
+                {FUSE_SUPER_MAGIC, "FUSE"},
+                {MSDOS_SUPER_MAGIC, "FAT"},
+                {EXFAT_SUPER_MAGIC, "exFAT"},
+                {ECRYPTFS_SUPER_MAGIC, "eCryptfs"},
+                {AFS_SUPER_MAGIC, "AFS"},
+                {AFS_FS_MAGIC, "AFS"},
+                {CEPH_SUPER_MAGIC, "Ceph"},
+                {CODA_SUPER_MAGIC, "Coda"},
+                {NCP_SUPER_MAGIC, "NCP"},
+                {SQUASHFS_MAGIC, "squashfs"},
+                {ISOFS_SUPER_MAGIC, "ISO 9660"},
+                {CRAMFS_MAGIC, "cramfs"},
+                {EROFS_SUPER_MAGIC_V1, "EROFS"},
+                {PROC_SUPER_MAGIC, "proc"},
+                {SYSFS_MAGIC, "sysfs"},
+                {RAMFS_MAGIC, "ramfs"},
+};
+
+static int check_file_system(int fd, const char *path, Error *e)
+{
+        struct statfs fs;
+
+        if (fstatfs(fd, &fs) < 0)
+                return error_set_errno(e, errno, "Cannot look at the file system of the store %s", path);
+        for (size_t i = 0; i < ELEMENTSOF(unfit_file_systems); i++) {
+                if ((uint32_t) fs.f_type != unfit_file_systems[i].magic)
+                        continue;
+                int r = error_set(e, -EOPNOTSUPP,
+                                  "The store %s lies on a file system that cannot carry pods (%s)", path,
+                                  unfit_file_systems[i].name);
+                return error_hint(e, r, "Choose a directory on ext4, XFS, Btrfs or tmpfs with --dir=.");
+        }
+        return 0;
+}
+
+static int check_access(int fd, const char *path, bool is_new, Error *e)
+{
+        struct stat st;
+        int r;
+
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(e, errno, "Cannot look at the store %s", path);
+        if (st.st_uid != geteuid()) {
+                r = error_set(e, -EPERM, "The store %s belongs to user %u, not to user %u, who opens it",
+                              path, (unsigned) st.st_uid, (unsigned) geteuid());
+                return error_hint(e, r,
+                                  "Choose another directory with --dir=, or give it to its user by chown.");
+        }
+        if (st.st_mode & 0022) {
+                r = error_set(e, -EPERM, "The store %s can be written to by others (mode %04o)", path,
+                              st.st_mode & 07777U);
+                return error_hint(e, r, "Find out whether somebody did, then run: chmod 0700 %s", path);
+        }
+        if (!(st.st_mode & 0055))
+                return 0;
+        if (is_new) /* an empty directory that becomes a store now */
+                return fchmod(fd, 0700) < 0 ? error_set_errno(e, errno,
+                                                              "Cannot close the store %s to others", path)
+                                            : 0;
+        r = error_set(e, -EPERM,
+                      "The store %s is open to others (mode %04o): set-user-ID programs of images could be "
+                      "run by them",
+                      path, st.st_mode & 07777U);
+        return error_hint(e, r, "Run: chmod 0700 %s", path);
+}
+
+/* Whether nothing is there that is not left from a store that was just being made. */
+static int directory_is_fresh(int fd)
+{
+        _cleanup_close_ int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct dirent *de;
+        bool fresh = true;
+
+        if (copy < 0)
+                return -errno;
+        DIR *d = fdopendir(copy);
+        if (!d)
+                return -errno;
+        (void) TAKE_FD(copy);
+        while (fresh && (de = readdir(d)))
+                fresh = de->d_name[0] == '.' || streq(de->d_name, "lost+found") ||
+                        startswith(de->d_name, "version.");
+        closedir(d);
+        return fresh;
+}
+
+/* 1: a store of our version; 0: no version there. */
+static int check_version(int fd, const char *path, Error *e)
+{
+        _cleanup_free_ char *version = NULL, *shown = NULL;
+
+        int r = read_file_at(fd, "version", 64, &version, NULL);
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the layout version of the store %s", path);
+        if (streq(version, STORE_VERSION))
+                return 1;
+        version[strcspn(version, "\n")] = 0;
+        shown = text_escape_for_terminal(version);
+        r = error_set(e, -EPROTONOSUPPORT,
+                      "The store %s has layout version '%s', this program knows version 1", path,
+                      shown ?: "?");
+        return error_hint(e, r,
+                          "It was made by another version of acnspawn: use that one, or another directory "
+                          "with --dir=.");
+}
+
+static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
+{
+        /* One process makes the store, others wait here. */
+        if (flock(fd, LOCK_EX) < 0)
+                return error_set_errno(e, errno, "Cannot lock the directory %s", path);
+        int r = check_version(fd, path, e);
+        if (r != 0)
+                return r;
+        r = directory_is_fresh(fd);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the directory %s", path);
+        if (r == 0) {
+                r = error_set(e, -ENOTEMPTY, "%s is neither a store nor an empty directory", path);
+                return error_hint(e, r,
+                                  "Choose another directory with --dir=; it is made if it is missing.");
+        }
+        r = check_access(fd, path, true, e);
+        if (r < 0)
+                return r;
+        r = write_file_atomic_at(fd, "version", STORE_VERSION, strlen(STORE_VERSION), 0644, true);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot write to the store %s", path);
+        return 0;
+}
+
+/* Each time, not only when the store is new: a process may have been killed between two of these. */
+static int make_directories(int fd, const char *path, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(store_directories); i++)
+                if (mkdirat(fd, store_directories[i], 0700) < 0 && errno != EEXIST)
+                        return error_set_errno(e, errno, "Cannot make the directory %s/%s", path,
+                                               store_directories[i]);
+        return 0;
+}
+
+static int open_directory(const char *dir, char **ret_path, int *ret_fd, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        if (mkdir(dir, 0700) < 0 && errno != EEXIST) {
+                _cleanup_free_ char *parent = strdup(dir);
+                if (!parent)
+                        return error_oom(e);
+                char *slash = strrchr(parent, '/');
+                int r = -errno;
+                if (r == -ENOENT && slash && slash != parent) {
+                        *slash = 0;
+                        r = mkdir_p(parent, 0755);
+                        if (r >= 0)
+                                r = mkdir(dir, 0700) < 0 && errno != EEXIST ? -errno : 0;
+                }
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot make the store %s", dir);
+        }
+        path = realpath(dir, NULL);
+        if (!path)
+                return error_set_errno(e, errno, "Cannot open the store %s", dir);
+        fd = open_no_symlinks(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot open the store %s", path);
+        *ret_path = TAKE_PTR(path);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e)
+{
+        _cleanup_(store_unrefp) Store *s = calloc(1, sizeof(Store));
+
+        if (!s)
+                return error_oom(e);
+        *s = (Store){.n_ref = 1, .flags = flags, .fd = -EBADF};
+        if (isempty(dir))
+                return error_hint(e, error_set(e, -EINVAL, "The store is named by an empty path"),
+                                  "Name a directory with --dir=, or leave it out.");
+
+        int r = open_directory(dir, &s->path, &s->fd, e);
+        if (r < 0)
+                return r;
+        r = check_version(s->fd, s->path, e);
+        if (r < 0)
+                return r;
+        bool is_new = r == 0;
+        if (!(flags & STORE_UNPRIVILEGED)) {
+                r = check_file_system(s->fd, s->path, e);
+                if (r < 0)
+                        return r;
+        }
+        if (is_new) {
+                r = initialize(s->fd, s->path, flags, e);
+                (void) flock(s->fd, LOCK_UN);
+                if (r < 0)
+                        return r;
+        }
+        r = check_access(s->fd, s->path, false, e);
+        if (r < 0)
+                return r;
+        r = make_directories(s->fd, s->path, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int store_open(const char *dir, Store **ret, Error *e)
+{
+        return store_open_with_flags(dir, 0, ret, e);
+}
+
+Store *store_ref(Store *s)
+{
+        if (s)
+                s->n_ref++;
+        return s;
+}
+
+Store *store_unref(Store *s)
+{
+        if (!s || --s->n_ref > 0)
+                return NULL;
+        safe_close(s->fd);
+        free(s->path);
+        free(s);
+        return NULL;
+}
+
+const char *store_path(const Store *s)
+{
+        return s->path;
+}
+
+int store_fd(const Store *s)
+{
+        return s->fd;
+}
+
+static int store_lock(Store *s, int operation, int *ret_fd, Error *e)
+{
+        _cleanup_close_ int fd =
+                        openat(s->fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+        int r;
+
+        if (fd < 0)
+                return error_set_errno(e, errno, "Cannot open the lock of the store %s", s->path);
+        do
+                r = flock(fd, operation);
+        while (r < 0 && errno == EINTR && !interrupt_pending());
+        if (r < 0)
+                return error_set_errno(e, errno, "Cannot lock the store %s", s->path);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+int store_lock_shared(Store *s, int *ret_fd, Error *e)
+{
+        return store_lock(s, LOCK_SH, ret_fd, e);
+}
+
+int store_lock_exclusive(Store *s, int *ret_fd, Error *e)
+{
+        return store_lock(s, LOCK_EX, ret_fd, e);
+}
+
+/* --- Work below tmp/ ----------------------------------------------------------------------------------- */
+
+static int random_name(char **ret)
+{
+        _cleanup_free_ char *hex = NULL;
+        uint8_t bytes[16];
+
+        if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+                return -EIO;
+        hex = hex_encode(bytes, sizeof(bytes));
+        if (!hex)
+                return -ENOMEM;
+        return xasprintf(ret, "tmp/%s", hex);
+}
+
+/* Locks the directory at PATH and makes sure that it is still there then. -EBUSY: somebody else has it. */
+static int open_and_lock(Store *s, const char *path, int *ret_fd)
+{
+        _cleanup_close_ int fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
+        struct stat ours, there;
+
+        if (fd < 0)
+                return fd;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK ? -EBUSY : -errno;
+        if (fstat(fd, &ours) < 0)
+                return -errno;
+        if (fstatat(s->fd, path, &there, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
+                return -ENOENT;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+int store_temporary_new(Store *s, StoreTemporary *ret, Error *e)
+{
+        int r = -EBUSY;
+
+        /* Between mkdir() and flock() a collector may take the directory for rubbish: then again, with
+         * another name. */
+        for (unsigned tries = 0; tries < 16; tries++) {
+                _cleanup_free_ char *name = NULL;
+                int fd;
+
+                r = random_name(&name);
+                if (r >= 0 && mkdirat(s->fd, name, 0700) < 0)
+                        r = -errno;
+                if (r == -EEXIST)
+                        continue;
+                if (r < 0)
+                        break;
+                r = open_and_lock(s, name, &fd);
+                if (r >= 0) {
+                        *ret = (StoreTemporary){.store = s, .name = TAKE_PTR(name), .dir_fd = fd};
+                        return 0;
+                }
+                (void) unlinkat(s->fd, name, AT_REMOVEDIR);
+                if (r != -EBUSY && r != -ENOENT)
+                        break;
+        }
+        return error_set_errno(e, r, "Cannot make a temporary directory in the store %s", s->path);
+}
+
+void store_temporary_done(StoreTemporary *t)
+{
+        if (t->name)
+                (void) rm_rf_at(t->store->fd, t->name);
+        free(t->name);
+        safe_close(t->dir_fd);
+        *t = STORE_TEMPORARY_NULL;
+}
+
+static int sync_parent(Store *s, const char *path)
+{
+        _cleanup_free_ char *parent = strndup(path, strcspn(path, "/"));
+
+        if (!parent)
+                return -ENOMEM;
+        int fd = openat(s->fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        int r = fsync(fd) < 0 ? -errno : 0;
+        safe_close(fd);
+        return r;
+}
+
+int store_temporary_publish(StoreTemporary *t, const char *path, Error *e)
+{
+        Store *s = t->store;
+
+        /* What is there already was on disk before it was put there. */
+        int r = faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 ? -EEXIST : 0;
+        /* One syncfs() instead of an fsync() per file. It also reports errors of earlier writes. */
+        if (r >= 0 && syncfs(t->dir_fd) < 0)
+                return error_set_errno(e, errno, "Cannot write %s/%s to disk", s->path, path);
+        if (r >= 0 && renameat2(s->fd, t->name, s->fd, path, RENAME_NOREPLACE) < 0)
+                r = -errno;
+        bool ours = r >= 0;
+        if (ours) {
+                free(t->name);
+                t->name = NULL;
+        } else if (r == -EEXIST)
+                store_temporary_done(t);
+        else
+                return error_set_errno(e, r, "Cannot put %s/%s in place", s->path, path);
+        /* Also for somebody else's, who may not have come to it yet: we are about to say it is there. */
+        r = sync_parent(s, path);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the entry %s/%s to disk", s->path, path) : ours;
+}
+
+int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e)
+{
+        _cleanup_free_ char *name = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = open_and_lock(s, path, &fd);
+        if (r == -ENOENT)
+                return error_set(e, r, "%s/%s does not exist", s->path, path);
+        if (r >= 0)
+                r = random_name(&name);
+        if (r >= 0 && renameat2(s->fd, path, s->fd, name, RENAME_NOREPLACE) < 0)
+                r = -errno;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot remove %s/%s", s->path, path);
+        *ret = (StoreTemporary){.store = s, .name = TAKE_PTR(name), .dir_fd = TAKE_FD(fd)};
+        return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* prepare/store/: the directory that holds images and pods: opening it, its lock, work in progress that is
+ * published by a rename or vanishes, and making files durable. prepare/prepare.h describes its layout. */
+
+#include "basic/basic.h"
+
+/* --- Store (store.c) ----------------------------------------------------------------------------------- */
+
+typedef struct Store Store;
+
+/* Opens the store at DIR, creating it if it is missing. Refused with a message: a directory that others can
+ * write to, is not ours, is of another layout version, or lies on a file system that cannot carry pods. */
+int store_open(const char *dir, Store **ret, Error *e);
+Store *store_unref(Store *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
+const char *store_path(const Store *s); /* absolute, without symlinks */
+int store_fd(const Store *s);           /* stays owned by the store */
+
+/* --- Store (store.c) ----------------------------------------------------------------------------------- */
+
+typedef enum StoreFlags {
+        /* For unit tests, which run without root: owners that cannot be set stay ours, and any file system
+           will do. */
+        STORE_UNPRIVILEGED = 1 << 0,
+} StoreFlags;
+
+struct Store {
+        unsigned n_ref;
+        StoreFlags flags;
+        char *path;
+        int fd;
+};
+
+int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e);
+Store *store_ref(Store *s);
+
+/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for whoever
+ * looks an image up and records that a pod needs it. Exclusive: for whoever removes. Waits. Closing the
+ * descriptor unlocks. Never take it twice in one thread: the second would wait for the first. */
+int store_lock_shared(Store *s, int *ret_fd, Error *e);
+int store_lock_exclusive(Store *s, int *ret_fd, Error *e);
+
+/* A piece of work below tmp/: a directory with a random name that is ours as long as the descriptor, which
+ * carries a flock, is open. Whoever can take that flock may remove the directory. */
+typedef struct StoreTemporary {
+        Store *store; /* not a reference of its own */
+        char *name;   /* "tmp/…", relative to the store; NULL: nothing there (any more) */
+        int dir_fd;
+} StoreTemporary;
+
+#define STORE_TEMPORARY_NULL ((StoreTemporary){.dir_fd = -EBADF})
+int store_temporary_new(Store *s, StoreTemporary *ret, Error *e);
+/* Makes everything in it durable, then renames it to PATH (relative to the store), whose parent is made
+ * durable, too. Returns 1 if it is in place, 0 if somebody else was faster (ours is removed). */
+int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
+/* Moves the directory PATH of the store below tmp/: gone at once, and never half there.
+ * store_temporary_done() then removes it. -ENOENT, -EBUSY: somebody has a flock on it. */
+int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
+void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
+
+/* --- Durability (sync.c) ------------------------------------------------------------------------------- */
+
+/* What is to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree() adds the
+ * directory and all files and directories below. Everything is on disk when sync_finish() returns, which
+ * tells the last failure. */
+#define SYNC_BATCH 64U
+typedef struct SyncSet {
+        int fds[SYNC_BATCH];
+        size_t n, next;
+        int error;
+} SyncSet;
+
+int sync_add(SyncSet *s, int fd);
+int sync_add_tree(SyncSet *s, int dir_fd);
+int sync_finish(SyncSet *s);
+void sync_done(SyncSet *s);
+#define _cleanup_sync_ _cleanup_(sync_done)

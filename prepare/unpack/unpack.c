@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Making what the entries of an archive describe, below a directory that nobody else sees yet.
+ *
+ * Everything is created exclusively, by name in a directory that was walked to without following symlinks
+ * (see unpack-path.c). So an entry can neither land outside, nor replace what an earlier one made: the file
+ * system itself is the list of names that are taken, whatever their number. What disk an image may use is
+ * charged before it is used, by the size the archive states, holes included.
+ */
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+#include "prepare/unpack/unpack.h"
+
+#define CHECK_INTERVAL                                                                                      \
+        (64ULL * 1024U *                                                                                    \
+         1024U) /* bytes charged until the free space is looked at again: others write, too */
+
+static int look_at_free_space(Unpack *u, Error *e)
+{
+        struct statvfs fs;
+
+        if (fstatvfs(u->dir_fd, &fs) < 0)
+                return error_set_errno(e, errno, "Cannot look at the free space of the store");
+        u->unchecked = 0;
+        if (fs.f_blocks == 0) /* a tmpfs without a bound */
+                return 0;
+        uint64_t available = (uint64_t) fs.f_bavail * fs.f_frsize;
+        u->budget = MIN(u->budget, available > DISK_RESERVE ? available - DISK_RESERVE : 0);
+        return 0;
+}
+
+int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
+{
+        uint64_t cost;
+
+        if (++u->n_entries > ENTRIES_MAX)
+                return error_set(e, -E2BIG, "The archive has more than %u entries", ENTRIES_MAX);
+        if (u->unchecked >= CHECK_INTERVAL) {
+                int r = look_at_free_space(u, e);
+                if (r < 0)
+                        return r;
+        }
+        if (__builtin_add_overflow(bytes, ENTRY_COST, &cost) || cost > u->budget) {
+                int r = error_set(e, -ENOSPC,
+                                  "The image needs more room than the store has (%" PRIu64
+                                  " MiB left, %llu MiB are kept free)",
+                                  u->budget >> 20, DISK_RESERVE >> 20);
+                return error_hint(e, r,
+                                  "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
+        }
+        u->budget -= cost;
+        u->unchecked += cost;
+        return 0;
+}
+
+int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
+{
+        *u = UNPACK_NULL;
+        u->dir_fd = dir_fd;
+        u->unprivileged = unprivileged;
+        u->budget = UINT64_MAX;
+        int r = look_at_free_space(u, e);
+        if (r < 0)
+                return r;
+        int fd = openat(dir_fd, "directories", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0) {
+                (void) unlinkat(dir_fd, "directories", 0);
+                u->directories = fdopen(fd, "w+");
+        }
+        if (!u->directories) {
+                safe_close(fd);
+                return error_set_errno(e, errno, "Cannot make a temporary file in the store");
+        }
+        return 0;
+}
+
+void unpack_done(Unpack *u)
+{
+        safe_close(u->parent_fd);
+        free(u->parent);
+        if (u->directories)
+                fclose(u->directories);
+        *u = UNPACK_NULL;
+}
+
+/* --- The kinds of entries ------------------------------------------------------------------------------ */
+
+typedef struct Entry {
+        const char *path, *name; /* whole, and the last component */
+        int parent_fd;
+        struct archive *archive;
+        struct archive_entry *entry;
+        Metadata metadata;
+} Entry;
+
+static int create_error(Error *e, int code, const Entry *x)
+{
+        if (code == EEXIST)
+                return unpack_error(e, -EBADMSG, x->path, "the archive has it twice");
+        return unpack_error_errno(e, code, x->path, "cannot create it");
+}
+
+static int write_block(int fd, const char *p, size_t n, off_t offset)
+{
+        while (n > 0) {
+                ssize_t k = pwrite(fd, p, n, offset);
+                if (k < 0 && errno == EINTR)
+                        continue;
+                if (k < 0)
+                        return -errno;
+                p += k;
+                n -= (size_t) k;
+                offset += k;
+        }
+        return 0;
+}
+
+/* Only the blocks that the archive has are written; what lies between them becomes a hole. */
+static int write_content(const Entry *x, int fd, Error *e)
+{
+        int64_t size = archive_entry_size(x->entry), end = 0;
+
+        for (;;) {
+                const void *p;
+                la_int64_t offset;
+                size_t n;
+
+                int a = archive_read_data_block(x->archive, &p, &n, &offset);
+                if (a == ARCHIVE_EOF)
+                        break;
+                if (a != ARCHIVE_OK)
+                        return unpack_error(e, -EBADMSG, x->path, "its content is damaged: %s",
+                                            archive_error_string(x->archive) ?: "unknown error");
+                if (offset < end || offset > size || n > (uint64_t) (size - offset)) {
+                        if (n == 0)
+                                continue;
+                        return unpack_error(e, -EBADMSG, x->path, "its map of holes is damaged");
+                }
+                int r = write_block(fd, p, n, offset);
+                if (r < 0)
+                        return unpack_error_errno(e, r, x->path, "cannot write its content");
+                end = offset + (int64_t) n;
+        }
+        if (end < size && ftruncate(fd, size) < 0)
+                return unpack_error_errno(e, errno, x->path, "cannot set its size");
+        return 0;
+}
+
+static int make_file(Unpack *u, Entry *x, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        if (archive_entry_size(x->entry) < 0)
+                return unpack_error(e, -EBADMSG, x->path, "its size is negative");
+        int r = unpack_charge(u, (uint64_t) archive_entry_size(x->entry), e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot unpack '%s'", x->path);
+        fd = openat(x->parent_fd, x->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+                    0600);
+        if (fd < 0)
+                return create_error(e, errno, x);
+        r = write_content(x, fd, e);
+        if (r < 0)
+                return r;
+        const MetadataTarget t = {.fd = fd};
+        return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
+}
+
+static int make_directory(Unpack *u, Entry *x, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        if (mkdirat(x->parent_fd, x->name, 0700) < 0) {
+                if (errno != EEXIST || fstatat(x->parent_fd, x->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        return create_error(e, errno, x);
+                if (!S_ISDIR(st.st_mode) || (st.st_mode & 0777) != DIRECTORY_MODE_IMPLIED)
+                        return create_error(e, EEXIST, x);
+        }
+        fd = openat(x->parent_fd, x->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fchmod(fd, 0700) < 0)
+                return create_error(e, errno, x);
+        return metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
+}
+
+static int make_symlink(Unpack *u, Entry *x, Error *e)
+{
+        const char *target = archive_entry_symlink(x->entry);
+        const MetadataTarget t = {
+                        .fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name, .is_symlink = true};
+
+        if (isempty(target))
+                return unpack_error(e, -EBADMSG, x->path, "the symbolic link leads nowhere");
+        if (strlen(target) > LINK_SIZE_MAX)
+                return unpack_error(e, -ENAMETOOLONG, x->path, "the symbolic link is longer than %u bytes",
+                                    LINK_SIZE_MAX);
+        if (symlinkat(target, x->parent_fd, x->name) < 0)
+                return create_error(e, errno, x);
+        return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
+}
+
+static int make_node(Unpack *u, Entry *x, Error *e)
+{
+        const MetadataTarget t = {.fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name};
+        mode_t type = archive_entry_filetype(x->entry);
+        dev_t device = type == AE_IFIFO ? 0
+                                        : makedev((unsigned) archive_entry_rdevmajor(x->entry),
+                                                  (unsigned) archive_entry_rdevminor(x->entry));
+
+        /* In the lower directory of an overlay such a device hides a file of the layers below it. */
+        if (type == AE_IFCHR && device == 0)
+                return unpack_error(e, -EBADMSG, x->path,
+                                    "a character device 0:0 is a whiteout, which images must not contain");
+        if (mknodat(x->parent_fd, x->name, type | 0600, device) < 0)
+                return create_error(e, errno, x);
+        return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
+}
+
+/* The target is a name of the archive, not a path as a symlink has it; it was made by an earlier entry. */
+static int make_hard_link(Unpack *u, Entry *x, Error *e)
+{
+        _cleanup_free_ char *target = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        int r = unpack_normalize_path(archive_entry_hardlink(x->entry), &target, e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot unpack the hard link '%s'", x->path);
+        if (!startswith(target, "rootfs/"))
+                return unpack_error(e, -EBADMSG, x->path, "the hard link leads out of rootfs");
+        char *slash = strrchr(target, '/');
+        *slash = 0;
+        fd = open_beneath(u->dir_fd, target, O_PATH | O_DIRECTORY);
+        *slash = '/';
+        if (fd == -ELOOP)
+                return unpack_error(e, -EBADMSG, x->path, "the hard link leads through a symbolic link");
+        if (fd < 0 || fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return unpack_error(e, -EBADMSG, x->path,
+                                    "the hard link leads to no earlier entry of the archive");
+        if (!S_ISREG(st.st_mode))
+                return unpack_error(e, -EBADMSG, x->path,
+                                    "the hard link leads to something that is no regular file");
+        if (linkat(fd, slash + 1, x->parent_fd, x->name, 0) < 0)
+                return create_error(e, errno, x);
+        return 0;
+}
+
+static const struct {
+        mode_t type;
+        int (*make)(Unpack *u, Entry *x, Error *e);
+        bool charges; /* by itself, with its content */
+} kinds[] = {
+                {AE_IFREG, make_file, true}, {AE_IFDIR, make_directory}, {AE_IFLNK, make_symlink},
+                {AE_IFCHR, make_node},       {AE_IFBLK, make_node},      {AE_IFIFO, make_node},
+};
+
+static int make_by_kind(Unpack *u, Entry *x, Error *e)
+{
+        mode_t type = archive_entry_filetype(x->entry);
+
+        for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
+                if (kinds[i].type != type)
+                        continue;
+                int r = kinds[i].charges ? 0 : unpack_charge(u, 0, e);
+                return r < 0 ? r : kinds[i].make(u, x, e);
+        }
+        return unpack_error(e, -EBADMSG, x->path, "it is of a kind that images cannot contain");
+}
+
+int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e)
+{
+        bool is_link = archive_entry_hardlink(entry);
+        Entry x = {.path = path, .archive = a, .entry = entry};
+
+        if (streq(path, "rootfs")) {
+                if (is_link || archive_entry_filetype(entry) != AE_IFDIR)
+                        return unpack_error(e, -EBADMSG, path, "it has to be a directory");
+        }
+        int r = metadata_read(entry, path, &x.metadata, e);
+        if (r < 0)
+                return r;
+        r = xattr_check_all(entry, path, e);
+        if (r < 0)
+                return r;
+        r = unpack_open_parent(u, path, &x.metadata.times[1], &x.parent_fd, &x.name, e);
+        if (r < 0)
+                return r;
+        u->has_rootfs = true;
+        if (!is_link)
+                return make_by_kind(u, &x, e);
+        r = unpack_charge(u, 0, e);
+        return r < 0 ? r : make_hard_link(u, &x, e);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* prepare/unpack/: image archives as streams of bytes and as trees of files. What a stranger packed is read
+ * here, within limits, and unpacked below one directory. */
+
+#include "schema/schema.h"
+
+/* --- Streams: a file, decompressed if need be (stream.c) ----------------------------------------------- */
+
+typedef struct Stream Stream;
+
+/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz). FD must outlive the stream.
+ * WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. */
+int stream_new(int fd, int wake_fd, Stream **ret, Error *e);
+Stream *stream_free(Stream *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
+/* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and
+ * bytes after the end of the compressed data are errors. */
+ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e);
+uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descriptor so far */
+
+/* --- Reading ahead (pipeline.c) ------------------------------------------------------------------------ */
+
+/* A stream read and hashed by threads of their own, a bounded distance ahead of whoever takes its blocks. */
+typedef struct Pipeline Pipeline;
+
+int pipeline_new(int fd, uint64_t size_max, Pipeline **ret, Error *e);
+Pipeline *pipeline_free(Pipeline *p); /* stops and waits for the threads */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Pipeline *, pipeline_free);
+/* The next block; the one before it is given back. All blocks but the last have a size that is a multiple of
+ * 512. 0 at the end. */
+ssize_t pipeline_next(Pipeline *p, const void **ret, Error *e);
+
+typedef struct PipelineResult {
+        char *id;                 /* sha512-… over all bytes */
+        uint64_t size;            /* how many these are */
+        uint64_t compressed_size; /* how many were read */
+        uint64_t data_size;       /* up to and with the last byte that is not zero */
+} PipelineResult;
+
+/* After pipeline_next() has returned 0. */
+int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e);
+
+/* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) -------------------------------------------- */
+
+struct archive;
+struct archive_entry;
+
+/* What an archive may ask for. Each of these is an error that names itself, long before memory or disk are
+ * used up. */
+#define ENTRIES_MAX (4U << 20)        /* directories that are only implied count, too */
+#define PATH_DEPTH_MAX 512U           /* components */
+#define PATH_SIZE_MAX 4095U           /* bytes; what the kernel takes without the final NUL */
+#define LINK_SIZE_MAX 4095U           /* bytes of a symlink's target */
+#define ENTRY_HEADERS_MAX (16U << 20) /* bytes of one entry's headers: names, attributes, sparse maps */
+#define XATTRS_SIZE_MAX (1U << 20)    /* bytes of all names and values of one entry */
+#define ENTRY_COST 4096U              /* bytes of disk that an entry is taken to use besides its content */
+#define DISK_RESERVE (64ULL << 20)    /* bytes that an import leaves free */
+#define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
+#define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
+
+typedef struct Unpack {
+        int dir_fd;        /* where "rootfs" goes */
+        bool unprivileged; /* owners that cannot be set stay ours */
+        uint64_t n_entries;
+        uint64_t budget;    /* bytes of disk that may still be used */
+        uint64_t unchecked; /* bytes charged since the free space was last looked at */
+        int parent_fd;      /* the directory that the last entry went to, and its path */
+        char *parent;
+        FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */
+        bool has_rootfs;
+} Unpack;
+
+#define UNPACK_NULL ((Unpack){.dir_fd = -EBADF, .parent_fd = -EBADF})
+/* DIR_FD is only borrowed. */
+int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
+void unpack_done(Unpack *u);
+/* Creates what ENTRY describes at PATH, which comes from unpack_normalize_path() and is "rootfs" or below
+ * it. */
+int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e);
+/* Gives the directories their modes, owners, attributes and times. */
+int unpack_finish(Unpack *u, Error *e);
+/* Counts an entry that will use BYTES of disk beside itself. -E2BIG, -ENOSPC. */
+int unpack_charge(Unpack *u, uint64_t bytes, Error *e);
+
+/* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names
+ * and ".." are refused, and so is what is too long or too deep. */
+int unpack_normalize_path(const char *name, char **ret, Error *e);
+/* The directory that PATH goes to (stays owned by U) and the last component. Missing directories are made;
+ * MTIME is the time they get. */
+int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd,
+                       const char **ret_name, Error *e);
+/* An error about one entry: "Cannot unpack PATH: …". */
+int unpack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
+int unpack_error_errno(Error *e, int code, const char *path, const char *what);
+
+/* Owner, mode and times of an entry. */
+typedef struct Metadata {
+        uid_t uid;
+        gid_t gid;
+        mode_t mode; /* permission bits only */
+        struct timespec times[2];
+} Metadata;
+
+/* The thing the metadata goes to: a descriptor, or (FD negative) NAME in the directory PARENT_FD. */
+typedef struct MetadataTarget {
+        int fd, parent_fd;
+        const char *name;
+        bool is_symlink;
+} MetadataTarget;
+
+/* Until it gets its metadata, a directory that an entry made has mode 0700, and one that is only implied by
+ * a deeper entry has this mode: that is how an entry that comes later is told from a duplicate. */
+#define DIRECTORY_MODE_IMPLIED 0711U
+
+int metadata_read(struct archive_entry *entry, const char *path, Metadata *ret, Error *e);
+/* Owner, mode, extended attributes, ACLs and times, in this order: each could spoil those before it. */
+int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct archive_entry *entry,
+                   const char *path, Error *e);
+/* Remembers the metadata of a directory for unpack_finish(), and sets those attributes that do not act on
+ * what is created in it. ENTRY: NULL for an implied one. */
+int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *entry, const char *path,
+                   Error *e);
+
+/* --- Extended attributes and ACLs (xattr.c) ------------------------------------------------------------ */
+
+/* Refuses attributes that would act on an overlay, or are too large. */
+int xattr_check_all(struct archive_entry *entry, const char *path, Error *e);
+/* All but ACLs. */
+int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const char *path, Error *e);
+/* The ACL as the value of the attribute ACL_ACCESS or ACL_DEFAULT; *RET is NULL if there is none. */
+#define ACL_ACCESS "system.posix_acl_access"
+#define ACL_DEFAULT "system.posix_acl_default"
+int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *path, void **ret,
+                     size_t *ret_size, Error *e);
+int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path,
+              Error *e);
+/* All attributes of one descriptor to another. */
+int xattr_copy_all(int from_fd, int to_fd);
