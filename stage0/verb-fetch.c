@@ -77,7 +77,7 @@ const Verb verb_fetch = {
                 .synopsis = "[OPTIONS…] FILE…",
                 .brief = "FILE…",
                 .summary = "Import image archives into the store",
-                .text = "Reads App Container images (tar, plain or compressed with gzip, bzip2 or xz), "
+                .text = "Reads App Container images (tar, plain or compressed with gzip, bzip2, xz or zstd), "
                         "checks "
                         "them, and unpacks them into the store. Prints the ID of each. '-' reads standard "
                         "input.",

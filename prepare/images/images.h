@@ -23,7 +23,7 @@ typedef struct Image {
 Image *image_free(Image *i);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Image *, image_free);
 
-/* Imports an ACI (tar, plain or compressed with gzip, bzip2 or xz) from FD in one pass. ORIGIN is how
+/* Imports an ACI (tar, plain or compressed with gzip, bzip2, xz or zstd) from FD in one pass. ORIGIN is how
  * messages and the info file name it. The image appears in the store whole or not at all; importing what is
  * there already is success. */
 int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e);

@@ -86,8 +86,8 @@ static int reader_error(Import *i, Error *e)
                         return error_hint(
                                         e,
                                         error_set(e, -EBADMSG, "The file is no image: it is no tar archive"),
-                                        "Images are tar archives, plain or compressed with gzip, bzip2 or "
-                                        "xz.");
+                                        "Images are tar archives, plain or compressed with gzip, bzip2, xz "
+                                        "or zstd.");
                 return error_set(e, -EBADMSG, "The archive is damaged: %s", why ?: "unknown error");
         }
         if (e) {

@@ -3,44 +3,19 @@
 /* What a file descriptor delivers, decompressed if need be.
  *
  * The kind is told by the first bytes, never by a name. gzip goes through zlib directly, as libarchive does
- * not verify its checksums; bzip2 and xz, whose libraries always do, go through libarchive's filters.
+ * not verify its checksums; bzip2 and xz, whose libraries always do, go through libarchive's filters; zstd
+ * is in stream-zstd.c.
  * Everything that is read must belong to the compressed data: bytes after its end are an error, as is an end
  * that comes too early. Only one layer of compression is taken off.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <poll.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/stream-internal.h"
 
 #define INPUT_SIZE (256U * 1024U)
-#define MAGIC_SIZE 6U
-
-typedef struct Kind Kind;
-
-struct Stream {
-        const Kind *kind;
-        int fd, wake_fd;
-        bool is_regular, eof;
-        unsigned char *input;
-        size_t input_size, input_used; /* bytes in INPUT, of which so many have been taken */
-        uint64_t total;
-        z_stream gzip;
-        bool gzip_ready, gzip_between; /* initialized; between two members */
-        bool gzip_again;               /* in a member after the first */
-        struct archive *archive;
-        bool archive_ended;
-        Error error; /* of reading, from inside libarchive's callback */
-};
-
-struct Kind {
-        const char *name;
-        int (*start)(Stream *s, Error *e);
-        ssize_t (*read)(Stream *s, void *buffer, size_t size, Error *e);
-};
+#define MAGIC_SIZE 262U /* up to and with what tar headers have */
 
 static int wait_for_input(Stream *s, Error *e)
 {
@@ -78,8 +53,7 @@ static ssize_t read_some(Stream *s, void *buffer, size_t size, Error *e)
         return n;
 }
 
-/* Replaces the input, all of which has been taken, by the next. Returns how much there is, 0 at the end. */
-static ssize_t fill(Stream *s, Error *e)
+ssize_t stream_fill(Stream *s, Error *e)
 {
         if (s->eof)
                 return 0;
@@ -89,6 +63,24 @@ static ssize_t fill(Stream *s, Error *e)
         s->input_used = 0;
         s->input_size = (size_t) n;
         return n;
+}
+
+int stream_fill_to(Stream *s, size_t size, Error *e)
+{
+        size_t n = s->input_size - s->input_used;
+
+        if (n >= size || s->eof)
+                return 0;
+        memmove(s->input, s->input + s->input_used, n);
+        s->input_used = 0;
+        s->input_size = n;
+        while (s->input_size < size && !s->eof) {
+                ssize_t k = read_some(s, s->input + s->input_size, INPUT_SIZE - s->input_size, e);
+                if (k < 0)
+                        return (int) k;
+                s->input_size += (size_t) k;
+        }
+        return 0;
 }
 
 /* --- Plain --------------------------------------------------------------------------------------------- */
@@ -122,7 +114,7 @@ static int gzip_start(Stream *s, Error *e)
 static int gzip_input(Stream *s, Error *e)
 {
         if (s->input_used == s->input_size) {
-                ssize_t n = fill(s, e);
+                ssize_t n = stream_fill(s, e);
                 if (n < 0)
                         return (int) n;
                 if (n == 0 && s->gzip_between)
@@ -181,7 +173,7 @@ static la_ssize_t filter_input(struct archive *a, void *userdata, const void **r
         Stream *s = userdata;
 
         if (s->input_used == s->input_size) {
-                ssize_t n = fill(s, &s->error);
+                ssize_t n = stream_fill(s, &s->error);
                 if (n <= 0)
                         return n;
         }
@@ -236,7 +228,7 @@ static ssize_t filter_read(Stream *s, void *buffer, size_t size, Error *e)
         if (!s->archive_ended)
                 return (ssize_t) done;
         /* The filter has stopped where its data ends; so must the input. */
-        ssize_t more = s->eof ? 0 : fill(s, e);
+        ssize_t more = s->eof ? 0 : stream_fill(s, e);
         if (more < 0)
                 return more;
         if (more > 0 || (uint64_t) archive_filter_bytes(s->archive, -1) != s->total)
@@ -246,15 +238,15 @@ static ssize_t filter_read(Stream *s, void *buffer, size_t size, Error *e)
 
 /* --- All ----------------------------------------------------------------------------------------------- */
 
-static const Kind kind_plain = {"uncompressed", NULL, plain_read};
-static const Kind kind_gzip = {"gzip", gzip_start, gzip_read};
-static const Kind kind_bzip2 = {"bzip2", filter_start, filter_read};
-static const Kind kind_xz = {"xz", filter_start, filter_read};
+static const StreamKind kind_plain = {"uncompressed", NULL, plain_read};
+static const StreamKind kind_gzip = {"gzip", gzip_start, gzip_read};
+static const StreamKind kind_bzip2 = {"bzip2", filter_start, filter_read};
+static const StreamKind kind_xz = {"xz", filter_start, filter_read};
 
 static const struct {
         const char *bytes;
         size_t n;
-        const Kind *kind;
+        const StreamKind *kind;
         const char *foreign; /* what it is if it is no image */
 } magics[] = {
                 {"\x1f\x8b", 2, &kind_gzip},
@@ -262,8 +254,12 @@ static const struct {
                 {"\xfd"
                  "7zXZ\0",
                  6, &kind_xz},
-                {"\x28\xb5\x2f\xfd", 4, NULL, "compressed with zstd"},
                 {"\x04\x22\x4d\x18", 4, NULL, "compressed with lz4"},
+                {"\x02\x21\x4c\x18", 4, NULL, "compressed with lz4"},
+                {"\x89LZO", 4, NULL, "compressed with lzop"},
+                {"LRZI", 4, NULL, "compressed with lrzip"},
+                {"\x1f\x9d", 2, NULL, "compressed with compress"},
+                {"7z\xbc\xaf\x27\x1c", 6, NULL, "a 7-Zip archive"},
                 {"LZIP", 4, NULL, "compressed with lzip"},
                 {"PK\x03\x04", 4, NULL, "a zip archive"},
                 {"\x7f"
@@ -272,9 +268,15 @@ static const struct {
                 {"-----B", 6, NULL, "armored OpenPGP data, such as a signature"},
 };
 
+/* The first name of a tar archive can look like anything. */
+static bool has_tar_header(const Stream *s)
+{
+        return s->input_size >= MAGIC_SIZE && memcmp(s->input + MAGIC_SIZE - 5, "ustar", 5) == 0;
+}
+
 static int detect(Stream *s, Error *e)
 {
-        s->kind = &kind_plain;
+        s->kind = s->input_size >= 4 && zstd_is_frame(s->input) ? &stream_kind_zstd : &kind_plain;
         for (size_t i = 0; i < ELEMENTSOF(magics); i++) {
                 if (s->input_size < magics[i].n || memcmp(s->input, magics[i].bytes, magics[i].n) != 0)
                         continue;
@@ -282,21 +284,22 @@ static int detect(Stream *s, Error *e)
                         s->kind = magics[i].kind;
                         break;
                 }
+                if (has_tar_header(s))
+                        break;
                 int r = error_set(e, -EBADMSG, "The file is no image: it is %s", magics[i].foreign);
                 return error_hint(e, r,
-                                  "Images are tar archives, plain or compressed with gzip, bzip2 or xz.");
+                                  "Images are tar archives, plain or compressed with gzip, bzip2, xz or "
+                                  "zstd.");
         }
         return s->kind->start ? s->kind->start(s, e) : 0;
 }
 
 static int read_magic(Stream *s, Error *e)
 {
-        while (s->input_size < MAGIC_SIZE && !s->eof) {
-                ssize_t n = read_some(s, s->input + s->input_size, INPUT_SIZE - s->input_size, e);
-                if (n < 0)
-                        return (int) n;
-                s->input_size += (size_t) n;
-        }
+        int r = stream_fill_to(s, MAGIC_SIZE, e);
+
+        if (r < 0)
+                return r;
         return s->input_size == 0 ? error_set(e, -EBADMSG, "The file is no image: it is empty") : 0;
 }
 
@@ -330,6 +333,7 @@ Stream *stream_free(Stream *s)
                 (void) inflateEnd(&s->gzip);
         if (s->archive)
                 (void) archive_read_free(s->archive);
+        (void) ZSTD_freeDCtx(s->zstd);
         error_done(&s->error);
         free(s->input);
         free(s);

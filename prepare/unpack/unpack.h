@@ -10,7 +10,7 @@
 
 typedef struct Stream Stream;
 
-/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz). FD must outlive the stream.
+/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz, zstd). FD must outlive the stream.
  * WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. */
 int stream_new(int fd, int wake_fd, Stream **ret, Error *e);
 Stream *stream_free(Stream *s);

@@ -2,7 +2,9 @@
 
 /* Compressed images: the same image by any compression; damage, truncation and additions are noticed. */
 
+#include <endian.h>
 #include <openssl/evp.h>
+#include <zstd.h>
 
 #include "tests/unit/store-fixture.h"
 
@@ -13,6 +15,7 @@ static const struct {
                 {"gzip", ARCHIVE_FILTER_GZIP},
                 {"bzip2", ARCHIVE_FILTER_BZIP2},
                 {"xz", ARCHIVE_FILTER_XZ},
+                {"zstd", ARCHIVE_FILTER_ZSTD},
 };
 
 /* Some content that does not compress to nothing, longer than the blocks that streams are read in. */
@@ -98,6 +101,9 @@ TEST(damaged)
 
         make_image(&plain);
         for (size_t k = 0; k < ELEMENTSOF(compressions); k++) {
+                /* libarchive writes zstd without checksums; see zstd_checksum. */
+                if (compressions[k].filter == ARCHIVE_FILTER_ZSTD)
+                        continue;
                 FIXTURE(f);
                 ASSERT_OK(aci_compress(&plain, compressions[k].filter, &f.tar));
                 /* In the middle, and in the checksum at the end. */
@@ -194,6 +200,109 @@ TEST(a9_longer_than_the_store)
         ASSERT_CONTAINS(e.message, "longer than the store has room for (600000 bytes)");
 }
 
+/* --- zstd: what the others have not --------------------------------------------------------------------- */
+
+static void add_skippable(Text *t, const char *content)
+{
+        uint32_t head[] = {htole32(ZSTD_MAGIC_SKIPPABLE_START + 3), htole32((uint32_t) strlen(content))};
+
+        text_add_bytes(t, head, sizeof(head));
+        text_add(t, content);
+}
+
+static void add_zstd(Text *t, const void *p, size_t n, int window_log)
+{
+        size_t room = ZSTD_compressBound(n);
+        _cleanup_free_ void *buffer = malloc(room);
+        ZSTD_CCtx *c = ZSTD_createCCtx();
+
+        ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1);
+        ZSTD_CCtx_setParameter(c, ZSTD_c_windowLog, window_log);
+        /* Where the size is known the window is never larger than it. */
+        ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, 0);
+        ZSTD_inBuffer in = {.src = p, .size = n};
+        ZSTD_outBuffer out = {.dst = buffer, .size = room};
+        (void) ZSTD_compressStream2(c, &out, &in, ZSTD_e_continue);
+        (void) ZSTD_compressStream2(c, &out, &in, ZSTD_e_end);
+        text_add_bytes(t, buffer, out.pos);
+        ZSTD_freeCCtx(c);
+}
+
+TEST(zstd_skippable_frames)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_text_ Text plain = {};
+        _cleanup_free_ char *id = NULL;
+        FIXTURE(f);
+
+        make_image(&plain);
+        id = hash(&plain);
+        add_skippable(&f.tar, "one of those that parallel compressors put in front");
+        add_zstd(&f.tar, plain.data, 1000, 0);
+        add_skippable(&f.tar, "");
+        add_zstd(&f.tar, "", 0, 0);
+        add_zstd(&f.tar, plain.data + 1000, plain.size - 1000, 0);
+        add_skippable(&f.tar, "and behind");
+        f.tar.size -= 3;
+        ASSERT_REFUSED(f, -EBADMSG, "The zstd data ends too early");
+        f.tar.size += 3;
+        ASSERT_IMPORTS(f, i);
+        ASSERT_STREQ(i->id, id);
+}
+
+TEST(zstd_checksum)
+{
+        _cleanup_text_ Text plain = {};
+        FIXTURE(f);
+
+        make_image(&plain);
+        add_zstd(&f.tar, plain.data, plain.size, 0);
+        f.tar.data[f.tar.size - 2] ^= 1;
+        ASSERT_REFUSED(f, -EBADMSG, "The zstd data is damaged");
+        f.tar.data[f.tar.size / 2] ^= 1;
+        ASSERT_REFUSED(f, -EBADMSG, "");
+        f.tar.data[f.tar.size / 2] ^= 1;
+        f.tar.data[f.tar.size - 2] ^= 1;
+        text_add(&f.tar, "\x27\xb5\x2f\xfd a frame of before the first release");
+        ASSERT_REFUSED(f, -EBADMSG, "bytes after the end of the zstd data");
+}
+
+TEST(zstd_window)
+{
+        _cleanup_text_ Text plain = {};
+        FIXTURE(f);
+
+        make_image(&plain);
+        add_zstd(&f.tar, plain.data, plain.size, 28);
+        ASSERT_REFUSED(f, -E2BIG, "a window of more than 128 MiB");
+        ASSERT_CONTAINS(f.error.hint, "--long=27");
+}
+
+TEST(a9_zstd_bomb)
+{
+        static char zeros[1 << 20];
+        _cleanup_text_ Text plain = {};
+        FIXTURE(f);
+
+        aci_begin(&plain);
+        aci_end(&plain);
+        for (unsigned k = 0; k < 66; k++)
+                text_add_bytes(&plain, zeros, sizeof(zeros));
+        add_zstd(&f.tar, plain.data, plain.size, 0);
+        ASSERT_LT(f.tar.size, 10000);
+        ASSERT_REFUSED(f, -EBADMSG, "padded with more than");
+}
+
+/* Its first name is what lzip files begin with. */
+TEST(tar_that_looks_compressed)
+{
+        FIXTURE(f);
+
+        aci_file(&f.tar, "LZIP", "x");
+        aci_end(&f.tar);
+        ASSERT_REFUSED(f, -EBADMSG, "neither the manifest nor below rootfs");
+}
+
 TEST(no_image)
 {
         static const struct {
@@ -204,7 +313,13 @@ TEST(no_image)
                          "ELF\2\1\1",
                          "it is a program"},
                         {"PK\3\4 and so on", "it is a zip archive"},
-                        {"\x28\xb5\x2f\xfd and so on", "compressed with zstd"},
+                        {"\x28\xb5\x2f\xfd and so on", "The zstd data"},
+                        {"\x04\x22\x4d\x18 and so on", "compressed with lz4"},
+                        {"LZIP\1 and so on", "compressed with lzip"},
+                        {"\x89LZO and so on", "compressed with lzop"},
+                        {"LRZI and so on", "compressed with lrzip"},
+                        {"\x1f\x9d and so on", "compressed with compress"},
+                        {"7z\xbc\xaf\x27\x1c and so on", "a 7-Zip archive"},
                         {"-----BEGIN PGP SIGNATURE-----", "armored OpenPGP data"},
                         {"BZhello", "bzip2"},
                         {"x", "no tar archive"},
@@ -237,6 +352,11 @@ int main(void)
         RUN(compressed_twice);
         RUN(a9_bomb);
         RUN(a9_longer_than_the_store);
+        RUN(zstd_skippable_frames);
+        RUN(zstd_checksum);
+        RUN(zstd_window);
+        RUN(a9_zstd_bomb);
+        RUN(tar_that_looks_compressed);
         RUN(no_image);
         RUN(unreadable);
         return TEST_END();
