@@ -8,6 +8,7 @@
  *     unpack/     archives: read, decompressed, hashed, unpacked within limits
  *     store/      the directory that holds it all: its lock, publishing by rename, durability
  *     images/     the images of a store: importing, finding, layers, rendering
+ *     oci/        OCI and Docker images: their sources, and importing them
  *     pods/       pod directories, their life cycle, reifying
  *     collect/    removing what nobody needs any more
  *
@@ -46,5 +47,6 @@
 
 #include "prepare/collect/collect.h"
 #include "prepare/images/images.h"
+#include "prepare/oci/oci.h"
 #include "prepare/pods/pods.h"
 #include "prepare/store/store.h"

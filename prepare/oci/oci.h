@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* prepare/oci/: images that come as an OCI or Docker image: where their documents and blobs are read from (a
+ * source), and how they get into the store.
+ *
+ * A source gives out documents and blobs and may be anybody's: everything that it gives is checked here
+ * against the digest by which it was asked for.
+ */
+
+#include "prepare/images/images.h"
+#include "schema/oci.h"
+
+/* --- Sources ------------------------------------------------------------------------------------------- */
+
+typedef struct OciSource OciSource;
+
+typedef struct OciSourceVTable {
+        /* The manifest or index with that DIGEST; NULL: the one that the reference of the source means. At
+         * most MANIFEST_SIZE_MAX bytes, NUL-terminated. *RET_MEDIA_TYPE may become NULL: not known. */
+        int (*get_manifest)(OciSource *s, const char *digest, char **ret, size_t *ret_size,
+                            char **ret_media_type, Error *e);
+        /* A descriptor that stands at the first byte of a blob; D->size bytes are read from it. What follows
+         * these is not looked at, so sources that can tell that a blob is longer refuse it. Called by
+         * several threads. */
+        int (*open_blob)(OciSource *s, const OciDescriptor *d, int *ret_fd, Error *e);
+        /* Frees the source, calling oci_source_done() for what is in here. */
+        void (*free)(OciSource *s);
+} OciSourceVTable;
+
+/* The first member of what a kind of source consists of. */
+struct OciSource {
+        const OciSourceVTable *vtable;
+        char *reference;        /* as messages and the info file name it, normalised */
+        char *image_name;       /* for the image manifest, see oci_name_from_reference() */
+        char *image_version;    /* or NULL */
+        bool layers_by_diff_id; /* the digests of layers are those of the uncompressed layers, whatever
+                                   open_blob() delivers */
+};
+
+void oci_source_done(OciSource *s);
+OciSource *oci_source_free(OciSource *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(OciSource *, oci_source_free);
+
+/* An image layout in a directory. TAG is the ref.name annotation of the image (whole, or its tag), or a
+ * digest; NULL: the only one. The message lists what there is. */
+int oci_layout_open(const char *dir, const char *tag, OciSource **ret, Error *e);
+/* The same as a tar archive, plain or compressed, in FILE; "-" is standard input. What cannot be read in any
+ * order is copied to the store first, as a temporary file. */
+int oci_archive_open(Store *s, const char *file, const char *tag, OciSource **ret, Error *e);
+/* What "docker save" and its like write. TAG: a whole reference ("example.com/app:1.0"), or "@N", the N-th
+ * image from 0 on; NULL: the only one. */
+int docker_archive_open(Store *s, const char *file, const char *tag, OciSource **ret, Error *e);
+
+/* --- Import -------------------------------------------------------------------------------------------- */
+
+typedef struct OciImportOptions {
+        unsigned n_parallel; /* layers at a time; 0: one per processor */
+        /* Everything has been read and checked; the image is published only if this returns >= 0. May fill
+         * INFO. May be NULL, as all of these. */
+        int (*approve)(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e);
+        /* Bytes of layers that have been read, and how many there are to be read. Called by several threads,
+         * one at a time. */
+        void (*progress)(uint64_t done, uint64_t total, void *userdata);
+        void *userdata;
+} OciImportOptions;
+
+/* Imports the image that SRC means: for this host, if there are several. Its layers are published one by one
+ * as they are complete, those that are in the store are not read, the image comes last. The image's ID is
+ * the SHA-512 of its config. What is there already is success. */
+int oci_import(Store *s, OciSource *src, const OciImportOptions *o, Image **ret, Error *e);
