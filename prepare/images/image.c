@@ -12,72 +12,9 @@
 
 #include "prepare/images/images.h"
 
-#define INFO_SIZE_MAX (64U * 1024U)
-#define INFO_ORIGIN_MAX 4096U
-
-/* --- The file "info" ----------------------------------------------------------------------------------- */
-
-static int read_number(json_object *o, const char *name, uint64_t *ret)
-{
-        json_object *v;
-
-        if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, json_type_int))
-                return -EBADMSG;
-        int64_t n = json_object_get_int64(v);
-        if (n < 0)
-                return -EBADMSG;
-        *ret = (uint64_t) n;
-        return 0;
-}
-
-int image_info_read(int image_fd, ImageInfo *ret, Error *e)
-{
-        _cleanup_free_ char *text = NULL;
-        _cleanup_json_ json_object *o = NULL;
-        ImageInfo i = {};
-        size_t size;
-
-        int r = read_file_at(image_fd, "info", INFO_SIZE_MAX, &text, &size);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot read the file info");
-        r = json_parse_strict(text, size, &o, NULL, e);
-        if (r < 0)
-                return error_prefix(e, r, "The file info is damaged");
-        if (!json_object_is_type(o, json_type_object) || read_number(o, "importTime", &i.import_time) < 0 ||
-            read_number(o, "size", &i.size) < 0 || read_number(o, "archiveSize", &i.archive_size) < 0)
-                return error_set(e, -EBADMSG, "The file info is damaged");
-        *ret = i;
-        return 0;
-}
-
-static int add_member(json_object *o, const char *name, json_object *value)
-{
-        if (!value || json_object_object_add(o, name, value) < 0) {
-                json_object_put(value);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
-int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error *e)
-{
-        _cleanup_json_ json_object *o = json_object_new_object();
-        _cleanup_free_ char *bounded = strndup(origin, INFO_ORIGIN_MAX);
-
-        if (!o || !bounded ||
-            add_member(o, "importTime", json_object_new_int64((int64_t) i->import_time)) < 0 ||
-            add_member(o, "size", json_object_new_int64((int64_t) i->size)) < 0 ||
-            add_member(o, "archiveSize", json_object_new_int64((int64_t) i->archive_size)) < 0 ||
-            add_member(o, "origin", json_new_string_lossy(bounded)) < 0)
-                return error_oom(e);
-        size_t size;
-        const char *text = json_object_to_json_string_length(
-                        o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
-        if (!text)
-                return error_oom(e);
-        int r = write_file_new_at(image_fd, "info", text, size, 0644);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the image's info file to the store") : 0;
-}
+#define LAYERS_FILE_MAX (64U * 1024U)
+#define LAYER_ID_PREFIX "sha256-"
+#define LAYER_ID_SIZE (7U + 64U)
 
 /* --- One image ----------------------------------------------------------------------------------------- */
 
@@ -89,13 +26,50 @@ Image *image_free(Image *i)
         safe_close(i->dir_fd);
         free(i->manifest_text);
         (void) image_manifest_free(i->manifest);
+        image_info_done(&i->info);
+        (void) strv_free(i->layer_ids);
         free(i);
         return NULL;
 }
 
+/* The layers of an OCI image: one a line, each the digest of its uncompressed archive. */
+static int read_layer_ids(Image *i, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_file_at(i->dir_fd, "layers", LAYERS_FILE_MAX, &text, NULL);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read its list of layers");
+        r = strv_split(text, "\n", &i->layer_ids);
+        if (r < 0)
+                return error_oom(e);
+        STRV_FOREACH (l, i->layer_ids) {
+                const char *digits = startswith(*l, LAYER_ID_PREFIX);
+                if (!digits || strlen(*l) != LAYER_ID_SIZE ||
+                    strspn(digits, "0123456789abcdef") != strlen(digits))
+                        return error_set(e, -EBADMSG, "Its list of layers is damaged");
+        }
+        return 0;
+}
+
+int image_own_layers(const Image *i, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        int r = 0;
+
+        if (i->info.kind != IMAGE_KIND_OCI)
+                r = strv_extendf(&l, "images/%s/rootfs", i->id);
+        STRV_FOREACH (d, i->layer_ids)
+                if (r >= 0)
+                        r = strv_extendf(&l, "layers/%s/rootfs", *d);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
 static int read_image(Image *i, Error *e)
 {
-        ImageInfo info;
         struct stat st;
 
         int r = read_file_at(i->dir_fd, "manifest", MANIFEST_SIZE_MAX, &i->manifest_text, &i->manifest_size);
@@ -104,12 +78,13 @@ static int read_image(Image *i, Error *e)
         r = image_manifest_parse(i->manifest_text, i->manifest_size, &i->manifest, NULL, e);
         if (r < 0)
                 return error_prefix(e, r, "Its manifest is not valid");
-        r = image_info_read(i->dir_fd, &info, e);
+        r = image_info_read(i->dir_fd, &i->info, e);
+        if (r >= 0 && i->info.kind == IMAGE_KIND_OCI)
+                r = read_layer_ids(i, e);
         if (r < 0)
                 return r;
-        i->import_time = info.import_time;
-        i->size = info.size;
-        i->last_used = info.import_time;
+        i->import_time = i->last_used = i->info.import_time;
+        i->size = i->info.size;
         if (fstatat(i->dir_fd, "used", &st, AT_SYMLINK_NOFOLLOW) >= 0)
                 i->last_used = (uint64_t) st.st_mtim.tv_sec * 1000000U +
                                (uint64_t) st.st_mtim.tv_nsec / 1000U;

@@ -9,6 +9,27 @@
 
 /* --- Images (import.c, image*.c, layers.c)  ------------------------------------------------------------ */
 
+typedef enum ImageKind { IMAGE_KIND_ACI, IMAGE_KIND_OCI, _IMAGE_KIND_MAX } ImageKind;
+
+/* What the store knows of an image beside what is in it: the file "info". Strings are owned and may be
+ * NULL. */
+typedef struct ImageInfo {
+        uint64_t import_time;  /* microseconds since the epoch */
+        uint64_t size;         /* bytes, uncompressed */
+        uint64_t archive_size; /* bytes, as it came */
+        ImageKind kind;
+        char *origin;    /* the file, URL or reference it was read from, as the user wrote it */
+        char *reference; /* the same normalised: a name with labels, a URL, docker://… */
+        /* Whose signature was checked when it was imported: the key, its user id, and the prefix of names
+         * that the key is trusted for ("": any). */
+        char *signer_fingerprint, *signer_user_id, *signer_prefix;
+        char *config_digest, *manifest_digest; /* "sha256:…" of an OCI image */
+} ImageInfo;
+
+void image_info_done(ImageInfo *i);
+#define _cleanup_image_info_ _cleanup_(image_info_done)
+const char *image_kind_to_string(ImageKind k); /* "aci", "oci" */
+
 typedef struct Image {
         char *id;            /* sha512-… */
         int dir_fd;          /* images/<id>, O_PATH or readable */
@@ -18,6 +39,8 @@ typedef struct Image {
         uint64_t import_time; /* microseconds since the epoch */
         uint64_t last_used;
         uint64_t size; /* bytes of the uncompressed archive */
+        ImageInfo info;
+        char **layer_ids; /* of an OCI image: "sha256-…", uppermost first */
 } Image;
 
 Image *image_free(Image *i);
@@ -27,6 +50,23 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Image *, image_free);
  * messages and the info file name it. The image appears in the store whole or not at all; importing what is
  * there already is success. */
 int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e);
+
+typedef struct ImportOptions {
+        const char *origin;
+        uint64_t size_max; /* bytes read from the descriptor; 0: only the disk bounds it */
+        /* Sees every byte that is read, before decompression, in order; called by a thread of the pipeline,
+         * and never after image_import_with() has returned. */
+        int (*observe)(const void *data, size_t size, void *userdata, Error *e);
+        /* Everything has been read and is as it has to be, and nothing more is observed: the image is put
+         * into the store only if this returns >= 0. May fill in the reference and the signer of INFO. */
+        int (*approve)(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e);
+        void (*progress)(uint64_t done, void *userdata); /* bytes read, now and then; by that thread */
+        void *userdata;
+} ImportOptions;
+
+/* The same, with others who have a say. If the image is there already, what is known of it gets the
+ * reference and the signer of this import. */
+int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e);
 /* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in
  * .aci), an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
  * name[:version][,label=value]…. Of several that match a name those for this host's os and arch win, then
@@ -36,6 +76,9 @@ int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
 /* Sorted by name, then version. */
 int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e);
 void image_list_free(Image **l, size_t n);
+/* The image's own directories among these, uppermost first, relative to the store: "images/ID/rootfs", or
+ * "layers/D/rootfs" for each layer of an OCI image. */
+int image_own_layers(const Image *i, char ***ret);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
@@ -59,14 +102,12 @@ int image_version_compare(const char *a, const char *b);
 
 /* --- Images (image.c, image-find.c, image-remove.c) ---------------------------------------------------- */
 
-typedef struct ImageInfo {
-        uint64_t import_time;  /* microseconds since the epoch */
-        uint64_t size;         /* bytes, uncompressed */
-        uint64_t archive_size; /* bytes, as it came */
-} ImageInfo;
-
+/* The file "info" (image-info.c). Writing replaces the file as a whole; SYNC: durably, where the image is
+ * in its place already. */
 int image_info_read(int image_fd, ImageInfo *ret, Error *e);
-int image_info_write(int image_fd, const ImageInfo *i, const char *origin, Error *e);
+int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
+/* Says of an image that is there what FROM knows of its reference and signer. */
+int image_info_update(Image *i, const ImageInfo *from, Error *e);
 /* Like image_list(), but images that cannot be read are left out and counted. */
 int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e);
 /* Of those in LIST that have the name and the labels, the one to prefer; NULL: none. */

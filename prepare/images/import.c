@@ -35,6 +35,8 @@ typedef struct Import {
         char *manifest;
         size_t manifest_size;
         PipelineResult result;
+        ImageManifest *parsed;
+        ImageInfo info;
         locale_t locale, locale_before;
 } Import;
 
@@ -48,6 +50,8 @@ static void import_done(Import *i)
         error_done(&i->error);
         free(i->manifest);
         free(i->result.id);
+        (void) image_manifest_free(i->parsed);
+        image_info_done(&i->info);
         if (i->locale_before)
                 (void) uselocale(i->locale_before);
         if (i->locale)
@@ -238,79 +242,114 @@ static int read_rest(Import *i, Error *e)
 
 static int check_content(Import *i, Error *e)
 {
-        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
-
         if (!i->manifest)
                 return error_set(e, -EBADMSG, "The archive has no manifest");
         if (!i->unpack.has_rootfs)
                 return error_set(e, -EBADMSG, "The archive has no rootfs");
-        int r = image_manifest_parse(i->manifest, i->manifest_size, &m, NULL, e);
+        int r = image_manifest_parse(i->manifest, i->manifest_size, &i->parsed, NULL, e);
         return r < 0 ? error_prefix(e, r, "The manifest is not valid") : 0;
 }
 
 /* --- Import -------------------------------------------------------------------------------------------- */
 
-static int write_files(Import *i, const char *origin, Error *e)
+static int write_files(Import *i, Error *e)
 {
-        const ImageInfo info = {
-                        .import_time = now_usec(CLOCK_REALTIME),
-                        .size = i->result.size,
-                        .archive_size = i->result.compressed_size,
-        };
-
         int r = write_file_new_at(i->temporary.dir_fd, "manifest", i->manifest, i->manifest_size, 0644);
         if (r >= 0)
                 r = write_file_new_at(i->temporary.dir_fd, "used", "", 0, 0644);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the image's files to the store");
-        return image_info_write(i->temporary.dir_fd, &info, origin, e);
+        return image_info_write(i->temporary.dir_fd, &i->info, false, e);
 }
 
-static int import(Import *i, int fd, const char *origin, Error *e)
+static int fill_info(Import *i, const char *origin, Error *e)
 {
-        uint64_t size_max;
+        i->info = (ImageInfo){
+                        .import_time = now_usec(CLOCK_REALTIME),
+                        .size = i->result.size,
+                        .archive_size = i->result.compressed_size,
+                        .kind = IMAGE_KIND_ACI,
+                        .origin = strdup(origin ?: ""),
+        };
+        return i->info.origin ? 0 : error_oom(e);
+}
 
+static int start_pipeline(Import *i, int fd, const ImportOptions *o, Error *e)
+{
+        PipelineOptions p = {
+                        .hooks = {.size_max = o->size_max,
+                                  .observe = o->observe,
+                                  .progress = o->progress,
+                                  .userdata = o->userdata},
+        };
+
+        if (__builtin_add_overflow(i->unpack.budget, STREAM_SLACK, &p.size_max))
+                p.size_max = UINT64_MAX;
+        return pipeline_new(fd, &p, &i->pipeline, e);
+}
+
+static int read_archive(Import *i, int fd, const ImportOptions *o, Error *e)
+{
         int r = store_temporary_new(i->store, &i->temporary, e);
         if (r < 0)
                 return r;
         r = unpack_init(&i->unpack, i->temporary.dir_fd, i->store->flags & STORE_UNPRIVILEGED, e);
-        if (r < 0)
-                return r;
-        if (__builtin_add_overflow(i->unpack.budget, STREAM_SLACK, &size_max))
-                size_max = UINT64_MAX;
-        r = pipeline_new(fd, size_max, &i->pipeline, e);
+        if (r >= 0)
+                r = start_pipeline(i, fd, o, e);
         if (r >= 0)
                 r = open_reader(i, e);
         if (r >= 0)
                 r = read_entries(i, e);
         if (r >= 0)
                 r = read_rest(i, e);
-        if (r >= 0)
-                r = check_content(i, e);
-        if (r >= 0)
-                r = unpack_finish(&i->unpack, e);
-        if (r >= 0)
-                r = write_files(i, origin, e);
         return r;
 }
 
-int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e)
+static int import(Import *i, int fd, const ImportOptions *o, Error *e)
+{
+        int r = read_archive(i, fd, o, e);
+        if (r >= 0)
+                r = check_content(i, e);
+        if (r >= 0)
+                r = fill_info(i, o->origin, e);
+        if (r >= 0 && o->approve)
+                r = o->approve(i->result.id, i->parsed, &i->info, o->userdata, e);
+        if (r >= 0)
+                r = unpack_finish(&i->unpack, e);
+        if (r >= 0)
+                r = write_files(i, e);
+        return r;
+}
+
+int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e)
 {
         _cleanup_(import_done) Import i = {
                         .store = s,
                         .temporary = STORE_TEMPORARY_NULL,
                         .unpack = UNPACK_NULL,
         };
-        _cleanup_free_ char *path = NULL, *shown = text_escape_for_terminal(origin ?: "image");
+        _cleanup_free_ char *path = NULL, *shown = text_escape_for_terminal(o->origin ?: "image");
+        _cleanup_(image_freep) Image *image = NULL;
 
-        int r = import(&i, fd, origin ?: "", e);
+        int r = import(&i, fd, o, e);
         if (r >= 0 && xasprintf(&path, "images/%s", i.result.id) < 0)
                 r = error_oom(e);
         if (r >= 0)
                 r = store_temporary_publish(&i.temporary, path, e);
+        bool was_there = r == 0;
         if (r >= 0)
-                r = image_open(s, i.result.id, ret, e);
+                r = image_open(s, i.result.id, &image, e);
+        if (r >= 0 && was_there)
+                r = image_info_update(image, &i.info, e);
         if (r < 0)
                 return error_prefix(e, r, "Cannot import %s", shown ?: "the image");
+        *ret = TAKE_PTR(image);
         return 0;
+}
+
+int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e)
+{
+        const ImportOptions o = {.origin = origin};
+
+        return image_import_with(s, fd, &o, ret, e);
 }

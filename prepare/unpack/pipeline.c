@@ -23,7 +23,7 @@ enum { CONSUMER_HASH, CONSUMER_CALLER, _CONSUMER_MAX };
 
 struct Pipeline {
         int fd, wake_fd;
-        uint64_t size_max;
+        PipelineOptions options;
         unsigned char *data; /* N_BLOCKS of BLOCK_SIZE */
         size_t sizes[N_BLOCKS];
         EVP_MD_CTX *digest;
@@ -88,14 +88,14 @@ static int produce(Pipeline *p, Stream *s, Error *e)
                 p->sizes[n % N_BLOCKS] = (size_t) k;
                 p->size += (uint64_t) k;
                 p->produced++;
-                bool too_long = p->size > p->size_max;
+                bool too_long = p->size > p->options.size_max;
                 pthread_cond_broadcast(&p->changed);
                 pthread_mutex_unlock(&p->mutex);
                 if (too_long)
                         return error_set(e, -ENOSPC,
                                          "The uncompressed archive is longer than the store has room for "
                                          "(%" PRIu64 " bytes)",
-                                         p->size_max);
+                                         p->options.size_max);
         }
         return 0;
 }
@@ -106,7 +106,7 @@ static void *reading_thread(void *userdata)
         _cleanup_error_ Error error = ERROR_NULL;
         Pipeline *p = userdata;
 
-        int r = stream_new(p->fd, p->wake_fd, &s, &error);
+        int r = stream_new(p->fd, p->wake_fd, &p->options.hooks, &s, &error);
         if (r >= 0)
                 r = produce(p, s, &error);
 
@@ -166,20 +166,21 @@ static int start_threads(Pipeline *p)
         return r;
 }
 
-int pipeline_new(int fd, uint64_t size_max, Pipeline **ret, Error *e)
+int pipeline_new(int fd, const PipelineOptions *o, Pipeline **ret, Error *e)
 {
         _cleanup_(pipeline_freep) Pipeline *p = calloc(1, sizeof(Pipeline));
 
         if (!p)
                 return error_oom(e);
         p->fd = fd;
-        p->size_max = size_max;
+        p->options = *o;
         pthread_mutex_init(&p->mutex, NULL);
         pthread_cond_init(&p->changed, NULL);
         p->data = malloc((size_t) N_BLOCKS * BLOCK_SIZE);
         p->digest = EVP_MD_CTX_new();
         p->wake_fd = eventfd(0, EFD_CLOEXEC);
-        if (!p->data || !p->digest || EVP_DigestInit_ex(p->digest, EVP_sha512(), NULL) != 1)
+        const EVP_MD *algorithm = o->sha256 ? EVP_sha256() : EVP_sha512();
+        if (!p->data || !p->digest || EVP_DigestInit_ex(p->digest, algorithm, NULL) != 1)
                 return error_oom(e);
         if (p->wake_fd < 0)
                 return error_set_errno(e, errno, "Cannot make an event descriptor");
@@ -251,7 +252,7 @@ int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e)
         if (p->hash_failed || EVP_DigestFinal_ex(p->digest, hash, &size) != 1)
                 return error_set(e, -EIO, "Cannot hash the image");
         hex = hex_encode(hash, size);
-        if (!hex || xasprintf(&id, IMAGE_ID_PREFIX "%s", hex) < 0)
+        if (!hex || xasprintf(&id, "%s%s", p->options.sha256 ? "sha256-" : IMAGE_ID_PREFIX, hex) < 0)
                 return error_oom(e);
         *ret = (PipelineResult){
                         .id = id,

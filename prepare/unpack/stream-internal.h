@@ -18,7 +18,8 @@ struct Stream {
         bool is_regular, eof;
         unsigned char *input;
         size_t input_size, input_used; /* bytes in INPUT, of which so many have been taken */
-        uint64_t total;
+        uint64_t total, reported; /* bytes read; those of which progress was told */
+        StreamHooks hooks;
         z_stream gzip;
         bool gzip_ready, gzip_between; /* initialized; between two members */
         bool gzip_again;               /* in a member after the first */

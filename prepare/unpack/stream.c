@@ -16,6 +16,7 @@
 
 #define INPUT_SIZE (256U * 1024U)
 #define MAGIC_SIZE 262U /* up to and with what tar headers have */
+#define PROGRESS_STEP (1ULL << 20) /* bytes between two calls of the progress hook */
 
 static int wait_for_input(Stream *s, Error *e)
 {
@@ -36,6 +37,19 @@ static int wait_for_input(Stream *s, Error *e)
         return interrupt_check(e);
 }
 
+static int call_hooks(Stream *s, const void *p, size_t n, Error *e)
+{
+        const StreamHooks *h = &s->hooks;
+
+        if (h->size_max > 0 && s->total > h->size_max)
+                return error_set(e, -EFBIG, "The image is longer than %" PRIu64 " bytes", h->size_max);
+        if (h->progress && (n == 0 || s->total - s->reported >= PROGRESS_STEP)) {
+                h->progress(s->total, h->userdata);
+                s->reported = s->total;
+        }
+        return h->observe && n > 0 ? h->observe(p, n, h->userdata, e) : 0;
+}
+
 static ssize_t read_some(Stream *s, void *buffer, size_t size, Error *e)
 {
         ssize_t n;
@@ -50,7 +64,8 @@ static ssize_t read_some(Stream *s, void *buffer, size_t size, Error *e)
                 return error_set_errno(e, errno, "Cannot read the image");
         s->total += (uint64_t) n;
         s->eof = n == 0;
-        return n;
+        int r = call_hooks(s, buffer, (size_t) n, e);
+        return r < 0 ? r : n;
 }
 
 ssize_t stream_fill(Stream *s, Error *e)
@@ -303,7 +318,7 @@ static int read_magic(Stream *s, Error *e)
         return s->input_size == 0 ? error_set(e, -EBADMSG, "The file is no image: it is empty") : 0;
 }
 
-int stream_new(int fd, int wake_fd, Stream **ret, Error *e)
+int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e)
 {
         _cleanup_(stream_freep) Stream *s = calloc(1, sizeof(Stream));
         struct stat st;
@@ -313,6 +328,8 @@ int stream_new(int fd, int wake_fd, Stream **ret, Error *e)
         *s = (Stream){.fd = fd, .wake_fd = wake_fd, .input = malloc(INPUT_SIZE)};
         if (!s->input)
                 return error_oom(e);
+        if (hooks)
+                s->hooks = *hooks;
         if (fstat(fd, &st) < 0)
                 return error_set_errno(e, errno, "Cannot read the image");
         s->is_regular = S_ISREG(st.st_mode);

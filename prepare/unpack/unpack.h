@@ -10,9 +10,20 @@
 
 typedef struct Stream Stream;
 
-/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz, zstd). FD must outlive the stream.
- * WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. */
-int stream_new(int fd, int wake_fd, Stream **ret, Error *e);
+/* Who else is to know what is read, and how much that may be. */
+typedef struct StreamHooks {
+        uint64_t size_max; /* bytes read from the descriptor; 0: no bound. More is -EFBIG */
+        /* Sees every byte that is read, before decompression, in order. Failure ends the reading. May be
+         * NULL, as may the next. */
+        int (*observe)(const void *data, size_t size, void *userdata, Error *e);
+        void (*progress)(uint64_t done, void *userdata); /* bytes read, now and then */
+        void *userdata;
+} StreamHooks;
+
+/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz, zstd). FD must outlive the
+ * stream. WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. HOOKS may be
+ * NULL; they are called by whoever calls these functions. */
+int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e);
 Stream *stream_free(Stream *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
 /* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and
@@ -25,7 +36,13 @@ uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descrip
 /* A stream read and hashed by threads of their own, a bounded distance ahead of whoever takes its blocks. */
 typedef struct Pipeline Pipeline;
 
-int pipeline_new(int fd, uint64_t size_max, Pipeline **ret, Error *e);
+typedef struct PipelineOptions {
+        uint64_t size_max; /* bytes, decompressed */
+        bool sha256;       /* the ID is to be sha256-…; else sha512-… */
+        StreamHooks hooks; /* called by the reading thread, in which all signals are blocked */
+} PipelineOptions;
+
+int pipeline_new(int fd, const PipelineOptions *o, Pipeline **ret, Error *e);
 Pipeline *pipeline_free(Pipeline *p); /* stops and waits for the threads */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Pipeline *, pipeline_free);
 /* The next block; the one before it is given back. All blocks but the last have a size that is a multiple of
@@ -33,7 +50,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Pipeline *, pipeline_free);
 ssize_t pipeline_next(Pipeline *p, const void **ret, Error *e);
 
 typedef struct PipelineResult {
-        char *id;                 /* sha512-… over all bytes */
+        char *id;                 /* sha512-… (or sha256-…) over all bytes */
         uint64_t size;            /* how many these are */
         uint64_t compressed_size; /* how many were read */
         uint64_t data_size;       /* up to and with the last byte that is not zero */

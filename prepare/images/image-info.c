@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The file "info" of an image: what the store knows of it beside what is in it.
+ *
+ * Where it came from, when, how large it was, and whose signature was checked then. It is JSON, so that
+ * later versions can add to it: members that are not known are passed over, those that an older version did
+ * not write are taken for absent. It is replaced as a whole and never written to, so readers need no lock.
+ */
+
+#include "prepare/images/images.h"
+
+#define INFO_SIZE_MAX (64U * 1024U)
+#define INFO_STRING_MAX 4096U
+
+static const char *const kinds[_IMAGE_KIND_MAX] = {
+                [IMAGE_KIND_ACI] = "aci",
+                [IMAGE_KIND_OCI] = "oci",
+};
+
+const char *image_kind_to_string(ImageKind k)
+{
+        return kinds[k];
+}
+
+/* The members, in the order in which they are written. */
+static const struct {
+        const char *name;
+        size_t offset;
+} numbers[] = {
+                {"importTime", offsetof(ImageInfo, import_time)},
+                {"size", offsetof(ImageInfo, size)},
+                {"archiveSize", offsetof(ImageInfo, archive_size)},
+};
+
+static const struct {
+        const char *object; /* the member that has it, or NULL: the document */
+        const char *name;
+        size_t offset;
+} strings[] = {
+                {NULL, "origin", offsetof(ImageInfo, origin)},
+                {NULL, "reference", offsetof(ImageInfo, reference)},
+                {NULL, "configDigest", offsetof(ImageInfo, config_digest)},
+                {NULL, "manifestDigest", offsetof(ImageInfo, manifest_digest)},
+                {"signer", "fingerprint", offsetof(ImageInfo, signer_fingerprint)},
+                {"signer", "userId", offsetof(ImageInfo, signer_user_id)},
+                {"signer", "prefix", offsetof(ImageInfo, signer_prefix)},
+};
+
+static uint64_t *number_at(const ImageInfo *i, size_t k)
+{
+        return (uint64_t *) ((char *) i + numbers[k].offset);
+}
+
+static char **string_at(const ImageInfo *i, size_t k)
+{
+        return (char **) ((char *) i + strings[k].offset);
+}
+
+void image_info_done(ImageInfo *i)
+{
+        for (size_t k = 0; k < ELEMENTSOF(strings); k++)
+                free(*string_at(i, k));
+        *i = (ImageInfo){};
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------- */
+
+static int read_number(json_object *o, const char *name, uint64_t *ret)
+{
+        json_object *v;
+
+        if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, json_type_int))
+                return -EBADMSG;
+        int64_t n = json_object_get_int64(v);
+        if (n < 0)
+                return -EBADMSG;
+        *ret = (uint64_t) n;
+        return 0;
+}
+
+static int read_string(json_object *o, const char *object, const char *name, char **ret)
+{
+        json_object *v;
+
+        if (object && (!json_object_object_get_ex(o, object, &o) || !o))
+                return 0;
+        if (!json_object_is_type(o, json_type_object))
+                return -EBADMSG;
+        if (!json_object_object_get_ex(o, name, &v))
+                return 0;
+        if (!json_object_is_type(v, json_type_string))
+                return -EBADMSG;
+        *ret = strdup(json_object_get_string(v));
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int read_kind(json_object *o, ImageKind *ret)
+{
+        _cleanup_free_ char *kind = NULL;
+
+        int r = read_string(o, NULL, "kind", &kind);
+        if (r < 0 || !kind)
+                return r;
+        for (ImageKind k = 0; k < _IMAGE_KIND_MAX; k++)
+                if (streq(kind, kinds[k])) {
+                        *ret = k;
+                        return 0;
+                }
+        return -EBADMSG;
+}
+
+static int read_members(json_object *o, ImageInfo *i)
+{
+        int r = json_object_is_type(o, json_type_object) ? read_kind(o, &i->kind) : -EBADMSG;
+
+        for (size_t k = 0; k < ELEMENTSOF(numbers) && r >= 0; k++)
+                r = read_number(o, numbers[k].name, number_at(i, k));
+        for (size_t k = 0; k < ELEMENTSOF(strings) && r >= 0; k++)
+                r = read_string(o, strings[k].object, strings[k].name, string_at(i, k));
+        return r;
+}
+
+int image_info_read(int image_fd, ImageInfo *ret, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_image_info_ ImageInfo i = {};
+        size_t size;
+
+        int r = read_file_at(image_fd, "info", INFO_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the file info");
+        r = json_parse_strict(text, size, &o, NULL, e);
+        if (r < 0)
+                return error_prefix(e, r, "The file info is damaged");
+        r = read_members(o, &i);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0)
+                return error_set(e, r, "The file info is damaged");
+        *ret = TAKE_GENERIC(i, ImageInfo, (ImageInfo){});
+        return 0;
+}
+
+/* --- Writing ------------------------------------------------------------------------------------------- */
+
+static int add_member(json_object *o, const char *name, json_object *value)
+{
+        if (!value || json_object_object_add(o, name, value) < 0) {
+                json_object_put(value);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+static int add_string(json_object *o, const char *object, const char *name, const char *s)
+{
+        _cleanup_free_ char *bounded = NULL;
+
+        if (!s)
+                return 0;
+        if (object && !json_object_object_get_ex(o, object, NULL) &&
+            add_member(o, object, json_object_new_object()) < 0)
+                return -ENOMEM;
+        if (object)
+                (void) json_object_object_get_ex(o, object, &o);
+        bounded = strndup(s, INFO_STRING_MAX);
+        return bounded ? add_member(o, name, json_new_string_lossy(bounded)) : -ENOMEM;
+}
+
+int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        size_t size;
+
+        int r = o ? add_string(o, NULL, "kind", kinds[i->kind]) : -ENOMEM;
+        for (size_t k = 0; k < ELEMENTSOF(numbers) && r >= 0; k++)
+                r = add_member(o, numbers[k].name, json_object_new_int64((int64_t) *number_at(i, k)));
+        for (size_t k = 0; k < ELEMENTSOF(strings) && r >= 0; k++)
+                r = add_string(o, strings[k].object, strings[k].name, *string_at(i, k));
+        if (r < 0)
+                return error_oom(e);
+        const char *text = json_object_to_json_string_length(
+                        o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
+        if (!text)
+                return error_oom(e);
+        r = write_file_atomic_at(image_fd, "info", text, size, 0644, sync);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the image's info file to the store") : 0;
+}
+
+static int replace_string(char **to, const char *from)
+{
+        char *copy = strdup(from);
+
+        if (!copy)
+                return -ENOMEM;
+        free(*to);
+        *to = copy;
+        return 1;
+}
+
+/* Of the signer all or nothing: parts of two would name somebody who never signed. */
+static int replace_signer(ImageInfo *i, const ImageInfo *from)
+{
+        int r = replace_string(&i->signer_fingerprint, from->signer_fingerprint);
+
+        if (r >= 0)
+                r = replace_string(&i->signer_user_id, from->signer_user_id ?: "");
+        if (r >= 0)
+                r = replace_string(&i->signer_prefix, from->signer_prefix ?: "");
+        return r;
+}
+
+int image_info_update(Image *image, const ImageInfo *from, Error *e)
+{
+        ImageInfo *i = &image->info;
+        int r = 0;
+
+        if (from->reference && !streq_ptr(from->reference, i->reference))
+                r = replace_string(&i->reference, from->reference);
+        if (from->signer_fingerprint && r >= 0)
+                r = replace_signer(i, from);
+        if (r < 0)
+                return error_oom(e);
+        return r > 0 ? image_info_write(image->dir_fd, i, true, e) : 0;
+}
