@@ -9,6 +9,7 @@
  *     store/      the directory that holds it all: its lock, publishing by rename, durability
  *     images/     the images of a store: importing, finding, layers, rendering
  *     oci/        OCI and Docker images: their sources, and importing them
+ *     trust/      keys and the signatures that count, encrypted images
  *     pods/       pod directories, their life cycle, reifying
  *     collect/    removing what nobody needs any more
  *
@@ -50,3 +51,4 @@
 #include "prepare/oci/oci.h"
 #include "prepare/pods/pods.h"
 #include "prepare/store/store.h"
+#include "prepare/trust/trust.h"

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/trust/ share. */
+
+#include <gpgme.h>
+#include <pthread.h>
+
+#include "prepare/trust/trust.h"
+
+/* --- GPGME and gpg (gpg.c) ----------------------------------------------------------------------------- */
+
+/* A home directory for gpg that is ours alone and goes when we do. */
+typedef struct GpgHome {
+        int fd;     /* a tmpfs that is mounted nowhere, or a directory with a flock */
+        char *path; /* what gpg is told */
+        char *name; /* of a directory that is to be removed; NULL: there is none */
+} GpgHome;
+
+#define GPG_HOME_NULL ((GpgHome){.fd = -EBADF})
+/* OPTIONS: lines that gpg.conf has besides those that every home needs, or NULL. */
+int gpg_home_new(const char *options, GpgHome *ret, Error *e);
+void gpg_home_done(GpgHome *h);
+#define _cleanup_gpg_home_ _cleanup_(gpg_home_done)
+
+static inline void gpg_context_releasep(gpgme_ctx_t *c)
+{
+        if (*c)
+                gpgme_release(*c);
+}
+static inline void gpg_data_releasep(gpgme_data_t *d)
+{
+        if (*d)
+                gpgme_data_release(*d);
+}
+static inline void gpg_key_unrefp(gpgme_key_t *k)
+{
+        if (*k)
+                gpgme_key_unref(*k);
+}
+#define _cleanup_gpg_context_ _cleanup_(gpg_context_releasep)
+#define _cleanup_gpg_data_ _cleanup_(gpg_data_releasep)
+#define _cleanup_gpg_key_ _cleanup_(gpg_key_unrefp)
+
+/* A context for gpg with this home; NULL: the user's. -ENOPKG: there is no gpg. */
+int gpg_context_new(const char *home, gpgme_ctx_t *ret, Error *e);
+/* "MESSAGE: what gpg says", as a negative errno. */
+int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...) _printf_(3, 4);
+/* Data that is passed on in blocks of a good size. */
+int gpg_data_from_callbacks(gpgme_data_cbs_t callbacks, void *userdata, gpgme_data_t *ret, Error *e);
+/* Starts a thread that gets no signals (but those of its own faults). */
+int gpg_thread_start(pthread_t *ret, void *(*function)(void *), void *userdata, Error *e);
+
+/* --- OpenPGP from the outside (packets.c) -------------------------------------------------------------- */
+
+enum {
+        PACKET_PUBKEY_SESSION_KEY = 1,
+        PACKET_SIGNATURE = 2,
+        PACKET_SYMKEY_SESSION_KEY = 3,
+        PACKET_SECRET_KEY = 5,
+        PACKET_PUBLIC_KEY = 6,
+        PACKET_SECRET_SUBKEY = 7,
+        PACKET_ENCRYPTED = 9, /* without integrity protection */
+        PACKET_MARKER = 10,
+        PACKET_TRUST = 12,
+        PACKET_USER_ID = 13,
+        PACKET_PUBLIC_SUBKEY = 14,
+        PACKET_ATTRIBUTE = 17,
+        PACKET_ENCRYPTED_MDC = 18,
+        PACKET_ENCRYPTED_AEAD = 20,
+        PACKET_PADDING = 21,
+};
+
+/* Follows the framing of packets through a stream, block by block. */
+typedef struct PacketReader PacketReader;
+
+/* Called once per packet, when its first two bytes are there (HEAD; fewer if it has no more). OFFSET is where
+ * in the stream the packet begins. A negative return ends the reading. */
+typedef int (*PacketFunction)(int tag, const unsigned char *head, size_t n_head, uint64_t offset,
+                              void *userdata, Error *e);
+
+struct PacketReader {
+        PacketFunction function;
+        void *userdata;
+        uint64_t offset, packet_offset;
+        uint64_t left; /* bytes of the body, or of the part of it, that are still to come */
+        unsigned char header[6], head[2];
+        size_t n_header, n_head;
+        int tag; /* -1: between two packets */
+        bool partial, endless, called;
+};
+
+void packet_reader_init(PacketReader *p, PacketFunction function, void *userdata);
+/* -EBADMSG: no packets; or what the function returned. */
+int packet_reader_feed(PacketReader *p, const void *data, size_t size, Error *e);
+/* The stream is at its end: -EBADMSG in the middle of a packet. */
+int packet_reader_finish(PacketReader *p, Error *e);
+
+/* The bytes of all armored blocks of KIND ("PGP SIGNATURE") in a text, joined; *RET_N is how many there
+ * were. -EBADMSG: damaged, or a block of another kind is among them. */
+int armor_decode(const char *text, size_t size, const char *kind, unsigned char **ret, size_t *ret_size,
+                 size_t *ret_n, Error *e);
+bool armor_is(const void *data, size_t size);
+
+/* --- Public keys as bytes (packets.c) ------------------------------------------------------------------ */
+
+/* Checks that DATA, armored or binary, is nothing but public keys, and gives them in binary form. */
+int public_keys_decode(const void *data, size_t size, const char *what, unsigned char **ret,
+                       size_t *ret_size, Error *e);
+
+/* --- Keys of a keyring (keyring.c) --------------------------------------------------------------------- */
+
+/* A file below trustedkeys that counts. */
+typedef struct TrustFile {
+        char *fingerprint; /* upper case */
+        char *prefix;      /* "": root */
+        char *path;
+        char *data;
+        size_t size; /* 0: it hides others */
+        size_t dir;  /* number of its configuration directory */
+        bool hidden; /* by one of a directory before */
+} TrustFile;
+
+struct Trust {
+        char **dirs; /* configuration directories */
+        TrustFile *files;
+        size_t n_files, allocated;
+        char **strays;
+
+        pthread_mutex_t mutex; /* for what follows */
+        GpgHome home;          /* with all keys imported; made when first needed */
+        bool has_home;
+};
+
+/* A home in which all keys of T are. */
+int trust_home(Trust *t, const char **ret, Error *e);
+/* Reads the directories again. */
+int trust_reload(Trust *t, Error *e);
+/* The prefix by which the key is trusted for NAME (the longest; owned by T), or NULL. NAME NULL: for
+ * anything. */
+const char *trust_find(const Trust *t, const char *fingerprint, const char *name);
+/* The directory of a prefix below trustedkeys ("": "root.d"). */
+int trust_prefix_directory(const char *prefix, char **ret);
+/* Imports, and returns how many keys there were. */
+int trust_import(const char *home, const void *data, size_t size, const char *what, Error *e);
+int trust_key_describe(gpgme_key_t key, TrustKey *ret);
+/* All keys of a home. */
+int trust_home_keys(const char *home, TrustKeys *ret, Error *e);
+void trust_key_done(TrustKey *k);
+#define FINGERPRINT_MAX 64U
+bool fingerprint_is_valid(const char *s) _pure_; /* 40 or 64 hex digits */
