@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Runs the cases of this folder in a virtual machine whose host is Debian with systemd as PID 1 and cgroup v2.
+
+    tests/vm/run.py [--release=12|13|sid] [--cache=DIR] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+
+What BUILDDIR would install is installed in the machine, and so are the libraries it was linked with that the machine
+lacks. The programs are files of cases on tests/integration/harness.py, like those of tests/integration; their lines come
+out here as they are printed.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import machine
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TIMEOUT = 900  # seconds for all cases together, from the moment the machine is up
+NOT_CASES = ("machine.py", "run.py")
+
+MAIN = """#!/bin/sh
+for f in lib/*; do
+        ldconfig -p | grep -qF "$(basename "$f")" || cp "$f" /usr/local/lib/
+done
+ldconfig
+cp -a stage/. /
+systemctl daemon-reload
+modprobe -a overlay veth bridge br_netfilter nf_tables 2>/dev/null
+export ACNSPAWN=/usr/bin/acnspawn ACNSPAWN_TEST_HELPERS=/opt/tests/helpers ACNSPAWN_TEST_DIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
+export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
+failed=0
+for program in %s; do
+        echo "# $program"
+        python3 cases/$program || failed=1
+done
+exit $failed
+"""
+
+
+def libraries(programs):
+    """The files of the libraries that the programs are linked with."""
+    found = {}
+    for program in programs:
+        out = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        for line in out.splitlines():
+            m = re.match(r"\s*(\S+) => (/\S+)", line)
+            if m and not re.match(r"(libc|libm|libpthread|ld-linux.*)\.so", m.group(1)):
+                found["lib/" + m.group(1)] = os.path.realpath(m.group(2))
+    return found
+
+
+def programs(only):
+    names = sorted(n for n in os.listdir(HERE) if n.endswith(".py") and n not in NOT_CASES)
+    if only:
+        unknown = set(only) - {n[:-3] for n in names}
+        if unknown:
+            sys.exit("run.py: no such program: %s; there are: %s" % (" ".join(sorted(unknown)), " ".join(n[:-3] for n in names)))
+        names = [n for n in names if n[:-3] in only]
+    return names
+
+
+def payload(build, names, work):
+    stage = work + "/stage"
+    subprocess.run(["meson", "install", "-C", build, "--destdir", stage, "--no-rebuild", "--quiet"], check=True,
+                   stdout=sys.stderr)
+    files = {"main": (MAIN % " ".join(names)).encode(), "stage": stage,
+             "integration": os.path.join(HERE, "..", "integration")}
+    for name in names:
+        files["cases/" + name] = os.path.join(HERE, name)
+    for helper in ("show", "poke"):
+        files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
+    linked = [stage + "/usr/bin/acnspawn"]
+    linked += [p for p in (os.path.join(stage, "usr/lib/acnspawn", n) for n in os.listdir(stage + "/usr/lib/acnspawn"))
+               if os.access(p, os.X_OK) and subprocess.run(["ldd", p], capture_output=True).returncode == 0]
+    files.update(libraries(linked))
+    path = work + "/payload"
+    machine.pack(files, path)
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--release", default="12", choices=sorted(machine.RELEASES))
+    parser.add_argument("--cache", default=os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test"))
+    parser.add_argument("--only", type=lambda s: s.split(","), default=[])
+    parser.add_argument("build")
+    a = parser.parse_args()
+    for program in ("qemu-system-x86_64", "mmdebstrap", "mke2fs"):
+        if not shutil.which(program):
+            print("skip virtual-machine: there is no %s" % program)
+            return 77
+    work = tempfile.mkdtemp(prefix="acnspawn-vm-")
+    try:
+        directory = machine.image(a.release, a.cache)
+        path = payload(a.build, programs(a.only), work)
+        status = machine.run(directory, path, TIMEOUT, lambda text: print(text, flush=True))
+        if status is None:
+            print("not ok virtual-machine: it ended without the tests' exit status")
+            sys.stderr.write(open(path + ".console", errors="replace").read()[-3000:])
+            return 1
+        return status
+    finally:
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
