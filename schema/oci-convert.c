@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the config of an OCI image means as an image manifest (see the table in oci.h).
+ *
+ * Each part has a function of its own; what they put together is written as text and read again as strictly
+ * as the manifest of any image, so that whatever this makes of a stranger's config is a valid manifest.
+ */
+
+#include "schema/oci-internal.h"
+
+#define NAME_MAX_MANGLED 128U /* bytes of names that are made from paths and labels */
+#define TRIES_MAX 100U        /* names that may come to the same */
+#define ENVIRONMENT_MAX 4096U
+#define LABELS_MAX 1024U
+#define STOP_SIGNAL "org.opencontainers.image.stopsignal"
+#define HEALTHCHECK "org.opencontainers.image.healthcheck"
+
+static int refuse_value(Error *e, const char *what, const char *value, const char *why)
+{
+        _cleanup_free_ char *quoted = quote_value(value);
+
+        return error_set(e, -EINVAL, "The %s %s of the image %s", what, quoted ?: "?", why);
+}
+
+/* --- What to run --------------------------------------------------------------------------------------- */
+
+static int convert_exec(const OciConfig *c, App *a, Error *e)
+{
+        size_t n = strv_length(c->entrypoint), m = strv_length(c->cmd);
+
+        if (n + m == 0)
+                return 0;
+        a->exec = calloc(n + m + 1, sizeof(char *));
+        for (size_t i = 0; a->exec && i < n + m; i++) {
+                a->exec[i] = strdup(i < n ? c->entrypoint[i] : c->cmd[i - n]);
+                if (!a->exec[i])
+                        return error_oom(e);
+        }
+        return a->exec ? 0 : error_oom(e);
+}
+
+/* "user", "user:group", "" */
+static int convert_user(const OciConfig *c, App *a, Error *e)
+{
+        const char *s = c->user ?: "", *colon = strchr(s, ':');
+
+        a->user = colon ? strndup(s, (size_t) (colon - s)) : strdup(s);
+        a->group = strdup(colon && colon[1] ? colon + 1 : c->user ? GROUPS_OF_USER : "0");
+        if (a->user && !a->user[0]) {
+                free(a->user);
+                a->user = strdup("0");
+        }
+        if (!a->user || !a->group)
+                return error_oom(e);
+        /* A path means the owner of that file in an image manifest, but nothing in a config. */
+        if (path_is_absolute(a->user) || path_is_absolute(a->group) || strpbrk(s, "\n") ||
+            (colon && strchr(colon + 1, ':')))
+                return refuse_value(e, "User", s, "is neither \"user\" nor \"user:group\"");
+        return 0;
+}
+
+static int convert_environment(const OciConfig *c, App *a, Error *e)
+{
+        if (strv_length(c->env) > ENVIRONMENT_MAX)
+                return error_set(e, -E2BIG, "The image sets more than %u environment variables",
+                                 ENVIRONMENT_MAX);
+        STRV_FOREACH (entry, c->env) {
+                const char *equals = strchr(*entry, '=');
+                _cleanup_error_ Error error = ERROR_NULL;
+                _cleanup_free_ char *name = NULL;
+
+                if (!equals)
+                        continue;
+                name = strndup(*entry, (size_t) (equals - *entry));
+                if (!name)
+                        return error_oom(e);
+                int r = environment_name_check(name, &error);
+                if (r < 0)
+                        return error_set(e, r, "The environment of the image: %s",
+                                         error.message ?: "a name is not valid");
+                if (pair_list_set(&a->environment, name, equals + 1) < 0)
+                        return error_oom(e);
+        }
+        return 0;
+}
+
+static int convert_directory(const OciConfig *c, App *a, Error *e)
+{
+        _cleanup_free_ char *absolute = NULL;
+
+        if (!c->working_directory)
+                return 0;
+        if (xasprintf(&absolute, "/%s", c->working_directory) < 0)
+                return error_oom(e);
+        int r = path_normalize(absolute, &a->working_directory);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        return r < 0 ? refuse_value(e, "WorkingDir", c->working_directory, "must not contain \"..\"") : 0;
+}
+
+/* --- Ports --------------------------------------------------------------------------------------------- */
+
+static const char *const protocols[] = {"tcp", "udp", "sctp"};
+
+/* "80/tcp", "80", "8000-8010/udp" */
+static int parse_port(char *s, Port *ret)
+{
+        char *slash = strchr(s, '/'), *dash;
+        const char *protocol = slash ? slash + 1 : "tcp";
+        uint32_t last;
+
+        if (slash)
+                *slash = 0;
+        dash = strchr(s, '-');
+        if (dash)
+                *dash = 0;
+        if (parse_u32(s, &ret->port) < 0 || ret->port == 0)
+                return -EINVAL;
+        last = ret->port;
+        if (dash && parse_u32(dash + 1, &last) < 0)
+                return -EINVAL;
+        if (last > 65535 || last < ret->port)
+                return -EINVAL;
+        ret->count = last - ret->port + 1;
+        for (size_t i = 0; i < ELEMENTSOF(protocols); i++)
+                if (strcasecmp(protocol, protocols[i]) == 0)
+                        ret->protocol = strdup(protocols[i]);
+        if (!ret->protocol)
+                return -EINVAL;
+        if (ret->count > 1)
+                return xasprintf(&ret->name, "%u-%u-%s", ret->port, last, ret->protocol);
+        return xasprintf(&ret->name, "%u-%s", ret->port, ret->protocol);
+}
+
+static bool has_port(const App *a, const char *name)
+{
+        for (size_t i = 0; i < a->n_ports; i++)
+                if (streq(a->ports[i].name, name))
+                        return true;
+        return false;
+}
+
+static int convert_ports(const OciConfig *c, App *a, Error *e)
+{
+        a->ports = calloc(strv_length(c->exposed_ports) + 1, sizeof(Port));
+        if (!a->ports)
+                return error_oom(e);
+        STRV_FOREACH (s, c->exposed_ports) {
+                _cleanup_free_ char *copy = strdup(*s);
+                Port port = {};
+
+                int r = copy ? parse_port(copy, &port) : -ENOMEM;
+                if (r >= 0 && !has_port(a, port.name)) /* "80" and "80/tcp" */
+                        a->ports[a->n_ports++] = port;
+                else {
+                        free(port.name);
+                        free(port.protocol);
+                }
+                if (r == -ENOMEM)
+                        return error_oom(e);
+                if (r < 0)
+                        return refuse_value(e, "port", *s, "is not a port such as \"80/tcp\"");
+        }
+        return 0;
+}
+
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+static bool has_mount_point(const App *a, const char *name)
+{
+        for (size_t i = 0; i < a->n_mount_points; i++)
+                if (streq(a->mount_points[i].name, name))
+                        return true;
+        return false;
+}
+
+/* "/var/lib/My_App" becomes "var-lib-my-app", the second of that name "var-lib-my-app-2". */
+static int name_mount_point(const App *a, const char *path, char **ret, Error *e)
+{
+        _cleanup_free_ char *base = malloc(strlen(path) + 2);
+        size_t n = 0;
+
+        if (!base)
+                return error_oom(e);
+        for (const char *p = path; *p && n < NAME_MAX_MANGLED; p++) {
+                char c = *p >= 'A' && *p <= 'Z' ? (char) (*p - 'A' + 'a') : *p;
+
+                if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+                        base[n++] = c;
+                else if (n > 0 && base[n - 1] != '-')
+                        base[n++] = '-';
+        }
+        while (n > 0 && base[n - 1] == '-')
+                n--;
+        base[n] = 0;
+        for (unsigned i = 1; i <= TRIES_MAX; i++) {
+                _cleanup_free_ char *name = NULL;
+                int r = i == 1 ? xasprintf(&name, "%s", n > 0 ? base : "volume")
+                               : xasprintf(&name, "%s-%u", n > 0 ? base : "volume", i);
+                if (r < 0)
+                        return error_oom(e);
+                if (!has_mount_point(a, name)) {
+                        *ret = TAKE_PTR(name);
+                        return 0;
+                }
+        }
+        return refuse_value(e, "volume", path, "is one of too many that are called alike");
+}
+
+static int convert_volume(const char *volume, App *a, Error *e)
+{
+        _cleanup_free_ char *absolute = NULL, *path = NULL;
+
+        if (xasprintf(&absolute, "/%s", volume) < 0)
+                return error_oom(e);
+        int r = path_normalize(absolute, &path);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0 || streq(path, "/"))
+                return refuse_value(e, "volume", volume, "is not a path that can be mounted on");
+        for (size_t i = 0; i < a->n_mount_points; i++)
+                if (streq(a->mount_points[i].path, path))
+                        return 0;
+        MountPoint *p = &a->mount_points[a->n_mount_points];
+        r = name_mount_point(a, path, &p->name, e);
+        if (r < 0)
+                return r;
+        p->path = TAKE_PTR(path);
+        a->n_mount_points++;
+        return 0;
+}
+
+static int convert_volumes(const OciConfig *c, App *a, Error *e)
+{
+        int r = 0;
+
+        a->mount_points = calloc(strv_length(c->volumes) + 1, sizeof(MountPoint));
+        if (!a->mount_points)
+                return error_oom(e);
+        for (char *const *v = c->volumes; v && *v && r >= 0; v++)
+                r = convert_volume(*v, a, e);
+        return r;
+}
+
+/* --- Annotations --------------------------------------------------------------------------------------- */
+
+/* What these mean is laid down for annotations, but not for labels. */
+static const char *const reserved[] = {"created", "authors", "homepage", "documentation", STOP_SIGNAL,
+                                       HEALTHCHECK};
+
+static bool is_reserved(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(reserved); i++)
+                if (streq(name, reserved[i]))
+                        return true;
+        return startswith(name, "appc.io/") || startswith(name, "acnspawn/");
+}
+
+static int convert_label(const Pair *label, PairList *annotations, Error *e)
+{
+        _cleanup_free_ char *base = NULL;
+
+        int r = oci_mangle_identifier(label->name, '-', &base);
+        if (r == -EINVAL)
+                base = strdup("label");
+        if (!base)
+                return error_oom(e);
+        const char *prefix = is_reserved(base) ? "label/" : "";
+        for (unsigned i = 1; i <= TRIES_MAX; i++) {
+                _cleanup_free_ char *name = NULL;
+
+                r = i == 1 ? xasprintf(&name, "%s%s", prefix, base)
+                           : xasprintf(&name, "%s%s-%u", prefix, base, i);
+                if (r < 0)
+                        return error_oom(e);
+                if (!pair_list_get(annotations, name))
+                        return pair_list_set(annotations, name, label->value) < 0 ? error_oom(e) : 0;
+        }
+        return refuse_value(e, "label", label->name, "is one of too many that are called alike");
+}
+
+static int convert_annotations(const OciConfig *c, PairList *annotations, Error *e)
+{
+        const Pair own[] = {
+                        {(char *) "created", c->created},
+                        {(char *) "authors", c->author},
+                        {(char *) STOP_SIGNAL, c->stop_signal},
+                        {(char *) HEALTHCHECK, c->healthcheck},
+        };
+
+        if (c->labels.n > LABELS_MAX)
+                return error_set(e, -E2BIG, "The image has more than %u labels", LABELS_MAX);
+        for (size_t i = 0; i < ELEMENTSOF(own); i++)
+                if (own[i].value && pair_list_set(annotations, own[i].name, own[i].value) < 0)
+                        return error_oom(e);
+        for (size_t i = 0; i < c->labels.n; i++) {
+                int r = convert_label(&c->labels.items[i], annotations, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* --- All of it ----------------------------------------------------------------------------------------- */
+
+static int convert_labels(const OciConfig *c, const char *version, PairList *labels, Error *e)
+{
+        const char *os = NULL, *arch = NULL;
+
+        int r = oci_platform_to_labels(&c->platform, &os, &arch, e);
+        if (r < 0)
+                return r;
+        if ((version && pair_list_set(labels, "version", version) < 0) ||
+            pair_list_set(labels, "os", os) < 0 || (arch && pair_list_set(labels, "arch", arch) < 0))
+                return error_oom(e);
+        return 0;
+}
+
+static int convert_app(const OciConfig *c, App *a, Error *e)
+{
+        static int (*const parts[])(const OciConfig *, App *, Error *) = {
+                        convert_exec,      convert_user,  convert_environment,
+                        convert_directory, convert_ports, convert_volumes,
+        };
+        int r = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(parts) && r >= 0; i++)
+                r = parts[i](c, a, e);
+        return r;
+}
+
+int oci_config_to_image_manifest(const OciConfig *c, const char *name, const char *version,
+                                 ImageManifest **ret, Error *e)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *m = calloc(1, sizeof(ImageManifest));
+        _cleanup_free_ char *text = NULL;
+
+        if (!m)
+                return error_oom(e);
+        m->ac_version = strdup(SCHEMA_VERSION);
+        m->name = strdup(name);
+        m->app = calloc(1, sizeof(App));
+        if (!m->ac_version || !m->name || !m->app)
+                return error_oom(e);
+        int r = convert_labels(c, version, &m->labels, e);
+        if (r >= 0)
+                r = convert_app(c, m->app, e);
+        if (r >= 0)
+                r = convert_annotations(c, &m->annotations, e);
+        if (r < 0)
+                return r;
+        r = image_manifest_format(m, &text);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot write the image's manifest");
+        r = image_manifest_parse(text, strlen(text), ret, NULL, e);
+        return r < 0 ? error_prefix(e, r, "The image's config cannot be an image manifest") : 0;
+}

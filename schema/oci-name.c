@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From names that registries and builders allow to those that the App Container specification allows.
+ */
+
+#include "schema/oci-internal.h"
+
+static bool is_plain(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static bool is_separator(char c)
+{
+        return strchr("-._~/", c) != NULL;
+}
+
+int oci_mangle_identifier(const char *s, char colon, char **ret)
+{
+        char *name = malloc(strlen(s) + 1);
+        size_t n = 0;
+
+        if (!name)
+                return -ENOMEM;
+        for (; *s; s++) {
+                char c = *s >= 'A' && *s <= 'Z' ? (char) (*s - 'A' + 'a') : *s == ':' ? colon : *s;
+
+                if (!is_plain(c) && !is_separator(c))
+                        c = (*s & 0x80) ? 0 : '-';
+                /* No identifier begins with a separator, or has an empty part. */
+                if (c && (is_plain(c) || (n > 0 && !(c == '/' && name[n - 1] == '/'))))
+                        name[n++] = c;
+        }
+        while (n > 0 && is_separator(name[n - 1]))
+                n--;
+        name[n] = 0;
+        if (ac_identifier_check(name, NULL) < 0) {
+                free(name);
+                return -EINVAL;
+        }
+        *ret = name;
+        return 0;
+}
+
+int oci_name_from_reference(const char *reference, char **ret_name, char **ret_version, Error *e)
+{
+        _cleanup_free_ char *copy = strndup(reference, strcspn(reference, "@")), *name = NULL,
+                            *version = NULL, *quoted = NULL;
+
+        if (!copy)
+                return error_oom(e);
+        char *slash = strrchr(copy, '/'), *colon = strchr(slash ?: copy, ':');
+        if (colon) {
+                *colon++ = 0;
+                version = *colon ? strdup(colon) : NULL;
+                if (*colon && !version)
+                        return error_oom(e);
+        }
+        int r = oci_mangle_identifier(copy, '~', &name);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0) {
+                quoted = quote_value(reference);
+                return error_set(e, r, "An image cannot be called %s", quoted ?: "that");
+        }
+        *ret_name = TAKE_PTR(name);
+        *ret_version = TAKE_PTR(version);
+        return 0;
+}

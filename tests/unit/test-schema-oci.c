@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Documents of OCI and Docker images: what is taken, what is refused and why, and what they mean as image
+ * manifests. */
+
+#include "schema/oci.h"
+#include "tests/unit/schema.h"
+#include "tests/unit/test.h"
+
+#define D1 "sha256:" HEX64
+#define CONFIG_TYPE "application/vnd.oci.image.config.v1+json"
+#define LAYER_TYPE "application/vnd.oci.image.layer.v1.tar+gzip"
+#define DESCRIPTOR(type) "{'mediaType':'" type "','digest':'" D1 "','size':7}"
+#define MANIFEST(config, layers) "{'schemaVersion':2,'config':" config ",'layers':[" layers "]}"
+#define ROOTFS "'rootfs':{'type':'layers','diff_ids':['" D1 "']}"
+#define CONFIG(inner) "{'os':'linux','architecture':'amd64','config':{" inner "}," ROOTFS "}"
+
+TEST(digests)
+{
+        ASSERT_OK(oci_digest_check(D1, NULL));
+        ASSERT_OK(oci_digest_check("sha512:" HEX64 HEX64, NULL));
+        ASSERT_ERR(oci_digest_check(HEX64, NULL), -EINVAL);
+        ASSERT_ERR(oci_digest_check("sha256:" HEX64 "0", NULL), -EINVAL);
+        ASSERT_ERR(oci_digest_check("sha512:" HEX64, NULL), -EINVAL);
+        ASSERT_ERR(oci_digest_check("sha256:../../../../../../../../../../../../../../../../../../../../../etc",
+                                    NULL),
+                   -EINVAL);
+        ASSERT_ERR(oci_digest_check(
+                                   "sha256:8D3FFFDDF79E9A232FFD19F9CCAA4D6B37A6A243DBE0F23137B108A043D9DA13",
+                                   NULL),
+                   -EINVAL);
+        ASSERT_ERR(oci_digest_check("md5:d41d8cd98f00b204e9800998ecf8427e", NULL), -EINVAL);
+}
+
+/* --- What a document is -------------------------------------------------------------------------------- */
+
+static int kind(const char *single, const char *media_type, OciKind *ret, Error *e)
+{
+        _cleanup_free_ char *text = json_text(single);
+
+        error_done(e);
+        return oci_document_kind(text, strlen(text), media_type, ret, e);
+}
+
+TEST(kinds_of_documents)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        OciKind k;
+
+        ASSERT_OK(kind("{'schemaVersion':2,'manifests':[]}", NULL, &k, &e));
+        ASSERT_EQ(k, OCI_KIND_INDEX);
+        ASSERT_OK(kind(MANIFEST("{}", ""), "application/vnd.docker.distribution.manifest.v2+json", &k, &e));
+        ASSERT_EQ(k, OCI_KIND_MANIFEST);
+        ASSERT_OK(kind(MANIFEST("{}", ""), "application/json; charset=utf-8", &k, &e));
+        /* CVE-2021-41190: a document that is both. */
+        ASSERT_ERR(kind("{'schemaVersion':2,'manifests':[],'layers':[]}", NULL, &k, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "both an index and a manifest");
+        ASSERT_ERR(kind(MANIFEST("{}", ""), "application/vnd.oci.image.index.v1+json", &k, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "the type it came as says that it is an image index");
+        ASSERT_ERR(kind("{'mediaType':'application/vnd.oci.image.manifest.v1+json','manifests':[]}", NULL,
+                        &k, &e),
+                   -EINVAL);
+        ASSERT_CONTAINS(e.message, "its mediaType says");
+        ASSERT_ERR(kind("{'schemaVersion':1,'fsLayers':[]}", NULL, &k, &e), -EPROTONOSUPPORT);
+        ASSERT_CONTAINS(e.message, "schema 1");
+        ASSERT_TRUE(e.hint != NULL);
+        ASSERT_ERR(kind(MANIFEST("{}", ""), "application/vnd.docker.distribution.manifest.v1+prettyjws", &k,
+                        &e),
+                   -EPROTONOSUPPORT);
+        ASSERT_ERR(kind(MANIFEST("{}", ""), "text/html", &k, &e), -EPROTONOSUPPORT);
+        ASSERT_CONTAINS(e.message, "\"text/html\" is no image manifest");
+        ASSERT_ERR(kind("{}", NULL, &k, &e), -EINVAL);
+        ASSERT_ERR(kind("[]", NULL, &k, &e), -EINVAL);
+        ASSERT_ERR(kind("{'layers':[],'layers':[]}", NULL, &k, &e), -EBADMSG);
+}
+
+/* --- Index --------------------------------------------------------------------------------------------- */
+
+#define ENTRY(platform) "{'mediaType':'m','digest':'" D1 "','size':1" platform "}"
+#define FOR(os, arch) ",'platform':{'os':'" os "','architecture':'" arch "'}"
+#define FOR_VARIANT(arch, variant)                                                                          \
+        ",'platform':{'os':'linux','architecture':'" arch "','variant':'" variant "'}"
+
+static int select_from(const char *entries, const char *arch, size_t *ret, Error *e)
+{
+        _cleanup_(oci_index_freep) OciIndex *i = NULL;
+        _cleanup_free_ char *single = NULL, *text = NULL;
+        const OciDescriptor *d;
+
+        error_done(e);
+        if (xasprintf(&single, "{'schemaVersion':2,'manifests':[%s]}", entries) < 0)
+                return -ENOMEM;
+        text = json_text(single);
+        int r = oci_index_parse(text, strlen(text), &i, NULL, e);
+        if (r >= 0)
+                r = oci_index_select(i, "linux", arch, &d, e);
+        if (r >= 0)
+                *ret = (size_t) (d - i->manifests);
+        return r;
+}
+
+TEST(choosing_from_an_index)
+{
+        static const char arms[] = ENTRY(FOR_VARIANT("arm", "v6")) "," ENTRY(FOR_VARIANT(
+                        "arm", "v7")) "," ENTRY(FOR_VARIANT("arm64", "v8")) "," ENTRY(FOR("linux", "386"));
+        _cleanup_error_ Error e = ERROR_NULL;
+        size_t i = 99;
+
+        ASSERT_OK(select_from(ENTRY(FOR("linux", "arm64")) "," ENTRY(FOR("linux", "amd64")), "amd64", &i,
+                              &e));
+        ASSERT_EQ(i, 1);
+        ASSERT_OK(select_from(arms, "armv7l", &i, &e));
+        ASSERT_EQ(i, 1);
+        ASSERT_OK(select_from(arms, "armv6l", &i, &e));
+        ASSERT_EQ(i, 0);
+        ASSERT_OK(select_from(arms, "aarch64", &i, &e));
+        ASSERT_EQ(i, 2);
+        ASSERT_OK(select_from(arms, "amd64", &i, &e)); /* runs i386 if there is nothing better */
+        ASSERT_EQ(i, 3);
+        ASSERT_OK(select_from(ENTRY("") "," ENTRY(FOR("linux", "arm64")), "amd64", &i, &e));
+        ASSERT_EQ(i, 0);
+        /* A level of the processor that nothing says we have. */
+        ASSERT_ERR(select_from(ENTRY(FOR_VARIANT("amd64", "v3")), "amd64", &i, &e), -ENOENT);
+        ASSERT_CONTAINS(e.message, "linux/amd64/v3");
+        ASSERT_ERR(select_from(ENTRY(FOR("linux", "arm64")) "," ENTRY(FOR("windows", "amd64")) "," ENTRY(
+                                               FOR("unknown", "unknown")),
+                               "amd64", &i, &e),
+                   -ENOENT);
+        ASSERT_STREQ(e.message,
+                     "There is no image for this host (linux/amd64), only for: linux/arm64, windows/amd64");
+        ASSERT_ERR(select_from("", "amd64", &i, &e), -ENOENT);
+        ASSERT_ERR(select_from("{'mediaType':'m','digest':'sha256:..','size':-1}", "amd64", &i, &e),
+                   -EINVAL);
+        ASSERT_CONTAINS(e.message, "manifests[0].digest");
+}
+
+/* --- Manifest ------------------------------------------------------------------------------------------ */
+
+static int manifest(const char *single, Error *e)
+{
+        _cleanup_(oci_manifest_freep) OciManifest *m = NULL;
+        _cleanup_free_ char *text = json_text(single);
+
+        error_done(e);
+        int r = oci_manifest_parse(text, strlen(text), &m, NULL, e);
+        return r < 0 ? r : oci_manifest_check_image(m, e);
+}
+
+TEST(manifests)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_text_ Text many = {};
+
+        ASSERT_OK(manifest(MANIFEST(DESCRIPTOR(CONFIG_TYPE), DESCRIPTOR(LAYER_TYPE)), &e));
+        ASSERT_OK(manifest(MANIFEST(DESCRIPTOR("application/vnd.docker.container.image.v1+json"),
+                                    DESCRIPTOR("application/vnd.docker.image.rootfs.diff.tar.gzip")),
+                           &e));
+        ASSERT_OK(manifest(MANIFEST(DESCRIPTOR(CONFIG_TYPE),
+                                    DESCRIPTOR("application/vnd.oci.image.layer.nondistributable.v1.tar")),
+                           &e));
+        ASSERT_ERR(manifest(MANIFEST(DESCRIPTOR("application/vnd.cncf.helm.config.v1+json"), ""), &e),
+                   -EPROTONOSUPPORT);
+        ASSERT_CONTAINS(e.message, "an artifact of type \"application/vnd.cncf.helm.config.v1+json\"");
+        ASSERT_ERR(manifest(MANIFEST(DESCRIPTOR(CONFIG_TYPE), DESCRIPTOR(LAYER_TYPE "+encrypted")), &e),
+                   -EPROTONOSUPPORT);
+        ASSERT_CONTAINS(e.message, "Layer 1 of the image is encrypted");
+        ASSERT_ERR(manifest(MANIFEST(DESCRIPTOR(CONFIG_TYPE), DESCRIPTOR("text/plain")), &e),
+                   -EPROTONOSUPPORT);
+        ASSERT_ERR(manifest("{'schemaVersion':2,'layers':[]}", &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "config: is required");
+        ASSERT_ERR(manifest("{'schemaVersion':3,'layers':[],'config':" DESCRIPTOR(CONFIG_TYPE) "}", &e),
+                   -EINVAL);
+        ASSERT_ERR(manifest(MANIFEST(DESCRIPTOR(CONFIG_TYPE), "7"), &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "layers[0]");
+        ASSERT_ERR(manifest(MANIFEST("{'mediaType':'x','digest':'" D1 "','size':9223372036854775808}", ""),
+                            &e),
+                   -EINVAL);
+        for (unsigned i = 0; i <= OCI_LAYERS_MAX; i++)
+                text_addf(&many, "%s" DESCRIPTOR(LAYER_TYPE), i ? "," : "");
+        char *single = NULL;
+        ASSERT_OK(xasprintf(&single, MANIFEST(DESCRIPTOR(CONFIG_TYPE), "%s"), many.data));
+        ASSERT_ERR(manifest(single, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, "at most 400");
+        free(single);
+}
+
+TEST(layout_files)
+{
+        ASSERT_OK(oci_layout_parse("{\"imageLayoutVersion\":\"1.0.0\"}", 30, NULL, NULL));
+        ASSERT_ERR(oci_layout_parse("{\"imageLayoutVersion\":\"2.0.0\"}", 30, NULL, NULL), -EINVAL);
+        ASSERT_ERR(oci_layout_parse("{}", 2, NULL, NULL), -EINVAL);
+}
+
+TEST(docker_archives)
+{
+        _cleanup_free_ char *text = json_text("[{'Config':'x.json','RepoTags':null,'Layers':['a/layer.tar']},"
+                                              "{'Config':'y.json','RepoTags':['a:1','b:2'],'Layers':null}]");
+        _cleanup_(docker_archive_freep) DockerArchive *a = NULL, *b = NULL;
+
+        ASSERT_OK(docker_archive_parse(text, strlen(text), &a, NULL, NULL));
+        ASSERT_EQ(a->n_images, 2);
+        ASSERT_STREQ(a->images[0].layers[0], "a/layer.tar");
+        ASSERT_STREQ(a->images[1].repo_tags[1], "b:2");
+        ASSERT_ERR(docker_archive_parse("[]", 2, &b, NULL, NULL), -EINVAL);
+        ASSERT_ERR(docker_archive_parse("{}", 2, &b, NULL, NULL), -EINVAL);
+        ASSERT_ERR(docker_archive_parse("[{}]", 4, &b, NULL, NULL), -EINVAL);
+}
+
+/* --- Config -------------------------------------------------------------------------------------------- */
+
+static int convert(const char *single, char **ret, Error *e)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
+        _cleanup_(oci_config_freep) OciConfig *c = NULL;
+        _cleanup_free_ char *text = json_text(single);
+
+        error_done(e);
+        int r = oci_config_parse(text, strlen(text), &c, NULL, e);
+        if (r >= 0)
+                r = oci_config_to_image_manifest(c, "example.com/app", "1.0", &m, e);
+        if (r >= 0)
+                r = image_manifest_format(m, ret);
+        if (r >= 0)
+                (void) single_quoted(*ret);
+        return r;
+}
+
+TEST(a_config_as_an_image_manifest)
+{
+        static const char config[] =
+                        "{'created':'2024-01-02T03:04:05.123456789Z','author':'Somebody',"
+                        "'architecture':'arm','variant':'v6','os':'linux','config':{"
+                        "'User':'www:staff','ExposedPorts':{'80/tcp':{},'80':{},'53/udp':{},'7000-7010':{}},"
+                        "'Env':['PATH=/bin','A=1','NOTHING','A=2=3','E='],"
+                        "'Entrypoint':['/bin/app'],'Cmd':['-x',''],'WorkingDir':'srv//app/',"
+                        "'Volumes':{'/Var/lib':{},'/var/lib/':{},'/var.lib':{}},"
+                        "'Labels':{'Com.Example.Name':'x','com.example.name':'y','homepage':'no url','é':'z',"
+                        "'org.opencontainers.image.stopSignal':'mine'},"
+                        "'StopSignal':'SIGQUIT','Healthcheck':{'Test':['CMD','/x/y']}}," ROOTFS
+                        ",'history':[{'created':'x'}]}";
+        static const char expected[] =
+                        "{\n  'acKind': 'ImageManifest',\n  'acVersion': '0.8.11',\n"
+                        "  'name': 'example.com/app',\n  'labels': [\n"
+                        "    {\n      'name': 'version',\n      'value': '1.0'\n    },\n"
+                        "    {\n      'name': 'os',\n      'value': 'linux'\n    },\n"
+                        "    {\n      'name': 'arch',\n      'value': 'armv6l'\n    }\n  ],\n"
+                        "  'app': {\n    'exec': [\n      '/bin/app',\n      '-x',\n      ''\n    ],\n"
+                        "    'user': 'www',\n    'group': 'staff',\n    'workingDirectory': '/srv/app',\n"
+                        "    'environment': [\n"
+                        "      {\n        'name': 'PATH',\n        'value': '/bin'\n      },\n"
+                        "      {\n        'name': 'A',\n        'value': '2=3'\n      },\n"
+                        "      {\n        'name': 'E',\n        'value': ''\n      }\n    ],\n"
+                        "    'mountPoints': [\n"
+                        "      {\n        'name': 'var-lib',\n        'path': '/Var/lib'\n      },\n"
+                        "      {\n        'name': 'var-lib-2',\n        'path': '/var/lib'\n      },\n"
+                        "      {\n        'name': 'var-lib-3',\n        'path': '/var.lib'\n      }\n    ],\n"
+                        "    'ports': [\n"
+                        "      {\n        'name': '80-tcp',\n        'protocol': 'tcp',\n        'port': 80\n"
+                        "      },\n"
+                        "      {\n        'name': '53-udp',\n        'protocol': 'udp',\n        'port': 53\n"
+                        "      },\n"
+                        "      {\n        'name': '7000-7010-tcp',\n        'protocol': 'tcp',\n"
+                        "        'port': 7000,\n        'count': 11\n      }\n    ]\n  },\n"
+                        "  'annotations': [\n"
+                        "    {\n      'name': 'created',\n      'value': '2024-01-02T03:04:05.123456789Z'\n"
+                        "    },\n"
+                        "    {\n      'name': 'authors',\n      'value': 'Somebody'\n    },\n"
+                        "    {\n      'name': 'org.opencontainers.image.stopsignal',\n"
+                        "      'value': 'SIGQUIT'\n    },\n"
+                        "    {\n      'name': 'org.opencontainers.image.healthcheck',\n"
+                        "      'value': '{\\'Test\\':[\\'CMD\\',\\'/x/y\\']}'\n    },\n"
+                        "    {\n      'name': 'com.example.name',\n      'value': 'x'\n    },\n"
+                        "    {\n      'name': 'com.example.name-2',\n      'value': 'y'\n    },\n"
+                        "    {\n      'name': 'label/homepage',\n      'value': 'no url'\n    },\n"
+                        "    {\n      'name': 'label',\n      'value': 'z'\n    },\n"
+                        "    {\n      'name': 'label/org.opencontainers.image.stopsignal',\n"
+                        "      'value': 'mine'\n    }\n  ]\n}\n";
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *got = NULL;
+
+        int r = convert(config, &got, &e);
+        if (r < 0)
+                TEST_FAIL("%s", e.message);
+        ASSERT_STREQ(got, expected);
+}
+
+TEST(users)
+{
+        static const struct {
+                const char *user, *expected;
+        } cases[] = {
+                        {"", "'user': '0',\n    'group': '0'"},
+                        {"app", "'user': 'app',\n    'group': ':user'"},
+                        {"1000", "'user': '1000',\n    'group': ':user'"},
+                        {"1000:1001", "'user': '1000',\n    'group': '1001'"},
+                        {"app:", "'user': 'app',\n    'group': ':user'"},
+                        {":5", "'user': '0',\n    'group': '5'"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *single = NULL, *got = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_OK(xasprintf(&single, CONFIG("'User':'%s'"), cases[i].user));
+                ASSERT_OK(convert(single, &got, &e));
+                ASSERT_CONTAINS(got, cases[i].expected);
+                ASSERT_TRUE(!strstr(got, "'exec'"));
+        }
+}
+
+TEST(configs_that_are_refused)
+{
+        static const struct {
+                const char *config, *why;
+        } cases[] = {
+                        {"{'config':{}}", "rootfs: is required"},
+                        {"{'rootfs':{'type':'zfs','diff_ids':[]}}", "rootfs.type: must be \"layers\""},
+                        {"{'rootfs':{'type':'layers','diff_ids':['sha256:x']}}", "rootfs.diff_ids[0]"},
+                        {"{'rootfs':{'type':'layers','diff_ids':{}}}", "rootfs.diff_ids: must be a list"},
+                        {"{'os':7," ROOTFS "}", "os: must be a string"},
+                        {"{'created':'yesterday'," ROOTFS "}", "created: \"yesterday\""},
+                        {"{'architecture':'vax','os':'linux'," ROOTFS "}", "for \"linux/vax\""},
+                        {"{'architecture':'amd64','os':'windows'," ROOTFS "}", "\"windows/amd64\""},
+                        {CONFIG("'Cmd':'/bin/sh'"), "config.Cmd: must be a list of strings"},
+                        {CONFIG("'Cmd':[1]"), "config.Cmd[0]"},
+                        {CONFIG("'Entrypoint':{}"), "config.Entrypoint"},
+                        {CONFIG("'Env':['=x']"), "\"\" is not the name of an environment variable"},
+                        {CONFIG("'Env':['a b=x']"), "\"a b\" is not the name of an environment variable"},
+                        {CONFIG("'Env':['A=\\u0000']"), "Invalid OCI image config"},
+                        {CONFIG("'Env':{}"), "config.Env"},
+                        {CONFIG("'User':7"), "config.User"},
+                        {CONFIG("'User':'/etc/passwd'"), "is neither \"user\" nor \"user:group\""},
+                        {CONFIG("'User':'a:b:c'"), "is neither"},
+                        {CONFIG("'User':'a\\nb'"), "is neither"},
+                        {CONFIG("'WorkingDir':'/a/../../b'"), "must not contain \"..\""},
+                        {CONFIG("'ExposedPorts':['80']"), "config.ExposedPorts: must be an object"},
+                        {CONFIG("'ExposedPorts':{'0/tcp':{}}"), "\"0/tcp\""},
+                        {CONFIG("'ExposedPorts':{'65536':{}}"), "\"65536\""},
+                        {CONFIG("'ExposedPorts':{'9-8':{}}"), "\"9-8\""},
+                        {CONFIG("'ExposedPorts':{'80/icmp':{}}"), "\"80/icmp\""},
+                        {CONFIG("'Volumes':{'/':{}}"), "is not a path that can be mounted on"},
+                        {CONFIG("'Volumes':{'/a/..':{}}"), "is not a path that can be mounted on"},
+                        {CONFIG("'Labels':{'a':7}"), "config.Labels.a: must be a string"},
+                        {CONFIG("'Labels':[]"), "config.Labels"},
+                        {CONFIG("'Healthcheck':7"), "config.Healthcheck"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_free_ char *got = NULL;
+
+                if (convert(cases[i].config, &got, &e) >= 0)
+                        TEST_FAIL("accepted: %s", cases[i].config);
+                ASSERT_CONTAINS(e.message, cases[i].why);
+        }
+}
+
+/* Bounds, and that nothing takes long. */
+TEST(huge_configs)
+{
+        static const struct {
+                const char *key, *entry, *open, *close;
+        } cases[] = {
+                        {"ExposedPorts", "'%u':{}", "{", "}"}, {"Volumes", "'/a%u':{}", "{", "}"},
+                        {"Labels", "'a%u':''", "{", "}"},      {"Env", "'A%u=x'", "[", "]"},
+                        {"Cmd", "'%u'", "[", "]"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *single = NULL, *got = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_text_ Text t = {};
+
+                for (unsigned k = 0; k < 60000; k++) {
+                        text_add(&t, k ? "," : "");
+                        text_addf(&t, cases[i].entry, k + 1);
+                }
+                ASSERT_OK(xasprintf(&single, CONFIG("'%s':%s%s%s"), cases[i].key, cases[i].open, t.data,
+                                    cases[i].close));
+                int r = convert(single, &got, &e);
+                if (streq(cases[i].key, "Cmd"))
+                        ASSERT_OK(r);
+                else
+                        ASSERT_TRUE(r < 0);
+        }
+}
+
+TEST(names_from_references)
+{
+        static const struct {
+                const char *reference, *name, *version;
+        } cases[] = {
+                        {"docker.io/library/nginx:1.25", "docker.io/library/nginx", "1.25"},
+                        {"localhost:5000/a/b", "localhost~5000/a/b", NULL},
+                        {"localhost:5000/a/b:V1", "localhost~5000/a/b", "V1"},
+                        {"example.com/app@" D1, "example.com/app", NULL},
+                        {"example.com/app:2@" D1, "example.com/app", "2"},
+                        {"App_1", "app_1", NULL},
+                        {"//x//y/", "x/y", NULL},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *name = NULL, *version = NULL;
+
+                ASSERT_OK(oci_name_from_reference(cases[i].reference, &name, &version, NULL));
+                ASSERT_STREQ(name, cases[i].name);
+                ASSERT_TRUE(streq_ptr(version, cases[i].version));
+        }
+        char *name, *version;
+        ASSERT_ERR(oci_name_from_reference("", &name, &version, NULL), -EINVAL);
+        ASSERT_ERR(oci_name_from_reference("..", &name, &version, NULL), -EINVAL);
+        ASSERT_ERR(oci_name_from_reference("a/../b", &name, &version, NULL), -EINVAL);
+}
+
+int main(void)
+{
+        RUN(digests);
+        RUN(kinds_of_documents);
+        RUN(choosing_from_an_index);
+        RUN(manifests);
+        RUN(layout_files);
+        RUN(docker_archives);
+        RUN(a_config_as_an_image_manifest);
+        RUN(users);
+        RUN(configs_that_are_refused);
+        RUN(huge_configs);
+        RUN(names_from_references);
+        return TEST_END();
+}
