@@ -8,6 +8,7 @@
  *     unpack/     archives: read, decompressed, hashed, unpacked within limits
  *     store/      the directory that holds it all: its lock, publishing by rename, durability
  *     images/     the images of a store: importing, finding, layers, rendering
+ *     discovery/  where an image of a name may be on the network
  *     oci/        OCI and Docker images: their sources, and importing them
  *     trust/      keys and the signatures that count, encrypted images
  *     pods/       pod directories, their life cycle, reifying
@@ -47,6 +48,7 @@
  */
 
 #include "prepare/collect/collect.h"
+#include "prepare/discovery/discovery.h"
 #include "prepare/images/images.h"
 #include "prepare/oci/oci.h"
 #include "prepare/pods/pods.h"

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a page says of images: its meta elements.
+ *
+ * libxml2's HTML parser takes the page apart as browsers do, and reports every element as it begins; no tree
+ * is made, so that memory is bounded by the page, and elements that are never closed need not be kept. The
+ * parser neither opens files nor asks the network.
+ *
+ * Neither the specification nor its reference code wants the elements to be in the head of the page, so they
+ * may be anywhere. What stands in an element whose content is text and no markup does not count, as in the
+ * reference: the parser knows scripts and styles, the others are known here.
+ *
+ * The page is a stranger's. The parser compares each attribute of an element with those before it, and each
+ * end of an element with all that are open, which makes its time quadratic: that is why a page is cut off
+ * (DISCOVERY_PAGE_MAX) and parsing ends where elements are nested deeper than in any page that was made for
+ * people.
+ */
+
+#include <libxml/HTMLparser.h>
+#include <pthread.h>
+
+#include "prepare/discovery/discovery.h"
+
+#define OPEN_MAX 256 /* elements within each other */
+
+typedef struct Reader {
+        htmlParserCtxtPtr parser;
+        DiscoveryPage page;
+        const char *text_only; /* the element that makes no markup of what we are in, or NULL */
+        int error;
+} Reader;
+
+static const char *const kinds[_DISCOVERY_KIND_MAX] = {
+                [DISCOVERY_IMAGE] = "ac-discovery",
+                [DISCOVERY_PUBKEYS] = "ac-discovery-pubkeys",
+};
+
+static const char *const text_elements[] = {"title",    "textarea", "iframe", "noembed",
+                                            "noframes", "noscript", "xmp",    "plaintext"};
+
+static void meta_done(DiscoveryMeta *m)
+{
+        free(m->prefix);
+        free(m->value);
+}
+
+void discovery_page_done(DiscoveryPage *p)
+{
+        for (size_t i = 0; i < p->n; i++)
+                meta_done(&p->items[i]);
+        free(p->items);
+        *p = (DiscoveryPage){};
+}
+
+static bool has_meta(const DiscoveryPage *p, const DiscoveryMeta *m)
+{
+        for (size_t i = 0; i < p->n; i++)
+                if (p->items[i].kind == m->kind && streq(p->items[i].prefix, m->prefix) &&
+                    streq(p->items[i].value, m->value))
+                        return true;
+        return false;
+}
+
+/* Takes what M points to. */
+static int add_meta(DiscoveryPage *p, DiscoveryMeta m)
+{
+        if (m.prefix && m.value && has_meta(p, &m)) {
+                meta_done(&m);
+                return 0;
+        }
+        if (!m.prefix || !m.value || GREEDY_REALLOC(p->items, p->allocated, p->n + 1) < 0) {
+                meta_done(&m);
+                return -ENOMEM;
+        }
+        p->items[p->n++] = m;
+        return 0;
+}
+
+/* "prefix value", with space around it that does not count. */
+static int read_content(Reader *r, DiscoveryKind kind, const char *content)
+{
+        static const char space[] = " \t\r\n\f";
+        const char *prefix = content + strspn(content, space);
+        size_t n = strcspn(prefix, space);
+        const char *value = prefix + n + strspn(prefix + n, space);
+        size_t m = strlen(value);
+
+        while (m > 0 && strchr(space, value[m - 1]))
+                m--;
+        if (n == 0 || m == 0 || n + m > DISCOVERY_CONTENT_MAX || r->page.n >= DISCOVERY_META_MAX)
+                return 0;
+        return add_meta(&r->page, (DiscoveryMeta){.kind = kind,
+                                                  .prefix = strndup(prefix, n),
+                                                  .value = strndup(value, m)});
+}
+
+static const char *attribute(const xmlChar **attributes, const char *name)
+{
+        for (; attributes && attributes[0]; attributes += 2)
+                if (streq((const char *) attributes[0], name))
+                        return (const char *) attributes[1];
+        return NULL;
+}
+
+static void read_meta(Reader *r, const xmlChar **attributes)
+{
+        const char *name = attribute(attributes, "name"), *content = attribute(attributes, "content");
+
+        for (size_t i = 0; name && content && i < ELEMENTSOF(kinds); i++)
+                if (streq(name, kinds[i]) && r->error >= 0)
+                        r->error = read_content(r, (DiscoveryKind) i, content);
+}
+
+static void element_begins(void *userdata, const xmlChar *name, const xmlChar **attributes)
+{
+        Reader *r = userdata;
+
+        if (r->parser->nameNr > OPEN_MAX)
+                xmlStopParser(r->parser);
+        if (r->text_only)
+                return;
+        if (streq((const char *) name, "meta"))
+                read_meta(r, attributes);
+        for (size_t i = 0; i < ELEMENTSOF(text_elements); i++)
+                if (streq((const char *) name, text_elements[i]))
+                        r->text_only = text_elements[i];
+}
+
+static void element_ends(void *userdata, const xmlChar *name)
+{
+        Reader *r = userdata;
+
+        if (r->text_only && streq((const char *) name, r->text_only))
+                r->text_only = NULL;
+}
+
+static void initialize(void)
+{
+        xmlInitParser();
+}
+
+/* A tag that is cut off would be taken for one that is complete. */
+static size_t whole_tags(const char *text, size_t size)
+{
+        const char *end = memrchr(text, '>', size);
+
+        return end ? (size_t) (end - text) + 1 : 0;
+}
+
+int discovery_page_parse(const char *text, size_t size, DiscoveryPage *ret, Error *e)
+{
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        const htmlSAXHandler handler = {.startElement = element_begins, .endElement = element_ends};
+        Reader r = {};
+
+        (void) pthread_once(&once, initialize); /* the parser's own is not for several threads */
+        size = whole_tags(text, MIN(size, (size_t) DISCOVERY_PAGE_MAX));
+        if (size == 0) {
+                *ret = (DiscoveryPage){};
+                return 0;
+        }
+        r.parser = htmlCreateMemoryParserCtxt(text, (int) size);
+        if (!r.parser)
+                return error_oom(e);
+        memcpy(r.parser->sax, &handler, sizeof(handler));
+        r.parser->userData = &r;
+        (void) htmlCtxtUseOptions(r.parser, HTML_PARSE_NONET | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
+                                                            HTML_PARSE_RECOVER);
+        (void) htmlParseDocument(r.parser); /* what is no HTML says nothing */
+        if (r.parser->errNo == XML_ERR_NO_MEMORY)
+                r.error = -ENOMEM;
+        htmlFreeParserCtxt(r.parser);
+        if (r.error < 0) {
+                discovery_page_done(&r.page);
+                return error_oom(e);
+        }
+        *ret = r.page;
+        return 0;
+}
