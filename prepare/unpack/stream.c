@@ -54,6 +54,8 @@ static ssize_t read_some(Stream *s, void *buffer, size_t size, Error *e)
 {
         ssize_t n;
 
+        if (s->hooks.length > 0)
+                size = (size_t) MIN((uint64_t) size, s->hooks.length - s->total);
         do {
                 int r = wait_for_input(s, e);
                 if (r < 0)

@@ -13,6 +13,7 @@ typedef struct Stream Stream;
 /* Who else is to know what is read, and how much that may be. */
 typedef struct StreamHooks {
         uint64_t size_max; /* bytes read from the descriptor; 0: no bound. More is -EFBIG */
+        uint64_t length;   /* so many bytes are read, and no more is looked at; 0: up to the end */
         /* Sees every byte that is read, before decompression, in order. Failure ends the reading. May be
          * NULL, as may the next. */
         int (*observe)(const void *data, size_t size, void *userdata, Error *e);
@@ -39,6 +40,7 @@ typedef struct Pipeline Pipeline;
 typedef struct PipelineOptions {
         uint64_t size_max; /* bytes, decompressed */
         bool sha256;       /* the ID is to be sha256-…; else sha512-… */
+        bool lenient;      /* see archive_reader_new() */
         StreamHooks hooks; /* called by the reading thread, in which all signals are blocked */
 } PipelineOptions;
 
@@ -58,6 +60,28 @@ typedef struct PipelineResult {
 
 /* After pipeline_next() has returned 0. */
 int pipeline_finish(Pipeline *p, PipelineResult *ret, Error *e);
+
+/* --- Tar archives, entry by entry (archive-reader.c) --------------------------------------------------- */
+
+typedef struct ArchiveReader ArchiveReader;
+struct archive;
+struct archive_entry;
+
+/* Belongs to the thread that makes it, whose locale it sets until it is freed. LENIENT in the options: an
+ * archive may lack its end mark, or be empty; for those whose digest is known, so that nothing can be
+ * missing unnoticed. */
+int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e);
+ArchiveReader *archive_reader_free(ArchiveReader *r);
+DEFINE_TRIVIAL_CLEANUP_FUNC(ArchiveReader *, archive_reader_free);
+/* Takes one entry; what it does not read of the content is passed over. */
+typedef int (*ArchiveEntryFunction)(struct archive *a, struct archive_entry *entry, void *userdata,
+                                    Error *e);
+/* Gives all entries to FUNCTION, and reads to the end of the stream. */
+int archive_reader_run(ArchiveReader *r, ArchiveEntryFunction function, void *userdata, PipelineResult *ret,
+                       Error *e);
+/* For FUNCTION, when libarchive's functions have failed: our own error if feeding it failed, else what it
+ * says itself. */
+int archive_reader_error(ArchiveReader *r, Error *e);
 
 /* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) -------------------------------------------- */
 

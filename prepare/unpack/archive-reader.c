@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Taking a tar archive apart, entry by entry, while the pipeline reads, decompresses and hashes it.
+ *
+ * libarchive's tar reader runs in the C locale, whatever the program's is: it would otherwise translate
+ * names, and even in UTF-8 replace them by a canonical form. What it cannot translate it leaves as it is,
+ * byte for byte, with a warning that is expected here; every other warning means that something of the
+ * archive would be lost, and is an error. The locale is the thread's, so a reader belongs to the thread that
+ * made it.
+ */
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <locale.h>
+
+#include "prepare/unpack/unpack.h"
+
+struct ArchiveReader {
+        Pipeline *pipeline;
+        bool lenient;
+        struct archive *archive;
+        uint64_t fed;     /* bytes that the tar reader was given */
+        uint64_t fed_max; /* more than that while it reads headers: refused */
+        Error error;      /* of feeding it */
+        locale_t locale, locale_before;
+};
+
+ArchiveReader *archive_reader_free(ArchiveReader *r)
+{
+        if (!r)
+                return NULL;
+        if (r->archive)
+                (void) archive_read_free(r->archive);
+        (void) pipeline_free(r->pipeline);
+        error_done(&r->error);
+        if (r->locale_before)
+                (void) uselocale(r->locale_before);
+        if (r->locale)
+                freelocale(r->locale);
+        free(r);
+        return NULL;
+}
+
+static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
+{
+        ArchiveReader *r = userdata;
+
+        if (r->fed > r->fed_max) {
+                error_set(&r->error, -E2BIG, "An entry of the archive has more than %u bytes of headers",
+                          ENTRY_HEADERS_MAX);
+                archive_set_error(a, E2BIG, "headers too large");
+                return -1;
+        }
+        ssize_t n = pipeline_next(r->pipeline, ret, &r->error);
+        if (n < 0) {
+                archive_set_error(a, EIO, "no more data");
+                return -1;
+        }
+        r->fed += (uint64_t) n;
+        return n;
+}
+
+int archive_reader_error(ArchiveReader *r, Error *e)
+{
+        int code = r->error.code;
+
+        if (code == 0) {
+                const char *why = archive_error_string(r->archive);
+                if (why && startswith(why, "Unrecognized archive format"))
+                        return error_hint(
+                                        e,
+                                        error_set(e, -EBADMSG, "The file is no image: it is no tar archive"),
+                                        "Images are tar archives, plain or compressed with gzip, bzip2, xz "
+                                        "or zstd.");
+                return error_set(e, -EBADMSG, "The archive is damaged: %s", why ?: "unknown error");
+        }
+        if (e) {
+                error_done(e);
+                *e = TAKE_GENERIC(r->error, Error, ERROR_NULL);
+        }
+        return code;
+}
+
+static bool warning_is_expected(ArchiveReader *r)
+{
+        const char *why = archive_error_string(r->archive);
+
+        return why && strstr(why, "can't be converted from");
+}
+
+/* 1: an entry; 0: the end. */
+static int next_entry(ArchiveReader *r, struct archive_entry **ret, Error *e)
+{
+        r->fed_max = r->fed + ENTRY_HEADERS_MAX;
+        int a = archive_read_next_header(r->archive, ret);
+        r->fed_max = UINT64_MAX;
+        if (a == ARCHIVE_EOF)
+                return 0;
+        if (a == ARCHIVE_OK || (a == ARCHIVE_WARN && warning_is_expected(r)))
+                return 1;
+        return archive_reader_error(r, e);
+}
+
+int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e)
+{
+        _cleanup_(archive_reader_freep) ArchiveReader *r = calloc(1, sizeof(ArchiveReader));
+
+        if (!r)
+                return error_oom(e);
+        r->lenient = o->lenient;
+        int k = pipeline_new(fd, o, &r->pipeline, e);
+        if (k < 0)
+                return k;
+        r->locale = newlocale(LC_ALL_MASK, "C", (locale_t) 0);
+        if (!r->locale)
+                return error_oom(e);
+        r->locale_before = uselocale(r->locale);
+        r->archive = archive_read_new();
+        if (!r->archive || archive_read_support_format_tar(r->archive) != ARCHIVE_OK ||
+            (r->lenient && archive_read_support_format_empty(r->archive) != ARCHIVE_OK))
+                return error_oom(e);
+        r->fed_max = UINT64_MAX;
+        if (archive_read_open(r->archive, r, NULL, feed, NULL) != ARCHIVE_OK)
+                return archive_reader_error(r, e);
+        *ret = TAKE_PTR(r);
+        return 0;
+}
+
+static int read_entries(ArchiveReader *r, ArchiveEntryFunction function, void *userdata, Error *e)
+{
+        struct archive_entry *entry;
+
+        for (;;) {
+                int64_t before = archive_filter_bytes(r->archive, 0);
+                int k = next_entry(r, &entry, e);
+                if (k < 0)
+                        return k;
+                if (k == 0) {
+                        /* The tar reader takes the end of the stream between two entries for the end of the
+                         * archive. */
+                        if (!r->lenient && archive_filter_bytes(r->archive, 0) - before < 512)
+                                return error_set(e, -EBADMSG,
+                                                 "The archive has no end mark: it is truncated");
+                        return 0;
+                }
+                k = function(r->archive, entry, userdata, e);
+                if (k < 0)
+                        return r->error.code < 0 ? archive_reader_error(r, e) : k;
+                /* What was not asked for, such as the content of a hard link, and the padding. */
+                if (archive_read_data_skip(r->archive) != ARCHIVE_OK)
+                        return archive_reader_error(r, e);
+        }
+}
+
+/* Reads what is behind the end of the archive: zeros, or else the archive was not all there is. */
+static int read_rest(ArchiveReader *r, PipelineResult *ret, Error *e)
+{
+        uint64_t end = (uint64_t) archive_filter_bytes(r->archive, 0);
+        PipelineResult result;
+        const void *block;
+        ssize_t n;
+
+        while ((n = pipeline_next(r->pipeline, &block, e)) > 0) {
+                r->fed += (uint64_t) n;
+                if (r->fed - end > PADDING_MAX)
+                        return error_set(e, -EBADMSG, "The archive is padded with more than %llu bytes",
+                                         PADDING_MAX);
+        }
+        if (n < 0)
+                return (int) n;
+        int k = pipeline_finish(r->pipeline, &result, e);
+        if (k < 0)
+                return k;
+        if (result.data_size > end) {
+                free(result.id);
+                return error_set(e, -EBADMSG,
+                                 "There are bytes after the end of the archive (%" PRIu64 " of %" PRIu64
+                                 " are the archive)",
+                                 end, result.size);
+        }
+        *ret = result;
+        return 0;
+}
+
+int archive_reader_run(ArchiveReader *r, ArchiveEntryFunction function, void *userdata, PipelineResult *ret,
+                       Error *e)
+{
+        int k = read_entries(r, function, userdata, e);
+
+        return k < 0 ? k : read_rest(r, ret, e);
+}
