@@ -3,7 +3,13 @@
 
 /* stage0/: the acnspawn command. Verbs (verb-*.c) are thin: they turn a command line into a call of the
  * operations below and their result into text. The operations work on a Pod and know nothing of command
- * lines, so that another front (a node agent, say) can call them as well.
+ * lines, so that another front (a node agent, say) can call them as well. Rooms, from the lowest floor up:
+ *
+ *     cli/        what is written for people: command lines, tables
+ *     runtime/    what a running pod has on the host besides its processes
+ *     report/     what is known of a pod, and what its apps wrote
+ *     control/    what is done to pods by request: preparing, stopping
+ *     run/        the process that runs a pod
  */
 
 #include "prepare/prepare.h"
@@ -11,7 +17,7 @@
 
 /* --- Operations on pods -------------------------------------------------------------------------------- */
 
-/* prepare-pod.c: request -> prepared pod. */
+/* control/prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
         bool private_users;
@@ -22,7 +28,7 @@ typedef struct PrepareOptions {
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
 
-/* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
+/* run/run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
  * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
 typedef struct RunOptions {
         bool detach;
@@ -30,10 +36,10 @@ typedef struct RunOptions {
 } RunOptions;
 int run_pod(Pod *p, const RunOptions *o, Error *e);
 
-/* stop.c: asks a running pod to end in order, or kills it; waits until it has ended. */
+/* control/stop.c: asks a running pod to end in order, or kills it; waits until it has ended. */
 int stop_pod(Pod *p, bool force, Error *e);
 
-/* pod-status.c: everything "status" tells of a pod. */
+/* report/pod-status.c: everything "status" tells of a pod. */
 typedef struct AppReport {
         const PodApp *app;
         AppStatus status;
@@ -62,7 +68,7 @@ void pod_report_done(PodReport *r);
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);
 
-/* logs.c: the apps' output out of the pod's journal. */
+/* report/logs.c: the apps' output out of the pod's journal. */
 typedef struct LogOptions {
         bool follow;     /* until the pod has ended */
         const char *app; /* NULL: all */
@@ -72,6 +78,6 @@ typedef struct LogOptions {
 } LogOptions;
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
-/* release.c: to be called before a pod is removed. Takes away what a pod that has ended left outside its
+/* runtime/release.c: to be called before a pod is removed. Takes away what a pod that has ended left outside its
  * directory; -EBUSY, naming the mount, if something is mounted below that directory. For store_gc(), too. */
 int pod_release(Pod *p, void *userdata, Error *e);

@@ -9,9 +9,9 @@
  * the reason in the context's error object; main() prints it.
  */
 
-#include "stage0/options.h"
+#include "stage0/cli/options.h"
 #include "stage0/stage0.h"
-#include "stage0/table.h"
+#include "stage0/cli/table.h"
 
 #define EXIT_STATUS_FAILURE 1
 #define EXIT_STATUS_USAGE 2

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/console.c: what is said of a pod that did not start, from what was printed. */
+/* stage0/run/console.c: what is said of a pod that did not start, from what was printed. */
 
-#include "stage0/console.h"
+#include "stage0/run/console.h"
 #include "tests/unit/test.h"
 
 static int explain(const char *text, char **reason, char **hint)

@@ -3,7 +3,7 @@
 /* The parser of command lines: what is an option, a value and a word, and what is said where it is none of
  * them. */
 
-#include "stage0/options.h"
+#include "stage0/cli/options.h"
 #include "tests/unit/test.h"
 
 typedef struct Data {

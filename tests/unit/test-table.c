@@ -2,7 +2,7 @@
 
 /* Tables as text and as JSON, and the words for widths, times and sizes that they are made of. */
 
-#include "stage0/table.h"
+#include "stage0/cli/table.h"
 #include "tests/unit/test.h"
 
 #define SECOND 1000000ULL

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The parser of command lines.
+ *
+ * It walks the words once. A word that begins with a dash is looked up in the option sets that the caller
+ * has put up for this place of the command line, and its handler stores the value; anything else goes back
+ * to the caller, who may change the sets before going on. That is all that the position-sensitive grammar of
+ * prepare and run needs. Options that exist but not here are kept in sets marked as misplaced, so that the
+ * message can say where they belong.
+ */
+
+#include "stage0/cli/options.h"
+
+/* --- Messages ------------------------------------------------------------------------------------------ */
+
+static void option_label(const Option *o, char ret[static 64])
+{
+        if (o->name)
+                snprintf(ret, 64, "--%s", o->name);
+        else
+                snprintf(ret, 64, "-%c", o->letter);
+}
+
+int option_invalid(const Option *o, const char *value, Error *e, const char *reason, ...)
+{
+        _cleanup_free_ char *text = NULL, *shown = text_escape_for_terminal(value);
+        char label[64];
+        va_list ap;
+
+        va_start(ap, reason);
+        int r = vasprintf(&text, reason, ap);
+        va_end(ap);
+        if (r < 0) {
+                text = NULL;
+                return error_oom(e);
+        }
+        option_label(o, label);
+        return error_set(e, -EINVAL, "Invalid value '%s' for %s: %s", shown ?: "", label, text);
+}
+
+int option_invalid_because(const Option *o, const char *value, Error *e, const Error *reason)
+{
+        return option_invalid(o, value, e, "%s", reason->message ?: "not valid");
+}
+
+static const char *nearest_option(const OptionParser *p, const char *name)
+{
+        const char *best[16] = {};
+        size_t n = 0;
+
+        for (size_t i = 0; i < p->n_sets && n < ELEMENTSOF(best); i++) {
+                size_t k = 0;
+
+                while (!option_is_end(&p->sets[i].options[k]))
+                        k++;
+                if (k > 0)
+                        best[n++] = nearest_match(name, &p->sets[i].options[0].name, k, sizeof(Option));
+        }
+        return nearest_match(name, best, n, sizeof(best[0]));
+}
+
+static int unknown_option(const OptionParser *p, const char *word, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(word);
+        size_t dashes = strspn(word, "-");
+        const char *near = dashes > 1 ? nearest_option(p, word + dashes) : NULL;
+
+        int r = error_set(e, -EINVAL, "Unknown option '%s'", shown ?: "");
+        return near ? error_hint(e, r, "Did you mean '--%s'?", near) : r;
+}
+
+/* --- Looking options up -------------------------------------------------------------------------------- */
+
+static bool option_matches(const Option *o, const char *name, size_t n, char letter)
+{
+        if (letter)
+                return o->letter == letter;
+        return o->name && strlen(o->name) == n && strncmp(o->name, name, n) == 0;
+}
+
+/* An option that is for here is preferred to one of the same name that is not. */
+static const Option *find_option(OptionParser *p, const char *name, size_t n, char letter,
+                                 OptionSet **ret_set)
+{
+        const Option *misplaced = NULL;
+
+        for (size_t i = 0; i < p->n_sets; i++)
+                for (const Option *o = p->sets[i].options; !option_is_end(o); o++) {
+                        if (!option_matches(o, name, n, letter))
+                                continue;
+                        if (misplaced && p->sets[i].misplaced)
+                                continue;
+                        *ret_set = &p->sets[i];
+                        if (!p->sets[i].misplaced)
+                                return o;
+                        misplaced = o;
+                }
+        return misplaced;
+}
+
+static int handle_option(OptionSet *set, const Option *o, const char *value, Error *e)
+{
+        char label[64];
+
+        option_label(o, label);
+        if (set->misplaced)
+                return error_set(e, -EINVAL, "Option %s %s", label, set->misplaced);
+        if (value && !o->value)
+                return error_set(e, -EINVAL, "Option %s takes no value", label);
+        if (!value && o->value && !o->value_optional)
+                return error_set(e, -EINVAL, "Option %s needs a value: %s", label, o->value);
+        set->n_seen++;
+        return o->handler(o, value, (char *) set->data + o->offset, e);
+}
+
+/* The next word as the value of an option; NULL if there is none. */
+static const char *take_word(OptionParser *p)
+{
+        return p->index < p->argc ? p->argv[p->index++] : NULL;
+}
+
+static int parse_long(OptionParser *p, const char *word, Error *e)
+{
+        const char *name = word + 2, *equals = strchrnul(name, '='), *value = *equals ? equals + 1 : NULL;
+        OptionSet *set = NULL;
+        const Option *o = find_option(p, name, (size_t) (equals - name), 0, &set);
+
+        if (!o) {
+                _cleanup_free_ char *label = strndup(word, (size_t) (equals - word));
+                return label ? unknown_option(p, label, e) : error_oom(e);
+        }
+        if (!value && o->value && !o->value_optional && !set->misplaced)
+                value = take_word(p);
+        return handle_option(set, o, value, e);
+}
+
+static int parse_cluster(OptionParser *p, Error *e)
+{
+        char letter = *p->cluster++;
+        OptionSet *set = NULL;
+        const Option *o = find_option(p, NULL, 0, letter, &set);
+        const char *value = NULL;
+
+        if (!o) {
+                const char label[] = {'-', letter, 0};
+                return unknown_option(p, label, e);
+        }
+        if (o->value && !o->value_optional && !set->misplaced) {
+                value = *p->cluster ? p->cluster : take_word(p);
+                p->cluster = NULL;
+        }
+        return handle_option(set, o, value, e);
+}
+
+int options_next(OptionParser *p, const char **ret_word, Error *e)
+{
+        for (;;) {
+                const char *word;
+                int r;
+
+                if (p->cluster && *p->cluster) {
+                        r = parse_cluster(p, e);
+                        if (r != 0)
+                                return r;
+                        continue;
+                }
+                word = take_word(p);
+                if (!word)
+                        return OPTION_DONE;
+                if (streq(word, "--") || streq(word, "---"))
+                        return word[2] ? OPTION_NEXT : OPTION_DASHES;
+                if (word[0] != '-' || !word[1]) {
+                        *ret_word = word;
+                        return OPTION_WORD;
+                }
+                if (word[1] != '-') {
+                        p->cluster = word + 1;
+                        continue;
+                }
+                r = parse_long(p, word, e);
+                if (r != 0)
+                        return r;
+        }
+}
+
+int options_words(OptionParser *p, const char ***ret_words, size_t *ret_n, Error *e)
+{
+        _cleanup_free_ const char **words = calloc((size_t) p->argc + 1, sizeof(char *));
+        size_t n = 0;
+        int r;
+
+        if (!words)
+                return error_oom(e);
+        while ((r = options_next(p, &words[n], e)) > 0) {
+                if (r == OPTION_STOP)
+                        break;
+                if (r == OPTION_NEXT)
+                        return unknown_option(p, "---", e);
+                if (r == OPTION_WORD)
+                        n++;
+                while (r == OPTION_DASHES && p->index < p->argc)
+                        words[n++] = p->argv[p->index++];
+        }
+        if (r < 0)
+                return r;
+        words[n] = NULL;
+        *ret_words = TAKE_PTR(words);
+        *ret_n = n;
+        return r;
+}
+
+/* --- Stock handlers ------------------------------------------------------------------------------------ */
+
+int option_true(const Option *o, const char *value, void *target, Error *e)
+{
+        *(bool *) target = true;
+        return 0;
+}
+
+int option_false(const Option *o, const char *value, void *target, Error *e)
+{
+        *(bool *) target = false;
+        return 0;
+}
+
+int option_string(const Option *o, const char *value, void *target, Error *e)
+{
+        *(const char **) target = value;
+        return 0;
+}
+
+int option_copy(const Option *o, const char *value, void *target, Error *e)
+{
+        char *copy = strdup(value);
+
+        if (!copy)
+                return error_oom(e);
+        free(*(char **) target);
+        *(char **) target = copy;
+        return 0;
+}
+
+int option_usec(const Option *o, const char *value, void *target, Error *e)
+{
+        if (parse_usec(value, target) < 0)
+                return option_invalid(o, value, e, "not a time span such as '30s', '5min' or 'infinity'");
+        return 0;
+}
+
+int option_u64(const Option *o, const char *value, void *target, Error *e)
+{
+        if (parse_u64(value, target) < 0)
+                return option_invalid(o, value, e, "not a whole number");
+        return 0;
+}
+
+/* --- What was meant ------------------------------------------------------------------------------------ */
+
+#define NEAR_MAX 40 /* longer words than this are not compared */
+
+/* How many letters have to be put in, taken out, replaced or swapped with their neighbour to get from A to
+ * B. */
+static size_t edit_distance(const char *a, const char *b)
+{
+        size_t n = strlen(a), m = strlen(b);
+        size_t rows[3][NEAR_MAX + 1]; /* this row of the table and the two before it */
+
+        for (size_t j = 0; j <= m; j++)
+                rows[0][j] = j;
+        for (size_t i = 1; i <= n; i++) {
+                size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *twice_above = rows[(i + 1) % 3];
+
+                row[0] = i;
+                for (size_t j = 1; j <= m; j++) {
+                        size_t d = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+                        d = MIN(d, above[j] + 1);
+                        d = MIN(d, row[j - 1] + 1);
+                        if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                                d = MIN(d, twice_above[j - 2] + 1);
+                        row[j] = d;
+                }
+        }
+        return rows[n % 3][m];
+}
+
+const char *nearest_match(const char *word, const char *const *first, size_t n, size_t stride)
+{
+        size_t length = strlen(word), best_distance = SIZE_MAX;
+        const char *best = NULL;
+
+        if (length == 0 || length > NEAR_MAX)
+                return NULL;
+        for (size_t i = 0; i < n; i++) {
+                const char *candidate = *(const char *const *) ((const char *) first + i * stride);
+
+                if (!candidate || strlen(candidate) > NEAR_MAX)
+                        continue;
+                size_t d = edit_distance(word, candidate);
+                if (length >= 2 && startswith(candidate, word))
+                        d = MIN(d, (size_t) 1); /* an abbreviation */
+                if (d <= MAX(length / 3, (size_t) 1) && d < best_distance) {
+                        best = candidate;
+                        best_distance = d;
+                }
+        }
+        return best;
+}

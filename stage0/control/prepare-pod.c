@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* From a request to a prepared pod: the pod directory (prepare/), the root of its systemd and the launch
+ * files (stage1/). Nothing is mounted and nothing is copied, so it takes the same few milliseconds whatever
+ * the images weigh. */
+
+#include <sys/stat.h>
+
+#include "stage0/runtime/runtime.h"
+#include "stage1/launch-protocol.h"
+
+static int configure(Pod *p, const PrepareOptions *o)
+{
+        PodConfig *c = &p->config;
+
+        c->private_users = o->private_users;
+        c->net = o->net;
+        c->exit_policy = o->exit_policy;
+        c->stop_timeout_usec = o->stop_timeout_usec;
+        if (c->created_usec == 0)
+                c->created_usec = now_usec(CLOCK_REALTIME);
+        if (o->hostname && !(c->hostname = strdup(o->hostname)))
+                return -ENOMEM;
+        if (o->stage1 && !(c->stage1 = strdup(o->stage1)))
+                return -ENOMEM;
+        return 0;
+}
+
+static int write_root(Pod *p, Error *e)
+{
+        _cleanup_free_ char *hostname = NULL;
+        _cleanup_close_ int root_fd = -EBADF;
+
+        if (pod_hostname(p, &hostname) < 0)
+                return error_oom(e);
+        Stage1Options o = {
+                        .uuid = p->uuid,
+                        .hostname = hostname,
+                        .exit_on_failure = p->config.exit_policy == EXIT_ON_FAILURE,
+                        .exit_on_any = p->config.exit_policy == EXIT_ON_ANY,
+                        .stop_timeout_usec = p->config.stop_timeout_usec,
+        };
+        if (mkdirat(p->dir_fd, "root", 0755) < 0)
+                return error_set_errno(e, -errno, "Cannot make the root of pod %s", p->uuid);
+        root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (root_fd < 0)
+                return error_set_errno(e, -errno, "Cannot open the root of pod %s", p->uuid);
+        return stage1_write_root(root_fd, p->manifest, &o, p->config.private_users ? p->config.uid_base : 0,
+                                 e);
+}
+
+static int write_launch_file(Pod *p, const PodApp *app, Error *e)
+{
+        _cleanup_free_ char *data = NULL, *path = NULL;
+        size_t size;
+
+        int r = stage1_launch_file(p->manifest, app, &data, &size, e);
+        if (r < 0)
+                return r;
+        if (size > LAUNCH_FILE_SIZE_MAX)
+                return error_set(e, -E2BIG, "Arguments and environment of app %s are larger than %u bytes",
+                                 app->name, LAUNCH_FILE_SIZE_MAX);
+        if (xasprintf(&path, "apps/%s/launch", app->name) < 0)
+                return error_oom(e);
+        r = write_file_new_at(p->dir_fd, path, data, size, 0600);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the launch file of app %s", app->name) : 0;
+}
+
+static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, char ***warnings, Error *e)
+{
+        int r = configure(p, o);
+
+        if (r < 0)
+                return error_oom(e);
+        r = pod_allocate_uids(p, e);
+        if (r >= 0 && o->name)
+                r = pod_reserve_name(p, o->name, e);
+        if (r >= 0)
+                r = pod_reify(p, request, warnings, e);
+        if (r >= 0)
+                r = write_root(p, e);
+        for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
+                r = write_launch_file(p, &p->manifest->apps[i], e);
+        return r < 0 ? r : interrupt_check(e);
+}
+
+int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
+                Error *e)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        int r = pod_new(s, &p, e);
+
+        if (r < 0)
+                return r;
+        r = fill_pod(p, request, o, warnings, e);
+        if (r < 0) {
+                pod_abandon(p);
+                return r;
+        }
+        r = pod_publish(p, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(p);
+        return 0;
+}

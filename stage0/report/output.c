@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Lines of apps, to our standard output and standard error: as they are, with the app's name in front, or as
+ * JSON. */
+
+#include "stage0/report/report.h"
+
+static int add_json(Text *t, const JournalLine *l)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *message = strndup(l->data, l->size);
+        json_object *text = message ? json_new_string_lossy(message) : NULL;
+
+        if (!o || !text)
+                return -ENOMEM;
+        json_object_object_add(o, "timestamp", json_object_new_int64((int64_t) l->time_usec));
+        json_object_object_add(o, "app", json_object_new_string(l->app));
+        json_object_object_add(o, "stream", json_object_new_string(l->error ? "stderr" : "stdout"));
+        json_object_object_add(o, "message", text);
+        text_addf(t, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+        return 0;
+}
+
+/* Each app keeps one colour of six. */
+static void add_prefix(Text *t, const char *app, int fd)
+{
+        unsigned hash = 5381;
+
+        for (const char *c = app; *c; c++)
+                hash = hash * 33 + (unsigned char) *c;
+        if (colors_enabled(fd))
+                text_addf(t, "\033[0;3%um%s:\033[0m ", 1 + hash % 6, app);
+        else
+                text_addf(t, "%s: ", app);
+}
+
+int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
+{
+        int r = 0;
+
+        if (o->json)
+                r = add_json(t, l);
+        else {
+                if (o->prefix)
+                        add_prefix(t, l->app, l->error ? STDERR_FILENO : STDOUT_FILENO);
+                text_add_bytes(t, l->data, l->size);
+                if (o->prefix)
+                        text_add(t, "\n");
+                else if (!l->partial)
+                        text_add_bytes(t, l->end, 1);
+        }
+        return r >= 0 && t->failed ? -ENOMEM : r;
+}
+
+int output_line(const JournalLine *l, const OutputOptions *o)
+{
+        int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO;
+        _cleanup_text_ Text t = {};
+
+        int r = output_format(l, o, &t);
+        return r < 0 || t.size == 0 ? r : loop_write(fd, t.data, t.size);
+}
+
+int output_all(JournalReader *r, const OutputOptions *o)
+{
+        JournalLine l;
+        int k;
+
+        while ((k = journal_reader_next(r, &l)) > 0) {
+                k = output_line(&l, o);
+                if (k < 0)
+                        return k;
+        }
+        return k;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Everything that can be told about a pod: its apps, its isolators, when it ran, where it can be reached. */
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "stage0/report/report.h"
+
+void pod_report_done(PodReport *r)
+{
+        for (size_t i = 0; i < r->n_apps; i++)
+                app_status_done(&r->apps[i].status);
+        for (size_t i = 0; i < r->n_isolators; i++)
+                free(r->isolators[i].detail);
+        free(r->apps);
+        free(r->isolators);
+        strv_free(r->addresses);
+        *r = (PodReport){.exit_status = -1};
+}
+
+static int report_apps(Pod *p, PodReport *r)
+{
+        AppStatus *statuses = NULL;
+        size_t n = p->manifest->n_apps;
+
+        r->apps = calloc(n + 1, sizeof(AppReport));
+        if (!r->apps)
+                return -ENOMEM;
+        int k = pod_read_statuses(p, p->state == POD_EXITED, &statuses);
+        if (k < 0)
+                return k;
+        for (size_t i = 0; i < n; i++)
+                r->apps[i] = (AppReport){.app = &p->manifest->apps[i], .status = statuses[i]};
+        r->n_apps = n;
+        if (p->state == POD_EXITED)
+                r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);
+        free(statuses); /* what they hold has moved */
+        return 0;
+}
+
+static int report_isolators(const IsolatorList *l, const char *app, const HostFeatures *h, PodReport *r,
+                            size_t *allocated)
+{
+        for (size_t i = 0; i < l->n; i++) {
+                IsolatorReport item = {.app = app, .name = l->items[i].name};
+
+                if (GREEDY_REALLOC(r->isolators, *allocated, r->n_isolators + 1) < 0)
+                        return -ENOMEM;
+                int k = isolator_verdict(&l->items[i], !app, h, &item.verdict, &item.detail);
+                if (k < 0)
+                        return k;
+                r->isolators[r->n_isolators++] = item;
+        }
+        return 0;
+}
+
+static int report_all_isolators(Pod *p, PodReport *r)
+{
+        HostFeatures h = {};
+        size_t allocated = 0;
+
+        int k = pod_cgroup_features(p, &h);
+        if (k == -ENOENT)
+                k = host_features_detect(&h);
+        if (k >= 0)
+                k = report_isolators(&p->manifest->isolators, NULL, &h, r, &allocated);
+        for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
+                k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name, &h, r,
+                                     &allocated);
+        return k;
+}
+
+/* --- Addresses: a child looks at them from inside the pod's network ------------------------------------ */
+
+static int print_address(int fd, const struct ifaddrs *a)
+{
+        char text[INET6_ADDRSTRLEN];
+        const void *address;
+
+        if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
+                return 0;
+        address = a->ifa_addr->sa_family == AF_INET
+                                  ? (const void *) &((struct sockaddr_in *) a->ifa_addr)->sin_addr
+                                  : (const void *) &((struct sockaddr_in6 *) a->ifa_addr)->sin6_addr;
+        if (!inet_ntop(a->ifa_addr->sa_family, address, text, sizeof(text)))
+                return 0;
+        return dprintf(fd, "%s %s\n", a->ifa_name, text);
+}
+
+static _noreturn_ void address_child(int net_fd, int fd)
+{
+        struct ifaddrs *list = NULL;
+
+        if (setns(net_fd, CLONE_NEWNET) < 0 || getifaddrs(&list) < 0)
+                _exit(1);
+        for (struct ifaddrs *a = list; a; a = a->ifa_next)
+                (void) print_address(fd, a);
+        _exit(0);
+}
+
+static int read_addresses(int net_fd, char ***ret)
+{
+        char buffer[16384];
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        pid_t pid = fork();
+        if (pid == 0)
+                address_child(net_fd, fds[1]);
+        safe_close(fds[1]);
+        ssize_t n = pid < 0 ? -errno : loop_read(fds[0], buffer, sizeof(buffer) - 1);
+        safe_close(fds[0]);
+        if (pid > 0)
+                (void) waitpid(pid, NULL, 0);
+        if (n < 0)
+                return (int) n;
+        buffer[n] = 0;
+        return strv_split(buffer, "\n", ret);
+}
+
+static int report_addresses(PodReport *r)
+{
+        char path[64];
+        _cleanup_close_ int fd = -EBADF;
+
+        if (r->leader <= 0)
+                return 0;
+        snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) r->leader);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return 0; /* it ended while we looked */
+        return read_addresses(fd, &r->addresses);
+}
+
+static int report_times(Pod *p, PodReport *r)
+{
+        PodRuntime runtime = {};
+        PodResult result = {};
+
+        if (pod_runtime_read(p, &runtime) >= 0)
+                r->started_usec = runtime.started_usec;
+        if (p->state == POD_RUNNING) {
+                r->leader = runtime.leader;
+                return 0;
+        }
+        if (p->state == POD_EXITED && pod_result_read(p, &result) >= 0) {
+                r->started_usec = result.started_usec;
+                r->ended_usec = result.ended_usec;
+                r->exit_status = result.exit_status;
+        }
+        return 0;
+}
+
+int pod_report(Pod *p, PodReport *ret, Error *e)
+{
+        PodReport r = {.exit_status = -1};
+        int k = 0;
+
+        if (p->manifest) {
+                k = report_apps(p, &r);
+                if (k >= 0)
+                        k = report_all_isolators(p, &r);
+        }
+        if (k >= 0)
+                k = report_times(p, &r);
+        if (k >= 0)
+                k = report_addresses(&r);
+        if (k < 0) {
+                pod_report_done(&r);
+                return error_set_errno(e, k, "Cannot tell the status of pod %s", p->uuid);
+        }
+        *ret = r;
+        return 0;
+}

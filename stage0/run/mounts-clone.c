@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a process of an app gets of the pod's mounts: clones, as descriptors that are attached nowhere. The
+ * launcher puts them together in a mount namespace of the app; nobody else sees them.
+ *
+ * Volumes are opened when they are cloned, by descriptor and without following symlinks, so that what was
+ * checked when the pod was prepared cannot have become something else. */
+
+#include <sys/mount.h>
+
+#include "stage0/run/mounts-internal.h"
+
+static int open_volume_source(PodMounts *m, const Volume *v, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        int fd;
+
+        if (v->kind == VOLUME_HOST) {
+                fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
+                if (fd == -ELOOP) {
+                        (void) error_set(e, fd,
+                                         "Source %s of volume %s is, or passes through, a symbolic link",
+                                         v->source, v->name);
+                        return error_hint(e, 0, "Name the directory itself: see realpath %s", v->source);
+                }
+                return fd < 0 ? error_set_errno(e, fd, "Cannot open source %s of volume %s", v->source,
+                                                v->name)
+                              : fd;
+        }
+        if (xasprintf(&path, "volumes/%s", v->name) < 0)
+                return error_oom(e);
+        fd = open_beneath(m->dir_fd, path, O_PATH | O_DIRECTORY);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot open empty volume %s", v->name) : fd;
+}
+
+/* A mount point may ask to be read-only whatever the volume says (spec: aci.md, "mountPoints"). */
+static bool mount_point_is_read_only(const App *app, const char *path)
+{
+        for (size_t i = 0; i < app->n_mount_points; i++)
+                if (streq(app->mount_points[i].path, path))
+                        return app->mount_points[i].read_only;
+        return false;
+}
+
+static int clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
+{
+        bool recursive = v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID};
+        _cleanup_close_ int source = open_volume_source(m, v, e), tree = -EBADF;
+
+        if (source < 0)
+                return source;
+        tree = mount_clone(source, "", recursive);
+        if (tree < 0)
+                return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
+        /* Empty volumes belong to the pod's range; on the host's file systems owners are mapped where the
+         * file system can do that, and appear as nobody where it cannot. */
+        if (v->kind == VOLUME_HOST)
+                (void) pod_mounts_id_map(m, tree, recursive);
+        if (read_only || (v->has_read_only && v->read_only))
+                attr.attr_set |= MOUNT_ATTR_RDONLY;
+        int r = mount_set_attributes(tree, attr, recursive);
+        return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);
+}
+
+static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
+{
+        const Mount *mount = &app->mounts[i];
+        const Volume *v = mount->app_volume ?: pod_manifest_find_volume(m->pod->manifest, mount->volume);
+
+        if (!v)
+                return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have",
+                                 app->name, mount->volume);
+        return clone_volume(m, v, mount_point_is_read_only(app->app, mount->path), e);
+}
+
+static int clone_root(PodMounts *m, const PodApp *app, Error *e)
+{
+        AppMount *a = pod_mounts_find_app(m, app->name);
+        char name[16];
+
+        if (!a || !a->mounted)
+                return error_set(e, -ENOENT, "App %s has no root", app->name);
+        snprintf(name, sizeof(name), "a%u", a->index);
+        a->used = true;
+        int fd = mount_clone(m->holder_fd, name, false);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot clone the root of app %s", app->name) : fd;
+}
+
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e)
+{
+        size_t n = 0;
+        int fd = clone_root(m, app, e);
+
+        if (fd >= 0) {
+                ret_fds[n++] = fd;
+                fd = mount_clone(m->holder_fd, "dev", false);
+                if (fd < 0)
+                        fd = error_set_errno(e, fd, "Cannot clone /dev");
+        }
+        for (size_t i = 0; fd >= 0; i++) {
+                ret_fds[n++] = fd;
+                if (i >= app->n_mounts)
+                        break;
+                fd = clone_mount(m, app, i, e);
+        }
+        *ret_n = n;
+        if (fd >= 0)
+                return 0;
+        while (n > 0)
+                safe_close(ret_fds[--n]);
+        return fd;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The /dev of apps: one small tmpfs for all apps of a pod, read-only once it is filled. The nodes are made
+ * here, by root of the host, as nobody in a user namespace may make any. */
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "stage0/run/mounts-internal.h"
+
+/* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; where it has none, there is
+ * nothing to see. */
+static const struct {
+        const char *name;
+        unsigned major, minor;
+} device_nodes[] = {
+                {"null", 1, 3},    {"zero", 1, 5}, {"full", 1, 7},    {"random", 1, 8},
+                {"urandom", 1, 9}, {"tty", 5, 0},  {"console", 1, 3},
+};
+
+static const struct {
+        const char *name, *target;
+} device_links[] = {
+                {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+                {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+};
+
+static const char *const device_directories[] = {"pts", "shm", "mqueue"};
+
+static int make_device_nodes(int dev_fd, uid_t owner)
+{
+        for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
+                const char *name = device_nodes[i].name;
+                if (mknodat(dev_fd, name, S_IFCHR | 0666,
+                            makedev(device_nodes[i].major, device_nodes[i].minor)) < 0 ||
+                    fchmodat(dev_fd, name, 0666, 0) < 0 ||
+                    fchownat(dev_fd, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                        return -errno;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(device_links); i++)
+                if (symlinkat(device_links[i].target, dev_fd, device_links[i].name) < 0)
+                        return -errno;
+        for (size_t i = 0; i < ELEMENTSOF(device_directories); i++)
+                if (mkdirat(dev_fd, device_directories[i], 0755) < 0)
+                        return -errno;
+        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+}
+
+int pod_mounts_make_dev(PodMounts *m)
+{
+        uid_t owner = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        _cleanup_close_ int dev_fd = -EBADF;
+
+        if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||
+            mount("acnspawn-dev", "dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
+                            0)
+                return -errno;
+        dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dev_fd < 0)
+                return -errno;
+        int r = make_device_nodes(dev_fd, owner);
+        if (r < 0)
+                return r;
+        return mount_set_attributes(dev_fd, (struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+}

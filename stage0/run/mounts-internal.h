@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the sources of the pod's mounts (mounts*.c) share. */
+
+#include <sys/mount.h>
+
+#include "stage0/run/run.h"
+
+typedef struct Layer {
+        char *path; /* in the store */
+        unsigned index;
+} Layer;
+
+typedef struct AppMount {
+        char *name;
+        unsigned index;
+        bool mounted;
+        bool used; /* a process of the app had it */
+} AppMount;
+
+struct PodMounts {
+        Pod *pod;
+        int dir_fd; /* the pod directory, opened in our namespace: mounts are made and cloned from this one
+                       only */
+        int holder_fd; /* root of the tmpfs */
+        int userns_fd;
+        Layer *layers;
+        size_t n_layers, layers_allocated;
+        AppMount *apps;
+        size_t n_apps, apps_allocated;
+};
+
+/* mounts.c. A detached clone of the mount at PATH in DIR_FD, or of DIR_FD itself if PATH is empty. */
+int mount_clone(int dir_fd, const char *path, bool recursive);
+int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive);
+/* Makes owners on a detached mount those of the pod's range, if it has one. */
+int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive);
+AppMount *pod_mounts_find_app(PodMounts *m, const char *name);
+
+/* mounts-dev.c */
+int pod_mounts_make_dev(PodMounts *m);

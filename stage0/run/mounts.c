@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Roots and volumes of apps, as mounts in the namespace of the process that runs the pod.
+ *
+ * A tmpfs on mounts/ of the pod directory, seen by us alone, holds them while the pod runs:
+ *
+ *     l<n>    an image layer, id-mapped to the pod's range of uids: nothing is copied, nothing is chowned
+ *     a<n>    the overlay of one app: layers below, apps/<app>/upper on top
+ *     dev     the device nodes of the OS specification, read-only, shared by all apps
+ *
+ * A process of an app gets clones of what it needs, as descriptors, through the launch protocol. So there is
+ * no app's mount in the pod's own namespace or in another app's, and with our last process the kernel takes
+ * all of them away.
+ */
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "stage0/run/mounts-internal.h"
+
+#define LOWERS_SIZE_MAX (1024U * 1024U)
+#define OVERLAY_OPTIONS_MAX 4000U /* the kernel takes one page */
+
+int mount_namespace_unshare(Error *e)
+{
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
+                return error_set_errno(e, -errno, "Cannot make a mount namespace for the pod");
+        return 0;
+}
+
+int mount_clone(int dir_fd, const char *path, bool recursive)
+{
+        int fd = (int) syscall(SYS_open_tree, dir_fd, path,
+                               OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW |
+                                               (recursive ? AT_RECURSIVE : 0));
+
+        return fd < 0 ? -errno : fd;
+}
+
+int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive)
+{
+        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
+                    sizeof(attr)) < 0)
+                return -errno;
+        return 0;
+}
+
+static int attach_at(int mount_fd, int dir_fd, const char *name)
+{
+        if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        if (syscall(SYS_move_mount, mount_fd, "", dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+/* --- The holder ---------------------------------------------------------------------------------------- */
+
+static int make_holder(int dir_fd)
+{
+        _cleanup_close_ int fd = -EBADF;
+        char path[64];
+
+        if (mkdirat(dir_fd, "mounts", 0700) < 0 && errno != EEXIST)
+                return -errno;
+        fd = openat(dir_fd, "mounts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (mount("acnspawn", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=1m") < 0)
+                return -errno;
+        int holder = openat(dir_fd, "mounts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return holder < 0 ? -errno : holder;
+}
+
+static int chdir_root(void)
+{
+        return chdir("/") < 0 ? -errno : 0;
+}
+
+PodMounts *pod_mounts_free(PodMounts *m)
+{
+        if (!m)
+                return NULL;
+        for (size_t i = 0; i < m->n_layers; i++)
+                free(m->layers[i].path);
+        for (size_t i = 0; i < m->n_apps; i++)
+                free(m->apps[i].name);
+        free(m->layers);
+        free(m->apps);
+        /* Everything in it goes along; clones that processes hold live on as long as these. */
+        if (m->holder_fd >= 0 && fchdir(m->dir_fd) >= 0)
+                (void) umount2("mounts", MNT_DETACH);
+        (void) chdir_root();
+        safe_close(m->dir_fd);
+        safe_close(m->holder_fd);
+        safe_close(m->userns_fd);
+        free(m);
+        return NULL;
+}
+
+int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
+{
+        _cleanup_(pod_mounts_freep) PodMounts *m = calloc(1, sizeof(PodMounts));
+        _cleanup_free_ char *path = NULL;
+
+        if (!m)
+                return error_oom(e);
+        *m = (PodMounts){.pod = p, .dir_fd = -EBADF, .holder_fd = -EBADF, .userns_fd = -EBADF};
+        int r = pod_path(p, &path);
+        if (r >= 0) {
+                m->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                r = m->dir_fd < 0 ? -errno : 0;
+        }
+        if (r >= 0)
+                r = m->holder_fd = make_holder(m->dir_fd);
+        if (r >= 0)
+                r = pod_mounts_make_dev(m);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
+        if (p->config.private_users) {
+                r = userns_open(p->config.uid_base, &m->userns_fd, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+/* --- Layers -------------------------------------------------------------------------------------------- */
+
+int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive)
+{
+        if (m->userns_fd < 0)
+                return 0;
+        return mount_set_attributes(mount_fd,
+                                    (struct mount_attr){.attr_set = MOUNT_ATTR_IDMAP,
+                                                        .userns_fd = (uint64_t) m->userns_fd},
+                                    recursive);
+}
+
+static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
+{
+        char name[16];
+        _cleanup_close_ int fd = mount_clone(AT_FDCWD, path, false);
+        int r = fd;
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot open image layer %s", path);
+        r = pod_mounts_id_map(m, fd, false);
+        if (r < 0) {
+                (void) error_set_errno(e, r, "Cannot map the owners of image layer %s to the pod's range",
+                                       path);
+                return error_hint(e, 0,
+                                  "The file system of the store cannot do id-mapped mounts: move the store, "
+                                  "or prepare with --no-userns.");
+        }
+        snprintf(name, sizeof(name), "l%u", index);
+        r = attach_at(fd, m->holder_fd, name);
+        return r < 0 ? error_set_errno(e, r, "Cannot mount image layer %s", path) : 0;
+}
+
+static int find_layer(PodMounts *m, const char *path, unsigned *ret_index, Error *e)
+{
+        for (size_t i = 0; i < m->n_layers; i++)
+                if (streq(m->layers[i].path, path)) {
+                        *ret_index = m->layers[i].index;
+                        return 0;
+                }
+
+        unsigned index = (unsigned) m->n_layers;
+        int r = mount_layer(m, path, index, e);
+        if (r < 0)
+                return r;
+        if (GREEDY_REALLOC(m->layers, m->layers_allocated, m->n_layers + 1) < 0)
+                return error_oom(e);
+        char *copy = strdup(path);
+        if (!copy)
+                return error_oom(e);
+        m->layers[m->n_layers++] = (Layer){.path = copy, .index = index};
+        *ret_index = index;
+        return 0;
+}
+
+static int read_lowers(PodMounts *m, const char *app, char ***ret, Error *e)
+{
+        _cleanup_free_ char *name = NULL, *text = NULL;
+        int r = xasprintf(&name, "apps/%s/lowers", app);
+
+        if (r >= 0)
+                r = read_file_at(m->dir_fd, name, LOWERS_SIZE_MAX, &text, NULL);
+        if (r >= 0)
+                r = strv_split(text, "\n", ret);
+        if (r >= 0 && strv_length(*ret) == 0)
+                r = -ENOENT;
+        return r < 0 ? error_set_errno(e, r, "Cannot read the list of image layers of app %s", app) : 0;
+}
+
+static int overlay_lower_option(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e)
+{
+        _cleanup_strv_free_ char **lowers = NULL;
+        int r = read_lowers(m, app, &lowers, e);
+
+        if (r < 0)
+                return r;
+        text_add(t, "lowerdir=");
+        STRV_FOREACH (lower, lowers) {
+                unsigned index = 0;
+                r = find_layer(m, *lower, &index, e);
+                if (r < 0)
+                        return r;
+                text_addf(t, "%sl%u", lower == lowers ? "" : ":", index);
+        }
+        *ret_top = strdup(lowers[0]);
+        return *ret_top ? 0 : error_oom(e);
+}
+
+/* --- Overlays ------------------------------------------------------------------------------------------ */
+
+/* The root directory itself takes owner and mode from the upper one: these are to be the image's. */
+static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
+{
+        uint32_t base = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        struct stat st;
+
+        if (stat(top, &st) < 0)
+                return -errno;
+        if (fchown(upper_fd, base + st.st_uid % UID_RANGE_SIZE, base + st.st_gid % UID_RANGE_SIZE) < 0 ||
+            fchmod(upper_fd, st.st_mode & 07777) < 0)
+                return -errno;
+        return 0;
+}
+
+/* An upper layer is never used twice: what an earlier execution of the app left in it goes. The first finds
+ * those that were made with the pod. */
+static int renew_upper(int app_fd)
+{
+        static const char *const names[] = {"upper", "work"};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                int r = rm_rf_at(app_fd, names[i]);
+                if (r < 0)
+                        return r;
+                if (mkdirat(app_fd, names[i], 0755) < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
+static int make_upper(PodMounts *m, const char *app, const char *top, bool renew)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int app_fd = -EBADF, upper_fd = -EBADF;
+
+        int r = xasprintf(&path, "apps/%s", app);
+        if (r < 0)
+                return r;
+        app_fd = open_beneath(m->dir_fd, path, O_RDONLY | O_DIRECTORY);
+        if (app_fd < 0)
+                return app_fd;
+        if (renew) {
+                r = renew_upper(app_fd);
+                if (r < 0)
+                        return r;
+        }
+        upper_fd = open_beneath(app_fd, "upper", O_RDONLY | O_DIRECTORY);
+        return upper_fd < 0 ? upper_fd : adopt_root_attributes(m, upper_fd, top);
+}
+
+static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool renew, Error *e)
+{
+        _cleanup_free_ char *top = NULL, *options = NULL;
+        _cleanup_text_ Text t = {};
+        char name[16];
+        size_t size;
+
+        int r = overlay_lower_option(m, app, &t, &top, e);
+        if (r < 0)
+                return r;
+        r = make_upper(m, app, top, renew);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the writable layer of app %s", app);
+        /* Nothing in this layer outlives a crash of the host anyway, so nothing has to wait for the disk. */
+        text_addf(&t, ",upperdir=../apps/%s/upper,workdir=../apps/%s/work,volatile", app, app);
+        r = text_take(&t, &options, &size);
+        if (r < 0)
+                return error_oom(e);
+        if (size > OVERLAY_OPTIONS_MAX)
+                return error_set(e, -E2BIG, "App %s has more image layers than the kernel can stack", app);
+        snprintf(name, sizeof(name), "a%u", index);
+        if (mkdirat(m->holder_fd, name, 0700) < 0 && errno != EEXIST)
+                return error_set_errno(e, -errno, "Cannot make a mount point for app %s", app);
+        /* Relative names: they fit a page, and no character of the store's path means anything to
+         * overlayfs. */
+        if (fchdir(m->holder_fd) < 0 || mount("overlay", name, "overlay", MS_NODEV, options) < 0) {
+                (void) error_set_errno(e, -errno, "Cannot mount the overlay of app %s (%s)", app, options);
+                return error_hint(e, 0,
+                                  "The store must lie on a file system that can be an overlay's upper "
+                                  "layer, such as ext4, xfs or btrfs.");
+        }
+        return 0;
+}
+
+AppMount *pod_mounts_find_app(PodMounts *m, const char *name)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (streq(m->apps[i].name, name))
+                        return &m->apps[i];
+        return NULL;
+}
+
+static AppMount *add_app(PodMounts *m, const char *name)
+{
+        if (GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0)
+                return NULL;
+        char *copy = strdup(name);
+        if (!copy)
+                return NULL;
+        m->apps[m->n_apps] = (AppMount){.name = copy, .index = (unsigned) m->n_apps};
+        return &m->apps[m->n_apps++];
+}
+
+static int unmount_overlay(PodMounts *m, AppMount *a)
+{
+        char name[16];
+
+        snprintf(name, sizeof(name), "a%u", a->index);
+        if (fchdir(m->holder_fd) < 0 || umount2(name, MNT_DETACH) < 0)
+                return -errno;
+        a->mounted = false;
+        return 0;
+}
+
+int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e)
+{
+        AppMount *a = pod_mounts_find_app(m, app->name) ?: add_app(m, app->name);
+        bool renew = a && a->used && fresh;
+
+        if (!a)
+                return error_oom(e);
+        if (a->mounted && renew) {
+                int r = unmount_overlay(m, a);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot unmount the overlay of app %s", app->name);
+        }
+        if (a->mounted)
+                return 0;
+        int r = mount_overlay(m, app->name, a->index, renew, e);
+        if (r >= 0)
+                a->mounted = true;
+        return r;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Starting systemd-nspawn on the root of a pod.
+ *
+ * A child of ours goes into the pod's cgroup and a mount namespace of its own, binds the files of the host's
+ * systemd over their places in the pod's root, and becomes nspawn. It inherits the pod's lock, so that the
+ * pod counts as running for as long as nspawn is there.
+ *
+ * The kernel kills nspawn when we die. nspawn has asked for the same for the pod's PID 1, but with user
+ * namespaces this is lost when that process changes its user. So nspawn is made the first process of a pid
+ * namespace of its own, around the pod's: when it dies, however it dies, nothing in there survives it.
+ */
+
+#include <cap-ng.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "stage0/run/run.h"
+
+#define NSPAWN "/usr/bin/systemd-nspawn"
+
+/* --- The command line ---------------------------------------------------------------------------------- */
+
+static const char *const fixed_arguments[] = {
+                NSPAWN,
+                "--quiet",
+                "--boot",
+                "--settings=no",
+                "--link-journal=no",
+                "--notify-ready=yes",
+                "--resolv-conf=off",
+                "--timezone=off",
+                "--console=read-only",
+                "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units",
+                "--register=no", /* the numbers it would tell are not the host's */
+                "--keep-unit",   /* the cgroup it is in is the pod's */
+};
+
+/* What nspawn would give the pod's PID 1 is not always enough for what an app is to have. */
+static int add_capabilities(const Pod *p, char ***argv)
+{
+        _cleanup_text_ Text t = {};
+        _cleanup_free_ char *list = NULL;
+        uint64_t mask = 0;
+
+        for (size_t i = 0; i < p->manifest->n_apps; i++)
+                mask |= stage1_app_capabilities(p->manifest->apps[i].app);
+        for (unsigned cap = 0; cap < 64; cap++) {
+                const char *name = mask & UINT64_C(1) << cap ? capng_capability_to_name(cap) : NULL;
+                if (!name)
+                        continue;
+                text_add(&t, t.size > 0 ? ",CAP_" : "CAP_");
+                for (; *name; name++) {
+                        char c = *name >= 'a' && *name <= 'z' ? (char) (*name - 'a' + 'A') : *name;
+                        text_add_bytes(&t, &c, 1);
+                }
+        }
+        int r = text_take(&t, &list, NULL);
+        return r < 0 || !*list ? r : strv_extendf(argv, "--capability=%s", list);
+}
+
+static int add_list(char ***argv, const char *const *list, size_t n)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = strv_extend(argv, list[i]);
+        return r;
+}
+
+static int add_identity(const Pod *p, const char *root, char ***argv)
+{
+        _cleanup_free_ char *machine = NULL, *hostname = NULL;
+
+        int r = pod_machine_name(p, &machine);
+        if (r >= 0)
+                r = pod_hostname(p, &hostname);
+        if (r >= 0)
+                r = strv_extendf(argv, "--machine=%s", machine);
+        if (r >= 0)
+                r = strv_extendf(argv, "--hostname=%s", hostname);
+        if (r >= 0)
+                r = strv_extendf(argv, "--uuid=%s", p->uuid);
+        if (r >= 0)
+                r = strv_extendf(argv, "--directory=%s", root);
+        return r;
+}
+
+static int build_arguments(const Pod *p, const char *root, char ***ret)
+{
+        _cleanup_strv_free_ char **argv = NULL;
+
+        int r = add_list(&argv, fixed_arguments, ELEMENTSOF(fixed_arguments));
+        if (r >= 0)
+                r = add_identity(p, root, &argv);
+        if (r >= 0 && p->config.net == NET_NONE)
+                r = strv_extend(&argv, "--private-network");
+        if (r >= 0 && p->config.private_users) {
+                r = strv_extendf(&argv, "--private-users=%u:%u", p->config.uid_base, UID_RANGE_SIZE);
+                if (r >= 0)
+                        r = strv_extend(&argv, "--private-users-ownership=off");
+        }
+        if (r >= 0)
+                r = add_capabilities(p, &argv);
+        if (r >= 0)
+                *ret = TAKE_PTR(argv);
+        return r;
+}
+
+/* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The
+ * pod's systemd is the host's own program and needs none; every process of an app gets one from the
+ * launcher. */
+static int build_environment(const char *notify_address, char ***ret)
+{
+        _cleanup_strv_free_ char **environment = NULL;
+
+        int r = strv_extend(&environment,
+                            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        if (r >= 0)
+                r = strv_extend(&environment, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1");
+        if (r >= 0)
+                r = strv_extend(&environment, "SYSTEMD_SECCOMP=0");
+        if (r >= 0)
+                r = strv_extend(&environment, "SYSTEMD_LOG_TARGET=console");
+        if (r >= 0)
+                r = strv_extendf(&environment, "NOTIFY_SOCKET=%s", notify_address);
+        if (r >= 0)
+                *ret = TAKE_PTR(environment);
+        return r;
+}
+
+/* --- The host's systemd in the pod's root -------------------------------------------------------------- */
+
+/* SOURCE is resolved on the host (or in the tree of --stage1), TARGET is a name in the root that we made. */
+static int bind_file(int source_root_fd, const char *source, int root_fd, const char *target)
+{
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+        _cleanup_free_ char *parent = strndup(target, (size_t) (strrchr(target, '/') - target) + 1);
+        _cleanup_close_ int source_fd = -EBADF, parent_fd = -EBADF, tree = -EBADF, target_fd = -EBADF;
+        const char *name = strrchr(target, '/') + 1;
+
+        if (!parent)
+                return -ENOMEM;
+        source_fd = open_in_root(source_root_fd, source, O_PATH);
+        if (source_fd < 0)
+                return source_fd;
+        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        target_fd = openat(parent_fd, name, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0444);
+        if (target_fd < 0)
+                return -errno;
+        tree = (int) syscall(SYS_open_tree, source_fd, "",
+                             OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
+            syscall(SYS_move_mount, tree, "", target_fd, "",
+                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+static int bind_systemd(const Pod *p, int root_fd, Error *e)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+        _cleanup_close_ int source_root = open(p->config.stage1 ?: "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (source_root < 0)
+                return error_set_errno(e, -errno, "Cannot open the systemd tree %s",
+                                       p->config.stage1 ?: "/");
+        int r = stage1_host_files(source_root, &paths, e);
+        if (r < 0 && p->config.stage1)
+                return error_hint(e, r, "It is looked for below %s, as the pod was prepared with --stage1=.",
+                                  p->config.stage1);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (path, paths) {
+                r = bind_file(source_root, *path, root_fd, *path);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot bind %s into the pod's root", *path);
+        }
+        return 0;
+}
+
+/* See stage1/launch/shutdown.c for the second. */
+static const char *const launcher_places[] = {"/acnspawn/launch", "/usr/lib/systemd/systemd-shutdown"};
+
+static int bind_launcher(int root_fd, Error *e)
+{
+        _cleanup_free_ char *launcher = NULL;
+        _cleanup_close_ int host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        int r = helper_program_path("launch", &launcher, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(launcher_places); i++)
+                r = bind_file(host_root, launcher, root_fd, launcher_places[i]);
+        return r < 0 ? error_set_errno(e, r, "Cannot bind %s into the pod's root", launcher) : 0;
+}
+
+/* Directories that nspawn makes on the host and leaves there if it is killed: a tmpfs of its own takes them
+ * away with it. */
+static int hide_leftovers(const char *root, Error *e)
+{
+        static const char *const places[] = {"/tmp", "/run/systemd/nspawn"};
+
+        if (mkdir_p("/run/systemd/nspawn", 0755) < 0)
+                return error_set_errno(e, -errno, "Cannot make /run/systemd/nspawn");
+        for (size_t i = 0; i < ELEMENTSOF(places); i++)
+                if (!path_has_prefix(root, places[i]) &&
+                    mount("acnspawn", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0)
+                        return error_set_errno(e, -errno, "Cannot mount a tmpfs on %s for the pod",
+                                               places[i]);
+        return 0;
+}
+
+/* --- The child ----------------------------------------------------------------------------------------- */
+
+typedef struct Child {
+        Pod *pod;
+        char *root;
+        char **argv, **environment;
+        int output_fd;
+        int go[2]; /* a pair of sockets, one of which only we have: it breaks when we die */
+} Child;
+
+/* Until we are in the pod's cgroup. Our parent may have died before we could ask to be told. */
+static int wait_for_go(const Child *c)
+{
+        char word;
+
+        safe_close(c->go[1]);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                return -errno;
+        return loop_read(c->go[0], &word, 1) == 1 ? 0 : -ECHILD;
+}
+
+/* nspawn finds its processes by the numbers that they have for it. */
+static int mount_proc(void)
+{
+        return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno : 0;
+}
+
+static int child_setup(const Child *c, Error *e)
+{
+        _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
+        sigset_t none;
+
+        (void) setsid(); /* Ctrl-C is for us alone */
+        int r = wait_for_go(c);
+        if (r < 0)
+                return error_set_errno(e, r, "The process that runs the pod is gone");
+        r = mount_namespace_unshare(e);
+        if (r < 0)
+                return r;
+        r = mount_proc();
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot mount /proc for systemd-nspawn");
+        root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (root_fd < 0)
+                return error_set_errno(e, -errno, "Cannot open the root of pod %s", c->pod->uuid);
+        r = bind_systemd(c->pod, root_fd, e);
+        if (r >= 0)
+                r = bind_launcher(root_fd, e);
+        if (r >= 0)
+                r = hide_leftovers(c->root, e);
+        if (r < 0)
+                return r;
+        null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(c->output_fd, STDOUT_FILENO) < 0 ||
+            dup2(c->output_fd, STDERR_FILENO) < 0)
+                return error_set_errno(e, -errno, "Cannot set up the standard streams of systemd-nspawn");
+        /* The lock goes along. */
+        if (fcntl(c->pod->dir_fd, F_SETFD, 0) < 0)
+                return error_set_errno(e, -errno, "Cannot pass on the lock of pod %s", c->pod->uuid);
+        sigemptyset(&none);
+        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        return 0;
+}
+
+static _noreturn_ void child(const Child *c)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = child_setup(c, &e);
+        if (r >= 0) {
+                execve(NSPAWN, c->argv, c->environment);
+                r = error_set_errno(&e, -errno, "Cannot execute " NSPAWN);
+                (void) error_hint(&e, 0, "Install the package systemd-container.");
+        }
+        (void) dup2(c->output_fd, STDERR_FILENO);
+        error_print(&e, r);
+        _exit(125);
+}
+
+/* Like fork(), and with the child as the first in a pid namespace. */
+static pid_t fork_child(void)
+{
+        return (pid_t) syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static int cannot_start(const Child *c, int code, Error *e)
+{
+        (void) error_set_errno(e, code, "Cannot start a process for pod %s in a pid namespace of its own",
+                               c->pod->uuid);
+        if (code == -EPERM)
+                return error_hint(e, code,
+                                  "Running pods takes all of root's privileges, CAP_SYS_ADMIN among them.");
+        return code;
+}
+
+static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
+{
+        pid_t pid = fork_child();
+
+        if (pid == 0)
+                child(c);
+        if (pid < 0)
+                return cannot_start(c, -errno, e);
+        int pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (pid_fd < 0) {
+                int r = error_set_errno(e, -errno, "Cannot watch systemd-nspawn");
+                (void) kill(pid, SIGKILL);
+                (void) waitpid(pid, NULL, 0);
+                return r;
+        }
+        *ret = (Nspawn){.pid = pid, .pid_fd = pid_fd, .output_fd = read_fd};
+        return 0;
+}
+
+int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e)
+{
+        _cleanup_free_ char *path = NULL, *root = NULL;
+        _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
+        int fds[2];
+
+        int r = pod_path(p, &path);
+        if (r >= 0)
+                r = xasprintf(&root, "%s/root", path);
+        if (r >= 0)
+                r = build_arguments(p, root, &argv);
+        if (r >= 0)
+                r = build_environment(notify_address, &environment);
+        if (r < 0)
+                return error_oom(e);
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return error_set_errno(e, -errno, "Cannot create a pipe");
+        (void) fcntl(fds[0], F_SETFL, O_NONBLOCK);
+
+        Child c = {
+                        .pod = p,
+                        .root = root,
+                        .argv = argv,
+                        .environment = environment,
+                        .output_fd = fds[1],
+                        .go = {-EBADF, -EBADF},
+        };
+        r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, c.go) < 0
+                            ? error_set_errno(e, -errno, "Cannot create a pair of sockets")
+                            : start_child(&c, ret, fds[0], e);
+        safe_close(c.go[0]);
+        if (r < 0)
+                safe_close(c.go[1]);
+        else
+                ret->go_fd = c.go[1];
+        safe_close(fds[1]);
+        if (r < 0)
+                safe_close(fds[0]);
+        return r;
+}
+
+int nspawn_go(Nspawn *n, Error *e)
+{
+        int r = send(n->go_fd, "1", 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
+
+        n->go_fd = safe_close(n->go_fd);
+        return r < 0 ? error_set_errno(e, r, "The process that becomes systemd-nspawn is gone") : 0;
+}
+
+void nspawn_done(Nspawn *n)
+{
+        if (n->pid > 0) {
+                (void) kill(n->pid, SIGKILL);
+                (void) waitpid(n->pid, NULL, 0);
+        }
+        safe_close(n->pid_fd);
+        safe_close(n->output_fd);
+        safe_close(n->go_fd);
+        *n = NSPAWN_NULL;
+}
+
+/* nspawn has one child, and only we know it by this number: nspawn itself may be in another pid
+ * namespace. */
+pid_t nspawn_leader(const Nspawn *n)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+        uint32_t pid;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) n->pid, (int) n->pid);
+        if (read_file_at(AT_FDCWD, path, 4096, &text, NULL) < 0)
+                return 0;
+        text[strcspn(text, " \n")] = 0;
+        return parse_u32(text, &pid) >= 0 ? (pid_t) pid : 0;
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What apps write, from their pipes to the pod's journal and, in the foreground, to our own standard output
+ * and standard error.
+ *
+ * Every process that the launcher starts has two pipes, whose reading ends are here, and two streams of the
+ * journal, which its launcher opened. Bytes go on as they come; for several apps in the foreground they are
+ * cut into lines, so that each can have its app's name in front. Before an app counts as ended, its launcher
+ * has everything flushed, so that the journal, which ends with the pod, has every line.
+ *
+ * Nothing here waits. Where the journal or our own output takes no more for now, the pipe is not read until
+ * it does, and so the app that writes is what waits. An app can stop the journal daemon if it is root, and
+ * anybody can stop a terminal: requests to stop the pod, and the launchers of other apps, must not notice.
+ */
+
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "stage0/run/outlet.h"
+#include "stage0/run/pump.h"
+
+#define CHUNK 65536U
+#define LINE_MAX_SHOWN 65536U /* a longer line is shown in pieces */
+#define JOURNAL_TIMEOUT_USEC UINT64_C(10000000)
+
+typedef struct Pump Pump;
+typedef struct Waiter Waiter;
+
+struct Pump {
+        Pump *next;
+        Pumps *all;
+        char *app;
+        bool error, ended;
+        int read_fd, journal_fd;
+        sd_event_source *source, *journal_source, *timer;
+        Text line;    /* begun, but not yet ended */
+        Text pending; /* what the journal did not take so far */
+};
+
+/* Who asked for a flush that is not done yet. */
+struct Waiter {
+        Waiter *next;
+        char *app;
+        int fd;
+        void (*flushed)(int fd);
+};
+
+struct Pumps {
+        sd_event *event;
+        bool show, prefix;
+        Outlet *outlets[2]; /* standard output, standard error */
+        Pump *first;
+        Waiter *waiters;
+};
+
+static Pump *pump_free(Pump *p)
+{
+        sd_event_source_disable_unref(p->source);
+        sd_event_source_disable_unref(p->journal_source);
+        sd_event_source_disable_unref(p->timer);
+        safe_close(p->read_fd);
+        safe_close(p->journal_fd);
+        text_done(&p->line);
+        text_done(&p->pending);
+        free(p->app);
+        free(p);
+        return NULL;
+}
+
+/* --- Showing ------------------------------------------------------------------------------------------- */
+
+/* The pod goes on. If whoever read us has gone, nobody needs to be told. */
+static void stop_showing(Pumps *all, int r)
+{
+        if (all->show && r != -EPIPE && r != -ECONNRESET)
+                log_warning("What the apps write is not shown any more: %s; 'acnspawn logs' has all of it",
+                            strerror(-r));
+        all->show = false;
+}
+
+static void show_bytes(Pump *p, const void *data, size_t size)
+{
+        int r = outlet_write(p->all->outlets[p->error], data, size);
+
+        if (r < 0)
+                stop_showing(p->all, r);
+}
+
+static void show_line(Pump *p)
+{
+        const JournalLine l = {
+                        .app = p->app,
+                        .data = p->line.data ?: "",
+                        .size = p->line.size,
+                        .error = p->error,
+                        .end = {'\n'},
+        };
+        _cleanup_text_ Text t = {};
+
+        if (output_format(&l, &(OutputOptions){.prefix = true}, &t) >= 0)
+                show_bytes(p, t.data, t.size);
+        text_done(&p->line);
+}
+
+static void show_lines(Pump *p, const char *data, size_t size)
+{
+        while (size > 0) {
+                const char *newline = memchr(data, '\n', size);
+                size_t n = newline ? (size_t) (newline - data) : size;
+
+                text_add_bytes(&p->line, data, n);
+                if (newline || p->line.size >= LINE_MAX_SHOWN)
+                        show_line(p);
+                n += newline ? 1 : 0;
+                data += n;
+                size -= n;
+        }
+}
+
+static void show(Pump *p, const char *data, size_t size)
+{
+        if (!p->all->show)
+                return;
+        if (p->all->prefix)
+                show_lines(p, data, size);
+        else
+                show_bytes(p, data, size);
+}
+
+bool pumps_blocked(const Pumps *all)
+{
+        return all->outlets[1] && outlet_is_full(all->outlets[1]);
+}
+
+/* --- When to go on ------------------------------------------------------------------------------------- */
+
+static bool must_wait(const Pump *p)
+{
+        return p->pending.size > 0 || (p->all->show && outlet_is_full(p->all->outlets[p->error]));
+}
+
+static void update(Pump *p)
+{
+        if (p->source)
+                (void) sd_event_source_set_enabled(p->source, must_wait(p) ? SD_EVENT_OFF : SD_EVENT_ON);
+}
+
+static void on_room(void *userdata)
+{
+        Pumps *all = userdata;
+
+        for (Pump *p = all->first; p; p = p->next)
+                update(p);
+}
+
+static void forget(Pump *p)
+{
+        if (p->line.size > 0 && p->all->show)
+                show_line(p);
+        for (Pump **i = &p->all->first; *i; i = &(*i)->next)
+                if (*i == p) {
+                        *i = p->next;
+                        break;
+                }
+        pump_free(p);
+}
+
+static bool is_flushed(const Pumps *all, const char *app)
+{
+        for (const Pump *p = all->first; p; p = p->next)
+                if (p->pending.size > 0 && streq(p->app, app))
+                        return false;
+        return true;
+}
+
+static void answer_waiters(Pumps *all)
+{
+        for (Waiter **i = &all->waiters, *w; (w = *i);) {
+                if (!is_flushed(all, w->app)) {
+                        i = &w->next;
+                        continue;
+                }
+                *i = w->next;
+                w->flushed(w->fd);
+                safe_close(w->fd);
+                free(w->app);
+                free(w);
+        }
+}
+
+/* Nothing is pending any more, for better or worse. */
+static void resume(Pump *p)
+{
+        Pumps *all = p->all;
+
+        p->journal_source = sd_event_source_disable_unref(p->journal_source);
+        p->timer = sd_event_source_disable_unref(p->timer);
+        text_done(&p->pending);
+        if (p->ended)
+                forget(p);
+        else
+                update(p);
+        answer_waiters(all);
+}
+
+/* --- To the journal ------------------------------------------------------------------------------------ */
+
+/* How much of it went; all of it if nobody is there to take it. */
+static size_t send_to_journal(Pump *p, const char *data, size_t size)
+{
+        size_t done = 0;
+
+        while (p->journal_fd >= 0 && done < size) {
+                ssize_t n = send(p->journal_fd, data + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && errno == EAGAIN)
+                        return done;
+                if (n < 0) /* journald is gone: the app must not be */
+                        p->journal_fd = safe_close(p->journal_fd);
+                else
+                        done += (size_t) n;
+        }
+        return size;
+}
+
+static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Pump *p = userdata;
+
+        if (!pumps_blocked(p->all))
+                log_warning("The journal of the pod takes nothing: what app %s writes from here on is not "
+                            "kept",
+                            p->app);
+        p->journal_source = sd_event_source_disable_unref(p->journal_source);
+        p->journal_fd = safe_close(p->journal_fd);
+        resume(p);
+        return 0;
+}
+
+static int arm_timer(Pump *p)
+{
+        if (p->timer)
+                return sd_event_source_set_time_relative(p->timer, JOURNAL_TIMEOUT_USEC);
+        return sd_event_add_time_relative(p->all->event, &p->timer, CLOCK_MONOTONIC, JOURNAL_TIMEOUT_USEC, 0,
+                                          on_journal_timeout, p);
+}
+
+static int on_journal_writable(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Pump *p = userdata;
+        size_t n = send_to_journal(p, p->pending.data, p->pending.size);
+
+        if (n >= p->pending.size) {
+                resume(p);
+                return 0;
+        }
+        if (n > 0) {
+                memmove(p->pending.data, p->pending.data + n, p->pending.size - n);
+                p->pending.size -= n;
+                (void) arm_timer(p);
+        }
+        return 0;
+}
+
+static int wait_for_journal(Pump *p)
+{
+        if (p->journal_source)
+                return 0;
+        int r = sd_event_add_io(p->all->event, &p->journal_source, p->journal_fd, EPOLLOUT,
+                                on_journal_writable, p);
+        return r < 0 ? r : arm_timer(p);
+}
+
+static void write_to_journal(Pump *p, const char *data, size_t size)
+{
+        size_t done = p->pending.size > 0 ? 0 : send_to_journal(p, data, size);
+
+        if (p->journal_fd < 0 || done == size)
+                return;
+        text_add_bytes(&p->pending, data + done, size - done);
+        if (!p->pending.failed && wait_for_journal(p) >= 0)
+                return;
+        p->journal_source = sd_event_source_disable_unref(p->journal_source);
+        p->timer = sd_event_source_disable_unref(p->timer);
+        p->journal_fd = safe_close(p->journal_fd);
+        text_done(&p->pending);
+}
+
+/* --- Moving -------------------------------------------------------------------------------------------- */
+
+/* How many bytes were moved; 0: nothing is there now; -EPIPE: nothing will ever come again. */
+static int move(Pump *p)
+{
+        static char chunk[CHUNK];
+        ssize_t n;
+
+        do
+                n = read(p->read_fd, chunk, sizeof(chunk));
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return errno == EAGAIN ? 0 : -EPIPE;
+        if (n == 0)
+                return -EPIPE;
+        write_to_journal(p, chunk, (size_t) n);
+        show(p, chunk, (size_t) n);
+        return (int) n;
+}
+
+/* Nobody can write any more. */
+static void end(Pump *p)
+{
+        p->source = sd_event_source_disable_unref(p->source);
+        p->read_fd = safe_close(p->read_fd);
+        p->ended = true;
+        if (p->pending.size == 0)
+                forget(p);
+}
+
+static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        if (move(userdata) < 0)
+                end(userdata);
+        else
+                update(userdata);
+        return 0;
+}
+
+/* As much as was in the pipe when it was called: a process that goes on writing does not keep us. */
+static void flush_one(Pump *p)
+{
+        int pending = 0, r;
+
+        if (p->ended || ioctl(p->read_fd, FIONREAD, &pending) < 0)
+                return;
+        do { /* once more when all is out, to find the end */
+                r = move(p);
+                pending -= r;
+        } while (r > 0 && pending >= 0);
+        if (r < 0)
+                end(p);
+        else
+                update(p);
+}
+
+static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
+{
+        Waiter *w = calloc(1, sizeof(Waiter));
+
+        if (!w)
+                return -ENOMEM;
+        *w = (Waiter){.next = all->waiters,
+                      .app = strdup(app),
+                      .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
+                      .flushed = flushed};
+        if (!w->app || w->fd < 0) {
+                int r = w->app ? -errno : -ENOMEM;
+                safe_close(w->fd);
+                free(w->app);
+                free(w);
+                return r;
+        }
+        all->waiters = w;
+        return 0;
+}
+
+int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
+{
+        Pump *next;
+
+        for (Pump *p = all->first; p; p = next) {
+                next = p->next;
+                if (streq(p->app, app))
+                        flush_one(p);
+        }
+        int r = add_waiter(all, app, fd, flushed);
+        answer_waiters(all);
+        return r;
+}
+
+void pumps_end(Pumps *all)
+{
+        Pump *next;
+
+        for (Pump *p = all->first; p; p = next) {
+                next = p->next;
+                flush_one(p);
+        }
+        while (all->first)
+                forget(all->first);
+}
+
+void pumps_show_rest(Pumps *all)
+{
+        for (size_t i = 0; all->show && i < ELEMENTSOF(all->outlets); i++) {
+                int r = outlet_finish(all->outlets[i]);
+
+                if (r < 0)
+                        stop_showing(all, r);
+        }
+}
+
+/* --- Making -------------------------------------------------------------------------------------------- */
+
+static int open_pipe(Pump *p, uid_t owner, int *ret_write_fd)
+{
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        p->read_fd = fds[0];
+        if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 || fchown(fds[1], owner, owner) < 0) {
+                int r = -errno;
+                safe_close(fds[1]);
+                return r;
+        }
+        *ret_write_fd = fds[1];
+        return 0;
+}
+
+int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd)
+{
+        _cleanup_close_ int write_fd = -EBADF;
+        Pump *p = calloc(1, sizeof(Pump));
+
+        if (!p)
+                return -ENOMEM;
+        *p = (Pump){.all = all, .error = error, .read_fd = -EBADF, .journal_fd = -EBADF, .app = strdup(app)};
+        int r = p->app ? open_pipe(p, owner, &write_fd) : -ENOMEM;
+        if (r >= 0)
+                r = sd_event_add_io(all->event, &p->source, p->read_fd, EPOLLIN, on_readable, p);
+        if (r < 0) {
+                pump_free(p);
+                return r;
+        }
+        p->journal_fd = journal_fd;
+        p->next = all->first;
+        all->first = p;
+        *ret_write_fd = TAKE_FD(write_fd);
+        return 0;
+}
+
+int pumps_new(sd_event *event, bool show_output, bool prefix, Pumps **ret)
+{
+        static const int fds[] = {STDOUT_FILENO, STDERR_FILENO};
+        _cleanup_(pumps_freep) Pumps *all = calloc(1, sizeof(Pumps));
+
+        if (!all)
+                return -ENOMEM;
+        *all = (Pumps){.event = event, .show = show_output, .prefix = prefix};
+        for (size_t i = 0; show_output && i < ELEMENTSOF(fds); i++) {
+                int r = outlet_new(event, fds[i], on_room, all, &all->outlets[i]);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(all);
+        return 0;
+}
+
+Pumps *pumps_free(Pumps *all)
+{
+        if (!all)
+                return NULL;
+        while (all->first)
+                forget(all->first);
+        while (all->waiters) {
+                Waiter *w = all->waiters;
+                all->waiters = w->next;
+                safe_close(w->fd);
+                free(w->app);
+                free(w);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(all->outlets); i++)
+                outlet_free(all->outlets[i]);
+        free(all);
+        return NULL;
+}

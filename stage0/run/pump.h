@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* pump.c: what apps write, on its way to the journal and to our own output. */
+
+#include "stage0/run/run.h"
+
+typedef struct Pumps Pumps;
+
+/* SHOW_OUTPUT: also on our standard output and standard error, with PREFIX line by line, the app's name in
+ * front. */
+int pumps_new(sd_event *event, bool show_output, bool prefix, Pumps **ret);
+/* What is still to be shown is given up; see pumps_show_rest(). */
+Pumps *pumps_free(Pumps *all);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Pumps *, pumps_free);
+/* Makes a pipe for APP that belongs to OWNER; what comes out of it goes to JOURNAL_FD, which is taken over
+ * on success. */
+int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd);
+/* Passes on everything that is in the pipes of APP. Then, which may be at once, FLUSHED is called with FD, a
+ * copy of which is kept until then. */
+int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd));
+/* The pod is over: takes what is left in the pipes, and forgets them. */
+void pumps_end(Pumps *all);
+/* Waits until everything is shown, as long as it takes whoever reads us. */
+void pumps_show_rest(Pumps *all);
+/* Whether a message on our standard error would keep us from what else is to be done. */
+bool pumps_blocked(const Pumps *all);

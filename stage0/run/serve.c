@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Answering launchers: each process of an app asks, as root inside the pod, for what belongs to its app.
+ *
+ * The answer is the app's launch file and clones of its mounts. With the first question comes the time to
+ * open the metadata service's socket: the pod's network namespace exists by then, and no process of an app
+ * has run yet.
+ */
+
+#include <arpa/inet.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "stage0/run/serve.h"
+
+/* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to
+ * itself. */
+#define METADATA_PORT 18112
+#define KEY_FILE "hmac-key"
+
+struct Server {
+        Pod *pod;
+        PodMounts *mounts;
+        Pumps *pumps;
+        pid_t leader;
+        int listen_fd;
+        sd_event_source *source, *metadata_source;
+        MetadataClient *metadata;
+        char *token, *metadata_url;
+};
+
+Server *server_free(Server *s)
+{
+        if (!s)
+                return NULL;
+        sd_event_source_disable_unref(s->source);
+        sd_event_source_disable_unref(s->metadata_source);
+        metadata_client_free(s->metadata);
+        safe_close(s->listen_fd);
+        free(s->token);
+        free(s->metadata_url);
+        free(s);
+        return NULL;
+}
+
+void server_set_mounts(Server *s, PodMounts *m)
+{
+        s->mounts = m;
+}
+
+void server_set_leader(Server *s, pid_t leader)
+{
+        s->leader = leader;
+}
+
+/* --- The metadata service ------------------------------------------------------------------------------ */
+
+static int open_pod_network(pid_t pid)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int listen_on_loopback(uint16_t port, uint16_t *ret_port)
+{
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons(port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof(address);
+        _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+                return -errno;
+        if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || listen(fd, 1024) < 0 ||
+            getsockname(fd, (struct sockaddr *) &address, &size) < 0)
+                return -errno;
+        *ret_port = ntohs(address.sin_port);
+        return TAKE_FD(fd);
+}
+
+/* We have one thread: going into the pod's network and back is safe. */
+static int listen_in_network(pid_t pid, uint16_t port, uint16_t *ret_port)
+{
+        _cleanup_close_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), theirs = -EBADF;
+
+        if (own < 0)
+                return -errno;
+        theirs = open_pod_network(pid);
+        if (theirs < 0)
+                return theirs;
+        if (setns(theirs, CLONE_NEWNET) < 0)
+                return -errno;
+        int fd = listen_on_loopback(port, ret_port);
+        if (setns(own, CLONE_NEWNET) < 0)
+                abort(); /* nothing that we do from here on would happen where it should */
+        return fd;
+}
+
+static int open_metadata_listener(Server *s, pid_t peer, Error *e)
+{
+        bool host = s->pod->config.net == NET_HOST;
+        _cleanup_close_ int fd = -EBADF;
+        uint16_t port;
+
+        /* On the host's loopback any free port will do. */
+        fd = host ? listen_on_loopback(0, &port)
+                  : listen_in_network(s->leader ?: peer, METADATA_PORT, &port);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
+                                       s->pod->uuid);
+        int r = metadata_client_send_listener(s->metadata, fd, e);
+        if (r < 0)
+                return r;
+        r = xasprintf(&s->metadata_url, "http://127.0.0.1:%u/%s", port, s->token);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)
+{
+        Server *s = userdata;
+        _cleanup_(pod_freep) Pod *p = NULL;
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+
+        int r = pod_find(s->pod->store, uuid, &p, NULL);
+        if (r < 0)
+                return r;
+        r = read_file_at(p->dir_fd, KEY_FILE, METADATA_KEY_SIZE, &data, &size);
+        if (r < 0)
+                return r;
+        if (!streq(p->uuid, uuid) || size != METADATA_KEY_SIZE)
+                return -ENOENT;
+        memcpy(key, data, METADATA_KEY_SIZE);
+        return 0;
+}
+
+static int on_metadata(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Server *s = userdata;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = metadata_client_handle(s->metadata, lookup_key, s, &e);
+        if (r >= 0)
+                return 0;
+        log_warning("%s", e.message ?: "The metadata service has failed");
+        if (r != -EREMOTEIO)
+                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return 0;
+}
+
+/* The text files that the service serves, in memory while it is configured. */
+typedef struct MetadataTexts {
+        char *pod_manifest;
+        MetadataApp *apps;
+        char **image_manifests;
+} MetadataTexts;
+
+static void metadata_texts_done(MetadataTexts *t)
+{
+        free(t->pod_manifest);
+        free(t->apps);
+        strv_free(t->image_manifests);
+}
+
+static int read_image_manifest(Server *s, const PodApp *app, MetadataApp *ret, char ***texts)
+{
+        _cleanup_free_ char *path = NULL;
+        char *text;
+        size_t size;
+
+        int r = xasprintf(&path, "apps/%s/manifest", app->name);
+        if (r >= 0)
+                r = read_file_at(s->pod->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return r;
+        *ret = (MetadataApp){.name = app->name,
+                             .image_id = app->image_id,
+                             .image_manifest = text,
+                             .image_manifest_size = size};
+        return strv_consume(texts, text);
+}
+
+static int read_texts(Server *s, MetadataTexts *t, MetadataConfig *config)
+{
+        const PodManifest *m = s->pod->manifest;
+
+        int r = read_file_at(s->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
+                             &config->pod_manifest_size);
+        if (r < 0)
+                return r;
+        t->apps = calloc(m->n_apps + 1, sizeof(MetadataApp));
+        if (!t->apps)
+                return -ENOMEM;
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = read_image_manifest(s, &m->apps[i], &t->apps[i], &t->image_manifests);
+        config->pod_manifest = t->pod_manifest;
+        config->apps = t->apps;
+        config->n_apps = m->n_apps;
+        return r;
+}
+
+static int make_key(Server *s, uint8_t key[static METADATA_KEY_SIZE])
+{
+        int r = metadata_key_generate(key);
+
+        if (r >= 0)
+                r = metadata_token_generate(&s->token);
+        if (r >= 0)
+                r = write_file_atomic_at(s->pod->dir_fd, KEY_FILE, key, METADATA_KEY_SIZE, 0600, false);
+        return r;
+}
+
+int server_start_metadata(Server *s, sd_event *event, Error *e)
+{
+        _cleanup_(metadata_texts_done) MetadataTexts texts = {};
+        _cleanup_free_ char *program = NULL;
+        uint8_t key[METADATA_KEY_SIZE];
+        MetadataConfig config = {.uuid = s->pod->uuid, .key = key};
+        uid_t uid = s->pod->config.uid_base + UID_RANGE_SIZE - 1;
+
+        int r = make_key(s, key);
+        if (r >= 0)
+                r = read_texts(s, &texts, &config);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot prepare the metadata service of pod %s", s->pod->uuid);
+        config.token = s->token;
+        r = helper_program_path(METADATA_PROGRAM, &program, e);
+        if (r >= 0)
+                r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid},
+                                          &config, &s->metadata, e);
+        explicit_bzero(key, sizeof(key));
+        if (r < 0)
+                return r;
+        r = sd_event_add_io(event, &s->metadata_source, metadata_client_fd(s->metadata), EPOLLIN,
+                            on_metadata, s);
+        return r < 0 ? error_set_errno(e, r, "Cannot watch the metadata service") : 0;
+}
+
+/* --- Launchers ----------------------------------------------------------------------------------------- */
+
+static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
+{
+        socklen_t size = sizeof(*ret);
+        uid_t expected = s->pod->config.private_users ? s->pod->config.uid_base : 0;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) < 0)
+                return error_set_errno(e, -errno, "Cannot tell who asks");
+        if (ret->uid != expected)
+                return error_set(e, -EPERM, "Only the pod's own root may ask");
+        return 0;
+}
+
+static bool request_is_valid(const LaunchRequest *r, size_t size, size_t n_fds)
+{
+        return size == sizeof(*r) && r->version == LAUNCH_PROTOCOL_VERSION && r->phase < _LAUNCH_PHASE_MAX &&
+               n_fds == (r->phase == LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
+}
+
+static int receive_request(int fd, LaunchRequest *ret, int streams[static _LAUNCH_STREAM_MAX], Error *e)
+{
+        struct timeval seconds = {.tv_sec = 2};
+        size_t n_fds = 0;
+
+        (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &seconds, sizeof(seconds));
+        ssize_t n = recv_fds(fd, ret, sizeof(*ret), streams, _LAUNCH_STREAM_MAX, &n_fds);
+        if (n < 0 || !request_is_valid(ret, (size_t) n, n_fds))
+                return error_set(e, -EBADMSG, "This is no request of a launcher");
+        ret->app[sizeof(ret->app) - 1] = 0;
+        return 0;
+}
+
+/* The first phase of an execution starts from a clean root (spec: ace.md, "Filesystem Setup"). */
+static bool begins_execution(const PodApp *app, uint32_t phase)
+{
+        return phase == LAUNCH_PRE_START || (phase == LAUNCH_MAIN && !app->app->pre_start);
+}
+
+static int open_launch_file(Server *s, const PodApp *app, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (xasprintf(&path, "apps/%s/launch", app->name) < 0)
+                return error_oom(e);
+        int fd = open_beneath(s->pod->dir_fd, path, O_RDONLY);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot open the launch file of app %s", app->name) : fd;
+}
+
+static void close_all(int *fds, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                fds[i] = safe_close(fds[i]);
+}
+
+static int open_pipes(Server *s, const PodApp *app, int *streams, int *ret_fds, Error *e)
+{
+        uid_t owner = s->pod->config.private_users ? s->pod->config.uid_base : 0;
+
+        for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
+                int r = pumps_add(s->pumps, app->name, i == LAUNCH_STREAM_STDERR, streams[i], owner,
+                                  &ret_fds[i]);
+                if (r < 0) {
+                        close_all(ret_fds, i);
+                        return error_set_errno(e, r, "Cannot make the standard streams of app %s",
+                                               app->name);
+                }
+                (void) TAKE_FD(streams[i]);
+        }
+        return 0;
+}
+
+/* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
+static int collect(Server *s, const LaunchRequest *request, int *streams, int *fds, size_t *n, Error *e)
+{
+        const PodApp *app = pod_manifest_find_app(s->pod->manifest, request->app);
+        size_t n_mounts = 0;
+
+        if (!app)
+                return error_set(e, -ENOENT, "The pod has no app %s", request->app);
+        if (!s->mounts)
+                return error_set(e, -EAGAIN, "The pod's mounts are not there");
+        int r = pod_mounts_prepare_app(s->mounts, app, begins_execution(app, request->phase), e);
+        if (r >= 0)
+                r = open_launch_file(s, app, e);
+        if (r < 0)
+                return r;
+        fds[(*n)++] = r;
+        r = open_pipes(s, app, streams, fds + *n, e);
+        if (r < 0)
+                return r;
+        *n += _LAUNCH_STREAM_MAX;
+        r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, e);
+        if (r >= 0)
+                *n += n_mounts;
+        return r;
+}
+
+static void answer_flush(int fd)
+{
+        LaunchReply reply = {};
+
+        (void) send_fds(fd, &reply, sizeof(reply), NULL, 0);
+}
+
+/* 1: the answer comes, or came, by itself. */
+static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_t *n, Error *e)
+{
+        int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
+        LaunchRequest request;
+        struct ucred peer;
+
+        int r = check_peer(s, fd, &peer, e);
+        if (r >= 0)
+                r = receive_request(fd, &request, streams, e);
+        if (r >= 0 && request.phase == LAUNCH_FLUSH) {
+                r = pumps_flush(s->pumps, request.app, fd, answer_flush);
+                return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request.app) : 1;
+        }
+        if (r >= 0 && s->metadata && !s->metadata_url)
+                r = open_metadata_listener(s, peer.pid, e);
+        if (r >= 0)
+                r = collect(s, &request, streams, fds, n, e);
+        close_all(streams, _LAUNCH_STREAM_MAX);
+        if (r < 0)
+                return r;
+        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
+        snprintf(reply->text, sizeof(reply->text), "%s", s->metadata_url ?: "");
+        return 0;
+}
+
+static void answer(Server *s, int fd)
+{
+        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX];
+        _cleanup_error_ Error e = ERROR_NULL;
+        LaunchReply reply = {};
+        size_t n = 0;
+
+        int r = answer_request(s, fd, &reply, fds, &n, &e);
+        if (r > 0)
+                return;
+        if (r < 0) {
+                reply.error = r;
+                snprintf(reply.text, sizeof(reply.text), "%s", e.message ?: strerror(-r));
+        }
+        (void) send_fds(fd, &reply, sizeof(reply), fds, r < 0 ? 0 : n);
+        close_all(fds, n);
+}
+
+static int on_launcher(sd_event_source *source, int listen_fd, uint32_t revents, void *userdata)
+{
+        _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0)
+                answer(userdata, fd);
+        return 0;
+}
+
+static int listen_for_launchers(Server *s, sd_event *event)
+{
+        uid_t owner = s->pod->config.private_users ? s->pod->config.uid_base : 0;
+        _cleanup_close_ int dir_fd = open_beneath(s->pod->dir_fd, "root/acnspawn", O_RDONLY | O_DIRECTORY);
+
+        if (dir_fd < 0)
+                return dir_fd;
+        int r = socket_listen_at(dir_fd, "socket", &s->listen_fd);
+        if (r < 0)
+                return r;
+        if (fchownat(dir_fd, "socket", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        return sd_event_add_io(event, &s->source, s->listen_fd, EPOLLIN, on_launcher, s);
+}
+
+int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e)
+{
+        _cleanup_(server_freep) Server *s = calloc(1, sizeof(Server));
+
+        if (!s)
+                return error_oom(e);
+        *s = (Server){.pod = p, .pumps = pumps, .listen_fd = -EBADF};
+        int r = listen_for_launchers(s, event);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot listen for the launchers of pod %s", p->uuid);
+        *ret = TAKE_PTR(s);
+        return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* serve.c: answers the launchers of a pod, and keeps its metadata service. */
+
+#include "stage0/run/pump.h"
+
+typedef struct Server Server;
+
+/* Makes the socket for launchers in the pod's root and watches it with EVENT. What apps write goes through
+ * PUMPS. */
+int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e);
+Server *server_free(Server *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
+/* Starts the metadata service; to be done before the first launcher can be answered. */
+int server_start_metadata(Server *s, sd_event *event, Error *e);
+/* To be given as soon as they are there. */
+void server_set_mounts(Server *s, PodMounts *m);
+/* Tells the pod's PID 1, in whose network namespace the metadata service is to listen. */
+void server_set_leader(Server *s, pid_t leader);

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The process that runs a pod, from the start of nspawn to the pod's result.
+ *
+ * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
+ * mounted and the metadata service is started. From then on we answer launchers, pass on what the apps
+ * write, and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel
+ * kills nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours
+ * and goes away with us.
+ */
+
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+
+#include "stage0/run/console.h"
+#include "stage0/run/serve.h"
+
+typedef struct Supervisor {
+        Pod *pod;
+        const RunOptions *options;
+        sd_event *event;
+        PodCgroup cgroup;
+        Nspawn nspawn;
+        PodMounts *mounts;
+        Server *server;
+        Pumps *pumps;
+        PodRuntime runtime;
+        int ready_fd, leader_fd, control_fd, notify_fd;
+        bool ready, nspawn_ended;
+        unsigned stop_requests;
+        sd_event_source *idle_source;
+        size_t next_app; /* whose root is made next, ahead of time */
+        Console console;
+} Supervisor;
+
+/* --- Stopping ------------------------------------------------------------------------------------------ */
+
+static void kill_pod(Supervisor *s)
+{
+        (void) pod_cgroup_kill(s->pod, NULL);
+        if (s->nspawn.pid_fd >= 0)
+                (void) syscall(SYS_pidfd_send_signal, s->nspawn.pid_fd, SIGKILL, NULL, 0);
+}
+
+/* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end. */
+static void signal_leader(Supervisor *s)
+{
+        if (s->leader_fd >= 0)
+                (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGRTMIN + 3, NULL, 0);
+}
+
+/* Before the pod's systemd is up it would not hear the signal: it is sent again then. */
+static void request_stop(Supervisor *s)
+{
+        s->stop_requests++;
+        if (s->stop_requests == 1 || s->options->detach) {
+                signal_leader(s);
+                return;
+        }
+        kill_pod(s);
+}
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* nohup, and shells for what they put into the background, have us ignore what is not meant for us. A signal
+ * that is blocked would reach us all the same. */
+static bool is_ignored(int sig)
+{
+        struct sigaction sa;
+
+        return sigaction(sig, NULL, &sa) >= 0 && sa.sa_handler == SIG_IGN;
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        request_stop(s);
+        if (!s->options->detach && isatty(STDERR_FILENO) && !pumps_blocked(s->pumps))
+                log_info(s->stop_requests == 1 ? "Stopping pod %s; once more to kill it."
+                                               : "Killing pod %s.",
+                         s->pod->uuid);
+        return 0;
+}
+
+static int on_control(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+        ControlOp op;
+
+        if (control_receive(fd, &op) < 0)
+                return 0;
+        if (op == CONTROL_KILL)
+                kill_pod(s);
+        else {
+                s->stop_requests++;
+                signal_leader(s);
+        }
+        return 0;
+}
+
+/* --- What nspawn says ---------------------------------------------------------------------------------- */
+
+static void set_leader(Supervisor *s)
+{
+        pid_t leader = nspawn_leader(&s->nspawn);
+
+        if (s->leader_fd >= 0 || leader <= 0)
+                return;
+        s->leader_fd = (int) syscall(SYS_pidfd_open, leader, 0);
+        s->runtime.leader = leader;
+        (void) pod_runtime_write(s->pod, &s->runtime);
+        if (s->server)
+                server_set_leader(s->server, leader);
+}
+
+static void set_ready(Supervisor *s)
+{
+        if (s->ready)
+                return;
+        s->ready = true;
+        set_leader(s);
+        if (s->ready_fd >= 0)
+                (void) loop_write(s->ready_fd, "1", 1);
+        s->ready_fd = safe_close(s->ready_fd);
+        (void) sd_notify(0, "READY=1");
+        if (s->stop_requests > 0)
+                signal_leader(s);
+}
+
+static void handle_notification(Supervisor *s, char *text)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+
+        if (strv_split(text, "\n", &lines) < 0)
+                return;
+        STRV_FOREACH (line, lines) {
+                if (startswith(*line, "X_NSPAWN_LEADER_PID="))
+                        set_leader(s);
+                if (streq(*line, "READY=1"))
+                        set_ready(s);
+        }
+}
+
+/* The socket is in the abstract namespace: only nspawn itself is listened to. */
+static bool sent_by(struct msghdr *m, pid_t pid)
+{
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+                    c->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+                        struct ucred u;
+                        memcpy(&u, CMSG_DATA(c), sizeof(u));
+                        return u.pid == pid;
+                }
+        return false;
+}
+
+static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        union {
+                struct cmsghdr align;
+                char buffer[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 253)];
+        } control;
+        char text[4096];
+        struct iovec iov = {.iov_base = text, .iov_len = sizeof(text) - 1};
+        struct msghdr m = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = control.buffer,
+                           .msg_controllen = sizeof(control.buffer)};
+        Supervisor *s = userdata;
+
+        ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (n < 0)
+                return 0;
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+                        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                                int passed;
+                                memcpy(&passed, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+                                safe_close(passed);
+                        }
+        text[n] = 0;
+        if (sent_by(&m, s->nspawn.pid))
+                handle_notification(s, text);
+        return 0;
+}
+
+/* Keeps the last of it. */
+static int on_console(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+        char chunk[CONSOLE_KEPT / 2];
+
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n <= 0) {
+                if (source && (n == 0 || errno != EAGAIN))
+                        (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+                return 0;
+        }
+        console_add(&s->console, chunk, (size_t) n);
+        return 1;
+}
+
+static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        s->nspawn_ended = true;
+        return sd_event_exit(s->event, 0);
+}
+
+/* --- Starting ------------------------------------------------------------------------------------------ */
+
+static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        int one = 1;
+
+        int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "acnspawn/%s/notify",
+                         s->pod->uuid);
+        s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (s->notify_fd < 0 || setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0 ||
+            bind(s->notify_fd, (struct sockaddr *) &address,
+                 (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n)) < 0)
+                return error_set_errno(e, -errno, "Cannot make the notification socket of pod %s",
+                                       s->pod->uuid);
+        return xasprintf(ret_address, "@%s", address.sun_path + 1) < 0 ? error_oom(e) : 0;
+}
+
+static int start_nspawn(Supervisor *s, Error *e)
+{
+        _cleanup_free_ char *address = NULL;
+
+        int r = open_notify_socket(s, &address, e);
+        if (r >= 0)
+                r = control_listen(s->pod, &s->control_fd, e);
+        if (r >= 0)
+                r = nspawn_start(s->pod, address, &s->nspawn, e);
+        if (r >= 0)
+                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->options->detach, &s->cgroup, e);
+        if (r >= 0)
+                r = nspawn_go(&s->nspawn, e);
+        if (r < 0)
+                return r;
+        s->runtime.supervisor = getpid();
+        s->runtime.nspawn = s->nspawn.pid;
+        r = pod_runtime_write(s->pod, &s->runtime);
+        return r < 0 ? error_set_errno(e, r, "Cannot record that pod %s runs", s->pod->uuid) : 0;
+}
+
+static int watch(Supervisor *s, Error *e)
+{
+        const struct {
+                int fd;
+                sd_event_io_handler_t handler;
+        } sources[] = {
+                        {s->nspawn.pid_fd, on_nspawn_end},
+                        {s->nspawn.output_fd, on_console},
+                        {s->notify_fd, on_notify},
+                        {s->control_fd, on_control},
+        };
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(sources); i++)
+                if (sources[i].fd >= 0)
+                        r = sd_event_add_io(s->event, NULL, sources[i].fd, EPOLLIN, sources[i].handler, s);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(stop_signals); i++)
+                if (!is_ignored(stop_signals[i]))
+                        r = sd_event_add_signal(s->event, NULL, stop_signals[i], on_signal, s);
+        return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
+}
+
+static int prepare_mounts(Supervisor *s, Error *e)
+{
+        int r = mount_namespace_unshare(e);
+
+        if (r >= 0)
+                r = pod_mounts_new(s->pod, &s->mounts, e);
+        if (r >= 0)
+                server_set_mounts(s->server, s->mounts);
+        return r;
+}
+
+/* While nobody asks for anything, the roots that will be asked for are made. What fails here fails again,
+ * and is told, when the app asks. */
+static int on_idle(sd_event_source *source, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->next_app < s->pod->manifest->n_apps)
+                (void) pod_mounts_prepare_app(s->mounts, &s->pod->manifest->apps[s->next_app++], false,
+                                              NULL);
+        if (s->next_app >= s->pod->manifest->n_apps)
+                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return 0;
+}
+
+static int work_ahead(Supervisor *s, Error *e)
+{
+        int r = sd_event_add_defer(s->event, &s->idle_source, on_idle, s);
+
+        if (r >= 0)
+                r = sd_event_source_set_priority(s->idle_source, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(s->idle_source, SD_EVENT_ON);
+        return r < 0 ? error_set_errno(e, r, "Cannot make an event loop") : 0;
+}
+
+static int start(Supervisor *s, Error *e)
+{
+        int r = sd_event_new(&s->event);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make an event loop");
+        s->runtime.started_usec = now_usec(CLOCK_REALTIME);
+        /* The socket first, or the pod's systemd could be faster; the rest goes on while it boots. */
+        r = pumps_new(s->event, !s->options->detach && !s->options->quiet, s->pod->manifest->n_apps > 1,
+                      &s->pumps);
+        if (r < 0)
+                return error_oom(e);
+        r = server_new(s->pod, s->event, s->pumps, &s->server, e);
+        if (r >= 0)
+                r = start_nspawn(s, e);
+        if (r >= 0)
+                r = server_start_metadata(s->server, s->event, e);
+        if (r >= 0)
+                r = prepare_mounts(s, e);
+        if (r >= 0)
+                r = work_ahead(s, e);
+        return r < 0 ? r : watch(s, e);
+}
+
+/* --- The end ------------------------------------------------------------------------------------------- */
+
+static bool nothing_ran(const AppStatus *l, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (l[i].state != APP_WAITING)
+                        return false;
+        return n > 0;
+}
+
+/* What is left of a pod that did not start says why, too. */
+static int boot_failed(Supervisor *s, AppStatus *l, Error *e)
+{
+        _cleanup_free_ char *reason = NULL, *hint = NULL;
+
+        int r = console_reason(&s->console, &reason, &hint);
+        if (r < 0)
+                return error_oom(e);
+        for (size_t i = 0; i < s->pod->manifest->n_apps; i++)
+                if (!l[i].message)
+                        l[i].message = strdup(reason);
+        r = error_set(e, -EIO, "Pod %s did not start: %s", s->pod->uuid, reason);
+        return hint ? error_hint(e, r, "%s", hint) : r;
+}
+
+static void explain_failures(Supervisor *s, const AppStatus *l)
+{
+        if (s->options->detach)
+                return;
+        for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
+                const char *message = l[i].cause == CAUSE_NOT_STARTED ? NULL : l[i].message; /* the pod's */
+                _cleanup_free_ char *safe = message ? text_escape_for_terminal(message) : NULL;
+                if (safe)
+                        log_error("App %s: %s.", s->pod->manifest->apps[i].name, safe);
+        }
+}
+
+/* How the apps ended, and from that how the pod did. *RET, which may be left NULL, is for
+ * explain_failures(). */
+static int conclude(Supervisor *s, AppStatus **ret, Error *e)
+{
+        size_t n = s->pod->manifest->n_apps;
+        PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
+        AppStatus *statuses = NULL;
+
+        int r = pod_read_statuses(s->pod, false, &statuses);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
+        int booted = s->stop_requests == 0 && !s->ready && nothing_ran(statuses, n)
+                                     ? boot_failed(s, statuses, e)
+                                     : 0;
+        (void) pod_finish_statuses(s->pod, statuses);
+        result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
+        r = pod_result_write(s->pod, &result);
+        if (r < 0)
+                r = error_set_errno(e, r, "Cannot write the result of pod %s", s->pod->uuid);
+        else
+                r = booted < 0 ? booted : result.exit_status;
+        *ret = statuses;
+        return r;
+}
+
+static void drain(Supervisor *s)
+{
+        while (on_console(NULL, s->nspawn.output_fd, 0, s) > 0)
+                ;
+        pumps_end(s->pumps);
+}
+
+/* Whoever reads our output may take his time: the pod is over and given back, and a signal ends us as it
+ * ends anybody. */
+static void show_rest(Supervisor *s, const AppStatus *statuses)
+{
+        sigset_t none;
+
+        s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
+        sigemptyset(&none);
+        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        pumps_show_rest(s->pumps);
+        s->pumps = pumps_free(s->pumps);
+        if (statuses)
+                explain_failures(s, statuses);
+}
+
+static int finish(Supervisor *s, Error *e)
+{
+        Error errors[2] = {};
+        AppStatus *statuses = NULL;
+
+        (void) waitpid(s->nspawn.pid, NULL, 0);
+        s->nspawn.pid = 0;
+        drain(s);
+        s->server = server_free(s->server);
+        s->mounts = pod_mounts_free(s->mounts);
+        (void) pod_cgroup_remove(s->pod, &errors[0]);
+        int status = conclude(s, &statuses, e);
+        (void) pod_end_run(s->pod, &errors[1]);
+        show_rest(s, statuses);
+        for (size_t i = 0; i < ELEMENTSOF(errors); i++) {
+                if (errors[i].message)
+                        log_warning("%s", errors[i].message);
+                error_done(&errors[i]);
+        }
+        app_statuses_free(statuses, s->pod->manifest->n_apps);
+        return status;
+}
+
+static void supervisor_done(Supervisor *s)
+{
+        sd_event_source_disable_unref(s->idle_source);
+        server_free(s->server);
+        nspawn_done(&s->nspawn);
+        pod_mounts_free(s->mounts);
+        pumps_free(s->pumps);
+        pod_cgroup_done(&s->cgroup);
+        safe_close(s->ready_fd);
+        safe_close(s->leader_fd);
+        safe_close(s->control_fd);
+        safe_close(s->notify_fd);
+        sd_event_unref(s->event);
+}
+
+static void block_signals(void)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        for (size_t i = 0; i < ELEMENTSOF(stop_signals); i++)
+                if (!is_ignored(stop_signals[i]))
+                        sigaddset(&set, stop_signals[i]);
+        (void) sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* Each process of an app costs us four. */
+static void allow_descriptors(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return;
+        limit.rlim_cur = limit.rlim_max;
+        (void) setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
+{
+        _cleanup_(supervisor_done) Supervisor s = {
+                        .pod = p,
+                        .options = o,
+                        .nspawn = NSPAWN_NULL,
+                        .ready_fd = ready_fd,
+                        .leader_fd = -EBADF,
+                        .control_fd = -EBADF,
+                        .notify_fd = -EBADF,
+        };
+
+        block_signals();
+        allow_descriptors();
+        int r = start(&s, e);
+        if (r >= 0) {
+                r = sd_event_loop(s.event);
+                if (r < 0)
+                        r = error_set_errno(e, r, "Cannot watch pod %s any longer", p->uuid);
+        }
+        if (r < 0) {
+                kill_pod(&s);
+                if (s.nspawn.pid > 0)
+                        (void) finish(&s, NULL);
+                else {
+                        (void) pod_cgroup_remove(p, NULL);
+                        (void) pod_end_run(p, NULL);
+                }
+                return r;
+        }
+        return finish(&s, e);
+}

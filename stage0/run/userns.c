@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A user namespace without a process in it, as the kernel wants it for id-mapped mounts: a child makes it,
+ * we write its maps, keep it by descriptor and let the child go.
+ */
+
+#include <sched.h>
+#include <sys/wait.h>
+
+#include "stage0/run/run.h"
+
+static int write_map(pid_t pid, const char *file, uint32_t uid_base)
+{
+        char path[64], map[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, file);
+        snprintf(map, sizeof(map), "0 %u %u", uid_base, UID_RANGE_SIZE);
+        return write_attribute_at(AT_FDCWD, path, map);
+}
+
+static int take_namespace(pid_t pid, uint32_t uid_base, int *ret_fd)
+{
+        char path[64];
+        int r = write_map(pid, "uid_map", uid_base);
+
+        if (r >= 0)
+                r = write_map(pid, "gid_map", uid_base);
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "/proc/%d/ns/user", (int) pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        *ret_fd = fd;
+        return 0;
+}
+
+/* The child: tells that it is in its new namespace, then waits until it is not needed any more. */
+static _noreturn_ void child(int ready_fd, int wait_fd)
+{
+        char c = 0;
+
+        if (unshare(CLONE_NEWUSER) < 0)
+                _exit(1);
+        (void) loop_write(ready_fd, &c, 1);
+        (void) loop_read(wait_fd, &c, 1);
+        _exit(0);
+}
+
+int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
+{
+        int ready[2] = {-EBADF, -EBADF}, wait[2] = {-EBADF, -EBADF};
+        char c;
+        int r;
+
+        if (pipe2(ready, O_CLOEXEC) < 0 || pipe2(wait, O_CLOEXEC) < 0) {
+                r = -errno;
+                safe_close(ready[0]);
+                safe_close(ready[1]);
+                return error_set_errno(e, r, "Cannot create a pipe");
+        }
+        pid_t pid = fork();
+        if (pid == 0) {
+                safe_close(wait[1]);
+                child(ready[1], wait[0]);
+        }
+        r = pid < 0 ? -errno : 0;
+        safe_close(ready[1]);
+        safe_close(wait[0]);
+        if (r >= 0)
+                r = loop_read(ready[0], &c, 1) == 1 ? take_namespace(pid, uid_base, ret_fd) : -EPERM;
+        safe_close(ready[0]);
+        safe_close(wait[1]);
+        if (pid > 0)
+                (void) waitpid(pid, NULL, 0);
+        if (r < 0) {
+                (void) error_set_errno(e, r, "Cannot make a user namespace for the uids from %u on",
+                                       uid_base);
+                return error_hint(e, 0,
+                                  "Look at /proc/sys/user/max_user_namespaces, or prepare the pod with "
+                                  "--no-userns.");
+        }
+        return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The records of all apps of a pod, and what they come to for the pod as a whole. */
+
+#include "stage0/runtime/runtime.h"
+
+void app_statuses_free(AppStatus *l, size_t n)
+{
+        for (size_t i = 0; l && i < n; i++)
+                app_status_done(&l[i]);
+        free(l);
+}
+
+/* The pod is over, and the app's own record is not finished: the pod went down under it. */
+static bool finish_status(AppStatus *s)
+{
+        if (s->state == APP_ENDED)
+                return false;
+        if (s->cause == CAUSE_NONE)
+                s->cause = s->state == APP_WAITING ? CAUSE_NOT_STARTED : CAUSE_POD_KILLED;
+        if (s->cause == CAUSE_POD_KILLED && !s->message)
+                s->message = strdup("The pod was killed while the app ran");
+        s->state = APP_ENDED;
+        if (s->ended_usec == 0 && s->started_usec != 0)
+                s->ended_usec = now_usec(CLOCK_REALTIME);
+        return true;
+}
+
+int pod_finish_statuses(Pod *p, AppStatus *l)
+{
+        _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        int first = fd < 0 ? fd : 0;
+
+        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+                bool changed = finish_status(&l[i]);
+                int r = changed && fd >= 0 ? app_status_write(fd, p->manifest->apps[i].name, &l[i]) : 0;
+                if (r < 0 && first >= 0)
+                        first = r;
+        }
+        return first;
+}
+
+static AppStatus unreadable_status(int code)
+{
+        AppStatus s = {
+                        .cause = CAUSE_POD_KILLED,
+                        .exit_status = -1,
+                        .pre_start.exit_status = -1,
+                        .post_stop.exit_status = -1,
+        };
+
+        if (xasprintf(&s.message, "The record of the app cannot be read: %s", strerror(-code)) < 0)
+                s.message = NULL;
+        return s;
+}
+
+int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
+{
+        size_t n = p->manifest->n_apps;
+        AppStatus *l = calloc(n + 1, sizeof(AppStatus));
+        _cleanup_close_ int fd = -EBADF;
+
+        if (!l)
+                return -ENOMEM;
+        fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        for (size_t i = 0; i < n; i++) {
+                int r = fd < 0 ? fd : app_status_read(fd, p->manifest->apps[i].name, &l[i]);
+                if (r < 0)
+                        l[i] = unreadable_status(r);
+                if (ended)
+                        (void) finish_status(&l[i]);
+        }
+        *ret = l;
+        return 0;
+}
+
+/* Which app's end decides about the pod's: the first that failed, or, where any end ends the pod, the first
+ * that ended at all (the others were stopped for it). Apps whose end nobody saw come last. */
+static bool decides(const AppStatus *s, ExitPolicy policy)
+{
+        return policy == EXIT_ON_ANY ? s->cause != CAUSE_NONE : app_status_failed(s);
+}
+
+int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n)
+{
+        const AppStatus *first = NULL;
+
+        for (size_t i = 0; i < n; i++) {
+                uint64_t t = l[i].ended_usec ?: UINT64_MAX;
+                if (decides(&l[i], policy) && (!first || t < (first->ended_usec ?: UINT64_MAX)))
+                        first = &l[i];
+        }
+        return first ? app_status_to_exit_code(first) : 0;
+}

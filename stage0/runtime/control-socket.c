@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How other processes talk to the one that runs a pod: one word over a socket in the pod directory. No
+ * process is ever signalled by a number that was written down. */
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "stage0/runtime/runtime.h"
+
+#define CONTROL_SOCKET "control"
+
+/* The path of a socket must be short: the directory is named by our descriptor of it. */
+static int socket_address(int dir_fd, const char *name, struct sockaddr_un *ret)
+{
+        *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+        int n = snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s", dir_fd, name);
+        return n < 0 || (size_t) n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
+}
+
+int socket_listen_at(int dir_fd, const char *name, int *ret_fd)
+{
+        struct sockaddr_un address;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = socket_address(dir_fd, name, &address);
+        if (r < 0)
+                return r;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+                return -errno;
+        (void) unlinkat(dir_fd, name, 0);
+        if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 ||
+            fchmodat(dir_fd, name, 0600, 0) < 0 || listen(fd, 1024) < 0)
+                return -errno;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+int socket_connect_at(int dir_fd, const char *name, int *ret_fd)
+{
+        struct sockaddr_un address;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = socket_address(dir_fd, name, &address);
+        if (r < 0)
+                return r;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (fd < 0 || connect(fd, (struct sockaddr *) &address, sizeof(address)) < 0)
+                return -errno;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+static const char *const words[] = {[CONTROL_STOP] = "stop", [CONTROL_KILL] = "kill"};
+
+int control_listen(Pod *p, int *ret_fd, Error *e)
+{
+        int r = socket_listen_at(p->dir_fd, CONTROL_SOCKET, ret_fd);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot make the control socket of pod %s", p->uuid) : 0;
+}
+
+int control_send(Pod *p, ControlOp op, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+        int r = socket_connect_at(p->dir_fd, CONTROL_SOCKET, &fd);
+
+        if (r >= 0)
+                r = send_fds(fd, words[op], strlen(words[op]), NULL, 0);
+        return r < 0 ? error_set_errno(e, r, "Cannot reach the process that runs pod %s", p->uuid) : 0;
+}
+
+int control_receive(int listen_fd, ControlOp *ret)
+{
+        _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        struct timeval second = {.tv_sec = 1};
+        char word[16];
+
+        if (fd < 0)
+                return -errno;
+        (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
+        ssize_t n = recv(fd, word, sizeof(word) - 1, 0);
+        if (n < 0)
+                return -errno;
+        word[n] = 0;
+        for (size_t i = 0; i < ELEMENTSOF(words); i++)
+                if (streq(words[i], word)) {
+                        *ret = (ControlOp) i;
+                        return 0;
+                }
+        return -EBADMSG;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How a pod is called outside and inside: the name that nspawn and machined know it by, and its host name. */
+
+#include "stage0/runtime/runtime.h"
+
+int pod_machine_name(const Pod *p, char **ret)
+{
+        return p->config.name ? xasprintf(ret, "%s", p->config.name) : xasprintf(ret, "acn-%s", p->uuid);
+}
+
+int pod_hostname(const Pod *p, char **ret)
+{
+        return p->config.hostname ? xasprintf(ret, "%s", p->config.hostname) : pod_machine_name(p, ret);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* stage0/runtime/: what a running pod has on this host besides its processes: a cgroup, a scope unit, records in
+ * its directory, the socket of the process that runs it. Shared by what runs pods and what looks at them or acts
+ * on them. */
+
+#include "stage0/stage0.h"
+
+/* --- cgroup.c: a cgroup for the pod -------------------------------------------------------------------- */
+
+/* Directories made for the pod, one per hierarchy; the list is kept in the pod directory, so that gc finds
+ * them. */
+typedef struct PodCgroup {
+        char **paths;
+        char *unified; /* the one of cgroup v2 among them */
+} PodCgroup;
+
+void pod_cgroup_done(PodCgroup *c);
+/* Makes the directories for POD, records them before, and puts process PID, which has no other use for the
+ * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end
+ * of the session or unit that it was started from is not the pod's end. */
+int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e);
+/* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
+int pod_cgroup_remove(Pod *p, Error *e);
+int pod_cgroup_kill(Pod *p, Error *e);
+/* What POD really has, while it runs. -ENOENT: it has no cgroup. */
+int pod_cgroup_features(Pod *p, HostFeatures *ret);
+
+/* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
+
+/* Moves process PID into a new scope unit of its own, which is delegated to us. */
+int pod_scope_start(const Pod *p, pid_t pid, Error *e);
+/* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
+int pod_scope_stop(const Pod *p, Error *e);
+
+/* --- machine-name.c ------------------------------------------------------------------------------------ */
+
+/* The name by which nspawn knows the pod; also its host name, if none was asked for. */
+int pod_machine_name(const Pod *p, char **ret);
+int pod_hostname(const Pod *p, char **ret);
+
+/* --- runtime.c: what is known of a running pod, kept in its directory ---------------------------------- */
+
+typedef struct PodRuntime {
+        pid_t supervisor, nspawn, leader;
+        uint64_t started_usec;
+} PodRuntime;
+
+int pod_runtime_write(Pod *p, const PodRuntime *r);
+int pod_runtime_read(Pod *p, PodRuntime *ret); /* -ENOENT */
+
+typedef struct PodResult {
+        int exit_status;
+        uint64_t started_usec, ended_usec;
+} PodResult;
+
+int pod_result_write(Pod *p, const PodResult *r);
+int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
+
+/* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
+
+/* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record
+ * itself is filled in: the pod is over. *RET is an array of p->manifest->n_apps. */
+int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
+void app_statuses_free(AppStatus *l, size_t n);
+/* The same for records that were read before the pod was over; what is filled in is recorded, too. */
+int pod_finish_statuses(Pod *p, AppStatus *l);
+/* The pod's exit status: that of the app whose end decided about the pod's, 0 if all ended well. */
+int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
+
+/* --- control-socket.c: how other processes talk to the one that runs a pod ----------------------------- */
+
+typedef enum ControlOp { CONTROL_STOP, CONTROL_KILL } ControlOp;
+int control_listen(Pod *p, int *ret_fd, Error *e);
+int control_send(Pod *p, ControlOp op, Error *e);
+int control_receive(int listen_fd, ControlOp *ret);
+
+/* A listening SOCK_SEQPACKET socket NAME in the directory DIR_FD, mode 0600, however long the directory's
+ * path is. */
+int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
+int socket_connect_at(int dir_fd, const char *name, int *ret_fd);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A scope unit for every pod, on hosts whose init is systemd.
+ *
+ * There, all cgroups belong to systemd, and whoever wants one to divide further has to be given it: we ask
+ * for a scope with Delegate=, the same as nspawn would. A scope lives for as long as a process is in it: it
+ * is gone when the pod has ended, however it did. Only if the process dies while systemd is putting it
+ * there, systemd never sees the scope become empty; so it is stopped before the pod is removed.
+ *
+ * systemd is asked over its private socket. It is there whenever systemd is, a D-Bus daemon need not be.
+ */
+
+#include <systemd/sd-bus.h>
+
+#include "stage0/runtime/runtime.h"
+
+#define SYSTEMD_SOCKET "/run/systemd/private"
+#define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
+
+typedef struct Job {
+        const char *path;
+        char *result; /* once it has ended */
+} Job;
+
+static void bus_unrefp(sd_bus **b)
+{
+        sd_bus_flush_close_unref(*b);
+}
+
+static void message_unrefp(sd_bus_message **m)
+{
+        sd_bus_message_unref(*m);
+}
+
+static void slot_unrefp(sd_bus_slot **s)
+{
+        sd_bus_slot_unref(*s);
+}
+
+/* The unit's name, without its suffix, is that of the cgroups that we make ourselves elsewhere. */
+static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid)
+{
+        _cleanup_free_ char *description = NULL;
+
+        int r = xasprintf(&description, "Pod %s", p->uuid);
+        if (r >= 0)
+                r = sd_bus_message_append(m, "a(sv)", 6, "Description", "s", description, "Slice", "s",
+                                          "machine.slice", "Delegate", "b", 1, "TasksMax", "t", UINT64_MAX,
+                                          "CollectMode", "s", "inactive-or-failed", "PIDs", "au", 1,
+                                          (uint32_t) pid);
+        return r;
+}
+
+static int call_start(sd_bus *bus, const Pod *p, pid_t pid, sd_bus_message **ret, sd_bus_error *error)
+{
+        _cleanup_(message_unrefp) sd_bus_message *m = NULL;
+        _cleanup_free_ char *unit = NULL;
+
+        int r = xasprintf(&unit, "acnspawn-%s.scope", p->uuid);
+        if (r >= 0)
+                r = sd_bus_message_new_method_call(bus, &m, "org.freedesktop.systemd1",
+                                                   "/org/freedesktop/systemd1",
+                                                   "org.freedesktop.systemd1.Manager", "StartTransientUnit");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "ss", unit, "fail");
+        if (r >= 0)
+                r = append_properties(m, p, pid);
+        if (r >= 0)
+                r = sd_bus_message_append(m, "a(sa(sv))", 0);
+        return r < 0 ? r : sd_bus_call(bus, m, START_TIMEOUT_USEC, error, ret);
+}
+
+static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        const char *path, *unit, *result;
+        Job *job = userdata;
+        uint32_t id;
+
+        if (sd_bus_message_read(m, "uoss", &id, &path, &unit, &result) < 0)
+                return 0;
+        if (job->path && !job->result && streq(path, job->path))
+                job->result = strdup(result);
+        return 0;
+}
+
+static int wait_for_job(sd_bus *bus, const Job *job)
+{
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + START_TIMEOUT_USEC;
+
+        while (!job->result) {
+                uint64_t now = now_usec(CLOCK_MONOTONIC);
+                int r = sd_bus_process(bus, NULL);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        continue;
+                if (now >= end)
+                        return -ETIME;
+                r = sd_bus_wait(bus, end - now);
+                if (r < 0)
+                        return r;
+        }
+        return streq(job->result, "done") ? 0 : -EIO;
+}
+
+static int connect_systemd(sd_bus **ret)
+{
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+
+        int r = sd_bus_new(&bus);
+        if (r >= 0)
+                r = sd_bus_set_address(bus, "unix:path=" SYSTEMD_SOCKET);
+        if (r >= 0)
+                r = sd_bus_start(bus);
+        if (r >= 0)
+                *ret = TAKE_PTR(bus);
+        return r;
+}
+
+static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
+{
+        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_(slot_unrefp) sd_bus_slot *slot = NULL;
+        Job job = {};
+
+        int r = sd_bus_match_signal(bus, &slot, NULL, "/org/freedesktop/systemd1",
+                                    "org.freedesktop.systemd1.Manager", "JobRemoved", on_job_removed, &job);
+        if (r >= 0)
+                r = call_start(bus, p, pid, &reply, &error);
+        if (r >= 0)
+                r = sd_bus_message_read(reply, "o", &job.path);
+        if (r < 0)
+                return error_set(e, r, "systemd gives pod %s no scope: %s", p->uuid,
+                                 error.message ?: strerror(-r));
+        r = wait_for_job(bus, &job);
+        if (r < 0)
+                (void) error_set(e, r, "systemd gives pod %s no scope: %s", p->uuid,
+                                 job.result ?: strerror(-r));
+        free(job.result);
+        return r;
+}
+
+int pod_scope_stop(const Pod *p, Error *e)
+{
+        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+        _cleanup_free_ char *unit = NULL;
+
+        int r = xasprintf(&unit, "acnspawn-%s.scope", p->uuid);
+        if (r >= 0)
+                r = connect_systemd(&bus);
+        if (r >= 0)
+                r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
+                                       "org.freedesktop.systemd1.Manager", "StopUnit", &error, NULL, "ss",
+                                       unit, "replace");
+        if (r >= 0 || sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit"))
+                return 0;
+        return error_set(e, r, "Cannot have systemd stop the scope of pod %s: %s", p->uuid,
+                         error.message ?: strerror(-r));
+}
+
+int pod_scope_start(const Pod *p, pid_t pid, Error *e)
+{
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+
+        int r = connect_systemd(&bus);
+        if (r < 0) {
+                r = error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over " SYSTEMD_SOCKET,
+                                    p->uuid);
+                return error_hint(e, r,
+                                  "Run acnspawn as root, and not in a container that sees the host's /run.");
+        }
+        return start_unit(bus, p, pid, e);
+}
