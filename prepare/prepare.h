@@ -6,6 +6,7 @@
  * into a reified one.
  *
  *     unpack/     archives: read, decompressed, hashed, unpacked within limits
+ *     pack/       archives: written, compressed, the same from the same input
  *     store/      the directory that holds it all: its lock, publishing by rename, durability
  *     images/     the images of a store: importing, finding, layers, rendering
  *     discovery/  where an image of a name may be on the network
@@ -51,6 +52,7 @@
 #include "prepare/discovery/discovery.h"
 #include "prepare/images/images.h"
 #include "prepare/oci/oci.h"
+#include "prepare/pack/pack.h"
 #include "prepare/pods/pods.h"
 #include "prepare/store/store.h"
 #include "prepare/trust/trust.h"
