@@ -40,14 +40,10 @@ static const struct {
         gpg_err_code_t code;
         int error;
 } codes[] = {
-                {GPG_ERR_NO_DATA, -EBADMSG},
-                {GPG_ERR_BAD_DATA, -EBADMSG},
-                {GPG_ERR_UNEXPECTED, -EBADMSG},
-                {GPG_ERR_INV_ENGINE, -ENOPKG},
-                {GPG_ERR_CANCELED, -ECANCELED},
-                {GPG_ERR_BAD_PASSPHRASE, -EKEYREJECTED},
-                {GPG_ERR_NO_SECKEY, -ENOKEY},
-                {GPG_ERR_NO_PUBKEY, -ENOKEY},
+                {GPG_ERR_NO_DATA, -EBADMSG},    {GPG_ERR_BAD_DATA, -EBADMSG},
+                {GPG_ERR_UNEXPECTED, -EBADMSG}, {GPG_ERR_INV_ENGINE, -ENOPKG},
+                {GPG_ERR_CANCELED, -ECANCELED}, {GPG_ERR_BAD_PASSPHRASE, -EKEYREJECTED},
+                {GPG_ERR_NO_SECKEY, -ENOKEY},   {GPG_ERR_NO_PUBKEY, -ENOKEY},
                 {GPG_ERR_INV_VALUE, -EINVAL},
 };
 
@@ -124,8 +120,10 @@ static void sweep_homes(int base_fd)
 
                 if (!startswith(*n, HOME_PREFIX))
                         continue;
-                _cleanup_close_ int fd = openat(base_fd, *n, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                if (fd >= 0 && fstat(fd, &st) >= 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) >= 0)
+                _cleanup_close_ int fd =
+                                openat(base_fd, *n, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd >= 0 && fstat(fd, &st) >= 0 && st.st_uid == geteuid() &&
+                    flock(fd, LOCK_EX | LOCK_NB) >= 0)
                         (void) rm_rf_at(base_fd, *n);
         }
 }

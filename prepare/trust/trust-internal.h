@@ -74,7 +74,7 @@ enum {
 /* Follows the framing of packets through a stream, block by block. */
 typedef struct PacketReader PacketReader;
 
-/* Called once per packet, when its first two bytes are there (HEAD; fewer if it has no more). OFFSET is where
+/* Called once per packet, when its first three bytes are there (HEAD; fewer if it has no more). OFFSET is where
  * in the stream the packet begins. A negative return ends the reading. */
 typedef int (*PacketFunction)(int tag, const unsigned char *head, size_t n_head, uint64_t offset,
                               void *userdata, Error *e);
@@ -84,7 +84,7 @@ struct PacketReader {
         void *userdata;
         uint64_t offset, packet_offset;
         uint64_t left; /* bytes of the body, or of the part of it, that are still to come */
-        unsigned char header[6], head[2];
+        unsigned char header[6], head[3];
         size_t n_header, n_head;
         int tag; /* -1: between two packets */
         bool partial, endless, called;
@@ -108,9 +108,11 @@ bool armor_is(const void *data, size_t size);
 int public_keys_decode(const void *data, size_t size, const char *what, unsigned char **ret,
                        size_t *ret_size, Error *e);
 
-/* --- Keys of a keyring (keyring.c) --------------------------------------------------------------------- */
+/* --- The files of trusted keys (keyring.c) ------------------------------------------------------------- */
 
-/* A file below trustedkeys that counts. */
+#define TRUSTED_KEYS "trustedkeys"
+
+/* A file below trustedkeys. */
 typedef struct TrustFile {
         char *fingerprint; /* upper case */
         char *prefix;      /* "": root */
@@ -132,20 +134,37 @@ struct Trust {
         bool has_home;
 };
 
-/* A home in which all keys of T are. */
-int trust_home(Trust *t, const char **ret, Error *e);
 /* Reads the directories again. */
 int trust_reload(Trust *t, Error *e);
-/* The prefix by which the key is trusted for NAME (the longest; owned by T), or NULL. NAME NULL: for
- * anything. */
+/* Whether F makes its key trusted. */
+static inline bool trust_file_counts(const TrustFile *f)
+{
+        return f->size > 0 && !f->hidden;
+}
+/* The longest prefix by which the key is trusted for NAME (owned by T), or NULL. NAME NULL: for anything. */
 const char *trust_find(const Trust *t, const char *fingerprint, const char *name);
-/* The directory of a prefix below trustedkeys ("": "root.d"). */
+/* The directory of a prefix ("": root keys) below trustedkeys: "root.d", "prefix.d/example.com,app". */
 int trust_prefix_directory(const char *prefix, char **ret);
-/* Imports, and returns how many keys there were. */
-int trust_import(const char *home, const void *data, size_t size, const char *what, Error *e);
-int trust_key_describe(gpgme_key_t key, TrustKey *ret);
+/* Opens NAME in a directory, PATH in messages: not through a symlink, and only if nobody else can write to
+ * it. */
+int trust_open_directory(int parent_fd, const char *name, const char *path, int *ret_fd, Error *e);
+
+/* --- Keys in a home of gpg (keys.c) -------------------------------------------------------------------- */
+
+/* Imports what public_keys_decode() gave; what gpg does not take is passed over. */
+int keys_import(const char *home, const void *data, size_t size, Error *e);
 /* All keys of a home. */
-int trust_home_keys(const char *home, TrustKeys *ret, Error *e);
+int keys_list(const char *home, TrustKeys *ret, Error *e);
+const TrustKey *keys_find(const TrustKeys *keys, const char *fingerprint);
+/* A home in which all keys of T are; it stays T's. */
+int trust_home(Trust *t, const char **ret, Error *e);
+/* "KEY (USER ID)", harmless on a terminal. */
+int key_name(const TrustKey *k, char **ret);
+int key_describe(gpgme_key_t key, TrustKey *ret);
 void trust_key_done(TrustKey *k);
-#define FINGERPRINT_MAX 64U
-bool fingerprint_is_valid(const char *s) _pure_; /* 40 or 64 hex digits */
+
+/* --- What a signature comes to (verdict.c) ------------------------------------------------------------- */
+
+/* Judges what gpg found (CONTEXT has verified). NAME: the image; NULL: before anything is known of it; then
+ * a signature that is bad is as good as any. */
+int verdict(Trust *t, gpgme_ctx_t context, const char *what, const char *name, Signer *ret, Error *e);

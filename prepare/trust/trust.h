@@ -45,15 +45,15 @@ bool trust_prefix_covers(const char *prefix, const char *name) _pure_;
 
 /* What is to be known of a key. */
 typedef struct TrustKey {
-        char *fingerprint;      /* of the primary key, upper case hex */
-        char **user_ids;        /* UTF-8, as the key has them: not harmless on a terminal */
-        char *algorithm;        /* "ed25519", "rsa4096" */
-        uint64_t created_usec;  /* since the epoch */
-        uint64_t expires_usec;  /* 0: never */
+        char *fingerprint;     /* of the primary key, upper case hex */
+        char **user_ids;       /* UTF-8, as the key has them: not harmless on a terminal */
+        char *algorithm;       /* "ed25519", "rsa4096" */
+        uint64_t created_usec; /* since the epoch */
+        uint64_t expires_usec; /* 0: never */
         bool expired, revoked, invalid, can_sign;
-        char *prefix;           /* trust_list(): "" for a root key; else NULL */
-        char *path;             /* trust_list(): the file; else NULL */
-        char *problem;          /* trust_list(): why the file is of no use, or NULL */
+        char *prefix;  /* trust_list(): "" for a root key; else NULL */
+        char *path;    /* trust_list(): the file; else NULL */
+        char *problem; /* trust_list(): why the file is of no use, or NULL */
 } TrustKey;
 
 typedef struct TrustKeys {
@@ -68,7 +68,7 @@ void trust_keys_done(TrustKeys *k);
  * not read, as they are not named as above. */
 int trust_list(Trust *t, TrustKeys *ret, char ***ret_strays, Error *e);
 
-/* --- Changing them (keys.c) ---------------------------------------------------------------------------- */
+/* --- Changing them (change.c, keys.c) -------------------------------------------------------------------- */
 
 /* The public keys in SIZE bytes of DATA, armored or binary, one or several; WHAT names it in messages ("the
  * key file x.asc"). Private keys and what is no key are refused. */
@@ -103,14 +103,14 @@ typedef struct SignatureCheck SignatureCheck;
  * to a good end whatever is signed is refused here, before anything is downloaded: what is no signature, and
  * signatures none of which is by a key that is trusted for anything. WHAT names the signature in messages
  * ("the signature x.aci.asc"). */
-int signature_check_new(Trust *t, const void *signature, size_t size, const char *what,
-                        SignatureCheck **ret, Error *e);
+int signature_check_new(Trust *t, const void *signature, size_t size, const char *what, SignatureCheck **ret,
+                        Error *e);
 /* What is signed, from its beginning to its end. Waits if gpg is slower than the reader. Not from two
  * threads at once. */
 int signature_check_update(SignatureCheck *c, const void *data, size_t size, Error *e);
 /* Everything was fed in. Succeeds if there is a good signature by a key that is trusted for an image of this
- * name; else the error (-EKEYREJECTED; -EBADMSG if a signature is of other bytes) says of each signature what
- * is wrong with it, with its fingerprint. RET may be NULL. */
+ * name; else the error says of each signature what is wrong with it, with its fingerprint: -ENOKEY if none is
+ * by a key that is known, -EBADMSG if one is not of these bytes, else -EKEYREJECTED. RET may be NULL. */
 int signature_check_finish(SignatureCheck *c, const char *image_name, Signer *ret, Error *e);
 SignatureCheck *signature_check_free(SignatureCheck *c); /* stops and waits; fine at any time */
 DEFINE_TRIVIAL_CLEANUP_FUNC(SignatureCheck *, signature_check_free);

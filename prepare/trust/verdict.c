@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a file of signatures comes to.
+ *
+ * gpg says of each signature whether it is good, and by which key; whether that key's word counts for this
+ * image is decided here, by the prefixes it is trusted for. One good signature by such a key is enough,
+ * whatever the others are. If there is none, the message goes through all of them, each with the fingerprint
+ * of its key, for whoever has to find out which key is missing, or who has sent him a wrong image.
+ */
+
+#include "prepare/trust/trust-internal.h"
+
+#define FINGERPRINT_MIN 40U /* digits of one in full */
+
+#define HINT_TRUST                                                                                          \
+        "If you know whose key this is and trust it for this image, run: acnspawn trust --prefix=%s "       \
+        "KEYFILE"
+#define HINT_ALTERED "Fetch image and signature again; if that does not help, ask the one who signed it."
+#define HINT_RENEW                                                                                          \
+        "If its owner has prolonged the key, give the new copy to 'acnspawn trust'; else the image has to " \
+        "be "                                                                                               \
+        "signed by another key."
+#define HINT_SIGN_ANEW "Ask the one who signed the image to sign it anew."
+
+typedef struct Reason {
+        gpg_err_code_t code; /* what gpg says of the signature */
+        const char *text;
+        const char *hint;
+        int error;
+} Reason;
+
+static const Reason reasons[] = {
+                {GPG_ERR_BAD_SIGNATURE, "is bad: it was made of something else, or the image was altered",
+                 HINT_ALTERED, -EBADMSG},
+                {GPG_ERR_KEY_EXPIRED, "does not count, as the key has expired", HINT_RENEW, -EKEYREJECTED},
+                {GPG_ERR_CERT_REVOKED, "does not count, as the key has been revoked",
+                 "The image has to be signed by another key.", -EKEYREJECTED},
+                {GPG_ERR_SIG_EXPIRED, "does not count any more, as it has expired", HINT_SIGN_ANEW,
+                 -EKEYREJECTED},
+                {GPG_ERR_DIGEST_ALGO, "does not count, as its digest algorithm is too weak", HINT_SIGN_ANEW,
+                 -EKEYREJECTED},
+                {GPG_ERR_WRONG_KEY_USAGE, "does not count, as the key is not one for signing",
+                 HINT_SIGN_ANEW, -EKEYREJECTED},
+                {GPG_ERR_NOT_TRUSTED, "is good, but the key is not trusted for it", HINT_TRUST,
+                 -EKEYREJECTED},
+                {GPG_ERR_NO_PUBKEY, "cannot be checked, as no such key is trusted", HINT_TRUST, -ENOKEY},
+                {GPG_ERR_GENERAL, "cannot be checked by gpg", HINT_SIGN_ANEW, -EKEYREJECTED}, /* any other */
+};
+
+static const Reason *reason_of(gpg_err_code_t code)
+{
+        const Reason *r = reasons;
+
+        while (r->code != code && r->code != GPG_ERR_GENERAL)
+                r++;
+        return r;
+}
+
+typedef struct Verdict {
+        Trust *trust;
+        const char *home, *name;
+        Text text; /* of all signatures that do not count */
+        const Reason *worst;
+        Signer signer;
+} Verdict;
+
+void signer_done(Signer *s)
+{
+        free(s->fingerprint);
+        free(s->user_id);
+        free(s->prefix);
+        *s = (Signer){};
+}
+
+/* The key of a signature; that of a subkey has the primary key with it. NULL: not known. */
+static gpgme_key_t get_key(const char *home, const char *fingerprint)
+{
+        _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
+        gpgme_key_t key = NULL;
+
+        if (!fingerprint || gpg_context_new(home, &c, NULL) < 0 || gpgme_get_key(c, fingerprint, &key, 0))
+                return NULL;
+        return key;
+}
+
+/* gpg names the key of a bad signature by the last digits of its fingerprint only. */
+static bool is_fingerprint_of(gpgme_subkey_t k, const char *fingerprint)
+{
+        return k->fpr && endswith(k->fpr, fingerprint);
+}
+
+/* gpg has looked at all this as well; what decides about an image is better looked at twice. */
+static gpg_err_code_t judge_key(gpgme_key_t key, const char *fingerprint)
+{
+        if (!key || !key->fpr)
+                return GPG_ERR_NO_PUBKEY;
+        if (key->revoked || key->disabled || key->invalid)
+                return GPG_ERR_CERT_REVOKED;
+        if (key->expired)
+                return GPG_ERR_KEY_EXPIRED;
+        for (gpgme_subkey_t k = key->subkeys; k; k = k->next)
+                if (is_fingerprint_of(k, fingerprint))
+                        return k->revoked || k->disabled || k->invalid ? GPG_ERR_CERT_REVOKED
+                               : k->expired                            ? GPG_ERR_KEY_EXPIRED
+                               : k->can_sign                           ? GPG_ERR_NO_ERROR
+                                                                       : GPG_ERR_WRONG_KEY_USAGE;
+        return GPG_ERR_NO_PUBKEY;
+}
+
+/* gpg itself takes SHA-1, of which two images with the same digest can be made. */
+static bool digest_is_weak(gpgme_hash_algo_t digest)
+{
+        return digest == GPGME_MD_MD5 || digest == GPGME_MD_SHA1 || digest == GPGME_MD_RMD160;
+}
+
+/* Whether the signature counts. *RET_PREFIX: by which prefix. */
+static gpg_err_code_t judge(const Verdict *v, gpgme_signature_t s, gpgme_key_t key, const char **ret_prefix)
+{
+        gpg_err_code_t code = gpgme_err_code(s->status);
+
+        if (!v->name && code == GPG_ERR_BAD_SIGNATURE)
+                code = GPG_ERR_NO_ERROR; /* what it is of is not known yet */
+        else if (code == GPG_ERR_NO_ERROR && (!s->fpr || strlen(s->fpr) < FINGERPRINT_MIN))
+                code = GPG_ERR_GENERAL; /* good, but by whom? */
+        if (code != GPG_ERR_NO_ERROR)
+                return code;
+        code = judge_key(key, s->fpr);
+        if (code != GPG_ERR_NO_ERROR)
+                return code;
+        if (digest_is_weak(s->hash_algo))
+                return GPG_ERR_DIGEST_ALGO;
+        if (s->wrong_key_usage)
+                return GPG_ERR_WRONG_KEY_USAGE;
+        *ret_prefix = trust_find(v->trust, key->fpr, v->name);
+        if (*ret_prefix)
+                return GPG_ERR_NO_ERROR;
+        return trust_find(v->trust, key->fpr, NULL) ? GPG_ERR_NOT_TRUSTED : GPG_ERR_NO_PUBKEY;
+}
+
+/* "FINGERPRINT (USER ID)", with the subkey if it is by one. */
+static char *name_key(gpgme_signature_t s, gpgme_key_t key)
+{
+        _cleanup_(trust_key_done) TrustKey k = {};
+        _cleanup_free_ char *name = NULL;
+        char *text;
+
+        if (!key)
+                return strdup(s->fpr ?: "of unknown ID");
+        if (key_describe(key, &k) < 0 || key_name(&k, &name) < 0)
+                return NULL;
+        if (!s->fpr || endswith(k.fingerprint, s->fpr))
+                return TAKE_PTR(name);
+        return xasprintf(&text, "%s, its subkey %s,", name, s->fpr) < 0 ? NULL : text;
+}
+
+/* "only for 'example.com/x' and 'example.com/y'" of a key that is trusted, but not for this image. */
+static void add_prefixes(Text *t, const Trust *trust, const char *fingerprint)
+{
+        const char *separator = ", only for ";
+
+        for (size_t i = 0; i < trust->n_files; i++) {
+                const TrustFile *f = &trust->files[i];
+                if (!trust_file_counts(f) || !streq(f->fingerprint, fingerprint))
+                        continue;
+                text_addf(t, "%s'%s'", separator, f->prefix);
+                separator = " and ";
+        }
+}
+
+static void add_reason(Verdict *v, gpgme_signature_t s, gpgme_key_t key, gpg_err_code_t code)
+{
+        _cleanup_free_ char *name = name_key(s, key);
+        const Reason *r = reason_of(code);
+
+        text_addf(&v->text, "%sthe signature by the key %s %s", v->worst ? "; " : "", name ?: "?", r->text);
+        if (code == GPG_ERR_NOT_TRUSTED)
+                add_prefixes(&v->text, v->trust, key->fpr);
+        if (r->code == GPG_ERR_GENERAL) {
+                char text[128] = "";
+                (void) gpgme_strerror_r(s->status, text, sizeof(text));
+                text_addf(&v->text, " (%s)", text);
+        }
+        if (!v->worst || r < v->worst)
+                v->worst = r;
+}
+
+static int take_signer(gpgme_signature_t s, gpgme_key_t key, const char *prefix, Signer *ret)
+{
+        _cleanup_signer_ Signer signer = {.signed_usec = (uint64_t) s->timestamp * 1000000};
+
+        signer.fingerprint = strdup(key->fpr);
+        signer.user_id = strdup(key->uids ? key->uids->uid : "");
+        signer.prefix = strdup(prefix);
+        if (!signer.fingerprint || !signer.user_id || !signer.prefix)
+                return -ENOMEM;
+        *ret = TAKE_GENERIC(signer, Signer, (Signer){});
+        return 1;
+}
+
+/* 1: this one counts. */
+static int look_at(Verdict *v, gpgme_signature_t s, Signer *ret)
+{
+        _cleanup_gpg_key_ gpgme_key_t key = get_key(v->home, s->fpr);
+        const char *prefix = NULL;
+
+        gpg_err_code_t code = judge(v, s, key, &prefix);
+        if (code == GPG_ERR_NO_ERROR)
+                return take_signer(s, key, prefix, ret);
+        add_reason(v, s, key, code);
+        return 0;
+}
+
+static int refuse(Verdict *v, const char *what, Error *e)
+{
+        _cleanup_free_ char *text = NULL, *hint = NULL;
+
+        if (!v->worst)
+                return error_set(e, -EBADMSG, "Cannot accept %s: gpg finds no signature in it", what);
+        if (text_take(&v->text, &text, NULL) < 0 ||
+            xasprintf(&hint, v->worst->hint, v->name ?: "PREFIX") < 0)
+                return error_oom(e);
+        int r = error_set(e, v->worst->error, "Cannot accept %s%s%s%s: %s", what,
+                          v->name ? " for the image '" : "", v->name ?: "", v->name ? "'" : "", text);
+        return error_hint(e, r, "%s", hint);
+}
+
+int verdict(Trust *t, gpgme_ctx_t context, const char *what, const char *name, Signer *ret, Error *e)
+{
+        gpgme_verify_result_t result = gpgme_op_verify_result(context);
+        Verdict v = {.trust = t, .name = name};
+        _cleanup_signer_ Signer signer = {};
+
+        int r = trust_home(t, &v.home, e);
+        if (r < 0)
+                return r;
+        for (gpgme_signature_t s = result ? result->signatures : NULL; s && r == 0; s = s->next)
+                r = look_at(&v, s, &signer);
+        r = r > 0 ? 0 : r < 0 ? error_oom(e) : refuse(&v, what, e);
+        text_done(&v.text);
+        if (r >= 0 && ret)
+                *ret = TAKE_GENERIC(signer, Signer, (Signer){});
+        return r;
+}
