@@ -167,6 +167,8 @@ static int import(Import *i, int fd, const ImportOptions *o, Error *e)
                 r = unpack_finish(&i->unpack, e);
         if (r >= 0)
                 r = write_files(i, e);
+        if (r >= 0)
+                r = record_write(i->temporary.dir_fd, i->unpack.digests, e);
         return r;
 }
 

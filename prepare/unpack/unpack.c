@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/record.h"
 
 #define CHECK_INTERVAL                                                                                      \
         (64ULL * 1024U *                                                                                    \
@@ -58,6 +58,20 @@ int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
         return 0;
 }
 
+static int open_temporary(int dir_fd, FILE **ret)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = temporary_file(dir_fd, &fd);
+        if (r < 0)
+                return r;
+        *ret = fdopen(fd, "w+");
+        if (!*ret)
+                return -errno;
+        (void) TAKE_FD(fd);
+        return 0;
+}
+
 int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
 {
         *u = UNPACK_NULL;
@@ -67,16 +81,10 @@ int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
         int r = look_at_free_space(u, e);
         if (r < 0)
                 return r;
-        int fd = openat(dir_fd, "directories", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd >= 0) {
-                (void) unlinkat(dir_fd, "directories", 0);
-                u->directories = fdopen(fd, "w+");
-        }
-        if (!u->directories) {
-                safe_close(fd);
-                return error_set_errno(e, errno, "Cannot make a temporary file in the store");
-        }
-        return 0;
+        r = open_temporary(dir_fd, &u->directories);
+        if (r >= 0)
+                r = open_temporary(dir_fd, &u->digests);
+        return r < 0 ? error_set_errno(e, r, "Cannot make a temporary file in the store") : 0;
 }
 
 void unpack_done(Unpack *u)
@@ -85,6 +93,9 @@ void unpack_done(Unpack *u)
         free(u->parent);
         if (u->directories)
                 fclose(u->directories);
+        if (u->digests)
+                fclose(u->digests);
+        content_hash_done(&u->hash);
         *u = UNPACK_NULL;
 }
 
@@ -121,7 +132,7 @@ static int write_block(int fd, const char *p, size_t n, off_t offset)
 }
 
 /* Only the blocks that the archive has are written; what lies between them becomes a hole. */
-static int write_content(const Entry *x, int fd, Error *e)
+static int write_content(Unpack *u, const Entry *x, int fd, Error *e)
 {
         int64_t size = archive_entry_size(x->entry), end = 0;
 
@@ -141,6 +152,7 @@ static int write_content(const Entry *x, int fd, Error *e)
                                 continue;
                         return unpack_error(e, -EBADMSG, x->path, "its map of holes is damaged");
                 }
+                content_hash_add(&u->hash, (uint64_t) offset, p, n);
                 int r = write_block(fd, p, n, offset);
                 if (r < 0)
                         return unpack_error_errno(e, r, x->path, "cannot write its content");
@@ -149,6 +161,21 @@ static int write_content(const Entry *x, int fd, Error *e)
         if (end < size && ftruncate(fd, size) < 0)
                 return unpack_error_errno(e, errno, x->path, "cannot set its size");
         return 0;
+}
+
+/* For the record, in which its path finds it by the inode. */
+static int note_digest(Unpack *u, const Entry *x, int fd, Error *e)
+{
+        DigestRecord d = {.sparse = u->hash.sparse};
+        struct stat st;
+
+        int r = fstat(fd, &st) < 0 ? -errno : 0;
+        if (r >= 0)
+                r = content_hash_finish(&u->hash, (uint64_t) archive_entry_size(x->entry), d.hash);
+        d.inode = st.st_ino;
+        if (r >= 0 && fwrite(&d, sizeof(d), 1, u->digests) != 1)
+                r = -EIO;
+        return r < 0 ? unpack_error_errno(e, r, x->path, "cannot write down its hash") : 0;
 }
 
 static int make_file(Unpack *u, Entry *x, Error *e)
@@ -164,7 +191,12 @@ static int make_file(Unpack *u, Entry *x, Error *e)
                     0600);
         if (fd < 0)
                 return create_error(e, errno, x);
-        r = write_content(x, fd, e);
+        r = content_hash_init(&u->hash, archive_entry_sparse_count(x->entry) > 0);
+        if (r < 0)
+                return unpack_error_errno(e, r, x->path, "cannot hash its content");
+        r = write_content(u, x, fd, e);
+        if (r >= 0)
+                r = note_digest(u, x, fd, e);
         if (r < 0)
                 return r;
         const MetadataTarget t = {.fd = fd};

@@ -83,6 +83,80 @@ int archive_reader_run(ArchiveReader *r, ArchiveEntryFunction function, void *us
  * says itself. */
 int archive_reader_error(ArchiveReader *r, Error *e);
 
+/* --- Hashes of content (content-hash.c) ---------------------------------------------------------------- */
+
+#define CONTENT_HASH_SIZE 32U
+
+/* The hash of one file after the other; init may be called again after finish. */
+typedef struct ContentHash {
+        struct evp_md_ctx_st *context;
+        bool sparse, failed;
+        uint64_t end;          /* of what was added */
+        unsigned char *buffer; /* sparse: a block and its number */
+        uint64_t block;
+} ContentHash;
+
+int content_hash_init(ContentHash *h, bool sparse);
+void content_hash_done(ContentHash *h);
+#define _cleanup_content_hash_ _cleanup_(content_hash_done)
+/* Parts of the content, in order; gaps are zeros. Failure shows at the end. */
+void content_hash_add(ContentHash *h, uint64_t offset, const void *p, size_t n);
+int content_hash_finish(ContentHash *h, uint64_t size, unsigned char ret[CONTENT_HASH_SIZE]);
+/* The first SIZE bytes of a file. PROGRESS (or NULL) is told of the bytes read, and ends it if it fails.
+ * -EBADMSG: the file is shorter. */
+int content_hash_file(ContentHash *h, int fd, uint64_t size, bool sparse,
+                      int (*progress)(uint64_t n, void *userdata), void *userdata,
+                      unsigned char ret[CONTENT_HASH_SIZE]);
+
+/* --- The record of files (record.c, record-verify.c) --------------------------------------------------- */
+
+/* Writes DIR_FD/files: one line for "manifest" and "rootfs" in DIR_FD and for everything below. DIGESTS is
+ * what Unpack.digests has of the files' content, or NULL; files that are not in it are read. */
+int record_write(int dir_fd, FILE *digests, Error *e);
+
+typedef enum DifferenceKind {
+        DIFFERENCE_MISSING,
+        DIFFERENCE_ADDED,
+        DIFFERENCE_TYPE,
+        DIFFERENCE_CONTENT,
+        DIFFERENCE_SIZE,
+        DIFFERENCE_OWNER,
+        DIFFERENCE_MODE,
+        DIFFERENCE_XATTRS,
+        DIFFERENCE_LINK,   /* a symbolic link leads elsewhere */
+        DIFFERENCE_DEVICE, /* a device has other numbers */
+        DIFFERENCE_NAMES,  /* what was one file of two names is two files now */
+        DIFFERENCE_ERROR,  /* it cannot be read */
+        _DIFFERENCE_KIND_MAX
+} DifferenceKind;
+
+const char *difference_kind_to_string(DifferenceKind k); /* "missing", "content" */
+
+typedef struct Difference {
+        char *path; /* "rootfs/…" or "manifest" */
+        DifferenceKind kind;
+        char *expected, *found; /* in words; NULL where there is nothing to be said */
+} Difference;
+
+typedef struct RecordCheck {
+        size_t n_max;     /* so many differences are kept; all are counted */
+        bool skip_content; /* look at everything but the content of files */
+        /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A negative
+         * result ends the check. Signals are left to the caller's thread. */
+        int (*progress)(uint64_t done, uint64_t total, void *userdata);
+        void *userdata;
+        Difference *differences; /* results: sorted by path */
+        size_t n_kept, n_found, allocated;
+        uint64_t n_entries, n_bytes;
+} RecordCheck;
+
+void record_check_done(RecordCheck *c);
+#define _cleanup_record_check_ _cleanup_(record_check_done)
+/* Compares what is in DIR_FD with the record there; files' content is read by as many threads as there are
+ * processors. TMP_FD: a directory for temporary files. 0 whatever was found; -ENOENT: there is no record;
+ * -EBADMSG: it is damaged. */
+int record_verify(int dir_fd, int tmp_fd, RecordCheck *c, Error *e);
+
 /* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) -------------------------------------------- */
 
 struct archive;
@@ -110,6 +184,8 @@ typedef struct Unpack {
         int parent_fd;      /* the directory that the last entry went to, and its path */
         char *parent;
         FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */
+        FILE *digests;     /* hashes of the files' content, by inode; for record_write() */
+        ContentHash hash;
         bool has_rootfs;
 } Unpack;
 
