@@ -9,6 +9,7 @@
  *     pack/       archives: written, compressed, the same from the same input
  *     store/      the directory that holds it all: its lock, publishing by rename, durability
  *     images/     the images of a store: importing, finding, layers, rendering
+ *     transfer/   what comes over HTTP
  *     discovery/  where an image of a name may be on the network
  *     oci/        OCI and Docker images: their sources, and importing them
  *     trust/      keys and the signatures that count, encrypted images
@@ -29,6 +30,8 @@
  *     rendered/<key>/              what an image with a pathWhitelist and its dependencies come to: complete
  *                                  or absent
  *         rootfs/  layers          hard links to files of images; the layers it was made from, one a line
+ *     downloads/<sha256 of a URL>  downloads that were broken off: NAME.part, with a flock while somebody is at
+ *                                  it, and NAME.json: of which state of the file, and how long that will be
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                      the reified pod manifest
  *         config                   PodConfig as JSON
@@ -55,4 +58,5 @@
 #include "prepare/pack/pack.h"
 #include "prepare/pods/pods.h"
 #include "prepare/store/store.h"
+#include "prepare/transfer/transfer.h"
 #include "prepare/trust/trust.h"

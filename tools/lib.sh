@@ -6,7 +6,7 @@
 PACKAGES_BUILD=(
         gcc libc6-dev meson ninja-build pkg-config
         libsystemd-dev libarchive-dev libmount-dev libjson-c-dev libcap-ng-dev libssl-dev libmicrohttpd-dev libseccomp-dev
-        zlib1g-dev libxml2-dev libzstd-dev libbz2-dev liblzma-dev libgpgme-dev
+        zlib1g-dev libcurl4-openssl-dev libxml2-dev libzstd-dev libbz2-dev liblzma-dev libgpgme-dev
 )
 PACKAGES_RUN=(systemd systemd-container python3 busybox-static gnupg)
 # To run all tests: the second compiler, Go and the specification's validator and examples, and strace, which kills at a

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Why there is no answer, or not the one that was hoped for: what libcurl and HTTP say, in sentences that name
+ * what was fetched and from where, with the way out; and whether to try again is of use.
+ */
+
+#include <openssl/x509_vfy.h>
+
+#include "prepare/transfer/transfer-internal.h"
+
+/* With FORMAT NULL: what the error already says is the reason. */
+int exchange_error(const Exchange *x, Error *e, int code, const char *format, ...)
+{
+        _cleanup_free_ char *why = NULL;
+        const char *what = x->request->what;
+        va_list ap;
+
+        if (format) {
+                va_start(ap, format);
+                int n = vasprintf(&why, format, ap);
+                va_end(ap);
+                if (n < 0) {
+                        why = NULL;
+                        return error_oom(e);
+                }
+                (void) error_set(e, code, "%s", why);
+        }
+        if (!what)
+                return error_prefix(e, code, "Cannot fetch '%s'", x->shown);
+        _cleanup_free_ char *shown = text_escape_for_terminal(what);
+        return error_prefix(e, code, "Cannot fetch %s from '%s'", shown ?: "it", x->shown);
+}
+
+/* --- TLS ----------------------------------------------------------------------------------------------- */
+
+static const char *const tls_hint_unknown = "If its authority is to be trusted, add that one's certificate "
+                                            "to the host's (update-ca-certificates), "
+                                            "or name a file of it by CURL_CA_BUNDLE.";
+
+static const struct {
+        long result;
+        const char *why, *hint;
+} tls_reasons[] = {
+                {X509_V_ERR_CERT_HAS_EXPIRED, "has expired",
+                 "Tell whoever runs the server; or the clock of this host is wrong: see date(1)."},
+                {X509_V_ERR_CERT_NOT_YET_VALID, "is not valid yet",
+                 "The clock of this host may be wrong: see date(1)."},
+                {X509_V_ERR_CERT_REVOKED, "has been revoked", "Tell whoever runs the server."},
+                {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+                 "is signed by itself, by no authority that is trusted here", NULL},
+                {X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, "is signed by an authority that is not trusted here",
+                 NULL},
+                {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, "is signed by an authority that is not known here",
+                 NULL},
+                {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+                 "is signed by an authority that is not known here", NULL},
+                {X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
+                 "is signed by an authority that is not known here", NULL},
+};
+
+static int explain_certificate(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        long result = 0;
+
+        (void) curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &result);
+        for (size_t i = 0; i < ELEMENTSOF(tls_reasons); i++)
+                if (tls_reasons[i].result == result) {
+                        int r = exchange_error(x, e, -EKEYREJECTED, "the certificate of '%s' %s", host,
+                                               tls_reasons[i].why);
+                        return error_hint(e, r, "%s", tls_reasons[i].hint ?: tls_hint_unknown);
+                }
+        int r = exchange_error(x, e, -EKEYREJECTED,
+                               "the certificate that the server shows is not one for '%s' (%s)", host,
+                               detail);
+        return error_hint(e, r, "Somebody else may answer in its place, or the name is wrong.");
+}
+
+/* --- Connections --------------------------------------------------------------------------------------- */
+
+static int explain_connect(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        long number = 0;
+
+        (void) curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &number);
+        if (number == ECONNREFUSED) {
+                int r = exchange_error(x, e, -ECONNREFUSED, "'%s' refuses the connection", host);
+                return error_hint(e, r, "Nothing listens there: see whether the server runs, and the port.");
+        }
+        int code = number > 0 ? (int) -number : -ECONNREFUSED;
+        return exchange_error(x, e, code, "there is no connection to '%s': %s", host,
+                              number > 0 ? strerror((int) number) : detail);
+}
+
+static int explain_broken(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        const Sink *s = x->sink;
+        long status = 0;
+
+        (void) curl_easy_getinfo(x->easy, CURLINFO_HTTP_CONNECTCODE, &status);
+        if (status == 407) {
+                int r = exchange_error(x, e, -EACCES, "the proxy wants a user and password (407)");
+                return error_hint(e, r, "Give them in https_proxy=http://USER:PASSWORD@PROXY:PORT.");
+        }
+        if (status >= 300)
+                return exchange_error(x, e, -ECONNREFUSED, "the proxy does not connect to '%s' (status %ld)",
+                                      host, status);
+        if (x->body_size == 0 && !x->begun)
+                return exchange_error(x, e, -ECONNRESET, "'%s' closed the connection without an answer (%s)",
+                                      host, detail);
+        if (s->total == UNKNOWN)
+                return exchange_error(x, e, -ECONNRESET,
+                                      "the connection broke after %llu bytes, before the end (%s)",
+                                      (unsigned long long) s->done, detail);
+        return exchange_error(x, e, -ECONNRESET,
+                              "it is truncated: the connection ended after %llu of %llu bytes",
+                              (unsigned long long) s->done, (unsigned long long) s->total);
+}
+
+static int explain_time(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        int r = exchange_error(x, e, -ETIMEDOUT, "no connection to '%s' within %g s", host,
+                               (double) x->transfer->options.connect_timeout_usec / 1e6);
+        return error_hint(e, r,
+                          "See whether the network is up, or whether a proxy is needed (https_proxy).");
+}
+
+static int explain_resolve(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        int r = exchange_error(x, e, -EHOSTUNREACH, "the name of the host '%s' cannot be resolved", host);
+        return error_hint(e, r,
+                          "See whether it is spelled right, and /etc/resolv.conf; behind a proxy, set "
+                          "https_proxy.");
+}
+
+static int explain_proxy(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        int r = exchange_error(x, e, -EHOSTUNREACH, "the proxy cannot be used (%s)", detail);
+        return error_hint(e, r,
+                          "See the environment variables http_proxy, https_proxy, all_proxy and no_proxy.");
+}
+
+static int explain_tls(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        return exchange_error(x, e, -EKEYREJECTED, "'%s' and this host do not come to terms about TLS (%s)",
+                              host, detail);
+}
+
+static int explain_ca_file(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        int r = exchange_error(x, e, -EKEYREJECTED,
+                               "the certificates of trusted authorities cannot be read (%s)", detail);
+        return error_hint(e, r,
+                          "See CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR, or install ca-certificates.");
+}
+
+static int explain_client_certificate(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        int r = exchange_error(x, e, -EKEYREJECTED, "the client certificate for '%s' cannot be used (%s)",
+                               host, detail);
+        return error_hint(e, r, "See 'ClientCertificate=' and 'ClientKey=' in auth.d.");
+}
+
+static int explain_no_http(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        return exchange_error(x, e, -EBADMSG, "'%s' does not speak HTTP as it should (%s)", host, detail);
+}
+
+static int explain_memory(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        return error_oom(e);
+}
+
+static const struct {
+        CURLcode code;
+        Again again;
+        int (*explain)(const Exchange *x, const char *host, const char *detail, Error *e);
+} curl_reasons[] = {
+                {CURLE_COULDNT_RESOLVE_HOST, AGAIN_IF_NOT_PROBE, explain_resolve},
+                {CURLE_COULDNT_RESOLVE_PROXY, AGAIN_NEVER, explain_proxy},
+                {CURLE_PROXY, AGAIN_NEVER, explain_proxy},
+                {CURLE_COULDNT_CONNECT, AGAIN_IF_NOT_PROBE, explain_connect},
+                {CURLE_OPERATION_TIMEDOUT, AGAIN_IF_NOT_PROBE, explain_time},
+                {CURLE_GOT_NOTHING, AGAIN_LATER, explain_broken},
+                {CURLE_PARTIAL_FILE, AGAIN_LATER, explain_broken},
+                {CURLE_SEND_ERROR, AGAIN_LATER, explain_broken},
+                {CURLE_RECV_ERROR, AGAIN_LATER, explain_broken},
+                {CURLE_HTTP2, AGAIN_LATER, explain_broken},
+                {CURLE_HTTP2_STREAM, AGAIN_LATER, explain_broken},
+                {CURLE_PEER_FAILED_VERIFICATION, AGAIN_NEVER, explain_certificate},
+                {CURLE_SSL_CONNECT_ERROR, AGAIN_NEVER, explain_tls},
+                {CURLE_SSL_CIPHER, AGAIN_NEVER, explain_tls},
+                {CURLE_SSL_CACERT_BADFILE, AGAIN_NEVER, explain_ca_file},
+                {CURLE_SSL_CERTPROBLEM, AGAIN_NEVER, explain_client_certificate},
+                {CURLE_WEIRD_SERVER_REPLY, AGAIN_NEVER, explain_no_http},
+                {CURLE_UNSUPPORTED_PROTOCOL, AGAIN_NEVER, explain_no_http}, /* HTTP/0.9: anything at all */
+                {CURLE_BAD_CONTENT_ENCODING, AGAIN_NEVER, explain_no_http},
+                {CURLE_OUT_OF_MEMORY, AGAIN_NEVER, explain_memory},
+};
+
+int exchange_explain(Exchange *x, CURLcode code, Error *e)
+{
+        _cleanup_free_ char *host = NULL, *shown_host = NULL, *detail = NULL;
+
+        (void) url_host(x->url, &host);
+        shown_host = text_escape_for_terminal(host ?: "?");
+        detail = text_escape_for_terminal(x->detail[0] ? x->detail : curl_easy_strerror(code));
+        if (!shown_host || !detail)
+                return error_oom(e);
+        for (size_t i = 0; i < ELEMENTSOF(curl_reasons); i++)
+                if (curl_reasons[i].code == code) {
+                        x->again = curl_reasons[i].again;
+                        int r = curl_reasons[i].explain(x, shown_host, detail, e);
+                        if (r == -EACCES) /* of a proxy */
+                                x->again = AGAIN_NEVER;
+                        return r;
+                }
+        return exchange_error(x, e, -EIO, "%s", detail);
+}
+
+/* --- Statuses ------------------------------------------------------------------------------------------ */
+
+static const char *const auth_hint =
+                "If it is not for everybody, put credentials into /etc/acnspawn/auth.d/ "
+                "(acnspawn-auth.d(5)).";
+
+static const struct {
+        unsigned status;
+        int code;
+        Again again;
+        const char *why, *hint;
+} status_reasons[] = {
+                {400, -EREMOTEIO, AGAIN_NEVER, "the server does not understand the request", NULL},
+                {401, -EACCES, AGAIN_NEVER, "the server wants to know who asks", NULL},
+                {403, -EACCES, AGAIN_NEVER, "the server does not allow it", NULL},
+                {404, -ENOENT, AGAIN_NEVER, "the server does not have it",
+                 "See whether name and version are spelled right."},
+                {407, -EACCES, AGAIN_NEVER, "the proxy wants a user and password",
+                 "Give them in http_proxy=http://USER:PASSWORD@PROXY:PORT."},
+                {408, -ETIMEDOUT, AGAIN_LATER, "the server gave up waiting for the request", NULL},
+                {410, -ENOENT, AGAIN_NEVER, "it is not there any more", NULL},
+                {425, -EREMOTEIO, AGAIN_LATER, "it is too early for the server", NULL},
+                {429, -EBUSY, AGAIN_LATER, "the server has had too many requests",
+                 "Try again later; with credentials many servers allow more."},
+                {500, -EREMOTEIO, AGAIN_LATER, "the server has an error", "Try again later."},
+                {501, -EREMOTEIO, AGAIN_NEVER, "the server cannot do that", NULL},
+                {502, -EREMOTEIO, AGAIN_LATER, "a server behind the server fails", "Try again later."},
+                {503, -EBUSY, AGAIN_LATER, "the server is not available now", "Try again later."},
+                {504, -ETIMEDOUT, AGAIN_LATER, "a server behind the server does not answer",
+                 "Try again later."},
+};
+
+int exchange_explain_status(Exchange *x, Error *e)
+{
+        unsigned status = x->response.status;
+
+        for (size_t i = 0; i < ELEMENTSOF(status_reasons); i++) {
+                if (status_reasons[i].status != status)
+                        continue;
+                x->again = status_reasons[i].again;
+                int r = exchange_error(x, e, status_reasons[i].code, "%s (%u)", status_reasons[i].why,
+                                       status);
+                const char *hint = status == 401 || status == 403 ? auth_hint : status_reasons[i].hint;
+                return hint ? error_hint(e, r, "%s", hint) : r;
+        }
+        x->again = status >= 500 ? AGAIN_LATER : AGAIN_NEVER;
+        return exchange_error(x, e, -EREMOTEIO, "the server answers with status %u", status);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/transfer/ share. From the bottom up:
+ *
+ *     url          URLs, taken apart
+ *     auth         credentials, from auth.d (auth-file, auth-json)
+ *     response     what the headers of an answer say
+ *     exchange     one request and its answer (explain: why there is none)
+ *     follow       the request, and where it is redirected to
+ *     retry        all of it, again and again within reason
+ *     get          the body into memory
+ *     download     the body into a file that can be resumed
+ */
+
+#include <curl/curl.h>
+#include <pthread.h>
+
+#include "prepare/transfer/transfer.h"
+
+/* --- URLs ---------------------------------------------------------------------------------------------- */
+
+typedef struct Url {
+        char *scheme, *host; /* in lower case */
+        char *user, *password;
+        char *plain; /* without these two and without fragment: what libcurl gets to see */
+        uint16_t port;
+} Url;
+
+int url_split(const char *url, Url *ret);
+void url_done(Url *u);
+uint16_t url_default_port(const char *scheme);
+/* For where redirects lead to: their queries are often a right of access. */
+char *url_for_display_without_query(const char *url);
+
+/* --- Credentials --------------------------------------------------------------------------------------- */
+
+typedef struct Credential {
+        char *host;
+        uint16_t port; /* 0: the scheme's own */
+        char *authorization;
+        char *certificate, *key; /* files for TLS, or NULL */
+        size_t directory;        /* which of the directories it is from */
+} Credential;
+
+typedef struct Credentials {
+        Credential *items;
+        size_t n, allocated;
+        bool loaded;
+} Credentials;
+
+void credential_done(Credential *c);
+void credentials_done(Credentials *c);
+/* Reads auth.d of all DIRS. */
+int credentials_load(Credentials *c, const char *const *dirs, Error *e);
+/* Adds a copy of C for each of HOSTS ("example.com", "example.com:8443"). -EINVAL: a host is malformed (named
+ * by *RET_HOST). -EEXIST: there is one from the same directory. */
+int credentials_add(Credentials *c, const Credential *template, char *const *hosts, const char **ret_host);
+const Credential *credentials_find(const Credentials *c, const Url *u);
+/* One file's text. PATH is for messages. */
+int credentials_parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e);
+int credentials_parse_json(Credentials *c, size_t directory, const char *path, const char *text, size_t size,
+                           Error *e);
+int authorization_bearer(const char *token, char **ret);
+
+/* --- The object ---------------------------------------------------------------------------------------- */
+
+/* One connection's worth of libcurl: not for two threads at a time, and kept for the next request. */
+typedef struct Handle {
+        CURLM *multi;
+        CURL *easy;
+        struct Handle *next;
+} Handle;
+
+struct Transfer {
+        TransferOptions options; /* with the defaults filled in; config_dirs points to the next */
+        char **config_dirs;
+        char *ca_file, *ca_dir;    /* or NULL: libcurl's own */
+        pthread_mutex_t lock;      /* of what follows */
+        pthread_mutex_t note_lock; /* one note at a time */
+        Handle *idle;
+        Credentials credentials;
+        unsigned noted; /* the insecure options that have been told of */
+};
+
+int transfer_take_handle(Transfer *t, Handle **ret, Error *e);
+void transfer_return_handle(Transfer *t, Handle *h);
+void transfer_note(Transfer *t, const char *format, ...) _printf_(2, 3);
+/* Tells of the first use of OPTION. */
+void transfer_note_insecure(Transfer *t, unsigned option, const char *shown_url);
+/* Copies what auth.d has for U. 1: found. */
+int transfer_find_credential(Transfer *t, const Url *u, Credential *ret, Error *e);
+
+/* --- Answers ------------------------------------------------------------------------------------------- */
+
+#define UNKNOWN UINT64_MAX
+
+typedef struct Response {
+        unsigned status;
+        char *etag, *last_modified, *content_type, *challenge, *digest, *link;
+        char *location;            /* absolute */
+        uint64_t length;           /* of this body, or UNKNOWN */
+        uint64_t range_first;      /* of Content-Range, or UNKNOWN */
+        uint64_t range_total;      /* the same */
+        uint64_t retry_after_usec; /* from now, or UNKNOWN */
+        uint64_t expires_usec;
+        bool last_modified_is_strong;
+        char *error_body;
+} Response;
+
+void response_done(Response *r);
+int response_read(CURL *easy, Response *ret);
+
+/* Where a body goes. DONE is how much of the whole is there. */
+typedef struct Sink Sink;
+struct Sink {
+        uint64_t done, total;   /* TOTAL: or UNKNOWN */
+        uint64_t size_max;      /* or UNKNOWN */
+        uint64_t shown_usec;    /* when progress was told of last */
+        uint64_t time_max_usec; /* for each request; 0: as long as something comes */
+        /* Adds request headers (Range); may be NULL. */
+        int (*headers)(Sink *s, struct curl_slist **l);
+        /* A body follows that answers what was asked for. Sets DONE and TOTAL. -ESTALE: not as asked for, ask again. */
+        int (*begin)(Sink *s, const Response *r, Error *e);
+        int (*write)(Sink *s, const void *data, size_t n, Error *e);
+        /* Whether an answer of 416 means that everything is there. */
+        bool (*is_complete)(const Sink *s, const Response *r);
+};
+
+/* --- Requests ------------------------------------------------------------------------------------------ */
+
+typedef enum Again {
+        AGAIN_NEVER,
+        AGAIN_AT_ONCE,      /* the sink has to start anew */
+        AGAIN_IF_NOT_PROBE, /* nothing answers: a few times, not for a probe */
+        AGAIN_LATER,
+} Again;
+
+/* One request and its answer. */
+typedef struct Exchange {
+        Transfer *transfer;
+        const TransferRequest *request;
+        const char *url;   /* without credentials */
+        const char *shown; /* the same for messages */
+        struct curl_slist *headers;
+        const Credential *credential; /* whose certificate is to be shown, or NULL */
+        Sink *sink;
+
+        Response response;
+        Again again; /* if it failed */
+
+        /* While it is going on: */
+        CURL *easy;
+        bool begun, enough;
+        uint64_t n_headers, header_size, body_size; /* bytes */
+        uint64_t window_usec, window_size;          /* since when, and how much there was, for the stall */
+        uint64_t deadline_usec;
+        Text error_body;
+        int result; /* of a callback */
+        Error error;
+        char detail[CURL_ERROR_SIZE];
+} Exchange;
+
+void exchange_done(Exchange *x);
+/* Success: there was an answer, of whatever status. */
+int exchange_run(Exchange *x, Error *e);
+/* Turns what libcurl says into an error of ours. */
+int exchange_explain(Exchange *x, CURLcode code, Error *e);
+/* Turns a status of 400 and more into an error of ours. */
+int exchange_explain_status(Exchange *x, Error *e);
+/* "Cannot fetch WHAT from 'URL': …" */
+int exchange_error(const Exchange *x, Error *e, int code, const char *format, ...) _printf_(4, 5);
+
+typedef struct Result {
+        Response response;
+        char *effective_url;
+        Again again;
+} Result;
+
+void result_done(Result *r);
+/* The request and its redirects. */
+int transfer_follow(Transfer *t, const TransferRequest *q, Sink *sink, Result *ret, Error *e);
+/* All of it, with retries; REPLY as in transfer_get(). */
+int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, TransferReply *reply, Error *e);
