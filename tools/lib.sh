@@ -12,6 +12,8 @@ PACKAGES_RUN=(systemd systemd-container python3 busybox-static gnupg)
 # To run all tests: the second compiler, Go and the specification's validator and examples, and strace, which kills at a
 # chosen moment.
 PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev appc-spec strace util-linux)
+# libFuzzer and the sanitizers of clang.
+PACKAGES_CHECK+=(libclang-rt-14-dev)
 # For the virtual machine: the emulator, what fills its disk, and what unpacks kernels.
 PACKAGES_CHECK+=(qemu-system-x86 mmdebstrap e2fsprogs lz4 xz-utils zstd)
 

@@ -12,12 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "stage1/stage1.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
-#include "tests/unit/unit-file.h"
+#include "tests/unit/unit-tree.h"
 
-#define UNITS "acnspawn/units/"
 #define UUID "01234567-89ab-cdef-0123-456789abcdef"
 
 static const Stage1Options default_options = {
@@ -34,14 +32,6 @@ static void pod_manifest_freep_(PodManifest **m)
 #define _cleanup_pod_ _cleanup_(pod_manifest_freep_)
 
 /* --- Trees as text ------------------------------------------------------------------------------------- */
-
-static const Stage1File *find_file(const Stage1Files *f, const char *path)
-{
-        for (size_t i = 0; i < f->n; i++)
-                if (streq(f->items[i].path, path))
-                        return &f->items[i];
-        return NULL;
-}
 
 static bool same_file(const Stage1File *a, const Stage1File *b)
 {
@@ -71,85 +61,12 @@ static char *tree_text(const Stage1Files *files, const Stage1Files *common)
         return text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
-/* --- What must hold of every tree ---------------------------------------------------------------------- */
-
-typedef struct Reader {
-        const Stage1Files *files;
-        const char *unit;
-        Text seen; /* keys of the unit so far, each between spaces */
-} Reader;
-
-static bool is_app_service(const char *unit)
-{
-        return startswith(unit, "app-") && endswith(unit, ".service");
-}
-
-static bool names_unit(const char *key)
-{
-        return is_word_of(" Requires Wants After Before Conflicts Slice Sockets Service ", key);
-}
-
-/* Every unit that another one names is one of ours: nothing is left to whatever systemd may have under that
- * name. */
-static int check_references(const Reader *r, const char *value)
-{
-        _cleanup_strv_free_ char **names = NULL;
-        int k = strv_split(value, " ", &names);
-
-        for (char **name = names; k >= 0 && name && *name; name++) {
-                _cleanup_free_ char *path = NULL;
-                k = xasprintf(&path, UNITS "%s", *name);
-                if (k >= 0 && !find_file(r->files, path))
-                        k = -EBADMSG;
-        }
-        return k;
-}
-
-static int check_line(const char *section, const char *key, const char *value, void *userdata)
-{
-        Reader *r = userdata;
-
-        (void) section;
-        if (is_app_service(r->unit)) {
-                if (!is_word_of(app_service_keys, key) || (r->seen.data && is_word_of(r->seen.data, key)))
-                        return -EBADMSG;
-                text_addf(&r->seen, " %s ", key);
-                /* Nothing but the launcher is ever run, and all that it is told is the app. */
-                if (startswith(key, "Exec") &&
-                    (!startswith(value, "/acnspawn/launch ") || strpbrk(value, "{}()<>|&*?~#!")))
-                        return -EBADMSG;
-        }
-        return names_unit(key) ? check_references(r, value) : 0;
-}
-
-static void check_unit(const Stage1Files *files, const Stage1File *f)
-{
-        _cleanup_free_ char *bad = NULL;
-        Reader r = {.files = files, .unit = f->path + strlen(UNITS)};
-
-        ASSERT_LE(strlen(r.unit), 255);
-        ASSERT_EQ(strspn(r.unit, "abcdefghijklmnopqrstuvwxyz0123456789-_."), strlen(r.unit));
-        if (f->target)
-                return;
-        ASSERT_EQ(strlen(f->content), f->size);
-        int k = unit_file_read(f->content, check_line, &r, &bad);
-        if (k >= 0 && is_app_service(r.unit) && !is_word_of(r.seen.data, "ExecStart"))
-                k = -EBADMSG;
-        text_done(&r.seen);
-        if (k < 0)
-                TEST_FAIL("%s has \"%s\"", r.unit, bad ? bad : "no command");
-}
-
 static void check_tree(const Stage1Files *files)
 {
-        for (size_t i = 0; i < files->n; i++) {
-                const Stage1File *f = &files->items[i];
-                if (find_file(files, f->path) != f)
-                        TEST_FAIL("%s is there twice", f->path);
-                ASSERT_TRUE(f->path[0] != '/' && !strstr(f->path, "..") && !endswith(f->path, "/"));
-                if (startswith(f->path, UNITS))
-                        check_unit(files, f);
-        }
+        _cleanup_free_ char *why = tree_complaint(files);
+
+        if (why)
+                TEST_FAIL("%s", why);
 }
 
 /* --- systemd's opinion --------------------------------------------------------------------------------- */
