@@ -12,9 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/unit/unit-tree.h"
+
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
-#include "tests/unit/unit-tree.h"
 
 #define UUID "01234567-89ab-cdef-0123-456789abcdef"
 
@@ -441,7 +442,7 @@ TEST(reader_sees_faults)
         for (size_t i = 0; i < ELEMENTSOF(units); i++) {
                 _cleanup_free_ char *bad = NULL;
                 Stage1Files none = {};
-                Reader r = {.files = &none, .unit = "app-a.service"};
+                UnitReader r = {.files = &none, .unit = "app-a.service"};
                 int k = unit_file_read(units[i], check_line, &r, &bad);
                 text_done(&r.seen);
                 if (k != -EBADMSG)
