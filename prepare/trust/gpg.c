@@ -21,7 +21,6 @@
 
 #define HOME_PREFIX "acnspawn-gnupg-"
 #define HOME_SIZE "256m" /* of the tmpfs: a bound, not a reservation */
-#define IO_BUFFER_SIZE "65536"
 
 static const char home_options[] = "no-autostart\n"
                                    "batch\n"
@@ -216,7 +215,7 @@ int gpg_data_from_callbacks(gpgme_data_cbs_t callbacks, void *userdata, gpgme_da
         if (err)
                 return gpg_fail(e, err, "Cannot pass data to gpg");
         /* Unknown to older versions, which then use small blocks. */
-        (void) gpgme_data_set_flag(d, "io-buffer-size", IO_BUFFER_SIZE);
+        (void) gpgme_data_set_flag(d, "io-buffer-size", GPG_IO_BUFFER_SIZE);
         *ret = TAKE_PTR(d);
         return 0;
 }

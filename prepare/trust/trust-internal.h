@@ -47,6 +47,7 @@ int gpg_context_new(const char *home, gpgme_ctx_t *ret, Error *e);
 /* "MESSAGE: what gpg says", as a negative errno. */
 int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...) _printf_(3, 4);
 /* Data that is passed on in blocks of a good size. */
+#define GPG_IO_BUFFER_SIZE "65536"
 int gpg_data_from_callbacks(gpgme_data_cbs_t callbacks, void *userdata, gpgme_data_t *ret, Error *e);
 /* Starts a thread that gets no signals (but those of its own faults). */
 int gpg_thread_start(pthread_t *ret, void *(*function)(void *), void *userdata, Error *e);
@@ -162,6 +163,11 @@ int trust_home(Trust *t, const char **ret, Error *e);
 int key_name(const TrustKey *k, char **ret);
 int key_describe(gpgme_key_t key, TrustKey *ret);
 void trust_key_done(TrustKey *k);
+
+/* --- Passphrases (passphrase.c) ------------------------------------------------------------------------ */
+
+/* A home in which gpg takes the passphrase that is in the file PATH. *RET_FD has to be kept open. */
+int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret, int *ret_fd, Error *e);
 
 /* --- What a signature comes to (verdict.c) ------------------------------------------------------------- */
 
