@@ -13,6 +13,7 @@
  *     discovery/  where an image of a name may be on the network
  *     oci/        OCI and Docker images: their sources, and importing them
  *     trust/      keys and the signatures that count, encrypted images
+ *     fetch/      from what a user writes for an image to the image in the store
  *     pods/       pod directories, their life cycle, reifying
  *     collect/    removing what nobody needs any more
  *
@@ -32,6 +33,7 @@
  *         rootfs/  layers          hard links to files of images; the layers it was made from, one a line
  *     downloads/<sha256 of a URL>  downloads that were broken off: NAME.part, with a flock while somebody is at
  *                                  it, and NAME.json: of which state of the file, and how long that will be
+ *     remotes/<sha256 of a place>  what a URL, a registry's reference or a file came to: JSON
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                      the reified pod manifest
  *         config                   PodConfig as JSON
@@ -53,6 +55,7 @@
 
 #include "prepare/collect/collect.h"
 #include "prepare/discovery/discovery.h"
+#include "prepare/fetch/fetch.h"
 #include "prepare/images/images.h"
 #include "prepare/oci/oci.h"
 #include "prepare/pack/pack.h"

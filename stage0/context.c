@@ -59,6 +59,9 @@ const Option global_options[] = {
                 {"Global Options", "dir", 0, "PATH", false,
                  "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory", option_string,
                  offsetof(Context, dir)},
+                {NULL, "config-dir", 0, "PATH", false,
+                 "Read configuration from PATH instead of " ACNSPAWN_SYSCONFDIR " and /usr/lib/acnspawn",
+                 "directory", option_string, offsetof(Context, config_dirs)},
                 {NULL, "json", 0, "MODE", true, "Show results as JSON: short, pretty or off",
                  "short|pretty|off", option_json, offsetof(Context, json)},
                 {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere",
@@ -75,6 +78,11 @@ const Option global_options[] = {
                  offsetof(Context, version)},
                 OPTION_END,
 };
+
+const char *const *context_config_dirs(const Context *c)
+{
+        return isempty(c->config_dirs[0]) ? NULL : c->config_dirs;
+}
 
 /* --- Command lines ------------------------------------------------------------------------------------- */
 

@@ -128,7 +128,10 @@ static int finish(Context *c, int r)
 int main(int argc, char *argv[])
 {
         const char *dir = getenv("ACNSPAWN_DIR");
-        Context c = {.dir = isempty(dir) ? ACNSPAWN_STATEDIR : dir};
+        Context c = {
+                        .dir = isempty(dir) ? ACNSPAWN_STATEDIR : dir,
+                        .config_dirs = {getenv("ACNSPAWN_CONFIG_DIR")},
+        };
         int r;
 
         if (open_standard_streams() < 0)

@@ -25,7 +25,8 @@ typedef enum JsonMode { JSON_OFF, JSON_SHORT, JSON_PRETTY, _JSON_MODE_MAX } Json
 
 typedef struct Context {
         const Verb *verb;
-        const char *dir; /* the store's directory */
+        const char *dir;            /* the store's directory */
+        const char *config_dirs[2]; /* --config-dir and NULL; see context_config_dirs() */
         JsonMode json;
         bool no_legend, quiet, debug, help, version;
         Error error;
@@ -77,6 +78,9 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
  * something positive) does not keep the others from their turn. Returns the exit status. */
 int context_for_each(Context *c, const Words *words,
                      int (*function)(Context *c, const char *word, void *userdata), void *userdata);
+
+/* Where configuration is read from, as the rooms of prepare/ want it: NULL means the usual directories. */
+const char *const *context_config_dirs(const Context *c);
 
 /* --- The store ----------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,9 @@
 
 /* prepare/discovery/: from the name of an image to the places where it may be fetched (spec: discovery.md).
  *
- * The first part is pure: what a page says, and what its templates come to for a name. */
+ * The first two parts are pure: what a page says, and what its templates come to for a name. */
 
+#include "prepare/transfer/transfer.h"
 #include "schema/schema.h"
 
 /* --- Pages (page.c) ------------------------------------------------------------------------------------ */
@@ -74,3 +75,17 @@ int discovery_add_simple(Discovery *d, const char *name, const PairList *labels,
 /* Whether NAME begins like something that has a place on the network. What is a single word without a dot is a
  * mistyped file or pod rather than a host. */
 bool discovery_possible(const char *name) _pure_;
+
+/* --- Asking (walk.c) ----------------------------------------------------------------------------------- */
+
+#define DISCOVERY_BODY_MAX (4U << 20) /* bytes of a page that are received */
+#define DISCOVERY_ATTEMPTS_MAX 24U    /* that a message tells of */
+
+/* Asks for the pages of the name, and of the paths above it up to the host, by https, and by http as well with
+ * INSECURE_HTTP, until one says what is WANTed, and adds all it says to D. LABELS come from
+ * discovery_labels(). Returns 1; 0 if none does; or -EINTR, -ENOMEM. *ATTEMPTS gets a line for everything that
+ * was tried in vain. */
+int discovery_walk(Transfer *t, const char *name, const PairList *labels, DiscoveryKind want,
+                   unsigned insecure, Discovery *d, char ***attempts, Error *e);
+/* Adds what E says to the list, unless it is long enough. -ENOMEM. */
+int discovery_note_attempt(char ***attempts, int error, const Error *e);

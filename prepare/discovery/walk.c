@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Asking for the pages that say where an image is (spec: discovery.md, "Discovery URL"): the one of the name
+ * itself, then those of the paths above it up to the host, until one has what is wanted.
+ *
+ * All of them are pages of one host. So when the host itself does not answer, or is not who it says, none of
+ * the others is asked.
+ */
+
+#include "prepare/discovery/discovery.h"
+
+#define WHAT "the discovery page"
+
+/* Whether an error is one of the host's, and not of one page. */
+static bool is_of_host(int error)
+{
+        return error == -EHOSTUNREACH || error == -ECONNREFUSED || error == -ECONNRESET ||
+               error == -ETIMEDOUT || error == -EKEYREJECTED;
+}
+
+/* Whether there is no point in trying anything else. */
+static bool is_final(int error)
+{
+        return error == -EINTR || error == -ENOMEM;
+}
+
+int discovery_note_attempt(char ***attempts, int error, const Error *e)
+{
+        if (strv_length(*attempts) >= DISCOVERY_ATTEMPTS_MAX)
+                return 0;
+        return strv_extend(attempts, e->message ?: strerror(-error));
+}
+
+typedef struct Walk {
+        Transfer *transfer;
+        const char *name;
+        const PairList *labels;
+        bool http;
+        Discovery *discovery;
+        char ***attempts;
+} Walk;
+
+/* 1: there is a page; 0: there is none; a negative errno that is_final(): no use. *RET_DEAD: the host does not
+ * answer. */
+static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage *ret, bool *ret_dead,
+                    Error *e)
+{
+        _cleanup_free_ char *url = NULL, *body = NULL;
+        _cleanup_error_ Error error = ERROR_NULL;
+        size_t size;
+
+        if (xasprintf(&url, "%s://%s?ac-discovery=1", scheme, path) < 0)
+                return error_oom(e);
+        const TransferRequest q = {.url = url, .what = WHAT, .size_max = DISCOVERY_BODY_MAX, .probe = true};
+        int r = transfer_get(w->transfer, &q, &body, &size, NULL, &error);
+        if (r >= 0) {
+                *ret_dead = false;
+                r = discovery_page_parse(body, size, ret, e);
+                return r < 0 ? r : 1;
+        }
+        if (is_final(r)) {
+                if (e) {
+                        error_done(e);
+                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
+                }
+                return r;
+        }
+        *ret_dead = is_of_host(r);
+        return discovery_note_attempt(w->attempts, r, &error) < 0 ? error_oom(e) : 0;
+}
+
+static int read_page(Walk *w, const char *scheme, const char *path, bool *ret_dead, Error *e)
+{
+        _cleanup_discovery_page_ DiscoveryPage p = {};
+
+        int r = get_page(w, scheme, path, &p, ret_dead, e);
+        if (r <= 0)
+                return r;
+        if (discovery_add_page(w->discovery, &p, w->name, w->labels) < 0)
+                return error_oom(e);
+        return 1;
+}
+
+static bool has(const Discovery *d, DiscoveryKind want)
+{
+        return want == DISCOVERY_IMAGE ? d->n_endpoints > 0 : d->pubkeys != NULL;
+}
+
+/* The page of one path. 1: it has what is wanted. */
+static int ask(Walk *w, const char *path, DiscoveryKind want, bool *ret_dead, Error *e)
+{
+        bool dead = true, http_dead = true;
+
+        int r = read_page(w, "https", path, &dead, e);
+        if (r >= 0 && !has(w->discovery, want) && w->http)
+                r = read_page(w, "http", path, &http_dead, e);
+        if (r < 0)
+                return r;
+        *ret_dead = dead && http_dead;
+        if (has(w->discovery, want))
+                return 1;
+        if (r > 0 && strv_length(*w->attempts) < DISCOVERY_ATTEMPTS_MAX &&
+            strv_extendf(w->attempts, "https://%s?ac-discovery=1 says nothing of it", path) < 0)
+                return error_oom(e);
+        return 0;
+}
+
+int discovery_walk(Transfer *t, const char *name, const PairList *labels, DiscoveryKind want,
+                   unsigned insecure, Discovery *d, char ***attempts, Error *e)
+{
+        _cleanup_free_ char *path = strdup(name);
+        Walk w = {t, name, labels, insecure & INSECURE_HTTP, d, attempts};
+        bool dead = false;
+
+        if (!path)
+                return error_oom(e);
+        for (;;) {
+                int r = ask(&w, path, want, &dead, e);
+                if (r != 0)
+                        return r;
+                char *slash = strrchr(path, '/');
+                if (dead || !slash)
+                        return 0;
+                *slash = 0;
+        }
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One image archive on its way into the store, wherever it comes from.
+ *
+ *     archive -> [decryption] -> decompression, hash, unpacking -> approval -> store
+ *        \-> signature check
+ *
+ * Every byte is read once: what the signature is checked on is what is unpacked, so that there is no moment in
+ * which one could be exchanged for the other. The signature is over the archive as it comes, that is encrypted
+ * if it is; so it is the decryption's reader that shows the bytes to the check then. What has been unpacked
+ * lies in the store's tmp/ until everybody has agreed; if anybody does not, it is removed.
+ */
+
+#include <sys/stat.h>
+
+#include "prepare/fetch/fetch-internal.h"
+
+#define PEEK_SIZE 32U
+
+void archive_done(Archive *a)
+{
+        a->check = signature_check_free(a->check);
+        a->decryption = decryption_free(a->decryption);
+        signer_done(&a->signer);
+}
+
+/* --- What it has to be --------------------------------------------------------------------------------- */
+
+int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
+                   Error *e)
+{
+        _cleanup_free_ char *have = NULL, *want = NULL;
+
+        if (id && !streq(id, have_id))
+                return error_set(e, -EBADMSG, "It has the ID %s, and %s was asked for", have_id, id);
+        if (!name || image_name_matches(name->name, &name->labels, m))
+                return 0;
+        if (image_name_format(m->name, &m->labels, &have) < 0 ||
+            image_name_format(name->name, &name->labels, &want) < 0)
+                return error_oom(e);
+        return error_set(e, -EBADMSG, "Its manifest says that it is %s, and %s was asked for", have, want);
+}
+
+static int copy_signer(const Signer *s, ImageInfo *info)
+{
+        info->signer_fingerprint = strdup(s->fingerprint);
+        info->signer_user_id = strdup(s->user_id ?: "");
+        info->signer_prefix = strdup(s->prefix ?: "");
+        return info->signer_fingerprint && info->signer_user_id && info->signer_prefix ? 0 : -ENOMEM;
+}
+
+/* Everything was read. The decryption comes first, for it reads the archive's last bytes. */
+static int approve(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
+{
+        Archive *a = userdata;
+
+        int r = a->decryption ? decryption_finish(a->decryption, e) : 0;
+        if (r >= 0)
+                r = check_identity(id, m, a->name, a->id, e);
+        if (r >= 0 && a->check)
+                r = signature_check_finish(a->check, m->name, &a->signer, e);
+        if (r >= 0 && a->reference && !(info->reference = strdup(a->reference)))
+                r = error_oom(e);
+        if (r >= 0 && a->check && copy_signer(&a->signer, info) < 0)
+                r = error_oom(e);
+        return r;
+}
+
+int archive_read_signature(Archive *a, const char *file, Error *e)
+{
+        _cleanup_free_ char *data = NULL, *shown = text_escape_for_terminal(file), *what = NULL;
+        Trust *trust;
+        size_t size;
+
+        int r = fetcher_trust(a->fetcher, &trust, e);
+        if (r < 0)
+                return r;
+        r = read_file_at(AT_FDCWD, file, TRUST_SIGNATURE_MAX, &data, &size);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the signature '%s'", shown ?: "?");
+        if (xasprintf(&what, "the signature '%s'", shown ?: "?") < 0)
+                return error_oom(e);
+        return signature_check_new(trust, data, size, what, &a->check, e);
+}
+
+/* --- Encrypted archives -------------------------------------------------------------------------------- */
+
+/* A pipe cannot be rewound, but what is in it can be looked at. */
+static bool pipe_is_encrypted(int fd)
+{
+        int copy[2];
+        char data[PEEK_SIZE];
+        ssize_t n;
+
+        if (pipe2(copy, O_CLOEXEC) < 0)
+                return false;
+        n = tee(fd, copy[1], sizeof(data), 0);
+        if (n > 0)
+                n = read(copy[0], data, (size_t) n);
+        safe_close(copy[0]);
+        safe_close(copy[1]);
+        return n > 0 && is_encrypted_data(data, (size_t) n);
+}
+
+static bool archive_is_encrypted(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) >= 0 && S_ISFIFO(st.st_mode) ? pipe_is_encrypted(fd) : is_encrypted(fd);
+}
+
+static int see(const void *data, size_t size, void *userdata, Error *e)
+{
+        Archive *a = userdata;
+
+        return a->check ? signature_check_update(a->check, data, size, e) : 0;
+}
+
+static int decrypt(Archive *a, int fd, int *ret_fd, Error *e)
+{
+        const char *file = a->fetcher->options.passphrase_file;
+
+        if (!file) {
+                int r = error_set(e, -ENOKEY, "The image %s is encrypted", a->origin);
+                return error_hint(e, r, "Name a file that has its passphrase with --passphrase-file=.");
+        }
+        int r = decryption_new(fd, file, see, a, &a->decryption, ret_fd, e);
+        return r < 0 ? error_prefix(e, r, "Cannot decrypt %s", a->origin) : r;
+}
+
+/* What came out of the decryption was no image. If it all came out, or if that went wrong, then the decryption
+ * knows why; else it has nothing to do with it. */
+static int explain_failure(Archive *a, int fd, int r, Error *e)
+{
+        _cleanup_error_ Error error = ERROR_NULL;
+        char c;
+
+        if (r == -EINTR || !a->decryption || read(fd, &c, 1) != 0 ||
+            decryption_finish(a->decryption, &error) >= 0)
+                return r;
+        return error_prefix(e, error_move(e, &error), "Cannot decrypt %s", a->origin);
+}
+
+/* --- Import -------------------------------------------------------------------------------------------- */
+
+static void progress(uint64_t done, void *userdata)
+{
+        Archive *a = userdata;
+
+        fetcher_progress(a->fetcher, a->what, FETCH_IMPORTING, done, a->total);
+}
+
+int archive_import(Archive *a, int fd, Image **ret, Error *e)
+{
+        _cleanup_close_ int plain_fd = -EBADF;
+        bool encrypted = archive_is_encrypted(fd);
+        const ImportOptions o = {
+                        .origin = a->origin,
+                        .observe = a->check && !encrypted ? see : NULL,
+                        .approve = approve,
+                        .progress = progress,
+                        .userdata = a,
+        };
+
+        int r = interrupt_check(e);
+        if (r >= 0 && encrypted)
+                r = decrypt(a, fd, &plain_fd, e);
+        if (r < 0)
+                return r;
+        fetcher_progress(a->fetcher, a->what, FETCH_IMPORTING, 0, a->total);
+        r = image_import_with(a->fetcher->store, encrypted ? plain_fd : fd, &o, ret, e);
+        return r < 0 ? explain_failure(a, plain_fd, r, e) : r;
+}

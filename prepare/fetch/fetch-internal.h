@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <pthread.h>
+
+#include "prepare/discovery/discovery.h"
+#include "prepare/fetch/fetch.h"
+#include "prepare/trust/trust.h"
+
+struct Fetcher {
+        Store *store;
+        FetchOptions options;
+        pthread_mutex_t lock; /* of what follows */
+        Transfer *transfer;   /* NULL: not needed so far */
+        Trust *trust;
+        char **busy; /* places that a thread is at */
+        pthread_cond_t idle;
+        pthread_mutex_t told; /* of the caller's note() and progress() */
+        char **notes;         /* that were given already; under TOLD */
+};
+
+/* --- What all kinds need (fetch.c) --------------------------------------------------------------------- */
+
+void fetcher_note(Fetcher *f, const char *format, ...) _printf_(2, 3); /* each text once */
+void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t done, uint64_t total);
+int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e);
+int fetcher_trust(Fetcher *f, Trust **ret, Error *e);
+/* Between the two, nobody else is at PLACE: whoever comes second finds what the first has fetched. -EINTR. */
+int fetcher_begin(Fetcher *f, const char *place, Error *e);
+void fetcher_end(Fetcher *f, const char *place);
+/* Replaces what E says by FROM, which is empty afterwards. Returns FROM's code. */
+int error_move(Error *e, Error *from);
+static inline void error_forget(Error *e)
+{
+        if (e)
+                error_done(e);
+}
+
+/* --- Places (remote.c) --------------------------------------------------------------------------------- */
+
+typedef struct Remote {
+        char *image;  /* its ID */
+        char *etag;   /* or NULL; of a registry, the digest of the manifest */
+        char *signer; /* fingerprint of the key whose signature was checked, or NULL */
+        uint64_t expires_usec;
+} Remote;
+
+void remote_done(Remote *r);
+#define _cleanup_remote_ _cleanup_(remote_done)
+int remote_read(Store *s, const char *place, Remote *ret); /* -ENOENT, -ENOMEM */
+int remote_write(Store *s, const char *place, const Remote *m);
+
+/* --- One archive on its way into the store (archive.c) ------------------------------------------------- */
+
+typedef struct Archive {
+        Fetcher *fetcher;
+        const char *what;      /* for progress */
+        const char *origin;    /* for messages and the info file */
+        const char *reference; /* normalised, or NULL */
+        const ImageName *name; /* that the manifest must have, or NULL */
+        const char *id;        /* that it must have, or NULL */
+        uint64_t total;        /* bytes, if known */
+        SignatureCheck *check; /* NULL: nobody vouches for it */
+        Decryption *decryption;
+        Signer signer; /* filled in once the signature has been found to be good */
+} Archive;
+
+void archive_done(Archive *a);
+#define _cleanup_archive_ _cleanup_(archive_done)
+/* Reads a file with signatures that the user has named. */
+int archive_read_signature(Archive *a, const char *file, Error *e);
+/* Imports what FD delivers, decrypting it first if it is encrypted. What is checked is what is unpacked. */
+int archive_import(Archive *a, int fd, Image **ret, Error *e);
+/* Whether I has the name and the labels, and the ID; a message says which not. ID may be NULL. */
+int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
+                   Error *e);
+
+/* --- By kind ------------------------------------------------------------------------------------------- */
+
+/* Where an image is to be fetched from, and what it has to be. */
+typedef struct Wanted {
+        const char *what;
+        const ImageName *name; /* or NULL */
+        const char *id;        /* or NULL */
+} Wanted;
+
+int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e);
+/* PUBKEYS: URLs of keys that were discovered, or NULL. */
+int fetch_url(Fetcher *f, const char *url, const char *signature_url, const Wanted *w, char *const *pubkeys,
+              Image **ret, bool *ret_found, Error *e);
+int fetch_name(Fetcher *f, const Wanted *w, Image **ret, bool *ret_found, Error *e);
+int fetch_oci(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e);
+
+/* "https://HOST/x.aci" -> "https://HOST/x.aci.asc"; what follows "?" stays behind it. */
+int signature_url_of(const char *url, char **ret);
+/* The keys that are trusted, and those at the URLs of PUBKEYS, for this image alone and for now. */
+int fetch_pubkeys(Fetcher *f, const ImageName *name, char *const *pubkeys, StoreTemporary *ret_dir,
+                  Trust **ret, Error *e);
+
+/* --- Dependencies (dependencies.c, fetch.c) ------------------------------------------------------------ */
+
+int fetch_dependencies(Fetcher *f, const Image *i, Error *e);
+/* fetcher_fetch_named() of one image alone. */
+int fetch_wanted_image(Fetcher *f, const char *name, const PairList *labels, const char *id, Image **ret,
+                       Error *e);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Image archives in files, and on standard input.
+ *
+ * A file is the user's own: it needs no signature, but one that is named is checked.
+ *
+ * A file that was imported before and is still the same is not read again: the store keeps what a file came
+ * to, by device, inode, size, and the times of the last change of content and of anything at all. The second of
+ * these times is the kernel's; nobody can set it. That is safe but for one thing: a file that is changed twice
+ * within one tick of that clock, or while it is read, has the same times before and after. So only what had
+ * not been changed for a while when reading began, and is the same when it has ended, is kept (the index of
+ * git has to do the same). Files with more names of the file system's own making (FUSE, network) may tell what
+ * they like about times: these are always read.
+ */
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "prepare/fetch/fetch-internal.h"
+
+#define QUIET_SECONDS 3    /* for so long a file has to be unchanged before it is read */
+#define PATIENCE_MSEC 1000 /* until we say what we are waiting for */
+
+/* --- Opening ------------------------------------------------------------------------------------------- */
+
+static int refuse(const char *shown, mode_t mode, Error *e)
+{
+        int r = S_ISDIR(mode) ? -EISDIR : -EBADMSG;
+
+        r = error_set(e, r, "'%s' is a %s, not an image", shown,
+                      S_ISDIR(mode)    ? "directory"
+                      : S_ISSOCK(mode) ? "socket"
+                                       : "device");
+        return error_hint(e, r, "Give the path of an image archive (.aci)%s.",
+                          S_ISDIR(mode) ? "; of an OCI layout, 'oci:DIRECTORY'" : "");
+}
+
+static int check_type(int fd, const char *shown, struct stat *ret, Error *e)
+{
+        if (fstat(fd, ret) < 0)
+                return error_set_errno(e, errno, "Cannot look at '%s'", shown);
+        if (isatty(fd)) {
+                int r = error_set(e, -ENOTSUP, "An image cannot be read from a terminal");
+                return error_hint(e, r, "Redirect it: acnspawn fetch - <FILE");
+        }
+        return S_ISREG(ret->st_mode) || S_ISFIFO(ret->st_mode) ? 0 : refuse(shown, ret->st_mode, e);
+}
+
+/* Until there is something in the pipe: a FIFO may never get a writer, and what writes to a pipe may take its
+ * time. */
+static int wait_for_data(Fetcher *f, int fd, const char *shown, Error *e)
+{
+        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
+
+        for (;;) {
+                int r = poll(p, ELEMENTSOF(p), PATIENCE_MSEC);
+                if (r < 0 && errno != EINTR)
+                        return error_set_errno(e, errno, "Cannot wait for data from %s", shown);
+                int k = interrupt_check(e);
+                if (k < 0)
+                        return k;
+                if (r > 0 && p[0].revents != 0)
+                        return 0;
+                if (r == 0)
+                        fetcher_note(f, "Waiting for data from %s…", shown);
+        }
+}
+
+static int clear_nonblock(int fd, Error *e)
+{
+        int flags = fcntl(fd, F_GETFL);
+
+        return flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0
+                               ? error_set_errno(e, errno, "Cannot read an image from a pipe")
+                               : 0;
+}
+
+static int open_file(const char *path, const char *shown, Error *e)
+{
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+        if (fd < 0) {
+                int r = error_set_errno(e, errno, "Cannot open the image '%s'", shown);
+                return r == -ENOENT || r == -ENOTDIR
+                                       ? error_hint(e, r, "Give the path of an image archive (.aci).")
+                                       : r;
+        }
+        return TAKE_FD(fd);
+}
+
+static int open_reference(const Reference *r, const char *shown, Error *e)
+{
+        if (r->kind == REFERENCE_FILE)
+                return open_file(r->body, shown, e);
+        int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+        return fd < 0 ? error_set_errno(e, errno, "Cannot read standard input") : fd;
+}
+
+/* --- What it came to before ---------------------------------------------------------------------------- */
+
+static bool times_can_be_trusted(int fd)
+{
+        /* ext4, btrfs, XFS, tmpfs, overlayfs, ZFS, F2FS. An overlay's are those of the file it shows, whose
+           device and inode change when it is copied up. */
+        static const uint32_t known[] = {0xef53,     0x9123683e, 0x58465342, 0x01021994,
+                                         0x794c7630, 0x2fc12fc1, 0xf2f52010};
+        struct statfs fs;
+
+        if (fstatfs(fd, &fs) < 0)
+                return false;
+        for (size_t i = 0; i < ELEMENTSOF(known); i++)
+                if ((uint32_t) fs.f_type == known[i])
+                        return true;
+        return false;
+}
+
+/* The place by which the store knows the file; NULL: it is too young, or cannot be told from another. */
+static char *place_of(int fd, const struct stat *st, const struct timespec *now)
+{
+        char *place;
+
+        if (!S_ISREG(st->st_mode) || !times_can_be_trusted(fd) ||
+            st->st_ctim.tv_sec + QUIET_SECONDS > now->tv_sec ||
+            st->st_mtim.tv_sec + QUIET_SECONDS > now->tv_sec)
+                return NULL;
+        return xasprintf(&place, "file:%ju:%ju:%ju:%jd.%09ld:%jd.%09ld", (uintmax_t) st->st_dev,
+                         (uintmax_t) st->st_ino, (uintmax_t) st->st_size, (intmax_t) st->st_mtim.tv_sec,
+                         st->st_mtim.tv_nsec, (intmax_t) st->st_ctim.tv_sec, st->st_ctim.tv_nsec) < 0
+                               ? NULL
+                               : place;
+}
+
+static Image *known_image(Fetcher *f, const char *place)
+{
+        _cleanup_remote_ Remote m = {};
+        Image *i = NULL;
+
+        if (!place || f->options.signature || remote_read(f->store, place, &m) < 0 ||
+            image_open(f->store, m.image, &i, NULL) < 0)
+                return NULL;
+        return i;
+}
+
+/* If the file is still what it was when its reading began. */
+static void keep_place(Fetcher *f, int fd, const char *place, const Image *i)
+{
+        _cleanup_free_ char *now_place = NULL;
+        const Remote m = {.image = i->id};
+        struct timespec now;
+        struct stat st;
+
+        if (!place || fstat(fd, &st) < 0 || clock_gettime(CLOCK_REALTIME, &now) < 0)
+                return;
+        now_place = place_of(fd, &st, &now);
+        if (streq_ptr(place, now_place))
+                (void) remote_write(f->store, place, &m); /* else it will be read again */
+}
+
+/* --- Import -------------------------------------------------------------------------------------------- */
+
+static int import_file(Fetcher *f, int fd, const struct stat *st, const char *origin, const char *what,
+                       Image **ret, Error *e)
+{
+        _cleanup_archive_ Archive a = {
+                        .fetcher = f,
+                        .what = what,
+                        .origin = origin,
+                        .total = S_ISREG(st->st_mode) ? (uint64_t) st->st_size : 0,
+        };
+
+        int r = f->options.signature ? archive_read_signature(&a, f->options.signature, e) : 0;
+        return r < 0 ? r : archive_import(&a, fd, ret, e);
+}
+
+int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e)
+{
+        _cleanup_close_ int fd = open_reference(r, what, e);
+        _cleanup_free_ char *place = NULL;
+        struct timespec now;
+        struct stat st;
+
+        if (fd < 0)
+                return fd;
+        int k = check_type(fd, what, &st, e);
+        if (k >= 0 && S_ISFIFO(st.st_mode))
+                k = wait_for_data(f, fd, what, e);
+        if (k >= 0 && r->kind == REFERENCE_FILE)
+                k = clear_nonblock(fd, e);
+        if (k < 0)
+                return k;
+        if (r->kind == REFERENCE_FILE && clock_gettime(CLOCK_REALTIME, &now) >= 0)
+                place = place_of(fd, &st, &now);
+        *ret = known_image(f, place);
+        if (*ret) {
+                *ret_found = true;
+                return 0;
+        }
+        k = import_file(f, fd, &st, r->kind == REFERENCE_FILE ? r->body : what, what, ret, e);
+        if (k == -EPERM && geteuid() != 0)
+                return error_hint(e, k, "Images have files of several users: run it as root.");
+        if (k >= 0)
+                keep_place(f, fd, place, *ret);
+        return k;
+}

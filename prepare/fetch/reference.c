@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a user may write for an image.
+ *
+ * Most kinds are told by how they begin. A word without such a beginning is a file if it can be nothing else
+ * (an absolute path, ./ or ../ in front, .aci at its end), or if it has a slash in it and there is such a
+ * file; otherwise it is the name or the ID of an image. A file that would be taken for a name is written with
+ * "./" in front, so that a file in the current directory never comes in the way of an image's name.
+ */
+
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "prepare/fetch/fetch.h"
+
+static const struct {
+        const char *prefix;
+        ReferenceKind kind;
+        bool whole;   /* the prefix is part of the body */
+        bool has_tag; /* :TAG may follow */
+        const char *example;
+} prefixes[] = {
+                {"https://", REFERENCE_URL, true, false, "https://example.com/app.aci"},
+                {"http://", REFERENCE_URL, true, false, "http://example.com/app.aci"},
+                {"docker://", REFERENCE_DOCKER, false, false, "docker://example.com/app:1.0"},
+                {"oci:", REFERENCE_OCI, false, true, "oci:DIRECTORY:TAG"},
+                {"docker-archive:", REFERENCE_DOCKER_ARCHIVE, false, true, "docker-archive:FILE"},
+                {"oci-archive:", REFERENCE_OCI_ARCHIVE, false, true, "oci-archive:FILE:TAG"},
+};
+
+void reference_done(Reference *r)
+{
+        free(r->body);
+        free(r->tag);
+        *r = (Reference){};
+}
+
+static bool is_path(const char *s)
+{
+        struct stat st;
+
+        if (s[0] == '/' || startswith(s, "./") || startswith(s, "../") || streq(s, ".") || streq(s, "..") ||
+            endswith(s, ".aci"))
+                return true;
+        return strchr(s, '/') && stat(s, &st) >= 0 && !S_ISDIR(st.st_mode);
+}
+
+static int set_body(Reference *r, const char *body, const char *tag, Error *e)
+{
+        r->body = tag ? strndup(body, (size_t) (tag - body)) : strdup(body);
+        r->tag = tag ? strdup(tag + 1) : NULL;
+        return !r->body || (tag && !r->tag) ? error_oom(e) : 0;
+}
+
+static int parse_prefixed(size_t i, const char *s, Reference *ret, Error *e)
+{
+        const char *body = s + strlen(prefixes[i].prefix);
+        /* The first colon, as elsewhere in this field: what comes behind it may have some of its own. */
+        const char *tag = prefixes[i].has_tag ? strchr(body, ':') : NULL;
+        _cleanup_free_ char *shown = text_escape_for_terminal(s);
+
+        if (!shown)
+                return error_oom(e);
+        if (!*body || tag == body || (tag && !tag[1])) {
+                int r = error_set(e, -EINVAL, "The image reference '%s' is not complete", shown);
+                return error_hint(e, r, "Write it like '%s'.", prefixes[i].example);
+        }
+        ret->kind = prefixes[i].kind;
+        return set_body(ret, prefixes[i].whole ? s : body, tag, e);
+}
+
+static int unknown_scheme(const char *s, Error *e)
+{
+        _cleanup_free_ char *shown = url_for_display(s);
+        const char *path = startswith(s, "file://");
+
+        int r = error_set(e, -EPROTONOSUPPORT, "Images cannot be fetched from '%s': of URLs, https is known",
+                          shown ?: "?");
+        return path ? error_hint(e, r, "Give the path of the file alone.") : r;
+}
+
+int reference_parse(const char *s, Reference *ret, Error *e)
+{
+        _cleanup_reference_ Reference n = {};
+        int r = 1;
+
+        if (isempty(s))
+                return error_set(e, -EINVAL, "The name of the image is empty");
+        for (size_t i = 0; r > 0 && i < ELEMENTSOF(prefixes); i++)
+                if (strncasecmp(s, prefixes[i].prefix, strlen(prefixes[i].prefix)) == 0)
+                        r = parse_prefixed(i, s, &n, e);
+        if (r > 0 && !is_path(s) && strstr(s, "://"))
+                r = unknown_scheme(s, e);
+        if (r > 0) {
+                n.kind = streq(s, "-") ? REFERENCE_STANDARD_INPUT
+                         : is_path(s)  ? REFERENCE_FILE
+                                       : REFERENCE_IMAGE;
+                r = set_body(&n, s, NULL, e);
+        }
+        if (r < 0)
+                return r;
+        *ret = n;
+        n = (Reference){};
+        return 0;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a place came to when it was fetched: remotes/<sha256 of the place>, one small JSON file each.
+ *
+ * A place is a URL, the normalised reference of a registry, or a file as it was then (see file.c). The entry
+ * has the image's ID and what the server gave us to ask again cheaply. It says nothing that could not be found
+ * out again, so whatever is wrong with one, it is as if it was not there; and it is worth nothing without its
+ * image, which whoever removes images need not know of.
+ *
+ * Readable are these files by nobody but us, and URLs are in them without user and password.
+ */
+
+#include <openssl/sha.h>
+#include <sys/stat.h>
+
+#include "prepare/fetch/fetch-internal.h"
+
+#define REMOTE_SIZE_MAX (64U * 1024U)
+#define DIRECTORY "remotes"
+
+void remote_done(Remote *r)
+{
+        free(r->image);
+        free(r->etag);
+        free(r->signer);
+        *r = (Remote){};
+}
+
+static int remote_path(const char *place, char **ret)
+{
+        unsigned char digest[SHA256_DIGEST_LENGTH];
+        _cleanup_free_ char *hex = NULL;
+
+        (void) SHA256((const unsigned char *) place, strlen(place), digest);
+        hex = hex_encode(digest, sizeof(digest));
+        return hex ? xasprintf(ret, DIRECTORY "/%s", hex) : -ENOMEM;
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------- */
+
+static int get_string(json_object *o, const char *name, char **ret)
+{
+        json_object *v;
+
+        if (!json_object_object_get_ex(o, name, &v) || !v)
+                return 0;
+        if (!json_object_is_type(v, json_type_string))
+                return -EBADMSG;
+        *ret = strdup(json_object_get_string(v));
+        return *ret ? 0 : -ENOMEM;
+}
+
+static uint64_t get_number(json_object *o, const char *name)
+{
+        json_object *v;
+
+        if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, json_type_int))
+                return 0;
+        int64_t n = json_object_get_int64(v);
+        return n < 0 ? 0 : (uint64_t) n;
+}
+
+static int read_object(Store *s, const char *path, json_object **ret)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_file_at(store_fd(s), path, REMOTE_SIZE_MAX, &text, &size);
+        if (r >= 0)
+                r = json_parse_strict(text, size, ret, NULL, NULL);
+        return r >= 0 && !json_object_is_type(*ret, json_type_object) ? -EBADMSG : r;
+}
+
+/* The digest of two places may be the same only if somebody has edited the file. */
+static bool is_of(json_object *o, const char *place)
+{
+        _cleanup_free_ char *url = NULL;
+
+        return get_string(o, "url", &url) >= 0 && streq_ptr(url, place);
+}
+
+int remote_read(Store *s, const char *place, Remote *ret)
+{
+        _cleanup_(remote_done) Remote m = {};
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_free_ char *path = NULL;
+
+        int r = remote_path(place, &path);
+        if (r >= 0)
+                r = read_object(s, path, &o);
+        if (r >= 0 && !is_of(o, place))
+                r = -EBADMSG;
+        if (r >= 0)
+                r = get_string(o, "image", &m.image);
+        if (r >= 0)
+                r = get_string(o, "etag", &m.etag);
+        if (r >= 0)
+                r = get_string(o, "signer", &m.signer);
+        if (r < 0)
+                return r == -ENOMEM ? r : -ENOENT;
+        if (!m.image || image_id_check(m.image, NULL) < 0)
+                return -ENOENT;
+        m.expires_usec = get_number(o, "expires");
+        *ret = m;
+        m = (Remote){};
+        return 0;
+}
+
+/* --- Writing ------------------------------------------------------------------------------------------- */
+
+static int add_string(json_object *o, const char *name, const char *s)
+{
+        if (isempty(s))
+                return 0;
+        json_object *v = json_new_string_lossy(s);
+        return v && json_object_object_add(o, name, v) >= 0 ? 0 : -ENOMEM;
+}
+
+static int add_number(json_object *o, const char *name, uint64_t n)
+{
+        json_object *v = json_object_new_int64((int64_t) MIN(n, (uint64_t) INT64_MAX));
+
+        return v && json_object_object_add(o, name, v) >= 0 ? 0 : -ENOMEM;
+}
+
+int remote_write(Store *s, const char *place, const Remote *m)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *path = NULL;
+
+        int r = o ? remote_path(place, &path) : -ENOMEM;
+        if (r >= 0)
+                r = add_string(o, "url", place);
+        if (r >= 0)
+                r = add_string(o, "image", m->image);
+        if (r >= 0)
+                r = add_string(o, "etag", m->etag);
+        if (r >= 0)
+                r = add_string(o, "signer", m->signer);
+        if (r >= 0)
+                r = add_number(o, "expires", m->expires_usec);
+        if (r >= 0)
+                r = add_number(o, "downloaded", now_usec(CLOCK_REALTIME));
+        if (r < 0)
+                return r;
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
+        if (!text)
+                return -ENOMEM;
+        if (mkdirat(store_fd(s), DIRECTORY, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        return write_file_atomic_at(store_fd(s), path, text, strlen(text), 0600, false);
+}
+
+/* --- Collecting ---------------------------------------------------------------------------------------- */
+
+static bool image_is_there(Store *s, const char *id)
+{
+        _cleanup_free_ char *path = NULL;
+
+        /* What cannot be found out is not rubbish. */
+        return xasprintf(&path, "images/%s", id) < 0 ||
+               faccessat(store_fd(s), path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 || errno != ENOENT;
+}
+
+/* Whether the entry of that name is of any use; *RET_URL is the place, or NULL. */
+static bool is_useful(Store *s, const char *path, char **ret_url)
+{
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_free_ char *image = NULL;
+
+        int r = read_object(s, path, &o);
+        if (r == -ENOMEM || r == -ENOENT)
+                return true;
+        if (r < 0 || get_string(o, "image", &image) < 0 || get_string(o, "url", ret_url) < 0)
+                return false;
+        return image && image_id_check(image, NULL) >= 0 && image_is_there(s, image);
+}
+
+/* Entries are written in one piece beside their place, within moments: what is young may be being written. */
+static bool is_young(Store *s, const char *path)
+{
+        struct stat st;
+
+        return fstatat(store_fd(s), path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+               st.st_ctim.tv_sec + 60 > (time_t) (now_usec(CLOCK_REALTIME) / 1000000);
+}
+
+int remotes_collect(Store *s, bool dry_run, char ***removed, Error *e)
+{
+        _cleanup_close_ int fd =
+                        openat(store_fd(s), DIRECTORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_strv_free_ char **names = NULL;
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+        int r = fd < 0 ? -errno : list_names(fd, &names);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot list %s/" DIRECTORY, store_path(s));
+        STRV_FOREACH (name, names) {
+                _cleanup_free_ char *path = NULL, *url = NULL;
+
+                if (xasprintf(&path, DIRECTORY "/%s", *name) < 0)
+                        return error_oom(e);
+                if (is_useful(s, path, &url) || is_young(s, path))
+                        continue;
+                if (!dry_run && unlinkat(store_fd(s), path, 0) < 0 && errno != ENOENT)
+                        return error_set_errno(e, errno, "Cannot remove %s/%s", store_path(s), path);
+                if (removed && strv_extend(removed, url ?: *name) < 0)
+                        return error_oom(e);
+        }
+        return 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* An image archive at a URL, with its signature beside it.
+ *
+ * The signature is small and comes first: one that can come to no good (there is none, or it is by nobody we
+ * trust) keeps us from downloading the image. Where we have the image already and only ask whether it has
+ * changed, it is the other way round.
+ *
+ * What a URL came to is kept. By PULL_NEW that is the answer; by PULL_UPDATE it is while the server says that
+ * it need not be asked again, and after that if the server says that nothing has changed. An entry that was
+ * made without a signature is none for whoever wants one.
+ */
+
+#include <sys/stat.h>
+
+#include "prepare/fetch/fetch-internal.h"
+
+typedef struct Source {
+        Fetcher *fetcher;
+        const Wanted *wanted;
+        const char *url;   /* as it is asked for */
+        const char *place; /* the same without user and password, as it is kept */
+        const char *signature_url;
+        char *const *pubkeys;
+        const char *what; /* for messages: "the image example.com/app:1.0" */
+        Archive archive;
+        Trust *trust; /* our own, with keys that were discovered; or NULL */
+        StoreTemporary trust_dir;
+        Remote known; /* what it came to before; only if KNOWN_IMAGE is there */
+        Image *known_image;
+} Source;
+
+static void source_done(Source *s)
+{
+        archive_done(&s->archive); /* uses what follows */
+        (void) trust_free(s->trust);
+        store_temporary_done(&s->trust_dir);
+        remote_done(&s->known);
+        image_free(s->known_image);
+}
+
+int signature_url_of(const char *url, char **ret)
+{
+        int n = (int) strcspn(url, "?#");
+
+        return xasprintf(ret, "%.*s.asc%s", n, url, url + n);
+}
+
+/* --- The signature ------------------------------------------------------------------------------------- */
+
+static bool needs_signature(const Fetcher *f)
+{
+        return f->options.signature || !(f->options.insecure & INSECURE_SIGNATURE);
+}
+
+/* A key that nobody trusts may be one that is offered for this image. */
+static int begin_check(Source *s, const char *data, size_t size, Error *e)
+{
+        _cleanup_free_ char *shown = url_for_display(s->signature_url), *what = NULL;
+        Fetcher *f = s->fetcher;
+        Trust *trust;
+
+        int r = fetcher_trust(f, &trust, e);
+        if (r >= 0 && xasprintf(&what, "the signature '%s'", shown ?: "?") < 0)
+                r = error_oom(e);
+        if (r < 0)
+                return r;
+        r = signature_check_new(trust, data, size, what, &s->archive.check, e);
+        if (r != -EKEYREJECTED || !(f->options.insecure & INSECURE_PUBKEY) || !s->wanted->name)
+                return r;
+        error_forget(e);
+        r = fetch_pubkeys(f, s->wanted->name, s->pubkeys, &s->trust_dir, &s->trust, e);
+        return r < 0 ? r : signature_check_new(s->trust, data, size, what, &s->archive.check, e);
+}
+
+static int get_signature(Source *s, Error *e)
+{
+        _cleanup_free_ char *data = NULL;
+        Fetcher *f = s->fetcher;
+        Transfer *t;
+        size_t size;
+
+        if (f->options.signature)
+                return archive_read_signature(&s->archive, f->options.signature, e);
+        const TransferRequest q = {
+                        .url = s->signature_url,
+                        .what = "the signature",
+                        .size_max = TRUST_SIGNATURE_MAX,
+                        .probe = true,
+        };
+        int r = fetcher_transfer(f, &t, e);
+        if (r >= 0)
+                r = transfer_get(t, &q, &data, &size, NULL, e);
+        if (r == -ENOENT)
+                return error_hint(
+                                e, r,
+                                "What comes over the network has to be signed; --insecure-options=signature "
+                                "takes it as it is.");
+        return r < 0 ? r : begin_check(s, data, size, e);
+}
+
+/* --- What is known ------------------------------------------------------------------------------------- */
+
+static void find_known(Source *s)
+{
+        _cleanup_remote_ Remote m = {};
+        _cleanup_(image_freep) Image *i = NULL;
+        Fetcher *f = s->fetcher;
+
+        if (f->options.signature || remote_read(f->store, s->place, &m) < 0 ||
+            (needs_signature(f) && isempty(m.signer)) || image_open(f->store, m.image, &i, NULL) < 0 ||
+            check_identity(i->id, i->manifest, s->wanted->name, s->wanted->id, NULL) < 0)
+                return;
+        s->known = m;
+        m = (Remote){};
+        s->known_image = TAKE_PTR(i);
+}
+
+static bool is_fresh(const Source *s)
+{
+        return s->known_image && (s->fetcher->options.policy != PULL_UPDATE ||
+                                  now_usec(CLOCK_REALTIME) < s->known.expires_usec);
+}
+
+static int not_known(const Source *s, Error *e)
+{
+        int r = error_set(e, -ENOENT, "'%s' was not fetched into the store %s", s->wanted->what,
+                          store_path(s->fetcher->store));
+        return error_hint(e, r, "--pull-policy=never keeps it from being fetched.");
+}
+
+/* Failure costs nothing but a download. */
+static void keep(Source *s, const Image *i, const TransferReply *reply)
+{
+        const Remote m = {
+                        .image = i->id,
+                        .etag = reply->etag ?: s->known.etag,
+                        .signer = s->archive.signer.fingerprint ?: s->known.signer,
+                        .expires_usec = reply->expires_usec,
+        };
+
+        (void) remote_write(s->fetcher->store, s->place, &m);
+}
+
+/* --- The image ----------------------------------------------------------------------------------------- */
+
+static void download_progress(uint64_t done, uint64_t total, void *userdata)
+{
+        Source *s = userdata;
+
+        fetcher_progress(s->fetcher, s->wanted->what, FETCH_DOWNLOADING, done, total);
+}
+
+static int download(Source *s, int *ret_fd, TransferReply *reply, Error *e)
+{
+        const TransferRequest q = {
+                        .url = s->url,
+                        .etag = s->known.etag,
+                        .what = s->what,
+                        .progress = download_progress,
+                        .userdata = s,
+        };
+        Transfer *t;
+
+        int r = fetcher_transfer(s->fetcher, &t, e);
+        return r < 0 ? r : transfer_download(t, &q, s->fetcher->store, ret_fd, reply, e);
+}
+
+static int import(Source *s, int fd, Image **ret, Error *e)
+{
+        struct stat st;
+
+        s->archive.total = fstat(fd, &st) >= 0 ? (uint64_t) st.st_size : 0;
+        if (!needs_signature(s->fetcher))
+                fetcher_note(s->fetcher, "The signature of %s is not checked: --insecure-options=signature",
+                             s->wanted->what);
+        return archive_import(&s->archive, fd, ret, e);
+}
+
+static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
+{
+        _cleanup_(transfer_reply_done) TransferReply reply = TRANSFER_REPLY_NULL;
+        bool check = needs_signature(s->fetcher);
+        _cleanup_close_ int fd = -EBADF;
+        int r = 0;
+
+        fetcher_progress(s->fetcher, s->wanted->what, FETCH_LOOKING, 0, 0);
+        if (check && !s->known.etag)
+                r = get_signature(s, e);
+        if (r >= 0)
+                r = download(s, &fd, &reply, e);
+        if (r < 0)
+                return r;
+        if (reply.not_modified) {
+                keep(s, s->known_image, &reply);
+                *ret = TAKE_PTR(s->known_image);
+                *ret_found = true;
+                return 0;
+        }
+        remote_done(&s->known); /* it is of another image */
+        if (check && !s->archive.check)
+                r = get_signature(s, e);
+        if (r >= 0)
+                r = import(s, fd, ret, e);
+        if (r >= 0)
+                keep(s, *ret, &reply);
+        return r;
+}
+
+static int fetch_alone(Source *s, Image **ret, bool *ret_found, Error *e)
+{
+        find_known(s);
+        if (is_fresh(s)) {
+                *ret = TAKE_PTR(s->known_image);
+                *ret_found = true;
+                return 0;
+        }
+        if (s->fetcher->options.policy == PULL_NEVER)
+                return not_known(s, e);
+        return fetch_source(s, ret, ret_found, e);
+}
+
+int fetch_url(Fetcher *f, const char *url, const char *signature_url, const Wanted *w, char *const *pubkeys,
+              Image **ret, bool *ret_found, Error *e)
+{
+        _cleanup_free_ char *place = NULL, *signature = NULL, *reference = NULL, *what = NULL, *shown = NULL;
+
+        int r = url_check(url, f->options.insecure, e);
+        if (r < 0)
+                return r;
+        shown = url_for_display(url);
+        if (!shown || url_without_credentials(url, &place) < 0 ||
+            (!signature_url && signature_url_of(url, &signature) < 0) ||
+            (w->name && image_name_format(w->name->name, &w->name->labels, &reference) < 0) ||
+            xasprintf(&what, "the image%s%s", w->name ? " " : "", w->name ? w->what : "") < 0)
+                return error_oom(e);
+        _cleanup_(source_done) Source s = {
+                        .fetcher = f,
+                        .wanted = w,
+                        .url = url,
+                        .place = place,
+                        .signature_url = signature_url ?: signature,
+                        .pubkeys = pubkeys,
+                        .what = what,
+                        .trust_dir = STORE_TEMPORARY_NULL,
+                        .archive = {.fetcher = f,
+                                    .what = w->what,
+                                    .origin = shown,
+                                    .reference = reference ?: place,
+                                    .name = w->name,
+                                    .id = w->id},
+        };
+        r = fetcher_begin(f, place, e);
+        if (r < 0)
+                return r;
+        r = fetch_alone(&s, ret, ret_found, e);
+        fetcher_end(f, place);
+        return r;
+}
