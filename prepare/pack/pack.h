@@ -35,3 +35,83 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Compressor *, compressor_free);
 int compressor_write(Compressor *c, const void *p, size_t size, Error *e);
 int compressor_finish(Compressor *c, Error *e);
 uint64_t compressor_written(const Compressor *c); /* bytes that went to the descriptor so far */
+
+/* --- Tar archives (tar.c) ------------------------------------------------------------------------------ */
+
+typedef struct PackXattr {
+        char *name;
+        void *value;
+        size_t size;
+} PackXattr;
+
+/* One entry. What an entry of its kind has no use for is ignored. */
+typedef struct TarEntry {
+        const char *path; /* relative, without a slash at the end */
+        mode_t mode;      /* with the type */
+        uid_t uid;
+        gid_t gid;
+        int64_t mtime;    /* whole seconds since the epoch, also before it */
+        uint64_t size;    /* of a regular file */
+        dev_t device;     /* of a device */
+        const char *link; /* of a symlink: its target; else: an earlier entry this is a hard link to */
+        const PackXattr *xattrs;
+        size_t n_xattrs;
+        const char *acl_access, *acl_default; /* in text, by number; or NULL */
+} TarEntry;
+
+/* Writes tar as POSIX has it (ustar), with extended headers only for what does not fit without, hashing what
+ * it writes. The same calls give the same bytes, on any machine and with any version of any library. */
+typedef struct TarWriter TarWriter;
+
+/* The compressor is only borrowed. */
+int tar_writer_new(Compressor *c, TarWriter **ret, Error *e);
+TarWriter *tar_writer_free(TarWriter *w);
+DEFINE_TRIVIAL_CLEANUP_FUNC(TarWriter *, tar_writer_free);
+/* A regular file must be followed by exactly as many bytes of content as the entry says. */
+int tar_writer_add(TarWriter *w, const TarEntry *entry, Error *e);
+int tar_writer_add_content(TarWriter *w, const void *p, size_t size, Error *e);
+/* A regular file of mode 0644 and of user, group and time 0: how an image's manifest is written. */
+int tar_writer_add_text(TarWriter *w, const char *path, const char *text, size_t size, Error *e);
+/* The end of the archive, and of the compressed data. The image ID of what was written, and its size before
+ * compression; either may be NULL. */
+int tar_writer_finish(TarWriter *w, char **ret_id, uint64_t *ret_size, Error *e);
+
+/* --- Trees of files (tree.c, tree-xattr.c) ------------------------------------------------------------- */
+
+typedef struct TreeOptions {
+        bool owner_root;      /* everything belongs to 0:0, whoever owns it here */
+        bool one_file_system; /* directories on which something else is mounted stay empty */
+        bool has_mtime_max;
+        int64_t mtime_max; /* later times become this one */
+} TreeOptions;
+
+/* Adds the directory DIR_FD, as NAME ("rootfs"), and everything below it: a directory before what is in it,
+ * names in the order of their bytes; owners, modes, times in whole seconds, devices, FIFOs, hard links (of
+ * names for one file the first is the file), extended attributes but for those that belong to this host's
+ * security modules, ACLs. No symlink is followed. -ENOTSUP, naming it: what no image can have (sockets,
+ * whiteouts, attributes of overlayfs); -EAGAIN: what changed while it was read. */
+int tar_writer_add_tree(TarWriter *w, int dir_fd, const char *name, const TreeOptions *o, Error *e);
+
+typedef struct PackOptions {
+        Compression compression;
+        TreeOptions tree;
+} PackOptions;
+
+/* A whole image: the manifest first, as these bytes, then the directory as "rootfs". WHAT: see
+ * compressor_new(). The result depends on manifest, tree and options alone. */
+int pack_image(int rootfs_fd, const char *manifest, size_t manifest_size, const PackOptions *o, int out_fd,
+               const char *what, char **ret_id, Error *e);
+
+/* "Cannot pack 'PATH': …" */
+int pack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
+int pack_error_errno(Error *e, int code, const char *path, const char *what);
+
+/* The extended attributes of a file, by a descriptor of any kind. */
+typedef struct PackXattrs {
+        PackXattr *items; /* sorted by name */
+        size_t n, allocated;
+        char *acl_access, *acl_default;
+} PackXattrs;
+
+void pack_xattrs_done(PackXattrs *x);
+int pack_xattrs_read(int fd, const char *path, PackXattrs *ret, Error *e);
