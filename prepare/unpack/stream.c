@@ -364,6 +364,11 @@ ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e)
         return s->kind->read(s, buffer, size, e);
 }
 
+bool stream_is_plain(const Stream *s)
+{
+        return s->kind == &kind_plain;
+}
+
 uint64_t stream_compressed_size(const Stream *s)
 {
         return s->total;

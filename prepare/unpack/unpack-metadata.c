@@ -12,6 +12,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "prepare/unpack/unpack.h"
 
@@ -101,6 +102,7 @@ int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct
 
 typedef struct Record {
         Metadata metadata;
+        bool implied; /* by a deeper entry: there was none of its own */
         size_t path_size, acl_access_size, acl_default_size; /* what follows in the file, in this order */
 } Record;
 
@@ -116,7 +118,7 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
 {
         _cleanup_free_ void *acl_access = NULL, *acl_default = NULL;
         const MetadataTarget t = {.fd = fd};
-        Record record = {.metadata = *m, .path_size = strlen(path)};
+        Record record = {.metadata = *m, .implied = !entry, .path_size = strlen(path)};
         int r = 0;
 
         if (entry) {
@@ -151,6 +153,21 @@ static int read_part(FILE *f, size_t size, void **ret, Error *e)
         return 0;
 }
 
+/* Keeps the name of a directory of a layer that has no entry of its own. Its mode still tells it from one that
+ * has got one since. */
+static int note_implied(Unpack *u, int fd, const Record *record, const char *path)
+{
+        struct stat st;
+
+        if (!record->implied)
+                return 0;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if ((st.st_mode & 07777) == DIRECTORY_MODE_IMPLIED)
+                text_add_bytes(&u->implied, path, record->path_size + 1);
+        return u->implied.failed ? -ENOMEM : 0;
+}
+
 static int apply_record(Unpack *u, const Record *record, Error *e)
 {
         _cleanup_free_ void *path = NULL, *acl_access = NULL, *acl_default = NULL;
@@ -164,10 +181,21 @@ static int apply_record(Unpack *u, const Record *record, Error *e)
         if (r < 0)
                 return r;
         fd = open_beneath(u->dir_fd, path, O_RDONLY | O_DIRECTORY);
+        /* A later entry of a layer has replaced it. If that was a directory again, it has a record of its
+         * own, which is applied later. */
+        if (u->layer && (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP))
+                return 0;
         if (fd < 0)
                 return unpack_error_errno(e, fd, path, "cannot open it to set its metadata");
 
         const MetadataTarget t = {.fd = fd};
+        if (u->layer) {
+                (void) fremovexattr(fd, ACL_ACCESS);
+                (void) fremovexattr(fd, ACL_DEFAULT);
+                r = note_implied(u, fd, record, path);
+                if (r < 0)
+                        return unpack_error_errno(e, r, path, "cannot write down that it has no entry");
+        }
         r = set_owner(u, &t, &record->metadata);
         if (r >= 0)
                 r = set_mode(&t, &record->metadata);

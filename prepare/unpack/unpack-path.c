@@ -83,7 +83,15 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
         const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         const Metadata m = {.mode = 0755, .times = {*mtime, *mtime}};
         _cleanup_close_ int fd = openat(parent_fd, name, flags);
+        bool hides = false;
+        struct stat st;
 
+        /* A layer may hide what those below have, and have something new there itself. */
+        if (fd < 0 && u->layer && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 &&
+            unpack_is_whiteout(&st)) {
+                hides = true;
+                errno = unlinkat(parent_fd, name, 0) < 0 ? errno : ENOENT;
+        }
         if (fd < 0 && errno == ENOENT) {
                 int r = unpack_charge(u, 0, e);
                 if (r < 0)
@@ -94,9 +102,13 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
                 if (fd < 0 || fchmod(fd, DIRECTORY_MODE_IMPLIED) < 0) /* whatever the umask was */
                         return unpack_error_errno(e, errno, path, "cannot open the new directory");
                 r = metadata_defer(u, fd, &m, NULL, path, e);
+                if (r >= 0 && hides)
+                        r = unpack_set_opaque(u, fd, path, e);
                 if (r < 0)
                         return r;
         }
+        if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+                return unpack_error(e, -EBADMSG, path, "it is no directory, but something is to be in it");
         if (fd < 0)
                 return unpack_error_errno(e, errno, path, "cannot open the directory");
         *ret_fd = TAKE_FD(fd);
@@ -137,7 +149,7 @@ static int open_directory(Unpack *u, const char *directory, const char *path, co
         int fd = directory[0] ? open_beneath(u->dir_fd, directory, O_PATH | O_DIRECTORY)
                               : openat(u->dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-        if (fd == -ENOENT)
+        if (fd == -ENOENT || (fd == -ENOTDIR && u->layer))
                 return make_directories(u, directory, mtime, ret_fd, e);
         if (fd == -ELOOP)
                 return unpack_error(e, -EBADMSG, path,

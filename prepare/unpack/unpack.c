@@ -91,6 +91,7 @@ void unpack_done(Unpack *u)
 {
         safe_close(u->parent_fd);
         free(u->parent);
+        text_done(&u->implied);
         if (u->directories)
                 fclose(u->directories);
         if (u->digests)
@@ -203,11 +204,34 @@ static int make_file(Unpack *u, Entry *x, Error *e)
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
 
+/* An entry of a layer may come after another one of the same path. */
+static int make_layer_directory(Unpack *u, Entry *x, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+        bool hides = false;
+
+        int there = unpack_make_way(u, x->parent_fd, x->name, x->path, true, &hides, e);
+        if (there < 0)
+                return there;
+        if (!there && mkdirat(x->parent_fd, x->name, 0700) < 0)
+                return create_error(e, errno, x);
+        fd = openat(x->parent_fd, x->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || fchmod(fd, 0700) < 0)
+                return create_error(e, errno, x);
+        int r = there ? xattr_clear(fd) : 0;
+        if (r < 0)
+                return unpack_error_errno(e, r, x->path, "cannot take the attributes of an earlier entry away");
+        r = hides ? unpack_set_opaque(u, fd, x->path, e) : 0;
+        return r < 0 ? r : metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
+}
+
 static int make_directory(Unpack *u, Entry *x, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
         struct stat st;
 
+        if (u->layer)
+                return make_layer_directory(u, x, e);
         if (mkdirat(x->parent_fd, x->name, 0700) < 0) {
                 if (errno != EEXIST || fstatat(x->parent_fd, x->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         return create_error(e, errno, x);
@@ -253,18 +277,51 @@ static int make_node(Unpack *u, Entry *x, Error *e)
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
 
-/* The target is a name of the archive, not a path as a symlink has it; it was made by an earlier entry. */
-static int make_hard_link(Unpack *u, Entry *x, Error *e)
+/* The target is a name of the archive, not a path as a symlink has it. */
+static int link_target(const Unpack *u, const Entry *x, char **ret, Error *e)
 {
-        _cleanup_free_ char *target = NULL;
-        _cleanup_close_ int fd = -EBADF;
-        struct stat st;
+        _cleanup_free_ char *inside = NULL, *target = NULL;
+        const char *name = archive_entry_hardlink(x->entry);
 
-        int r = unpack_normalize_path(archive_entry_hardlink(x->entry), &target, e);
+        if (u->layer) {
+                if (xasprintf(&inside, "rootfs/%s", name) < 0)
+                        return error_oom(e);
+                name = inside;
+        }
+        int r = unpack_normalize_path(name, &target, e);
         if (r < 0)
                 return error_prefix(e, r, "Cannot unpack the hard link '%s'", x->path);
         if (!startswith(target, "rootfs/"))
                 return unpack_error(e, -EBADMSG, x->path, "the hard link leads out of rootfs");
+        *ret = TAKE_PTR(target);
+        return 0;
+}
+
+/* Linking to what cannot be opened by its name later is harmless, but only builders of layers do it. */
+static bool can_be_linked(const Unpack *u, const struct stat *st)
+{
+        return S_ISREG(st->st_mode) || (u->layer && (S_ISLNK(st->st_mode) || S_ISFIFO(st->st_mode)));
+}
+
+/* 1: the entry is there, and the same file. */
+static int is_linked(const Entry *x, const struct stat *st)
+{
+        struct stat there;
+
+        return fstatat(x->parent_fd, x->name, &there, AT_SYMLINK_NOFOLLOW) >= 0 &&
+               there.st_dev == st->st_dev && there.st_ino == st->st_ino;
+}
+
+static int make_hard_link(Unpack *u, Entry *x, Error *e)
+{
+        _cleanup_free_ char *target = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        bool hides;
+        struct stat st;
+
+        int r = link_target(u, x, &target, e); /* made by an earlier entry */
+        if (r < 0)
+                return r;
         char *slash = strrchr(target, '/');
         *slash = 0;
         fd = open_beneath(u->dir_fd, target, O_PATH | O_DIRECTORY);
@@ -274,9 +331,14 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         if (fd < 0 || fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return unpack_error(e, -EBADMSG, x->path,
                                     "the hard link leads to no earlier entry of the archive");
-        if (!S_ISREG(st.st_mode))
+        if (!can_be_linked(u, &st))
                 return unpack_error(e, -EBADMSG, x->path,
                                     "the hard link leads to something that is no regular file");
+        if (u->layer && is_linked(x, &st))
+                return 0;
+        r = u->layer ? unpack_make_way(u, x->parent_fd, x->name, x->path, false, &hides, e) : 0;
+        if (r < 0)
+                return r;
         if (linkat(fd, slash + 1, x->parent_fd, x->name, 0) < 0)
                 return create_error(e, errno, x);
         return 0;
@@ -298,7 +360,10 @@ static int make_by_kind(Unpack *u, Entry *x, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
                 if (kinds[i].type != type)
                         continue;
+                bool hides;
                 int r = kinds[i].charges ? 0 : unpack_charge(u, 0, e);
+                if (r >= 0 && u->layer && type != AE_IFDIR)
+                        r = unpack_make_way(u, x->parent_fd, x->name, x->path, false, &hides, e);
                 return r < 0 ? r : kinds[i].make(u, x, e);
         }
         return unpack_error(e, -EBADMSG, x->path, "it is of a kind that images cannot contain");

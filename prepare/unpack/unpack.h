@@ -30,6 +30,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
 /* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and
  * bytes after the end of the compressed data are errors. */
 ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e);
+bool stream_is_plain(const Stream *s);             /* it is not compressed */
 uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descriptor so far */
 
 /* --- Reading ahead (pipeline.c) ------------------------------------------------------------------------ */
@@ -159,8 +160,7 @@ int record_verify(int dir_fd, int tmp_fd, RecordCheck *c, Error *e);
 
 /* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) -------------------------------------------- */
 
-struct archive;
-struct archive_entry;
+struct stat;
 
 /* What an archive may ask for. Each of these is an error that names itself, long before memory or disk are
  * used up. */
@@ -178,6 +178,10 @@ struct archive_entry;
 typedef struct Unpack {
         int dir_fd;        /* where "rootfs" goes */
         bool unprivileged; /* owners that cannot be set stay ours */
+        bool layer;        /* a layer of an OCI image, see unpack_layer_init() */
+        bool has_whiteouts; /* the layer hides something of those below it */
+        Text implied;       /* after unpack_finish(): its directories that have no entry of their own, each
+                               ended by a NUL; a merged directory takes their metadata from below */
         uint64_t n_entries;
         uint64_t budget;    /* bytes of disk that may still be used */
         uint64_t unchecked; /* bytes charged since the free space was last looked at */
@@ -196,6 +200,13 @@ void unpack_done(Unpack *u);
 /* Creates what ENTRY describes at PATH, which comes from unpack_normalize_path() and is "rootfs" or below
  * it. */
 int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e);
+/* For layers of OCI images (image-spec, "Image Layer Filesystem Changeset"; unpack-layer.c): makes "rootfs",
+ * the lower directory of an overlay that the layer becomes. In it an entry replaces an earlier one of the
+ * same path. */
+int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
+/* Takes an entry of a layer: its whiteouts and opaque markers become those of overlayfs, device nodes are
+ * left out, as pods have a /dev of their own. */
+int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);
 /* Counts an entry that will use BYTES of disk beside itself. -E2BIG, -ENOSPC. */
@@ -208,6 +219,14 @@ int unpack_normalize_path(const char *name, char **ret, Error *e);
  * MTIME is the time they get. */
 int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd,
                        const char **ret_name, Error *e);
+/* Makes room for what the entry PATH, NAME in PARENT_FD, is to be: earlier entries of that path go, but for a
+ * directory if DIRECTORY is to come. 1: that is there; 0: nothing is. *RET_HIDES becomes true if what was
+ * there, no directory, hid what layers below have. */
+int unpack_make_way(Unpack *u, int parent_fd, const char *name, const char *path, bool directory,
+                    bool *ret_hides, Error *e);
+bool unpack_is_whiteout(const struct stat *st);
+/* Hides what layers below have in the directory FD. */
+int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e);
 /* An error about one entry: "Cannot unpack PATH: …". */
 int unpack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
 int unpack_error_errno(Error *e, int code, const char *path, const char *what);
@@ -251,6 +270,8 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
 #define ACL_DEFAULT "system.posix_acl_default"
 int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *path, void **ret,
                      size_t *ret_size, Error *e);
+/* Takes all attributes away but those of overlayfs, of the security modules and the ACLs. */
+int xattr_clear(int fd);
 int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path,
               Error *e);
 /* All attributes of one descriptor to another. */

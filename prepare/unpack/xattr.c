@@ -89,6 +89,8 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
         while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
                 if (streq(name, ACL_ACCESS) || streq(name, ACL_DEFAULT))
                         continue; /* see xattr_encode_acl() */
+                if (streq(name, "security.selinux"))
+                        continue; /* of the policy of the host it was packed on */
                 int r = xattr_set(t, name, value, size, path, e);
                 if (r < 0)
                         return r;
@@ -194,6 +196,30 @@ int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *
         qsort(entries, (size_t) n, sizeof(*entries), compare_acl_entries);
         *ret_size = sizeof(*acl) + (size_t) n * sizeof(*entries);
         *ret = TAKE_PTR(acl);
+        return 0;
+}
+
+/* --- Taking attributes away ---------------------------------------------------------------------------- */
+
+/* These are the system's, or ours. */
+static bool attribute_stays(const char *name)
+{
+        return startswith(name, "system.") || startswith(name, "security.selinux") ||
+               startswith(name, "trusted.overlay.") || startswith(name, "user.overlay.");
+}
+
+int xattr_clear(int fd)
+{
+        _cleanup_free_ char *names = malloc(XATTR_LIST_MAX);
+
+        if (!names)
+                return -ENOMEM;
+        ssize_t n = flistxattr(fd, names, XATTR_LIST_MAX);
+        if (n < 0)
+                return errno == EOPNOTSUPP ? 0 : -errno;
+        for (const char *p = names; p < names + n; p += strlen(p) + 1)
+                if (!attribute_stays(p) && fremovexattr(fd, p) < 0 && errno != ENODATA)
+                        return -errno;
         return 0;
 }
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Digests as OCI writes them: the algorithm, a colon, and lower case hex. */
+
+#include <openssl/evp.h>
+
+#include "prepare/oci/oci-internal.h"
+
+int digester_init(Digester *d, const char *algorithm)
+{
+        bool sha512 = startswith(algorithm, "sha512:");
+
+        *d = (Digester){.context = EVP_MD_CTX_new()};
+        if (!d->context || EVP_DigestInit_ex(d->context, sha512 ? EVP_sha512() : EVP_sha256(), NULL) != 1)
+                return -ENOMEM;
+        return 0;
+}
+
+void digester_done(Digester *d)
+{
+        EVP_MD_CTX_free(d->context);
+        d->context = NULL;
+}
+
+void digester_add(Digester *d, const void *p, size_t n)
+{
+        d->failed = d->failed || EVP_DigestUpdate(d->context, p, n) != 1;
+        d->size += n;
+}
+
+int digester_finish(Digester *d, char **ret)
+{
+        bool sha512 = EVP_MD_CTX_get_size(d->context) == 64;
+        _cleanup_free_ char *hex = NULL;
+        unsigned char hash[EVP_MAX_MD_SIZE];
+        unsigned size = 0;
+
+        if (d->failed || EVP_DigestFinal_ex(d->context, hash, &size) != 1)
+                return -EIO;
+        hex = hex_encode(hash, size);
+        return hex ? xasprintf(ret, "%s%s", sha512 ? "sha512:" : "sha256:", hex) : -ENOMEM;
+}
+
+int digest_bytes(const char *like, const void *p, size_t n, char **ret)
+{
+        _cleanup_digester_ Digester d = {};
+
+        int r = digester_init(&d, like);
+        if (r < 0)
+                return r;
+        digester_add(&d, p, n);
+        return digester_finish(&d, ret);
+}
+
+int digest_check_bytes(const char *digest, const void *p, size_t n, const char *what, Error *e)
+{
+        _cleanup_free_ char *found = NULL;
+
+        int r = oci_digest_check(digest, e);
+        if (r < 0)
+                return r;
+        r = digest_bytes(digest, p, n, &found);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot hash %s", what);
+        if (!streq(digest, found))
+                return error_set(e, -EBADMSG, "%s is damaged or was exchanged: its digest is %s, not %s", what,
+                                 found, digest);
+        return 0;
+}

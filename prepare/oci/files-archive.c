@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Files of an image that is a tar archive, read where they lie in it.
+ *
+ * One scan of the headers notes where each member begins. What is compressed, or comes through a pipe, is
+ * written to the store first, plain, into a file that has no name any more when the scan begins. What a
+ * member holds is checked by its digest, by whoever reads it.
+ */
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "prepare/oci/oci-internal.h"
+
+#define MEMBERS_MAX 65536U
+#define LINKS_MAX 8U /* that lead to links */
+#define COPY_SIZE (1U << 20)
+#define FREE_SPACE_INTERVAL (64U << 20)
+
+typedef struct Member {
+        char *name; /* as unpack_normalize_path() makes it */
+        char *link; /* where a symbolic link or a hard link leads, in the same form; or NULL */
+        uint64_t offset, size;
+        size_t number; /* the later of two of one name holds */
+        bool usable;   /* a regular file without holes, or a link */
+} Member;
+
+typedef struct Archive {
+        Files files;
+        int fd;
+        uint64_t size;
+        Member *members; /* sorted */
+        size_t n_members, allocated;
+} Archive;
+
+static void archive_done(Files *f)
+{
+        Archive *a = (Archive *) f;
+
+        for (size_t i = 0; i < a->n_members; i++) {
+                free(a->members[i].name);
+                free(a->members[i].link);
+        }
+        free(a->members);
+        safe_close(a->fd);
+        free(a);
+}
+
+/* --- Members ------------------------------------------------------------------------------------------- */
+
+static int compare_members(const void *a, const void *b)
+{
+        const Member *x = a, *y = b;
+        int c = strcmp(x->name, y->name);
+
+        return c ?: (x->number > y->number) - (x->number < y->number);
+}
+
+/* The last of those of that name. */
+static const Member *find_member(const Archive *a, const char *name)
+{
+        size_t low = 0, high = a->n_members;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                if (strcmp(a->members[middle].name, name) <= 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low > 0 && streq(a->members[low - 1].name, name) ? &a->members[low - 1] : NULL;
+}
+
+/* TARGET as seen from the directory that NAME is in, without leaving the archive. */
+static int resolve_link(const char *name, const char *target, char **ret)
+{
+        _cleanup_text_ Text t = {};
+        const char *slash = strrchr(name, '/');
+
+        if (!path_is_absolute(target) && slash)
+                text_add_bytes(&t, name, (size_t) (slash - name));
+        for (const char *p = target; *p;) {
+                size_t n = strcspn(p, "/");
+
+                if (n == 2 && p[0] == '.' && p[1] == '.') {
+                        if (t.size == 0)
+                                return -EBADMSG;
+                        while (t.size > 0 && t.data[--t.size] != '/')
+                                ;
+                } else if (n > 0 && !(n == 1 && p[0] == '.')) {
+                        text_add(&t, t.size > 0 ? "/" : "");
+                        text_add_bytes(&t, p, n);
+                }
+                p += n;
+                p += strspn(p, "/");
+        }
+        return text_take(&t, ret, NULL);
+}
+
+static int read_link(const char *name, struct archive_entry *entry, char **ret)
+{
+        const char *hard = archive_entry_hardlink(entry);
+
+        if (hard)
+                return resolve_link("", hard, ret);
+        return resolve_link(name, archive_entry_symlink(entry) ?: "", ret);
+}
+
+static int add_member(Archive *a, struct archive *reader, struct archive_entry *entry, Error *e)
+{
+        bool link = archive_entry_hardlink(entry) || archive_entry_filetype(entry) == AE_IFLNK;
+        _cleanup_free_ char *name = NULL;
+        Member m = {
+                        .offset = (uint64_t) archive_filter_bytes(reader, 0),
+                        .size = (uint64_t) MAX(archive_entry_size(entry), 0),
+                        .number = a->n_members,
+                        .usable = link || (archive_entry_filetype(entry) == AE_IFREG &&
+                                           archive_entry_sparse_count(entry) == 0),
+        };
+
+        if (a->n_members >= MEMBERS_MAX)
+                return error_set(e, -E2BIG, "The archive has more than %u members", MEMBERS_MAX);
+        int r = unpack_normalize_path(archive_entry_pathname(entry), &name, e);
+        if (r < 0)
+                return r;
+        if (GREEDY_REALLOC(a->members, a->allocated, a->n_members + 1) < 0)
+                return error_oom(e);
+        /* A link that leads out of the archive leads to nothing. */
+        if (link && read_link(name, entry, &m.link) < 0)
+                m.usable = false;
+        m.name = TAKE_PTR(name);
+        a->members[a->n_members++] = m;
+        return 0;
+}
+
+static int scan_members(Archive *a, struct archive *reader, Error *e)
+{
+        struct archive_entry *entry;
+        int k, r = 0;
+
+        while (r >= 0 && (k = archive_read_next_header(reader, &entry)) != ARCHIVE_EOF) {
+                if (k != ARCHIVE_OK && k != ARCHIVE_WARN)
+                        return error_set(e, -EBADMSG, "The archive is damaged: %s",
+                                         archive_error_string(reader) ?: "unknown error");
+                r = interrupt_check(e);
+                if (r >= 0)
+                        r = add_member(a, reader, entry, e);
+        }
+        return r;
+}
+
+static int scan(Archive *a, Error *e)
+{
+        struct archive *reader = archive_read_new();
+        int r = 0;
+
+        if (!reader || archive_read_support_format_tar(reader) != ARCHIVE_OK)
+                r = error_oom(e);
+        else if (archive_read_open_fd(reader, a->fd, 64U * 1024U) != ARCHIVE_OK)
+                r = error_set(e, -EBADMSG, "The file is no tar archive");
+        else
+                r = scan_members(a, reader, e);
+        (void) archive_read_free(reader);
+        if (a->n_members > 0)
+                qsort(a->members, a->n_members, sizeof(Member), compare_members);
+        return r;
+}
+
+static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_size, Error *e)
+{
+        Archive *a = (Archive *) f;
+        _cleanup_free_ char *normal = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = unpack_normalize_path(name, &normal, e);
+        if (r < 0)
+                return r;
+        const Member *m = find_member(a, normal);
+        for (unsigned i = 0; m && m->link && i < LINKS_MAX; i++)
+                m = find_member(a, m->link);
+        if (!m)
+                return -ENOENT;
+        if (!m->usable || m->link)
+                return error_set(e, -EBADMSG, "The member %s of the archive is no regular file", normal);
+        if (m->offset > a->size || m->size > a->size - m->offset)
+                return error_set(e, -EBADMSG, "The archive is truncated in its member %s", normal);
+        fd = fd_reopen(a->fd, O_RDONLY);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot open the archive again");
+        if (lseek(fd, (off_t) m->offset, SEEK_SET) < 0)
+                return error_set_errno(e, errno, "Cannot read the archive");
+        *ret_fd = TAKE_FD(fd);
+        *ret_size = m->size;
+        return 0;
+}
+
+/* --- Copies of what cannot be read in any order -------------------------------------------------------- */
+
+static int check_space(int fd, Error *e)
+{
+        struct statvfs fs;
+
+        if (fstatvfs(fd, &fs) < 0)
+                return error_set_errno(e, errno, "Cannot look at the free space of the store");
+        if (fs.f_blocks > 0 && (uint64_t) fs.f_bavail * fs.f_frsize < DISK_RESERVE)
+                return error_set(e, -ENOSPC, "The archive needs more room than the store has");
+        return 0;
+}
+
+static int copy_stream(Stream *s, int to_fd, Error *e)
+{
+        _cleanup_free_ char *buffer = malloc(COPY_SIZE);
+        uint64_t unchecked = FREE_SPACE_INTERVAL;
+        ssize_t n;
+
+        if (!buffer)
+                return error_oom(e);
+        while ((n = stream_read(s, buffer, COPY_SIZE, e)) > 0) {
+                unchecked += (uint64_t) n;
+                int r = unchecked >= FREE_SPACE_INTERVAL ? check_space(to_fd, e) : 0;
+                if (unchecked >= FREE_SPACE_INTERVAL)
+                        unchecked = 0;
+                if (r >= 0) {
+                        r = loop_write(to_fd, buffer, (size_t) n);
+                        if (r < 0)
+                                r = error_set_errno(e, r, "Cannot write the archive to the store");
+                }
+                if (r < 0)
+                        return r;
+        }
+        return (int) n;
+}
+
+static int make_copy(Store *s, Stream *from, int *ret_fd, Error *e)
+{
+        _cleanup_(store_temporary_done) StoreTemporary temporary = STORE_TEMPORARY_NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = store_temporary_new(s, &temporary, e);
+        if (r < 0)
+                return r;
+        fd = openat(temporary.dir_fd, "archive", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 || unlinkat(temporary.dir_fd, "archive", 0) < 0)
+                return error_set_errno(e, errno, "Cannot make a temporary file in the store");
+        r = copy_stream(from, fd, e);
+        if (r < 0)
+                return r;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+/* FD itself if its members can be read where they lie, or else a copy. */
+static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
+{
+        _cleanup_(stream_freep) Stream *stream = NULL;
+        struct stat st;
+
+        int r = stream_new(fd, -EBADF, NULL, &stream, e);
+        if (r < 0)
+                return r;
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(e, errno, "Cannot read the archive");
+        if (!S_ISREG(st.st_mode) || !stream_is_plain(stream))
+                return make_copy(s, stream, ret_fd, e);
+        *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        return *ret_fd < 0 ? error_set_errno(e, errno, "Cannot read the archive") : 0;
+}
+
+static int open_file(const char *file, int *ret_fd, Error *e)
+{
+        int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+        if (fd < 0)
+                return error_set_errno(e, errno, "Cannot open the archive");
+        *ret_fd = fd;
+        return 0;
+}
+
+int files_open_archive(Store *s, const char *file, Files **ret, Error *e)
+{
+        _cleanup_(files_freep) Files *files = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        int r = open_file(file, &fd, e);
+        if (r < 0)
+                return r;
+        Archive *a = calloc(1, sizeof(Archive));
+        if (!a)
+                return error_oom(e);
+        *a = (Archive){.files = {archive_open, archive_done}, .fd = -EBADF};
+        files = &a->files;
+        r = make_seekable(s, fd, &a->fd, e);
+        if (r < 0)
+                return r;
+        if (fstat(a->fd, &st) < 0 || lseek(a->fd, 0, SEEK_SET) < 0)
+                return error_set_errno(e, errno, "Cannot read the archive");
+        a->size = (uint64_t) st.st_size;
+        r = scan(a, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(files);
+        return 0;
+}

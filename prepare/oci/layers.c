@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Reading the layers of an image, several at a time.
+ *
+ * Each layer goes through a pipeline of its own: read and decompressed, hashed, unpacked. Both of its digests
+ * are of the bytes that were unpacked: that of the blob is taken on the way in, that of the uncompressed
+ * layer by the pipeline. A layer that is complete stays in its temporary directory, which no collector takes
+ * as long as we live, until the image is published.
+ *
+ * Beside rootfs a layer has the files "size" (bytes, uncompressed), "implied" (directories without an entry
+ * of their own, see attributes.c) and, if it hides something of the layers below it, "whiteouts".
+ */
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include "prepare/oci/oci-internal.h"
+
+#define PARALLEL_MAX 8U
+
+typedef struct Readers {
+        Store *store;
+        OciSource *source;
+        Layer *layers;
+        size_t n_layers;
+        const OciImportOptions *options;
+
+        pthread_mutex_t mutex; /* for what follows */
+        size_t next;
+        uint64_t done, total;
+        int result;
+        Error error; /* of the first failure */
+} Readers;
+
+/* One layer that is being read. */
+typedef struct Reading {
+        Readers *readers;
+        Layer *layer;
+        Unpack unpack;
+        Digester digester;
+        ArchiveReader *archive;
+        PipelineResult result;
+        int fd;
+} Reading;
+
+static void reading_done(Reading *x)
+{
+        x->archive = archive_reader_free(x->archive);
+        unpack_done(&x->unpack);
+        digester_done(&x->digester);
+        free(x->result.id);
+        safe_close(x->fd);
+}
+
+void layer_done(Layer *l)
+{
+        store_temporary_done(&l->temporary);
+        free(l->id);
+        l->id = NULL;
+}
+
+int layer_path(const Layer *l, char **ret)
+{
+        return xasprintf(ret, "layers/%s", l->id);
+}
+
+bool layer_is_there(Store *s, const Layer *l)
+{
+        _cleanup_free_ char *path = NULL;
+
+        return layer_path(l, &path) >= 0 && faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
+}
+
+/* --- One layer ----------------------------------------------------------------------------------------- */
+
+static int observe(const void *data, size_t size, void *userdata, Error *e)
+{
+        Reading *x = userdata;
+
+        digester_add(&x->digester, data, size);
+        return x->digester.failed ? error_set(e, -EIO, "Cannot hash the layer") : 0;
+}
+
+static void progress(uint64_t done, void *userdata)
+{
+        Reading *x = userdata;
+        Readers *r = x->readers;
+
+        pthread_mutex_lock(&r->mutex);
+        r->done += done - x->layer->done;
+        x->layer->done = done;
+        if (r->options->progress)
+                r->options->progress(r->done, r->total, r->options->userdata);
+        pthread_mutex_unlock(&r->mutex);
+}
+
+static bool was_stopped(Readers *r)
+{
+        pthread_mutex_lock(&r->mutex);
+        bool stopped = r->result < 0;
+        pthread_mutex_unlock(&r->mutex);
+        return stopped;
+}
+
+static int take_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
+{
+        Reading *x = userdata;
+
+        if (was_stopped(x->readers))
+                return error_set(e, -ECANCELED, "Another layer cannot be imported");
+        return unpack_layer_entry(&x->unpack, a, entry, e);
+}
+
+static int read_archive(Reading *x, Error *e)
+{
+        PipelineOptions o = {
+                        .sha256 = true,
+                        .lenient = true,
+                        .hooks = {.length = x->layer->descriptor->size,
+                                  .observe = observe,
+                                  .progress = progress,
+                                  .userdata = x},
+        };
+
+        if (__builtin_add_overflow(x->unpack.budget, STREAM_SLACK, &o.size_max))
+                o.size_max = UINT64_MAX;
+        int r = archive_reader_new(x->fd, &o, &x->archive, e);
+        return r < 0 ? r : archive_reader_run(x->archive, take_entry, x, &x->result, e);
+}
+
+static int check_digests(Reading *x, Error *e)
+{
+        const OciDescriptor *d = x->layer->descriptor;
+        _cleanup_free_ char *found = NULL;
+
+        if (x->digester.size != d->size)
+                return error_set(e, -EBADMSG, "It has %" PRIu64 " bytes instead of %" PRIu64,
+                                 x->digester.size, d->size);
+        int r = digester_finish(&x->digester, &found);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot hash it");
+        if (!x->readers->source->layers_by_diff_id && !streq(found, d->digest))
+                return error_set(e, -EBADMSG, "It is damaged or was exchanged: its digest is %s, not %s",
+                                 found, d->digest);
+        if (!streq(x->result.id, x->layer->id))
+                return error_set(e, -EBADMSG,
+                                 "Uncompressed, it is not what the image's config says: its digest is %s, "
+                                 "not %s",
+                                 x->result.id, x->layer->id);
+        return 0;
+}
+
+static int write_files(Reading *x, Error *e)
+{
+        int dir_fd = x->layer->temporary.dir_fd;
+        const Unpack *u = &x->unpack;
+        char size[32];
+
+        int n = snprintf(size, sizeof(size), "%" PRIu64 "\n", x->result.size);
+        int r = write_file_new_at(dir_fd, "size", size, (size_t) n, 0644);
+        if (r >= 0 && u->implied.size > 0)
+                r = write_file_new_at(dir_fd, "implied", u->implied.data, u->implied.size, 0644);
+        if (r >= 0 && u->has_whiteouts)
+                r = write_file_new_at(dir_fd, "whiteouts", "", 0, 0644);
+        return r < 0 ? error_set_errno(e, r, "Cannot write the layer's files to the store") : 0;
+}
+
+static int read_layer(Reading *x, Error *e)
+{
+        Store *s = x->readers->store;
+
+        int r = x->readers->source->vtable->open_blob(x->readers->source, x->layer->descriptor, &x->fd, e);
+        if (r >= 0)
+                r = store_temporary_new(s, &x->layer->temporary, e);
+        if (r >= 0)
+                r = unpack_layer_init(&x->unpack, x->layer->temporary.dir_fd,
+                                      s->flags & STORE_UNPRIVILEGED, e);
+        if (r >= 0 && digester_init(&x->digester, x->layer->descriptor->digest) < 0)
+                r = error_oom(e);
+        if (r >= 0)
+                r = read_archive(x, e);
+        if (r >= 0)
+                r = check_digests(x, e);
+        if (r >= 0)
+                r = unpack_finish(&x->unpack, e);
+        if (r >= 0)
+                r = write_files(x, e);
+        if (r < 0) {
+                store_temporary_done(&x->layer->temporary);
+                return error_prefix(e, r, "Layer %u (%s)", x->layer->number, x->layer->descriptor->digest);
+        }
+        return 0;
+}
+
+/* --- All of them --------------------------------------------------------------------------------------- */
+
+static bool is_to_be_read(const Readers *r, const Layer *l)
+{
+        return !l->temporary.name && !layer_is_there(r->store, l);
+}
+
+static Layer *next_layer(Readers *r)
+{
+        Layer *l = NULL;
+
+        pthread_mutex_lock(&r->mutex);
+        while (!l && r->result >= 0 && r->next < r->n_layers) {
+                Layer *candidate = &r->layers[r->next++];
+                l = is_to_be_read(r, candidate) ? candidate : NULL;
+        }
+        pthread_mutex_unlock(&r->mutex);
+        return l;
+}
+
+static void note_failure(Readers *r, int result, Error *e)
+{
+        pthread_mutex_lock(&r->mutex);
+        if (r->result >= 0) {
+                r->result = result;
+                r->error = TAKE_GENERIC(*e, Error, ERROR_NULL);
+        }
+        pthread_mutex_unlock(&r->mutex);
+}
+
+static void *reading_thread(void *userdata)
+{
+        Readers *readers = userdata;
+
+        for (Layer *l; (l = next_layer(readers));) {
+                _cleanup_(reading_done) Reading x = {
+                                .readers = readers, .layer = l, .unpack = UNPACK_NULL, .fd = -EBADF};
+                _cleanup_error_ Error error = ERROR_NULL;
+                int r = read_layer(&x, &error);
+                if (r < 0)
+                        note_failure(readers, r, &error);
+        }
+        return NULL;
+}
+
+/* How many threads there are to be beside this one. */
+static unsigned n_helpers(const Readers *r)
+{
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+        unsigned n = r->options->n_parallel;
+        size_t todo = 0;
+
+        if (n == 0)
+                n = processors > 0 ? (unsigned) MIN(processors, (long) PARALLEL_MAX) : 1;
+        for (size_t i = 0; i < r->n_layers; i++)
+                todo += is_to_be_read(r, &r->layers[i]);
+        return (unsigned) MIN((size_t) MIN(n, PARALLEL_MAX), MAX(todo, 1)) - 1;
+}
+
+static void run_threads(Readers *r)
+{
+        pthread_t threads[PARALLEL_MAX];
+        unsigned n = 0, wanted = n_helpers(r);
+        sigset_t all, before;
+
+        /* Signals are the business of the caller's thread. If a thread cannot be made, there are fewer. */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        while (n < wanted && pthread_create(&threads[n], NULL, reading_thread, r) == 0)
+                n++;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        (void) reading_thread(r);
+        while (n > 0)
+                (void) pthread_join(threads[--n], NULL);
+}
+
+int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e)
+{
+        Readers r = {.store = s, .source = src, .layers = layers, .n_layers = n, .options = o};
+
+        for (size_t i = 0; i < n; i++)
+                if (is_to_be_read(&r, &layers[i]))
+                        r.total += layers[i].descriptor->size;
+        pthread_mutex_init(&r.mutex, NULL);
+        run_threads(&r);
+        pthread_mutex_destroy(&r.mutex);
+        if (r.result < 0 && e) {
+                error_done(e);
+                *e = TAKE_GENERIC(r.error, Error, ERROR_NULL);
+        }
+        error_done(&r.error);
+        return r.result;
+}
+
+/* --- What is known of a layer -------------------------------------------------------------------------- */
+
+static int open_layer(Store *s, const Layer *l, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (l->temporary.name) {
+                int fd = fcntl(l->temporary.dir_fd, F_DUPFD_CLOEXEC, 3);
+                return fd < 0 ? error_set_errno(e, errno, "Cannot open layer %u", l->number) : fd;
+        }
+        if (layer_path(l, &path) < 0)
+                return error_oom(e);
+        int fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot open layer %u in the store (%s)", l->number, path) : fd;
+}
+
+int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e)
+{
+        _cleanup_close_ int fd = open_layer(s, l, e);
+        _cleanup_free_ char *text = NULL;
+
+        if (fd < 0)
+                return fd;
+        int r = read_file_at(fd, "size", 32, &text, NULL);
+        if (r >= 0) {
+                text[strcspn(text, "\n")] = 0;
+                r = parse_u64(text, ret);
+        }
+        return r < 0 ? error_set_errno(e, r, "Cannot read the size of layer %u", l->number) : 0;
+}
+
+int layer_hides_all(Store *s, const Layer *l, Error *e)
+{
+        static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
+        _cleanup_close_ int dir_fd = open_layer(s, l, e), fd = -EBADF;
+        char value;
+
+        if (dir_fd < 0)
+                return dir_fd;
+        fd = openat(dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return error_set_errno(e, errno, "Cannot open the files of layer %u", l->number);
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (fgetxattr(fd, names[i], &value, 1) == 1 && value == 'y')
+                        return 1;
+        return 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/oci/ share. */
+
+#include "prepare/oci/oci.h"
+#include "prepare/unpack/unpack.h"
+
+/* --- Digests (digest.c) -------------------------------------------------------------------------------- */
+
+/* Something that is read in pieces and compared with its digest at the end. */
+typedef struct Digester {
+        struct evp_md_ctx_st *context;
+        uint64_t size; /* bytes so far */
+        bool failed;
+} Digester;
+
+/* ALGORITHM: a digest, or only what it begins with ("sha256:"). */
+int digester_init(Digester *d, const char *algorithm);
+void digester_done(Digester *d);
+#define _cleanup_digester_ _cleanup_(digester_done)
+void digester_add(Digester *d, const void *p, size_t n);
+/* "sha256:…" of all that was added. */
+int digester_finish(Digester *d, char **ret);
+/* The digest of N bytes, of the same algorithm as LIKE. */
+int digest_bytes(const char *like, const void *p, size_t n, char **ret);
+/* WHAT, which is N bytes at P, has that digest. -EBADMSG. */
+int digest_check_bytes(const char *digest, const void *p, size_t n, const char *what, Error *e);
+
+/* --- Layers (layers.c) --------------------------------------------------------------------------------- */
+
+/* A layer of the image that is imported. */
+typedef struct Layer {
+        const OciDescriptor *descriptor;
+        const char *diff_id;
+        char *id;                 /* how the store calls it: "sha256-…" */
+        unsigned number;          /* in the image, from 1 on, the lowest first */
+        StoreTemporary temporary; /* unpacked, not published yet */
+        uint64_t done;            /* bytes read */
+} Layer;
+
+void layer_done(Layer *l);
+int layer_path(const Layer *l, char **ret); /* relative to the store */
+/* Whether the store has it. */
+bool layer_is_there(Store *s, const Layer *l);
+/* Reads and unpacks those of LAYERS that are neither in the store nor in a temporary directory. */
+int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e);
+/* Bytes of the uncompressed layer. */
+int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e);
+/* The layer hides all that is below it. */
+int layer_hides_all(Store *s, const Layer *l, Error *e);
+
+/* --- Files of a layout or an archive (files-*.c) ------------------------------------------------------- */
+
+typedef struct Files Files;
+
+struct Files {
+        /* A descriptor that stands at the beginning of the file NAME, which has *RET_SIZE bytes; several
+         * threads may call it. -ENOENT without a message: there is no such file. */
+        int (*open)(Files *f, const char *name, int *ret_fd, uint64_t *ret_size, Error *e);
+        void (*free)(Files *f);
+};
+
+Files *files_free(Files *f);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Files *, files_free);
+/* The whole of a file of at most MANIFEST_SIZE_MAX bytes. -ENOENT without a message. */
+int files_read(Files *f, const char *name, char **ret, size_t *ret_size, Error *e);
+int files_open_directory(const char *dir, Files **ret, Error *e);
+/* A tar archive; FILE "-" is standard input. */
+int files_open_archive(Store *s, const char *file, Files **ret, Error *e);
+
+/* --- Names of local sources (source-layout.c) ---------------------------------------------------------- */
+
+/* NAME: a tag, or a reference; NULL: there is none, the file's own name is all there is. */
+int oci_source_set_name(OciSource *s, const char *path, const char *name, Error *e);
+/* "oci:DIR:TAG" */
+int oci_source_set_reference(OciSource *s, const char *transport, const char *path, const char *tag,
+                             Error *e);

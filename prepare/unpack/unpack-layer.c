@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Layers of OCI images (image-spec, "Image Layer Filesystem Changeset").
+ *
+ * A layer becomes a lower directory of overlays, by itself, whatever other layers an image has. What it
+ * removes from those below is written in the archive as files with special names, and becomes what overlayfs
+ * has for it:
+ *
+ *     .wh.NAME      a whiteout, that is a character device 0:0 called NAME; where the layer has a NAME of its
+ *                   own, before or after that in the archive, this is what shows: a directory made opaque
+ *     .wh..wh..opq  the attribute by which the directory it is in is opaque
+ *     .wh..wh.*     metadata of AUFS, where all this comes from: passed over
+ *
+ * Only these make a device 0:0 or such an attribute; a layer that brings one of its own is refused. Other
+ * entries may come twice, the later one holds. That is the one difference from unpacking an ACI, where
+ * nothing is ever replaced: what is in the way is removed by name in a directory that was walked to without
+ * following symlinks, and only then is the new thing made, exclusively, as ever.
+ */
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#include "prepare/unpack/unpack.h"
+
+#define WHITEOUT_PREFIX ".wh."
+#define AUFS_PREFIX ".wh..wh."
+#define OPAQUE_NAME ".wh..wh..opq"
+
+bool unpack_is_whiteout(const struct stat *st)
+{
+        return S_ISCHR(st->st_mode) && st->st_rdev == 0;
+}
+
+int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e)
+{
+        int r = fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0);
+
+        if (r < 0 && errno == EPERM && u->unprivileged)
+                r = fsetxattr(fd, "user.overlay.opaque", "y", 1, 0);
+        if (r < 0)
+                return unpack_error_errno(e, errno, path, "cannot make the directory opaque");
+        u->has_whiteouts = true;
+        return 0;
+}
+
+int unpack_make_way(Unpack *u, int parent_fd, const char *name, const char *path, bool directory,
+                    bool *ret_hides, Error *e)
+{
+        struct stat st;
+
+        if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : unpack_error_errno(e, errno, path, "cannot look at its place");
+        if (S_ISDIR(st.st_mode) && directory)
+                return 1;
+        int r = rm_rf_at(parent_fd, name);
+        if (r < 0)
+                return unpack_error_errno(e, r, path, "cannot replace an earlier entry");
+        *ret_hides = !S_ISDIR(st.st_mode);
+        return 0;
+}
+
+int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
+{
+        const Metadata m = {.mode = 0755};
+
+        int r = unpack_init(u, dir_fd, unprivileged, e);
+        if (r < 0)
+                return r;
+        u->layer = true;
+        if (mkdirat(dir_fd, "rootfs", 0700) < 0 || fchmodat(dir_fd, "rootfs", DIRECTORY_MODE_IMPLIED, 0) < 0)
+                return error_set_errno(e, errno, "Cannot make a directory in the store");
+        u->has_rootfs = true;
+        return metadata_defer(u, dir_fd, &m, NULL, "rootfs", e);
+}
+
+/* --- Special names ------------------------------------------------------------------------------------- */
+
+/* The parent of PATH, which is made if it is missing, and its last component. */
+static int open_parent(Unpack *u, const char *path, struct archive_entry *entry, int *ret_fd,
+                       const char **ret_name, Error *e)
+{
+        Metadata m;
+
+        int r = unpack_charge(u, 0, e);
+        if (r >= 0)
+                r = metadata_read(entry, path, &m, e);
+        return r < 0 ? r : unpack_open_parent(u, path, &m.times[1], ret_fd, ret_name, e);
+}
+
+static int make_opaque(Unpack *u, int dir_fd, const char *name, const char *path, Error *e)
+{
+        _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (fd < 0)
+                return unpack_error_errno(e, errno, path, "cannot open the directory");
+        return unpack_set_opaque(u, fd, path, e);
+}
+
+/* PATH is that of what is to be hidden. */
+static int make_whiteout(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
+{
+        const char *name;
+        struct stat st;
+        int parent_fd;
+
+        int r = open_parent(u, path, entry, &parent_fd, &name, e);
+        if (r < 0)
+                return r;
+        u->has_whiteouts = true;
+        if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0)
+                return S_ISDIR(st.st_mode) ? make_opaque(u, parent_fd, name, path, e) : 0;
+        if (errno != ENOENT || mknodat(parent_fd, name, S_IFCHR, makedev(0, 0)) < 0)
+                return unpack_error_errno(e, errno, path, "cannot make the whiteout");
+        return 0;
+}
+
+static int take_whiteout(Unpack *u, const char *path, const char *last, struct archive_entry *entry,
+                         Error *e)
+{
+        const char *name = last + strlen(WHITEOUT_PREFIX);
+        _cleanup_free_ char *hidden = NULL;
+
+        if (isempty(name) || streq(name, ".") || streq(name, ".."))
+                return unpack_error(e, -EBADMSG, path, "the whiteout does not say what it hides");
+        if (!archive_entry_hardlink(entry) && archive_entry_filetype(entry) == AE_IFDIR)
+                return unpack_error(e, -EBADMSG, path, "a whiteout cannot be a directory");
+        if (xasprintf(&hidden, "%.*s%s", (int) (last - path), path, name) < 0)
+                return error_oom(e);
+        return make_whiteout(u, hidden, entry, e);
+}
+
+static int take_opaque(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
+{
+        const char *name;
+        int parent_fd;
+
+        int r = open_parent(u, path, entry, &parent_fd, &name, e);
+        return r < 0 ? r : make_opaque(u, parent_fd, ".", path, e);
+}
+
+/* 1: the name was a special one, and that is dealt with. */
+static int take_special(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
+{
+        const char *last = strrchr(path, '/') + 1;
+        int r;
+
+        for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
+                if (p == last && streq(p, OPAQUE_NAME))
+                        break;
+                if (startswith(p, AUFS_PREFIX))
+                        return 1;
+                if (p != last && startswith(p, WHITEOUT_PREFIX))
+                        return unpack_error(e, -EBADMSG, path, "it is below a whiteout");
+        }
+        if (!startswith(last, WHITEOUT_PREFIX))
+                return 0;
+        r = streq(last, OPAQUE_NAME) ? take_opaque(u, path, entry, e)
+                                     : take_whiteout(u, path, last, entry, e);
+        return r < 0 ? r : 1;
+}
+
+/* --- Entries ------------------------------------------------------------------------------------------- */
+
+static bool is_device(struct archive_entry *entry)
+{
+        mode_t type = archive_entry_filetype(entry);
+
+        return !archive_entry_hardlink(entry) && (type == AE_IFCHR || type == AE_IFBLK);
+}
+
+/* The device is left out; what an earlier entry made in its place goes all the same. */
+static int take_device(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
+{
+        const char *name;
+        int parent_fd;
+        bool hides;
+
+        if (archive_entry_filetype(entry) == AE_IFCHR && archive_entry_rdevmajor(entry) == 0 &&
+            archive_entry_rdevminor(entry) == 0)
+                return unpack_error(e, -EBADMSG, path,
+                                    "a character device 0:0 is a whiteout of overlayfs, which layers must "
+                                    "not contain");
+        int r = open_parent(u, path, entry, &parent_fd, &name, e);
+        return r < 0 ? r : unpack_make_way(u, parent_fd, name, path, false, &hides, e);
+}
+
+int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e)
+{
+        _cleanup_free_ char *inside = NULL, *path = NULL;
+        const char *name = archive_entry_pathname(entry);
+
+        if (isempty(name))
+                return error_set(e, -EBADMSG, "The archive has an entry without a name");
+        /* Absolute names are meant from the root of the image. */
+        if (xasprintf(&inside, "rootfs/%s", name) < 0)
+                return error_oom(e);
+        int r = unpack_normalize_path(inside, &path, e);
+        if (r < 0)
+                return r;
+        r = streq(path, "rootfs") ? 0 : take_special(u, path, entry, e);
+        if (r != 0)
+                return r < 0 ? r : 0;
+        if (is_device(entry))
+                return take_device(u, path, entry, e);
+        return unpack_entry(u, path, a, entry, e);
+}
