@@ -409,7 +409,7 @@ int transfer_download(Transfer *t, const TransferRequest *r, Store *s, int *ret_
                                                         .size_max = r->size_max ?: UNKNOWN}};
 
         *reply = TRANSFER_REPLY_NULL;
-        int k = url_check(r->url, t->options.insecure, e);
+        int k = url_check(r->url, t->options.insecure | r->insecure, e);
         if (k < 0)
                 return k;
         if (url_without_credentials(r->url, &url) < 0)

@@ -170,10 +170,11 @@ static long to_msec(uint64_t usec)
 static CURLcode set_security(Exchange *x, CURL *easy)
 {
         const Transfer *t = x->transfer;
-        bool check = !(t->options.insecure & INSECURE_TLS);
+        unsigned insecure = t->options.insecure | x->request->insecure;
+        bool check = !(insecure & INSECURE_TLS);
         CURLcode code = CURLE_OK;
 
-        SET(CURLOPT_PROTOCOLS_STR, t->options.insecure & INSECURE_HTTP ? "http,https" : "https");
+        SET(CURLOPT_PROTOCOLS_STR, insecure & INSECURE_HTTP ? "http,https" : "https");
         SET(CURLOPT_FOLLOWLOCATION, 0L);
         SET(CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
         SET(CURLOPT_SSL_VERIFYPEER, check ? 1L : 0L);
@@ -198,6 +199,10 @@ static CURLcode set_options(Exchange *x, CURL *easy)
         CURLcode code = set_security(x, easy);
 
         SET(CURLOPT_URL, x->url);
+        if (x->request->form) {
+                SET(CURLOPT_POSTFIELDSIZE, (long) strlen(x->request->form));
+                SET(CURLOPT_POSTFIELDS, x->request->form);
+        }
         SET(CURLOPT_USERAGENT, "acnspawn/" ACNSPAWN_VERSION);
         SET(CURLOPT_NOSIGNAL, 1L);
         SET(CURLOPT_QUICK_EXIT, 1L); /* whoever interrupts does not wait for the name server */

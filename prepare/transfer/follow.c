@@ -101,7 +101,7 @@ static int add_headers(const Step *s, struct curl_slist **l)
 
 static void tell_of_holes(const Step *s)
 {
-        if (streq(s->url.scheme, "http"))
+        if (streq(s->url.scheme, "http") && !(s->request->insecure & INSECURE_HTTP))
                 transfer_note_insecure(s->transfer, INSECURE_HTTP, s->shown);
         else if (s->transfer->options.insecure & INSECURE_TLS)
                 transfer_note_insecure(s->transfer, INSECURE_TLS, s->shown);
@@ -177,6 +177,9 @@ static int judge(Step *s, Exchange *x, Error *e)
                 return 1;
         if (status == 304 && s->request->etag)
                 return 1;
+        if (is_redirect(status) && s->request->form)
+                return exchange_error(x, e, -EREMOTEIO,
+                                      "it redirects (%u) what is sent to it, which is not followed", status);
         if (is_redirect(status))
                 return step_to(s, x, e);
         if (status == 416 && x->sink->is_complete && x->sink->is_complete(x->sink, &x->response))
@@ -226,7 +229,7 @@ int transfer_follow(Transfer *t, const TransferRequest *q, Sink *sink, Result *r
         _cleanup_(step_done) Step s = {.transfer = t, .request = q, .at_home = true};
         _cleanup_(result_done) Result result = {};
 
-        int r = url_check(q->url, t->options.insecure, e);
+        int r = url_check(q->url, t->options.insecure | q->insecure, e);
         if (r < 0)
                 return r;
         s.shown = url_for_display(q->url);
