@@ -145,8 +145,8 @@ static int read_entry(json_object *entry, RegistryCredentials *c)
 
 /* --- Entries ------------------------------------------------------------------------------------------- */
 
-/* How well the KEY of an entry fits NAME, "host[:port]/repository": its length, 0 if not at all. Docker writes
- * keys that are URLs, of which only the host counts. */
+/* How well the KEY of an entry fits NAME, "host[:port]/repository": its length, 0 if not at all. Docker
+ * writes keys that are URLs, of which only the host counts. */
 static size_t match_key(const char *key, const char *name)
 {
         const char *rest = startswith(key, "https://") ?: startswith(key, "http://");

@@ -4,8 +4,8 @@
  * each a scheme with parameters or a token. The commas between challenges and between parameters are the
  * same, so what follows a comma is a parameter if there is a "=" behind its first word, else a scheme.
  *
- * Of the bearer challenge the realm, service and scope are kept: they say where to get a token, and for what.
- * They are a stranger's; where they go, they are checked and encoded.
+ * Of the bearer challenge the realm, service and scope are kept: they say where to get a token, and for
+ * what. They are a stranger's; where they go, they are checked and encoded.
  */
 
 #include "prepare/registry/registry-internal.h"

@@ -2,9 +2,9 @@
 
 /* Where images are, according to registries.conf: the file that podman, CRI-O, buildah and skopeo read, so
  * that a host has to say it once. Read are $CONTAINERS_REGISTRIES_CONF or /etc/containers/registries.conf,
- * then the files NAME.conf of the directory beside it with ".d" at its end, then those of registries.d of our
- * own configuration. What a later file says of a prefix, an alias or the search list replaces what an earlier
- * one says.
+ * then the files NAME.conf of the directory beside it with ".d" at its end, then those of registries.d of
+ * our own configuration. What a later file says of a prefix, an alias or the search list replaces what an
+ * earlier one says.
  *
  * Keys that mean nothing here are named, not passed over: a host that blocks registries in a form that we do
  * not know must not believe them blocked.

@@ -29,7 +29,7 @@ int registry_reference_format(const RegistryReference *r, char **ret);
 /* --- Sources (registry.c) ------------------------------------------------------------------------------ */
 
 typedef struct RegistryOptions {
-        unsigned insecure; /* INSECURE_HTTP, INSECURE_TLS */
+        unsigned insecure; /* InsecureOptions: the same as the Transfer's */
         /* What has registries.d in it, strongest first; NULL: /etc/acnspawn, /usr/lib/acnspawn. */
         const char *const *config_dirs;
         /* What is worth a line to the user: holes that configuration opens, mirrors that did not do, keys of

@@ -11,8 +11,8 @@
 #include "prepare/registry/registry-internal.h"
 
 #define TOKEN_LENGTH_MAX 32768U
-/* A token that says nothing of its life has 60 seconds; nor is it worth less, or believed to live longer than
- * an hour. */
+/* A token that says nothing of its life has 60 seconds; nor is it worth less, or believed to live longer
+ * than an hour. */
 #define TOKEN_SECONDS_DEFAULT 60
 #define TOKEN_SECONDS_MAX 3600
 #define MESSAGE_LENGTH_MAX 300U

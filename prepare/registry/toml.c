@@ -2,12 +2,12 @@
 
 /* A strict reader of TOML that builds json-c's tree.
  *
- * The files that tell where registries are (registries.conf) are TOML, and the administrator has them already
- * for podman, CRI-O and skopeo. No maintained C library reads TOML, so this does, as far as such files need
- * it: comments, tables, arrays of tables, bare and quoted keys, strings on one line, integers, booleans,
- * arrays and inline tables. The rest of TOML (dates, floating point numbers, strings over several lines,
- * dotted keys) is refused by name rather than half understood. What the language forbids is refused as well:
- * a key or table that is there twice, and tables that are added to after they were closed.
+ * The files that tell where registries are (registries.conf) are TOML, and the administrator has them
+ * already for podman, CRI-O and skopeo. No maintained C library reads TOML, so this does, as far as such
+ * files need it: comments, tables, arrays of tables, bare and quoted keys, strings on one line, integers,
+ * booleans, arrays and inline tables. The rest of TOML (dates, floating point numbers, strings over several
+ * lines, dotted keys) is refused by name rather than half understood. What the language forbids is refused
+ * as well: a key or table that is there twice, and tables that are added to after they were closed.
  *
  * Here are the tables; toml-text.c has space and strings, toml-value.c has values.
  */

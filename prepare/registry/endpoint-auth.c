@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How one is let in by a registry. The first request says nothing about who asks; a registry that wants to
+ * know answers 401 and says how: by user and password with each request (Basic), or by a token that another
+ * service gives out (Bearer), to anybody or to those with credentials. Tokens are for one repository, which
+ * is what an endpoint is for, and are kept as long as they live.
+ *
+ * Which service that is the registry says. It gets the credentials for this registry, as the protocol has
+ * it, and never those that are there for the service's own host: a registry could otherwise name somebody
+ * else's service, and be given a token of ours for that. It is asked over https, or over http where this
+ * registry may be.
+ */
+
+#include "prepare/registry/endpoint.h"
+
+#define TOKEN_REPLY_MAX (256U * 1024U)
+/* A token that is about to expire might do so on its way. */
+#define TOKEN_MARGIN_USEC (10 * 1000000ULL)
+
+const char *endpoint_scheme(Endpoint *p)
+{
+        (void) pthread_mutex_lock(&p->lock);
+        const char *scheme = p->http ? "http" : "https";
+        (void) pthread_mutex_unlock(&p->lock);
+        return scheme;
+}
+
+/* Under the lock of P. */
+static bool is_valid(const Endpoint *p)
+{
+        return p->authorization && now_usec(CLOCK_BOOTTIME) < p->expires_usec;
+}
+
+char *endpoint_authorization(Endpoint *p)
+{
+        (void) pthread_mutex_lock(&p->lock);
+        char *copy = strdup(is_valid(p) ? p->authorization : "");
+        (void) pthread_mutex_unlock(&p->lock);
+        return copy;
+}
+
+/* --- Credentials --------------------------------------------------------------------------------------- */
+
+/* What auth.d has is a header. */
+static int read_auth_d(Endpoint *p, Error *e)
+{
+        _cleanup_(authorization_freep) char *header = NULL;
+        _cleanup_free_ char *url = NULL;
+
+        /* With that scheme in any case: credentials are for the name, and nothing is sent here. */
+        if (xasprintf(&url, "https://%s/", p->place.host) < 0)
+                return error_oom(e);
+        int r = transfer_authorization(p->transfer, url, &header, e);
+        if (r <= 0 || !header)
+                return r;
+        if (strncasecmp(header, "Bearer ", strlen("Bearer ")) == 0)
+                p->bearer = TAKE_PTR(header);
+        else
+                p->basic = TAKE_PTR(header);
+        return 1;
+}
+
+static int read_files(Endpoint *p, Error *e)
+{
+        _cleanup_(registry_credentials_done) RegistryCredentials c = {};
+        Notes notes = {p->options->note, p->options->userdata};
+
+        int r = registry_credentials_find(p->place.host, p->place.repository, &notes, &c, e);
+        if (r <= 0)
+                return r;
+        if (c.identity_token) {
+                p->identity_token = TAKE_PTR(c.identity_token);
+                return 1;
+        }
+        r = authorization_basic(c.user, c.password, &p->basic);
+        if (r == -EINVAL)
+                return error_set(e, r,
+                                 "%s: the user or password for '%s' has characters that it cannot have",
+                                 c.origin, p->place.host);
+        return r < 0 ? error_oom(e) : 1;
+}
+
+/* Our own configuration first. */
+static int find_credentials(Endpoint *p, Error *e)
+{
+        if (p->credentials_known)
+                return 0;
+        int r = read_auth_d(p, e);
+        if (r == 0)
+                r = read_files(p, e);
+        if (r < 0)
+                return r;
+        p->credentials_known = true;
+        return 0;
+}
+
+/* --- Tokens -------------------------------------------------------------------------------------------- */
+
+static void add_encoded(Text *t, const char *value, size_t n)
+{
+        static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+
+        for (size_t i = 0; i < n; i++)
+                if (value[i] && strchr(plain, value[i]))
+                        text_add_bytes(t, value + i, 1);
+                else
+                        text_addf(t, "%%%02X", (unsigned char) value[i]);
+}
+
+/* What the token is for, as a query or form: the service's name, and the scopes, which spaces separate. */
+static int format_purpose(const Endpoint *p, const RegistryChallenge *c, char **ret)
+{
+        _cleanup_text_ Text t = {};
+        _cleanup_free_ char *own = NULL;
+
+        if (isempty(c->scope) && xasprintf(&own, "repository:%s:pull", p->place.repository) < 0)
+                return -ENOMEM;
+        if (c->service) {
+                text_add(&t, "service=");
+                add_encoded(&t, c->service, strlen(c->service));
+        }
+        for (const char *s = own ?: c->scope; *s;) {
+                size_t n = strcspn(s, " ");
+                if (n > 0) {
+                        text_add(&t, t.size > 0 ? "&scope=" : "scope=");
+                        add_encoded(&t, s, n);
+                }
+                s += n + strspn(s + n, " ");
+        }
+        return text_take(&t, ret, NULL);
+}
+
+/* The token service in messages: what is refused there is not the registry's doing. */
+static int token_error(const RegistryChallenge *c, int code, const TransferReply *reply, Error *e)
+{
+        _cleanup_free_ char *text = NULL, *error_code = NULL, *service = url_for_display(c->realm);
+
+        if (reply->error_body &&
+            registry_error_parse(reply->error_body, strlen(reply->error_body), &text, &error_code) > 0)
+                code = error_set(e, code, "its token service '%s' says (%u): %s", service ?: "?",
+                                 reply->status, text);
+        else
+                code = error_prefix(e, code, "its token service '%s' gives out no token", service ?: "?");
+        const char *hint = registry_error_hint(error_code, reply->status);
+        return hint ? error_hint(e, code, "%s", hint) : code;
+}
+
+/* A token by URL, or by a FORM that is sent there. */
+static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *url, const char *form,
+                         char **ret, uint64_t *ret_seconds, Error *e)
+{
+        _cleanup_(transfer_reply_done) TransferReply reply = TRANSFER_REPLY_NULL;
+        _cleanup_(authorization_freep) char *body = NULL, *token = NULL;
+        _cleanup_error_ Error why = ERROR_NULL;
+        size_t size;
+        const TransferRequest q = {
+                        .url = url,
+                        .form = form,
+                        .authorization = form || !p->basic ? "" : p->basic,
+                        .size_max = TOKEN_REPLY_MAX,
+                        .what = "a token",
+                        .insecure = endpoint_holes(p),
+        };
+
+        int r = transfer_get(p->transfer, &q, &body, &size, &reply, e);
+        if (r == -EINTR || r == -ENOMEM)
+                return r;
+        if (r < 0)
+                return token_error(c, r, &reply, e);
+        r = registry_token_parse(body, size, &token, ret_seconds, &why);
+        if (r < 0) {
+                error_set(e, r, "%s", why.message ?: strerror(-r));
+                return token_error(c, r, &reply, e);
+        }
+        return xasprintf(ret, "Bearer %s", token) < 0 ? error_oom(e) : 0;
+}
+
+/* A realm that is asked: over https, or over http where the registry may be, without a fragment. */
+static int check_realm(const Endpoint *p, const RegistryChallenge *c, Error *e)
+{
+        if (isempty(c->realm))
+                return error_set(e, -EBADMSG, "it wants a token, but does not say from where");
+        int r = strchr(c->realm, '#') ? -EINVAL : url_check(c->realm, p->insecure, e);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0) {
+                _cleanup_free_ char *shown = url_for_display(c->realm);
+                r = error_set(e, r, "it wants a token from '%s', which is not asked: %s", shown ?: "?",
+                              r == -EPERM ? "it would be sent without protection"
+                                          : "that is no URL of a service");
+                return r == -EPERM ? error_hint(e, r,
+                                                "Whoever runs the registry has to offer tokens by https.")
+                                   : r;
+        }
+        return 0;
+}
+
+static int get_token(Endpoint *p, const RegistryChallenge *c, Error *e)
+{
+        _cleanup_(authorization_freep) char *form = NULL, *header = NULL;
+        _cleanup_free_ char *url = NULL, *purpose = NULL;
+        uint64_t seconds;
+
+        int r = check_realm(p, c, e);
+        if (r < 0)
+                return r;
+        if (format_purpose(p, c, &purpose) < 0)
+                return error_oom(e);
+        if (p->identity_token) {
+                _cleanup_text_ Text encoded = {};
+                add_encoded(&encoded, p->identity_token, strlen(p->identity_token));
+                text_add_bytes(&encoded, "", 1);
+                if (encoded.failed ||
+                    xasprintf(&form, "grant_type=refresh_token&client_id=acnspawn&%s&refresh_token=%s",
+                              purpose, encoded.data) < 0)
+                        return error_oom(e);
+                explicit_bzero(encoded.data, encoded.size);
+        } else if (xasprintf(&url, "%s%s%s", c->realm, strchr(c->realm, '?') ? "&" : "?", purpose) < 0)
+                return error_oom(e);
+        r = ask_for_token(p, c, url ?: c->realm, form, &header, &seconds, e);
+        if (r < 0)
+                return r;
+        uint64_t life = seconds * 1000000;
+        authorization_free(p->authorization);
+        p->authorization = TAKE_PTR(header);
+        p->expires_usec = now_usec(CLOCK_BOOTTIME) + life - MIN(life / 2, TOKEN_MARGIN_USEC);
+        return 0;
+}
+
+/* --- Being let in -------------------------------------------------------------------------------------- */
+
+static int refuse(const Endpoint *p, const RegistryChallenge *c, const char *used, Error *e)
+{
+        int r;
+
+        if (!isempty(used) && (p->basic || p->bearer))
+                r = error_set(e, -EACCES, "it does not take the credentials that are there for it (401)");
+        else if (!c->basic && !c->bearer)
+                r = error_set(e, -EACCES,
+                              "it wants to know who asks, by the scheme '%s', which is not spoken here",
+                              c->other ?: "?");
+        else
+                r = error_set(e, -EACCES,
+                              "it wants to know who asks, and there are no credentials for it (401)");
+        return error_hint(e, r, "%s", registry_error_hint(NULL, 401));
+}
+
+static int use_header(Endpoint *p, const char *header, Error *e)
+{
+        char *copy = strdup(header);
+
+        if (!copy)
+                return error_oom(e);
+        authorization_free(p->authorization);
+        p->authorization = copy;
+        p->expires_usec = UINT64_MAX;
+        return 0;
+}
+
+/* Under the lock of P, so that several threads do not all ask for the token. */
+static int authenticate(Endpoint *p, const char *challenge, const char *used, Error *e)
+{
+        _cleanup_(registry_challenge_done) RegistryChallenge c = {};
+
+        /* Another thread was faster. */
+        if (is_valid(p) && !streq(p->authorization, used))
+                return 0;
+        if (!challenge)
+                return error_set(e, -EACCES,
+                                 "it wants to know who asks, but does not say how to tell it (401)");
+        int r = registry_challenge_parse(challenge, &c, e);
+        if (r >= 0)
+                r = find_credentials(p, e);
+        if (r < 0)
+                return r;
+        /* A header that is for good was refused. */
+        if (!isempty(used) && (streq_ptr(used, p->basic) || streq_ptr(used, p->bearer)))
+                return refuse(p, &c, used, e);
+        if (c.bearer && p->bearer)
+                return use_header(p, p->bearer, e);
+        if (c.bearer)
+                return get_token(p, &c, e);
+        if (c.basic && p->basic)
+                return use_header(p, p->basic, e);
+        return refuse(p, &c, used, e);
+}
+
+int endpoint_authenticate(Endpoint *p, const char *challenge, const char *used, Error *e)
+{
+        (void) pthread_mutex_lock(&p->lock);
+        int r = authenticate(p, challenge, used, e);
+        (void) pthread_mutex_unlock(&p->lock);
+        return r;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A registry as a source of OCI images (OCI distribution specification, "Pull").
+ *
+ * The reference comes to one or more places: mirrors, then the registry itself. What is asked for is asked
+ * of each in turn until one has it; what is known of a place (that it did not answer, that it had the
+ * manifest) decides where the next thing is asked for first. What a mirror fails at is told, and never is
+ * the end.
+ *
+ * What is asked for by digest is checked against it here already, so that a place with something else is
+ * passed over like one that has nothing. What is asked for by tag is whatever the registry says it is; its
+ * digest is computed, and compared with the one that the registry claims.
+ */
+
+#include <openssl/evp.h>
+#include <sys/stat.h>
+
+#include "prepare/registry/endpoint.h"
+
+typedef struct RegistrySource {
+        OciSource source; /* first */
+        RegistryOptions options;
+        Transfer *transfer;
+        Store *store;
+        RegistryReference reference;
+        Endpoint *endpoints;
+        size_t n_endpoints;
+        pthread_mutex_t lock; /* of the next */
+        size_t preferred;     /* where something was found last */
+        char **accept;        /* headers for manifests */
+
+        char *digest; /* what the reference came to */
+        char *kept;   /* and the document, if it has not been asked for */
+        size_t kept_size;
+        char *kept_media_type;
+} RegistrySource;
+
+static void registry_source_free(OciSource *s)
+{
+        RegistrySource *r = (RegistrySource *) s;
+
+        oci_source_done(&r->source);
+        registry_reference_done(&r->reference);
+        for (size_t i = 0; i < r->n_endpoints; i++)
+                endpoint_done(r->endpoints + i);
+        free(r->endpoints);
+        strv_free(r->accept);
+        free(r->digest);
+        free(r->kept);
+        free(r->kept_media_type);
+        (void) pthread_mutex_destroy(&r->lock);
+        free(r);
+}
+
+/* --- One place after the other ------------------------------------------------------------------------- */
+
+/* Asks one place. */
+typedef int (*AskPlace)(RegistrySource *r, Endpoint *p, void *userdata, Error *e);
+
+static bool is_dead(Endpoint *p)
+{
+        (void) pthread_mutex_lock(&p->lock);
+        bool dead = p->dead;
+        (void) pthread_mutex_unlock(&p->lock);
+        return dead;
+}
+
+static size_t get_preferred(RegistrySource *r)
+{
+        (void) pthread_mutex_lock(&r->lock);
+        size_t n = r->preferred;
+        (void) pthread_mutex_unlock(&r->lock);
+        return n;
+}
+
+static void set_preferred(RegistrySource *r, size_t n)
+{
+        (void) pthread_mutex_lock(&r->lock);
+        r->preferred = n;
+        (void) pthread_mutex_unlock(&r->lock);
+}
+
+/* A place that is left for the next. */
+static void tell_failure(const RegistrySource *r, const Endpoint *p, const Error *e)
+{
+        Notes notes = {r->options.note, r->options.userdata};
+
+        notes_add(&notes, "%s '%s' does not do, going on: %s",
+                  p->place.mirror ? "The mirror" : "The registry", p->place.host,
+                  e->message ?: "unknown error");
+}
+
+/* Keeps WHY as the error to return, if it is of the registry itself, or if there is none of that. */
+static void keep_failure(const Endpoint *p, int code, Error *why, int *ret, Error *e)
+{
+        if (*ret < 0 && p->place.mirror && code != -EINTR && code != -ENOMEM)
+                return;
+        *ret = code;
+        if (!e)
+                return;
+        error_done(e);
+        *e = *why;
+        *why = ERROR_NULL;
+}
+
+/* The place that had something last, then the others in their order; those that do not answer are only asked
+ * when there is no other left. If all fail, what the registry itself says is what counts. */
+static int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)
+{
+        size_t preferred = get_preferred(r), n_left = r->n_endpoints;
+        int result = 0;
+
+        for (size_t k = 0; k <= r->n_endpoints; k++) {
+                size_t i = k == 0 ? preferred : k - 1;
+                Endpoint *p = r->endpoints + i;
+                _cleanup_error_ Error why = ERROR_NULL;
+
+                if (k > 0 && i == preferred)
+                        continue;
+                n_left--;
+                if (is_dead(p) && (n_left > 0 || result < 0))
+                        continue;
+                int q = ask(r, p, userdata, &why);
+                if (q >= 0) {
+                        set_preferred(r, i);
+                        return q;
+                }
+                if (n_left > 0 && q != -EINTR && q != -ENOMEM)
+                        tell_failure(r, p, &why);
+                keep_failure(p, q, &why, &result, e);
+                if (q == -EINTR || q == -ENOMEM)
+                        return q;
+        }
+        return result;
+}
+
+/* --- Manifests ----------------------------------------------------------------------------------------- */
+
+typedef struct ManifestQuery {
+        const char *digest; /* asked for, or NULL: by tag */
+        const char *known;  /* the digest that we have already, or NULL */
+        /* What came. With a KNOWN that still holds there is no text. */
+        char *text, *media_type, *actual;
+        size_t size;
+} ManifestQuery;
+
+static void manifest_query_done(ManifestQuery *m)
+{
+        free(m->text);
+        free(m->media_type);
+        free(m->actual);
+}
+
+/* The digest of TEXT, by the algorithm of LIKE. */
+static int compute_digest(const char *text, size_t size, const char *like, char **ret)
+{
+        const char *algorithm = startswith(like ?: "", "sha512:") ? "sha512" : "sha256";
+        unsigned char hash[EVP_MAX_MD_SIZE];
+        _cleanup_free_ char *hex = NULL;
+        unsigned n = 0;
+
+        if (EVP_Digest(text, size, hash, &n, EVP_get_digestbyname(algorithm), NULL) != 1)
+                return -ENOMEM;
+        hex = hex_encode(hash, n);
+        return hex ? xasprintf(ret, "%s:%s", algorithm, hex) : -ENOMEM;
+}
+
+/* That it is what was asked for, and what the registry says it is. */
+static int check_manifest(const RegistrySource *r, const Endpoint *p, ManifestQuery *m, const char *claimed,
+                          Error *e)
+{
+        _cleanup_free_ char *other = NULL, *shown = NULL;
+
+        if (compute_digest(m->text, m->size, m->digest, &m->actual) < 0)
+                return error_oom(e);
+        if (m->digest && !streq(m->digest, m->actual))
+                return error_set(e, -EBADMSG,
+                                 "What the registry '%s' sends as the manifest %s of '%s' has the digest %s",
+                                 p->place.host, m->digest, r->source.reference, m->actual);
+        if (!claimed || m->digest)
+                return 0;
+        if (registry_digest_check(claimed, NULL) >= 0 &&
+            compute_digest(m->text, m->size, claimed, &other) >= 0 && streq(other, claimed))
+                return 0;
+        shown = text_escape_for_terminal(claimed);
+        return error_set(e, -EBADMSG,
+                         "What the registry '%s' sends as the manifest of '%s' has the digest %s, but it "
+                         "says '%s'",
+                         p->place.host, r->source.reference, m->actual, shown ?: "?");
+}
+
+static int ask_manifest(RegistrySource *r, Endpoint *p, void *userdata, Error *e)
+{
+        _cleanup_(transfer_reply_done) TransferReply reply = TRANSFER_REPLY_NULL;
+        _cleanup_free_ char *path = NULL, *what = NULL, *etag = NULL;
+        ManifestQuery *m = userdata;
+
+        manifest_query_done(m);
+        m->text = m->media_type = m->actual = NULL;
+        if (xasprintf(&path, "manifests/%s", m->digest ?: r->reference.tag) < 0 ||
+            xasprintf(&what, "the manifest of %s", r->source.reference) < 0 ||
+            (m->known && xasprintf(&etag, "\"%s\"", m->known) < 0))
+                return error_oom(e);
+        const EndpointRequest q = {.path = path,
+                                   .what = what,
+                                   .headers = r->accept,
+                                   .etag = etag,
+                                   .size_max = MANIFEST_SIZE_MAX,
+                                   .hurry = p->place.mirror};
+        int k = endpoint_get(p, &q, &m->text, &m->size, &reply, e);
+        if (k < 0)
+                return k;
+        if (reply.not_modified) {
+                m->actual = strdup(m->known);
+                return m->actual ? 0 : error_oom(e);
+        }
+        m->media_type = TAKE_PTR(reply.content_type);
+        return check_manifest(r, p, m, reply.digest, e);
+}
+
+/* What the reference means. */
+static int ask_reference(RegistrySource *r, const char *known, Error *e)
+{
+        _cleanup_(manifest_query_done) ManifestQuery m = {.digest = r->reference.digest, .known = known};
+
+        int k = ask_places(r, ask_manifest, &m, e);
+        if (k < 0)
+                return k;
+        free(r->digest);
+        r->digest = TAKE_PTR(m.actual);
+        free(r->kept);
+        r->kept = TAKE_PTR(m.text);
+        r->kept_size = m.size;
+        free(r->kept_media_type);
+        r->kept_media_type = TAKE_PTR(m.media_type);
+        return 0;
+}
+
+static int registry_get_manifest(OciSource *s, const char *digest, char **ret, size_t *ret_size,
+                                 char **ret_media_type, Error *e)
+{
+        RegistrySource *r = (RegistrySource *) s;
+        _cleanup_(manifest_query_done) ManifestQuery m = {.digest = digest};
+        int k;
+
+        if (!digest) {
+                k = r->kept ? 0 : ask_reference(r, NULL, e);
+                if (k < 0)
+                        return k;
+                *ret = TAKE_PTR(r->kept);
+                *ret_size = r->kept_size;
+                *ret_media_type = TAKE_PTR(r->kept_media_type);
+                return 0;
+        }
+        k = registry_digest_check(digest, e);
+        if (k >= 0)
+                k = ask_places(r, ask_manifest, &m, e);
+        if (k < 0)
+                return k;
+        *ret = TAKE_PTR(m.text);
+        *ret_size = m.size;
+        *ret_media_type = TAKE_PTR(m.media_type);
+        return 0;
+}
+
+const char *registry_source_digest(const OciSource *src)
+{
+        return ((const RegistrySource *) src)->digest;
+}
+
+int registry_source_unchanged(OciSource *src, const char *digest, Error *e)
+{
+        RegistrySource *r = (RegistrySource *) src;
+
+        if (r->reference.digest)
+                return streq(r->reference.digest, digest);
+        int k = registry_digest_check(digest, e);
+        if (k >= 0)
+                k = ask_reference(r, digest, e);
+        return k < 0 ? k : streq(r->digest, digest);
+}
+
+/* --- Blobs --------------------------------------------------------------------------------------------- */
+
+typedef struct BlobQuery {
+        const OciDescriptor *descriptor;
+        const RegistrySource *source;
+        char *what;
+        int fd;
+} BlobQuery;
+
+static void blob_query_done(BlobQuery *b)
+{
+        free(b->what);
+        safe_close(b->fd);
+}
+
+static void pass_on_progress(uint64_t done, uint64_t total, void *userdata)
+{
+        const BlobQuery *b = userdata;
+
+        b->source->options.progress(b->what, done, total, b->source->options.userdata);
+}
+
+static int ask_blob(RegistrySource *r, Endpoint *p, void *userdata, Error *e)
+{
+        _cleanup_(transfer_reply_done) TransferReply reply = TRANSFER_REPLY_NULL;
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        BlobQuery *b = userdata;
+        struct stat st;
+
+        if (xasprintf(&path, "blobs/%s", b->descriptor->digest) < 0)
+                return error_oom(e);
+        const EndpointRequest q = {.path = path,
+                                   .what = b->what,
+                                   .size_max = b->descriptor->size ?: 1, /* 0 would be: without limit */
+                                   .hurry = p->place.mirror,
+                                   .progress = r->options.progress ? pass_on_progress : NULL,
+                                   .userdata = b};
+        int k = endpoint_download(p, &q, r->store, &fd, &reply, e);
+        if (k < 0)
+                return k;
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(e, -errno, "Cannot look at %s", b->what);
+        if ((uint64_t) st.st_size != b->descriptor->size)
+                return error_set(e, -EBADMSG,
+                                 "%s has %llu bytes at the registry '%s', but the manifest says %llu",
+                                 b->what, (unsigned long long) st.st_size, p->place.host,
+                                 (unsigned long long) b->descriptor->size);
+        b->fd = TAKE_FD(fd);
+        return 0;
+}
+
+static int registry_open_blob(OciSource *s, const OciDescriptor *d, int *ret_fd, Error *e)
+{
+        RegistrySource *r = (RegistrySource *) s;
+        _cleanup_(blob_query_done) BlobQuery b = {.descriptor = d, .source = r, .fd = -EBADF};
+
+        int k = registry_digest_check(d->digest, e);
+        if (k < 0)
+                return k;
+        if (xasprintf(&b.what, "the blob %s of %s", d->digest, r->source.reference) < 0)
+                return error_oom(e);
+        k = ask_places(r, ask_blob, &b, e);
+        if (k < 0)
+                return k;
+        *ret_fd = TAKE_FD(b.fd);
+        return 0;
+}
+
+/* --- Making one ---------------------------------------------------------------------------------------- */
+
+static int load(const RegistryOptions *o, RegistriesConf *ret, Error *e)
+{
+        const Notes notes = {o->note, o->userdata};
+
+        return registries_conf_load(o->config_dirs, &notes, ret, e);
+}
+
+/* Parses and completes. */
+static int resolve(const char *s, const RegistriesConf *c, RegistryReference *ret, Error *e)
+{
+        _cleanup_(registry_reference_done) RegistryReference r = {};
+
+        int k = registry_reference_parse(s, &r, e);
+        if (k >= 0)
+                k = registries_conf_complete(c, &r, e);
+        if (k < 0)
+                return k;
+        *ret = r;
+        r = (RegistryReference){};
+        return 0;
+}
+
+static int format_url(const RegistryReference *r, char **ret)
+{
+        _cleanup_free_ char *text = NULL;
+
+        int k = registry_reference_format(r, &text);
+        return k < 0 ? k : xasprintf(ret, "docker://%s", text);
+}
+
+int registry_reference_resolve(const char *s, const RegistryOptions *o, char **ret, Error *e)
+{
+        static const RegistryOptions none = {};
+        _cleanup_(registries_conf_done) RegistriesConf c = {};
+        _cleanup_(registry_reference_done) RegistryReference r = {};
+
+        int k = load(o ?: &none, &c, e);
+        if (k >= 0)
+                k = resolve(s, &c, &r, e);
+        if (k < 0)
+                return k;
+        return format_url(&r, ret) < 0 ? error_oom(e) : 0;
+}
+
+static int set_names(RegistrySource *r, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (format_url(&r->reference, &r->source.reference) < 0 ||
+            registry_reference_format(&r->reference, &text) < 0)
+                return error_oom(e);
+        int k = oci_name_from_reference(text, &r->source.image_name, &r->source.image_version, e);
+        for (size_t i = 0; k >= 0 && oci_manifest_media_types[i]; i++)
+                if (strv_extendf(&r->accept, "Accept: %s", oci_manifest_media_types[i]) < 0)
+                        return error_oom(e);
+        return k;
+}
+
+static int set_places(RegistrySource *r, const RegistriesConf *c, Error *e)
+{
+        _cleanup_(registry_places_done) RegistryPlaces places = {};
+
+        int k = registries_conf_places(c, &r->reference, &places, e);
+        if (k < 0)
+                return k;
+        r->endpoints = calloc(places.n, sizeof(Endpoint));
+        if (!r->endpoints)
+                return error_oom(e);
+        for (; r->n_endpoints < places.n; r->n_endpoints++)
+                endpoint_init(r->endpoints + r->n_endpoints, places.items + r->n_endpoints, r->transfer,
+                              &r->options);
+        return 0;
+}
+
+int registry_source_new(Transfer *t, Store *s, const char *reference, const RegistryOptions *o,
+                        OciSource **ret, Error *e)
+{
+        static const OciSourceVTable vtable = {
+                        .get_manifest = registry_get_manifest,
+                        .open_blob = registry_open_blob,
+                        .free = registry_source_free,
+        };
+        _cleanup_(registries_conf_done) RegistriesConf c = {};
+        _cleanup_(oci_source_freep) OciSource *source = NULL;
+
+        RegistrySource *r = calloc(1, sizeof(RegistrySource));
+        if (!r)
+                return error_oom(e);
+        *r = (RegistrySource){
+                        .source.vtable = &vtable, .transfer = t, .store = s, .options = o ? *o : r->options};
+        (void) pthread_mutex_init(&r->lock, NULL);
+        source = &r->source;
+        int k = load(&r->options, &c, e);
+        if (k >= 0)
+                k = resolve(reference, &c, &r->reference, e);
+        if (k >= 0)
+                k = set_names(r, e);
+        if (k >= 0)
+                k = set_places(r, &c, e);
+        if (k < 0)
+                return k;
+        *ret = TAKE_PTR(source);
+        return 0;
+}
