@@ -43,6 +43,7 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 int option_environment(const Option *o, const char *value, void *target, Error *e);
 /* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
 int option_annotation(const Option *o, const char *value, void *target, Error *e);
+int option_setting(const Option *o, const char *value, void *target, Error *e); /* PairList: annotations */
 int option_pair(const Option *o, const char *value, void *target, Error *e);
 /* PodRequest */
 int option_volume(const Option *o, const char *value, void *target, Error *e);

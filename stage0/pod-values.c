@@ -7,6 +7,7 @@
  * both know the same rules.
  */
 
+#include "schema/settings.h"
 #include "stage0/pod-arguments.h"
 
 /* --- Pairs --------------------------------------------------------------------------------------------- */
@@ -48,6 +49,19 @@ int option_environment(const Option *o, const char *value, void *target, Error *
 int option_annotation(const Option *o, const char *value, void *target, Error *e)
 {
         return add_pair(o, value, target, ac_identifier_check, e);
+}
+
+/* A setting of the app has the name of its option. */
+int option_setting(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_error_ Error reason = ERROR_NULL;
+        _cleanup_free_ char *name = NULL;
+
+        if (app_setting_check(o->name, value, &reason) < 0)
+                return option_invalid_because(o, value, e, &reason);
+        if (xasprintf(&name, SETTING_PREFIX "%s", o->name) < 0 || pair_list_set(target, name, value) < 0)
+                return error_oom(e);
+        return 0;
 }
 
 int option_pair(const Option *o, const char *value, void *target, Error *e)

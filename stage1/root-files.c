@@ -138,9 +138,11 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
         if (r >= 0)
                 r = add_hostname(&files, o->hostname);
         if (r >= 0)
-                r = stage1_generate_units(m, o, &files);
-        if (r < 0)
+                r = stage1_generate_units(m, o, &files, e);
+        if (r == -ENOMEM)
                 return error_oom(e);
+        if (r < 0)
+                return r;
         *ret = files;
         files = (Stage1Files){};
         return 0;

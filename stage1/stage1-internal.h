@@ -10,4 +10,4 @@ int stage1_files_add(Stage1Files *f, const char *path, const char *content, size
 int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target);
 
 /* units.c */
-int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files);
+int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e);

@@ -13,6 +13,7 @@
  *                                                   ^-- After --  systemd-exit.service: exit-force
  */
 
+#include "schema/settings.h"
 #include "stage1/stage1-internal.h"
 
 #define UNITS "acnspawn/units/"
@@ -157,23 +158,50 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
         return r < 0 ? r : add_unit_text(files, name, &t);
 }
 
-static void add_service_head(Text *t, const PodApp *app, const char *slice, const Stage1Options *o)
+static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, const char *slice,
+                             const Stage1Options *o)
 {
         text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name,
                   app->image_name ?: app->image_id);
         text_add(t, "DefaultDependencies=no\n"
                     "Requires=acnspawn-alive.target systemd-journald.socket\n"
-                    "After=acnspawn-alive.target systemd-journald.socket\n"
                     "Conflicts=shutdown.target\n"
-                    "Before=shutdown.target\n");
-        if (o->exit_on_failure || o->exit_on_any)
+                    "Before=shutdown.target\n"
+                    "After=acnspawn-alive.target systemd-journald.socket");
+        STRV_FOREACH (name, s->after)
+                text_addf(t, " app-%s.service", *name);
+        text_add(t, "\n");
+        /* An app that is restarted has no number of starts after which it is given up. */
+        if (s->restart != RESTART_NO)
+                text_add(t, "StartLimitIntervalSec=0\n");
+        /* systemd would do these even if it starts the app again; an end that is followed by a start is none. */
+        if ((o->exit_on_failure || o->exit_on_any) && s->restart == RESTART_NO)
                 text_add(t, "FailureAction=exit\n");
-        if (o->exit_on_any)
+        if (o->exit_on_any && s->restart != RESTART_ALWAYS)
                 text_add(t, "SuccessAction=exit\n");
         text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
 }
 
-static void add_service_commands(Text *t, const PodApp *app, const Stage1Options *o)
+/* What ends an app, and what is done then. */
+static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *o)
+{
+        static const char *const restarts[] = {
+                        [RESTART_ON_FAILURE] = "on-failure",
+                        [RESTART_ALWAYS] = "always",
+        };
+
+        if (s->restart != RESTART_NO) {
+                text_addf(t, "Restart=%s\n", restarts[s->restart]);
+                add_time(t, "RestartSec", s->restart_usec);
+        }
+        if (s->stop_signal > 0)
+                text_addf(t, "KillSignal=%d\n", s->stop_signal);
+        add_time(t, "TimeoutStopSec", s->stop_timeout_usec > 0 ? s->stop_timeout_usec : o->stop_timeout_usec);
+        if (s->oom_group)
+                text_add(t, "OOMPolicy=kill\n");
+}
+
+static void add_service_commands(Text *t, const PodApp *app)
 {
         if (app->app->pre_start)
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
@@ -183,15 +211,17 @@ static void add_service_commands(Text *t, const PodApp *app, const Stage1Options
         /* The launcher connects the streams itself, one for output and one for errors. */
         text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
         text_add(t, "TimeoutStartSec=infinity\n");
-        add_time(t, "TimeoutStopSec", o->stop_timeout_usec);
 }
 
-static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o)
+static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o, Error *e)
 {
         _cleanup_free_ char *slice = NULL, *unit = NULL;
+        _cleanup_app_settings_ AppSettings settings = {};
         _cleanup_text_ Text t = {}, service = {};
 
-        int r = app_slice_name(app->name, &slice);
+        int r = app_settings_read(app, &settings, e);
+        if (r >= 0)
+                r = app_slice_name(app->name, &slice);
         if (r >= 0)
                 r = stage1_app_unit_name(app->name, &unit);
         if (r >= 0)
@@ -199,8 +229,9 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
                               &service);
         if (r < 0)
                 return r;
-        add_service_head(&t, app, slice, o);
-        add_service_commands(&t, app, o);
+        add_service_head(&t, app, &settings, slice, o);
+        add_service_commands(&t, app);
+        add_service_end(&t, &settings, o);
         text_add_bytes(&t, service.data, service.size);
         return add_unit_text(files, unit, &t);
 }
@@ -217,7 +248,7 @@ static int add_default_target(Stage1Files *files, const PodManifest *m, const St
         return add_unit_text(files, "default.target", &t);
 }
 
-int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files)
+int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e)
 {
         int r = add_common_units(files);
 
@@ -226,6 +257,6 @@ int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Fi
         if (r >= 0)
                 r = add_slice(files, "app.slice", "Resources of the Pod", "", &m->isolators, true, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = add_app(files, &m->apps[i], o);
+                r = add_app(files, &m->apps[i], o, e);
         return r;
 }

@@ -13,6 +13,7 @@
  */
 
 #include "prepare/pods/reify-internal.h"
+#include "schema/settings.h"
 
 int reify_warn(Reify *r, Error *e, const char *format, ...)
 {
@@ -208,6 +209,8 @@ static int reify_all(Reify *r, Error *e)
                         return k;
         }
         int k = pod_manifest_check_reified(r->manifest, e);
+        if (k >= 0)
+                k = pod_settings_check(r->manifest, e);
         return k < 0 ? k : reify_write(r, e);
 }
 

@@ -12,12 +12,12 @@ static const struct {
 } unit_file_keys[] = {
                 {"Unit", " Description DefaultDependencies Requires Wants After Before Conflicts "
                          "StopWhenUnneeded SuccessAction"
-                         " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart "},
+                         " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart StartLimitIntervalSec "},
                 {"Service",
                  " Type Slice ExecStart ExecStartPre ExecStopPost StandardInput StandardOutput StandardError"
                  " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
                  "RuntimeDirectoryPreserve"
-                 " Environment Restart RestartSec FileDescriptorStoreMax "},
+                 " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
                 {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service "},
                 {"Slice", " MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };
@@ -26,7 +26,8 @@ static const struct {
 static const char app_service_keys[] = " Description DefaultDependencies Requires After Conflicts Before "
                                        "FailureAction SuccessAction Type Slice ExecStartPre ExecStart"
                                        " ExecStopPost StandardInput StandardOutput StandardError "
-                                       "TimeoutStartSec TimeoutStopSec OOMScoreAdjust ";
+                                       "TimeoutStartSec TimeoutStopSec OOMScoreAdjust StartLimitIntervalSec"
+                                       " Restart RestartSec KillSignal OOMPolicy ";
 
 __attribute__((unused)) static bool is_word_of(const char *words, const char *word)
 {

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Settings of apps: one table has a row for each, with the function that reads its value and the words for
+ * what the value may be. */
+
+#include <signal.h>
+
+#include "schema/settings.h"
+
+#define DEFAULT_RESTART_USEC (100U * 1000U)
+#define RESTART_USEC_MIN 1000U
+
+static int word_index(const char *const *words, size_t n, const char *value)
+{
+        for (size_t i = 0; i < n; i++)
+                if (streq(words[i], value))
+                        return (int) i;
+        return -EINVAL;
+}
+
+/* --- Values: each reads VALUE into TARGET, the member that the row names ------------------------------- */
+
+static int read_restart(const char *value, void *target)
+{
+        static const char *const words[_RESTART_POLICY_MAX] = {"no", "on-failure", "always"};
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
+}
+
+static int read_input(const char *value, void *target)
+{
+        static const char *const words[_APP_INPUT_MAX] = {"null", "stream", "tty"};
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
+}
+
+static int read_delay(const char *value, void *target)
+{
+        uint64_t usec;
+        int r = parse_usec(value, &usec);
+
+        if (r < 0 || usec < RESTART_USEC_MIN || usec == UINT64_MAX)
+                return -EINVAL;
+        *(uint64_t *) target = usec;
+        return 0;
+}
+
+static int read_timeout(const char *value, void *target)
+{
+        uint64_t usec;
+        int r = parse_usec(value, &usec);
+
+        if (r < 0 || usec == 0)
+                return -EINVAL;
+        *(uint64_t *) target = usec;
+        return 0;
+}
+
+int signal_from_string(const char *s)
+{
+        const char *name = startswith(s, "SIG") ?: s;
+        uint32_t n;
+
+        if (parse_u32(s, &n) >= 0)
+                return n < (uint32_t) _NSIG ? (int) n : -EINVAL;
+        for (int i = 1; i < _NSIG; i++) {
+                const char *known = sigabbrev_np(i);
+                if (known && streq(known, name))
+                        return i;
+        }
+        if (streq(name, "RTMIN"))
+                return SIGRTMIN;
+        if (startswith(name, "RTMIN+") && parse_u32(name + strlen("RTMIN+"), &n) >= 0 &&
+            n <= (uint32_t) (SIGRTMAX - SIGRTMIN))
+                return SIGRTMIN + (int) n;
+        return -EINVAL;
+}
+
+static int read_signal(const char *value, void *target)
+{
+        int r = signal_from_string(value);
+
+        if (r <= 0)
+                return -EINVAL;
+        *(int *) target = r;
+        return 0;
+}
+
+static int read_boolean(const char *value, void *target)
+{
+        int r = parse_boolean(value);
+
+        if (r >= 0)
+                *(bool *) target = r > 0;
+        return r;
+}
+
+static int read_apps(const char *value, void *target)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        char ***list = target;
+
+        int r = strv_split(value, ",", &l);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (name, l)
+                if (ac_name_check(*name, NULL) < 0)
+                        return -EINVAL;
+        strv_free(*list);
+        *list = TAKE_PTR(l);
+        return 0;
+}
+
+/* --- The table ----------------------------------------------------------------------------------------- */
+
+typedef struct Setting {
+        const char *name;
+        size_t offset;
+        int (*read)(const char *value, void *target);
+        const char *expected;
+} Setting;
+
+#define MEMBER(m) offsetof(AppSettings, m)
+
+static const Setting settings[] = {
+                {"after", MEMBER(after), read_apps, "must be names of apps of the pod, with commas between"},
+                {"input", MEMBER(input), read_input, "must be null, stream or tty"},
+                {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
+                {"restart", MEMBER(restart), read_restart, "must be no, on-failure or always"},
+                {"restart-delay", MEMBER(restart_usec), read_delay,
+                 "must be a time of at least a millisecond, as 100ms or 5s"},
+                {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
+                {"stop-timeout", MEMBER(stop_timeout_usec), read_timeout,
+                 "must be a time, as 30s, or infinity"},
+};
+
+static const Setting *find_setting(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(settings); i++)
+                if (streq(settings[i].name, name))
+                        return &settings[i];
+        return NULL;
+}
+
+void app_settings_done(AppSettings *s)
+{
+        s->after = strv_free(s->after);
+}
+
+static int read_setting(const char *name, const char *value, AppSettings *s, Error *e)
+{
+        const Setting *row = find_setting(name);
+
+        if (!row) {
+                int r = error_set(e, -EINVAL, "There is no setting " SETTING_PREFIX "%s", name);
+                return error_hint(e, r, "Annotations whose names begin with " SETTING_PREFIX
+                                        " are acnspawn's own; see acnspawn-pods(7).");
+        }
+        int r = row->read(value, (char *) s + row->offset);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(value);
+                return error_set(e, -EINVAL, "The setting " SETTING_PREFIX "%s is '%s', but %s", name,
+                                 shown ?: "?", row->expected);
+        }
+        return 0;
+}
+
+int app_setting_check(const char *name, const char *value, Error *e)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        const Setting *row = find_setting(name);
+
+        int r = row ? row->read(value, (char *) &s + row->offset) : -EINVAL;
+        if (r == -ENOMEM)
+                return error_oom(e);
+        return r < 0 ? error_set(e, -EINVAL, "%s", row ? row->expected : "there is no such setting") : 0;
+}
+
+int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
+{
+        AppSettings s = {.restart_usec = DEFAULT_RESTART_USEC};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < app->annotations.n; i++) {
+                const char *name = startswith(app->annotations.items[i].name, SETTING_PREFIX);
+                if (name)
+                        r = read_setting(name, app->annotations.items[i].value, &s, e);
+        }
+        if (r < 0) {
+                app_settings_done(&s);
+                return error_prefix(e, r, "App %s", app->name);
+        }
+        *ret = s;
+        return 0;
+}
+
+/* --- All apps ------------------------------------------------------------------------------------------ */
+
+static ssize_t app_index(const PodManifest *m, const char *name)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (streq(m->apps[i].name, name))
+                        return (ssize_t) i;
+        return -ENOENT;
+}
+
+/* Takes the apps away that wait for none of those that are left, until nothing changes: what is left waits
+ * for itself. */
+static int check_order(const PodManifest *m, const AppSettings *all, bool *done, Error *e)
+{
+        for (bool progress = true; progress;) {
+                progress = false;
+                for (size_t i = 0; i < m->n_apps; i++) {
+                        bool waits = false;
+                        STRV_FOREACH (name, all[i].after)
+                                waits |= !done[app_index(m, *name)];
+                        if (!done[i] && !waits)
+                                progress = done[i] = true;
+                }
+        }
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (!done[i])
+                        return error_set(e, -ELOOP, "App %s is to start after an app that is to start after it",
+                                         m->apps[i].name);
+        return 0;
+}
+
+static int check_names(const PodManifest *m, const AppSettings *all, Error *e)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                STRV_FOREACH (name, all[i].after)
+                        if (app_index(m, *name) < 0)
+                                return error_set(e, -ENOENT,
+                                                 "App %s is to start after %s, but the pod has no such app",
+                                                 m->apps[i].name, *name);
+        return 0;
+}
+
+int pod_settings_check(const PodManifest *m, Error *e)
+{
+        AppSettings *all = calloc(m->n_apps + 1, sizeof(*all));
+        _cleanup_free_ bool *done = calloc(m->n_apps + 1, sizeof(*done));
+        int r = all && done ? 0 : error_oom(e);
+
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = app_settings_read(&m->apps[i], &all[i], e);
+        if (r >= 0)
+                r = check_names(m, all, e);
+        if (r >= 0)
+                r = check_order(m, all, done, e);
+        for (size_t i = 0; all && i < m->n_apps; i++)
+                app_settings_done(&all[i]);
+        free(all);
+        return r;
+}

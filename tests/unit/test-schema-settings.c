@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* schema/settings.c: annotations of apps that say how they are run. */
+
+#include <signal.h>
+
+#include "schema/settings.h"
+#include "tests/unit/test.h"
+
+static PodApp app_with(const char *name, const char *value)
+{
+        PodApp app = {.name = (char *) "web"};
+
+        if (name)
+                (void) pair_list_set(&app.annotations, name, value);
+        return app;
+}
+
+static void expect_error(const char *name, const char *value, const char *message)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        PodApp app = app_with(name, value);
+
+        ASSERT_ERR(app_settings_read(&app, &s, &e), -EINVAL);
+        ASSERT_CONTAINS(e.message, message);
+        ASSERT_CONTAINS(e.message, "App web: ");
+        pair_list_done(&app.annotations);
+}
+
+TEST(defaults)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        PodApp app = app_with("example.com/other", "x");
+
+        ASSERT_OK(app_settings_read(&app, &s, NULL));
+        ASSERT_EQ(s.restart, RESTART_NO);
+        ASSERT_EQ(s.restart_usec, 100000);
+        ASSERT_EQ(s.stop_signal, 0);
+        ASSERT_EQ(s.stop_timeout_usec, 0);
+        ASSERT_EQ(s.input, INPUT_NULL);
+        ASSERT_TRUE(!s.after);
+        ASSERT_TRUE(!s.oom_group);
+        pair_list_done(&app.annotations);
+}
+
+TEST(values)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        PodApp app = app_with("acnspawn/restart", "on-failure");
+
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/restart-delay", "2s"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/stop-signal", "SIGQUIT"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/stop-timeout", "infinity"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/input", "tty"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/oom-group", "yes"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/after", "db,cache"));
+        ASSERT_OK(app_settings_read(&app, &s, NULL));
+        ASSERT_EQ(s.restart, RESTART_ON_FAILURE);
+        ASSERT_EQ(s.restart_usec, 2000000);
+        ASSERT_EQ(s.stop_signal, SIGQUIT);
+        ASSERT_TRUE(s.stop_timeout_usec == UINT64_MAX);
+        ASSERT_EQ(s.input, INPUT_TTY);
+        ASSERT_TRUE(s.oom_group);
+        ASSERT_STREQ(s.after[0], "db");
+        ASSERT_STREQ(s.after[1], "cache");
+        ASSERT_TRUE(!s.after[2]);
+        pair_list_done(&app.annotations);
+}
+
+TEST(what_is_no_value_is_named_with_what_would_be_one)
+{
+        expect_error("acnspawn/restart", "sometimes",
+                     "acnspawn/restart is 'sometimes', but must be no, on-failure or always");
+        expect_error("acnspawn/restart-delay", "0", "must be a time of at least a millisecond");
+        expect_error("acnspawn/restart-delay", "infinity", "must be a time");
+        expect_error("acnspawn/stop-signal", "SIGFOO", "must be a signal");
+        expect_error("acnspawn/stop-signal", "0", "must be a signal");
+        expect_error("acnspawn/stop-signal", "4000", "must be a signal");
+        expect_error("acnspawn/stop-timeout", "0", "must be a time");
+        expect_error("acnspawn/after", "Not A Name", "must be names of apps");
+        expect_error("acnspawn/input", "", "must be null, stream or tty");
+        expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
+        expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
+}
+
+TEST(signals)
+{
+        ASSERT_EQ(signal_from_string("TERM"), SIGTERM);
+        ASSERT_EQ(signal_from_string("SIGTERM"), SIGTERM);
+        ASSERT_EQ(signal_from_string("9"), SIGKILL);
+        ASSERT_EQ(signal_from_string("SIGRTMIN+3"), SIGRTMIN + 3);
+        ASSERT_TRUE(signal_from_string("SIGRTMIN+99") <= 0);
+        ASSERT_TRUE(signal_from_string("term") <= 0);
+        ASSERT_TRUE(signal_from_string("") <= 0);
+}
+
+static void check_order(const char *first_after, const char *second_after, int result, const char *message)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        PodApp apps[] = {{.name = (char *) "a"}, {.name = (char *) "b"}, {.name = (char *) "c"}};
+        PodManifest m = {.apps = apps, .n_apps = 3};
+
+        if (first_after)
+                ASSERT_OK(pair_list_set(&apps[0].annotations, "acnspawn/after", first_after));
+        if (second_after)
+                ASSERT_OK(pair_list_set(&apps[1].annotations, "acnspawn/after", second_after));
+        ASSERT_EQ(pod_settings_check(&m, &e), result);
+        if (message)
+                ASSERT_CONTAINS(e.message, message);
+        for (size_t i = 0; i < 3; i++)
+                pair_list_done(&apps[i].annotations);
+}
+
+TEST(order)
+{
+        check_order(NULL, NULL, 0, NULL);
+        check_order("b,c", "c", 0, NULL);
+        check_order("b", "a", -ELOOP, "App a is to start after an app that is to start after it");
+        check_order("a", NULL, -ELOOP, "App a");
+        check_order("d", NULL, -ENOENT, "App a is to start after d, but the pod has no such app");
+}
+
+int main(void)
+{
+        RUN(defaults);
+        RUN(values);
+        RUN(what_is_no_value_is_named_with_what_would_be_one);
+        RUN(signals);
+        RUN(order);
+        return TEST_END();
+}
