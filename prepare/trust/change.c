@@ -2,10 +2,10 @@
 
 /* Changing which keys are trusted.
  *
- * A key is stored as gpg exports it: armored, with its own signatures only. What is there already of the same
- * key is imported along with it, so that adding an older copy never loses a revocation. The directories and
- * files that are made are closed to the writing of others; writers keep out of each other's way by a flock on
- * the directory trustedkeys, and readers see a file as it was or as it is.
+ * A key is stored as gpg exports it: armored, with its own signatures only. What is there already of the
+ * same key is imported along with it, so that adding an older copy never loses a revocation. The directories
+ * and files that are made are closed to the writing of others; writers keep out of each other's way by a
+ * flock on the directory trustedkeys, and readers see a file as it was or as it is.
  */
 
 #include <ctype.h>
@@ -19,7 +19,7 @@
 
 /* --- The directories ----------------------------------------------------------------------------------- */
 
-/* The administrator's directory of trusted keys, made if need be, with a lock; and in it that of a prefix. */
+/* The administrator's directory of trusted keys, made if need be, with a lock, and in it a prefix's. */
 typedef struct Place {
         int keys_fd, dir_fd;
         char *path;

@@ -2,9 +2,10 @@
 
 /* Images that are encrypted by a passphrase (spec: aci.md, "Image Archives"), decrypted while they are read.
  *
- * A thread runs gpg between the file and a pipe, from which the importer reads. gpg gives out what it decrypts
- * before it has seen whether it is genuine, as the integrity check is at the end of a message; so what comes
- * from the pipe counts only when decryption_finish() says so, and an image is not published before.
+ * A thread runs gpg between the file and a pipe, from which the importer reads. gpg gives out what it
+ * decrypts before it has seen whether it is genuine, as the integrity check is at the end of a message; so
+ * what comes from the pipe counts only when decryption_finish() says so, and an image is not published
+ * before.
  *
  * What gpg would be liberal about is looked at on the way: one message that is encrypted with a passphrase
  * and protected against alterations, and nothing behind it.
@@ -54,8 +55,8 @@ bool is_encrypted_data(const void *data, size_t size)
                 return false;
         bool is_new = p[0] & 0x40;
         int tag = is_new ? p[0] & 0x3f : p[0] >> 2 & 15;
-        return tag == PACKET_SYMKEY_SESSION_KEY || tag == PACKET_PUBKEY_SESSION_KEY || tag == PACKET_ENCRYPTED ||
-               tag == PACKET_ENCRYPTED_MDC || tag == PACKET_ENCRYPTED_AEAD;
+        return tag == PACKET_SYMKEY_SESSION_KEY || tag == PACKET_PUBKEY_SESSION_KEY ||
+               tag == PACKET_ENCRYPTED || tag == PACKET_ENCRYPTED_MDC || tag == PACKET_ENCRYPTED_AEAD;
 }
 
 bool is_encrypted(int fd)
@@ -76,16 +77,18 @@ static int check_packet(int tag, const unsigned char *head, size_t n_head, uint6
                 return error_set(e, -EBADMSG, "there is something behind the encrypted message");
         if (tag == PACKET_ENCRYPTED)
                 return error_set(e, -EBADMSG,
-                                 "it has no integrity protection (MDC), so that anybody could have altered it");
+                                 "it has no integrity protection (MDC), so that anybody could have altered "
+                                 "it");
         if (tag == PACKET_PUBKEY_SESSION_KEY)
-                return error_set(e, -EBADMSG, "it is encrypted to somebody's public key, not by a passphrase");
+                return error_set(e, -EBADMSG,
+                                 "it is encrypted to somebody's public key, not by a passphrase");
         if (tag == PACKET_MARKER)
                 return 0;
         if (tag == PACKET_SYMKEY_SESSION_KEY)
                 return ++d->n_session_keys <= SESSION_KEYS_MAX
-                                ? 0
-                                : error_set(e, -E2BIG, "it is encrypted by more than %u passphrases",
-                                            SESSION_KEYS_MAX);
+                                       ? 0
+                                       : error_set(e, -E2BIG, "it is encrypted by more than %u passphrases",
+                                                   SESSION_KEYS_MAX);
         d->has_data = tag == PACKET_ENCRYPTED_MDC || tag == PACKET_ENCRYPTED_AEAD;
         if (d->has_data && d->n_session_keys > 0)
                 return 0;
@@ -294,7 +297,8 @@ static int explain(const Decryption *d, Error *e)
         if (gpgme_err_code(d->result) == GPG_ERR_INV_ENGINE || gpgme_err_code(d->result) == GPG_ERR_ENOMEM)
                 return gpg_fail(e, d->result, "Cannot decrypt the image");
         if (d->n_plain > 0)
-                return error_set(e, -EBADMSG, "Cannot decrypt the image: it has been altered, or is damaged");
+                return error_set(e, -EBADMSG,
+                                 "Cannot decrypt the image: it has been altered, or is damaged");
         int r = error_set(e, -EKEYREJECTED,
                           "Cannot decrypt the image: the passphrase is wrong, or the image is damaged");
         return error_hint(e, r, "Check the passphrase file; a newline at its end does not count.");
@@ -306,10 +310,12 @@ static int check_cipher(gpgme_ctx_t context, Error *e)
         const char *cipher = result && result->symkey_algo ? result->symkey_algo : "an unknown cipher";
 
         if (result && result->legacy_cipher_nomdc)
-                return error_set(e, -EBADMSG, "Cannot decrypt the image: it has no integrity protection (MDC)");
+                return error_set(e, -EBADMSG,
+                                 "Cannot decrypt the image: it has no integrity protection (MDC)");
         if (startswith(cipher, "AES"))
                 return 0;
-        int r = error_set(e, -EBADMSG, "Cannot decrypt the image: it is encrypted by %s, not by AES", cipher);
+        int r = error_set(e, -EBADMSG, "Cannot decrypt the image: it is encrypted by %s, not by AES",
+                          cipher);
         return error_hint(e, r, "Encrypt it by: gpg --cipher-algo AES256 --symmetric IMAGE");
 }
 

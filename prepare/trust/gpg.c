@@ -4,10 +4,10 @@
  *
  * Every operation that needs no secret key of the user works in a home directory of its own. As root that is
  * a tmpfs that is mounted nowhere: gpg reaches it through our /proc/PID/fd, and it is gone with our last
- * descriptor, however we end. Others have to make do with a directory that carries a flock; those whose owner
- * is gone are removed by the next one. gpg.conf there says that no daemon is started (keys are public, and
- * passphrases come from us), that nothing is fetched from the network, and that every key in the home counts:
- * which keys are in it, and what for they are trusted, is decided by us.
+ * descriptor, however we end. Others have to make do with a directory that carries a flock; those whose
+ * owner is gone are removed by the next one. gpg.conf there says that no daemon is started (keys are public,
+ * and passphrases come from us), that nothing is fetched from the network, and that every key in the home
+ * counts: which keys are in it, and what for they are trusted, is decided by us.
  */
 
 #include <pthread.h>

@@ -3,10 +3,10 @@
 /* The files that say which keys are trusted for what.
  *
  * A key is trusted because of where its file is and what it is called: the directory is the prefix, the name
- * is the fingerprint. What is in the file only serves to check signatures; a key in a file that bears another
- * key's name is not trusted by it. As whoever can put a file there decides what may run on this host, every
- * directory on the way and every file is opened without following symlinks, by descriptor, and has to belong
- * to root or to us and to be closed to the writing of others.
+ * is the fingerprint. What is in the file only serves to check signatures; a key in a file that bears
+ * another key's name is not trusted by it. As whoever can put a file there decides what may run on this
+ * host, every directory on the way and every file is opened without following symlinks, by descriptor, and
+ * has to belong to root or to us and to be closed to the writing of others.
  */
 
 #include <limits.h>

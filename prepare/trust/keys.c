@@ -3,8 +3,8 @@
 /* Keys: what is to be known of them, and all that are trusted, in a home of gpg.
  *
  * The home with the trusted keys is made when it is first needed, and serves all checks. All files are
- * imported at once, as every start of gpg takes its time; they have been looked at before, so that what is in
- * one cannot pass for the end of another.
+ * imported at once, as every start of gpg takes its time; they have been looked at before, so that what is
+ * in one cannot pass for the end of another.
  */
 
 #include "prepare/trust/trust-internal.h"

@@ -3,10 +3,10 @@
 /* OpenPGP as seen from the outside: ASCII armor, and the packets that a stream consists of.
  *
  * gpg is liberal in what it takes: a signature may come in a message with other data, keys with secret ones
- * among them, an encrypted message without integrity protection or with another one behind it. What a stranger
- * hands in is therefore looked at first, as far as the framing goes (tags and lengths; RFC 4880, 4.2 and 6),
- * and only what has the one form that is asked for reaches gpg. The reader of packets holds no more than a few
- * bytes, so that it can follow a stream of any length.
+ * among them, an encrypted message without integrity protection or with another one behind it. What a
+ * stranger hands in is therefore looked at first, as far as the framing goes (tags and lengths; RFC 4880,
+ * 4.2 and 6), and only what has the one form that is asked for reaches gpg. The reader of packets holds no
+ * more than a few bytes, so that it can follow a stream of any length.
  */
 
 #include <openssl/evp.h>

@@ -83,8 +83,8 @@ int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret
         free(passphrase);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot keep the passphrase");
-        if (xasprintf(&options, "pinentry-mode loopback\npassphrase-file /proc/%d/fd/%d\n%s", (int) getpid(), fd,
-                      more_options ?: "") < 0)
+        if (xasprintf(&options, "pinentry-mode loopback\npassphrase-file /proc/%d/fd/%d\n%s", (int) getpid(),
+                      fd, more_options ?: "") < 0)
                 return error_oom(e);
         r = gpg_home_new(options, ret, e);
         if (r >= 0)

@@ -52,7 +52,8 @@ static char *run_gpgconf(const char *gnupghome, const char *command, const char 
         _cleanup_gpg_data_ gpgme_data_t out = NULL;
         char *text = NULL;
 
-        if (!program || gpgme_new(&c) || gpgme_set_protocol(c, GPGME_PROTOCOL_SPAWN) || gpgme_data_new(&out) ||
+        if (!program || gpgme_new(&c) || gpgme_set_protocol(c, GPGME_PROTOCOL_SPAWN) ||
+            gpgme_data_new(&out) ||
             gpgme_op_spawn(c, program, gnupghome ? with_home : without, NULL, out, NULL, 0))
                 return NULL;
         return take_text(TAKE_PTR(out), &text, NULL) < 0 ? NULL : text;
@@ -144,6 +145,7 @@ int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error 
         if (r < 0)
                 return r;
         /* An image is compressed already, or is not meant to be: its size would tell of its content. */
-        gpgme_error_t err = gpgme_op_encrypt(c, NULL, GPGME_ENCRYPT_SYMMETRIC | GPGME_ENCRYPT_NO_COMPRESS, in, out);
+        gpgme_error_t err = gpgme_op_encrypt(c, NULL, GPGME_ENCRYPT_SYMMETRIC | GPGME_ENCRYPT_NO_COMPRESS,
+                                             in, out);
         return err ? gpg_fail(e, err, "Cannot encrypt the image") : 0;
 }

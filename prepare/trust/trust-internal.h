@@ -75,8 +75,8 @@ enum {
 /* Follows the framing of packets through a stream, block by block. */
 typedef struct PacketReader PacketReader;
 
-/* Called once per packet, when its first three bytes are there (HEAD; fewer if it has no more). OFFSET is where
- * in the stream the packet begins. A negative return ends the reading. */
+/* Called once per packet, when its first three bytes are there (HEAD; fewer if it has no more). OFFSET is
+ * where in the stream the packet begins. A negative return ends the reading. */
 typedef int (*PacketFunction)(int tag, const unsigned char *head, size_t n_head, uint64_t offset,
                               void *userdata, Error *e);
 

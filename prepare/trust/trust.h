@@ -68,7 +68,7 @@ void trust_keys_done(TrustKeys *k);
  * not read, as they are not named as above. */
 int trust_list(Trust *t, TrustKeys *ret, char ***ret_strays, Error *e);
 
-/* --- Changing them (change.c, keys.c) -------------------------------------------------------------------- */
+/* --- Changing them (change.c, keys.c) ------------------------------------------------------------------ */
 
 /* The public keys in SIZE bytes of DATA, armored or binary, one or several; WHAT names it in messages ("the
  * key file x.asc"). Private keys and what is no key are refused. */
@@ -109,8 +109,8 @@ int signature_check_new(Trust *t, const void *signature, size_t size, const char
  * threads at once. */
 int signature_check_update(SignatureCheck *c, const void *data, size_t size, Error *e);
 /* Everything was fed in. Succeeds if there is a good signature by a key that is trusted for an image of this
- * name; else the error says of each signature what is wrong with it, with its fingerprint: -ENOKEY if none is
- * by a key that is known, -EBADMSG if one is not of these bytes, else -EKEYREJECTED. RET may be NULL. */
+ * name; else the error says of each signature what is wrong with it, with its fingerprint: -ENOKEY if none
+ * is by a key that is known, -EBADMSG if one is not of these bytes, else -EKEYREJECTED. RET may be NULL. */
 int signature_check_finish(SignatureCheck *c, const char *image_name, Signer *ret, Error *e);
 SignatureCheck *signature_check_free(SignatureCheck *c); /* stops and waits; fine at any time */
 DEFINE_TRIVIAL_CLEANUP_FUNC(SignatureCheck *, signature_check_free);

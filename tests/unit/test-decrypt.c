@@ -93,19 +93,24 @@ static int make_files(void)
         }
         r = write_file_atomic_at(g.scratch.fd, "plain", plain, PLAIN_SIZE, 0644, false);
         if (r >= 0)
-                r = write_file_atomic_at(g.scratch.fd, "right", PASSPHRASE "\n", strlen(PASSPHRASE) + 1, 0600, false);
+                r = write_file_atomic_at(g.scratch.fd, "right", PASSPHRASE "\n", strlen(PASSPHRASE) + 1,
+                                         0600, false);
         if (r >= 0)
-                r = write_file_atomic_at(g.scratch.fd, "wrong", PASSPHRASE "s", strlen(PASSPHRASE) + 1, 0600, false);
+                r = write_file_atomic_at(g.scratch.fd, "wrong", PASSPHRASE "s", strlen(PASSPHRASE) + 1, 0600,
+                                         false);
         if (r < 0)
                 return r;
-        return ENCRYPT("good.gpg", "--cipher-algo", "AES256", "--digest-algo", "sha256", "--symmetric") ? -EIO : 0;
+        return ENCRYPT("good.gpg", "--cipher-algo", "AES256", "--digest-algo", "sha256", "--symmetric")
+                               ? -EIO
+                               : 0;
 }
 
 TEST(decrypts)
 {
         _cleanup_result_ Result r;
         size_t n = 0, m = 0;
-        _cleanup_free_ char *plain = gpg_fixture_read(&g, "plain", &n), *file = gpg_fixture_read(&g, "good.gpg", &m);
+        _cleanup_free_ char *plain = gpg_fixture_read(&g, "plain", &n),
+                            *file = gpg_fixture_read(&g, "good.gpg", &m);
 
         decrypt(&r, "good.gpg", "right");
         if (r.r < 0)
@@ -117,8 +122,14 @@ TEST(decrypts)
 
 TEST(recognized)
 {
-        static const char *const others[] = {"", "\x1f\x8b\x08\x00\x00\x00\x00\x00", "BZh91AY&", "\xfd" "7zXZ\x00\x00\x04",
-                                             "\x28\xb5\x2f\xfd\x04\x00\x00\x00", "manifest", "rootfs/x"};
+        static const char *const others[] = {"",
+                                             "\x1f\x8b\x08\x00\x00\x00\x00\x00",
+                                             "BZh91AY&",
+                                             "\xfd"
+                                             "7zXZ\x00\x00\x04",
+                                             "\x28\xb5\x2f\xfd\x04\x00\x00\x00",
+                                             "manifest",
+                                             "rootfs/x"};
         size_t n;
 
         for (size_t i = 0; i < ELEMENTSOF(others); i++)
@@ -216,8 +227,8 @@ TEST(passphrase_files)
         static char long_one[TRUST_PASSPHRASE_MAX + 2];
 
         for (size_t i = 0; i < ELEMENTSOF(files); i++) {
-                ASSERT_OK(write_file_atomic_at(g.scratch.fd, "pass", files[i].content, strlen(files[i].content),
-                                               files[i].mode, false));
+                ASSERT_OK(write_file_atomic_at(g.scratch.fd, "pass", files[i].content,
+                                               strlen(files[i].content), files[i].mode, false));
                 ASSERT_REFUSED("good.gpg", "pass", files[i].error, files[i].why);
         }
         memset(long_one, 'x', sizeof(long_one) - 1);
@@ -234,7 +245,8 @@ TEST(given_up)
 
         for (unsigned i = 0; i < 2; i++) {
                 _cleanup_(decryption_freep) Decryption *d = NULL;
-                _cleanup_close_ int fd = openat(g.scratch.fd, "good.gpg", O_RDONLY | O_CLOEXEC), plain = -EBADF;
+                _cleanup_close_ int fd = openat(g.scratch.fd, "good.gpg", O_RDONLY | O_CLOEXEC),
+                                    plain = -EBADF;
                 char some[1000];
                 ASSERT_OK(decryption_new(fd, gpg_path(&g, "right"), NULL, NULL, &d, &plain, &e));
                 ASSERT_EQ(loop_read(plain, some, sizeof(some)), sizeof(some));
@@ -282,7 +294,8 @@ TEST(signs)
         char socket[PATH_MAX + 64];
 
         ASSERT_TRUE(gpg_make_key(&g, "signer", NULL, "0") != NULL);
-        ASSERT_EQ(run_silently((const char *const[]){"gpgconf", "--homedir", g.home, "--kill", "all", NULL}), 0);
+        ASSERT_EQ(run_silently((const char *const[]){"gpgconf", "--homedir", g.home, "--kill", "all", NULL}),
+                  0);
         int r = sign_detached("signer@example.com", g.home, fd, &armored, &e);
         if (r < 0)
                 TEST_FAIL("%s", e.message);
@@ -290,7 +303,8 @@ TEST(signs)
         ASSERT_OK(scratch_file(&g.scratch, "plain.asc", armored));
         ASSERT_EQ(GPG(&g, "--verify", gpg_path(&g, "plain.asc"), gpg_path(&g, "plain")), 0);
         /* The agent that was started for it is gone. */
-        ASSERT_EQ(run_silently((const char *const[]){"gpgconf", "--homedir", g.home, "--kill", "all", NULL}), 0);
+        ASSERT_EQ(run_silently((const char *const[]){"gpgconf", "--homedir", g.home, "--kill", "all", NULL}),
+                  0);
         ASSERT_OK(lseek(fd, 0, SEEK_SET));
         armored = (free(armored), NULL);
         ASSERT_OK(sign_detached("signer@example.com", g.home, fd, &armored, &e));
