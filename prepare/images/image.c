@@ -91,6 +91,12 @@ static int read_image(Image *i, Error *e)
         return 0;
 }
 
+/* What says nothing of an image: it can be read once there is more of what we lack. */
+static bool is_shortage(int r)
+{
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
 int image_open(Store *s, const char *id, Image **ret, Error *e)
 {
         _cleanup_(image_freep) Image *i = calloc(1, sizeof(Image));
@@ -115,6 +121,8 @@ int image_open(Store *s, const char *id, Image **ret, Error *e)
                 /* Removed meanwhile: it was renamed away as a whole, so nothing is at its place any more. */
                 if (faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
                         return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
+                if (is_shortage(r))
+                        return error_prefix(e, r, "Cannot read the image %s", id);
                 r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged",
                                  id, s->path);
                 return error_hint(e, r, "Remove it with 'acnspawn image rm %s' and import it again.", id);
@@ -176,8 +184,13 @@ static int add_image(ImageList *l, Store *s, const char *id, Error *e)
         int r = image_open(s, id, &i, &error);
         if (r == -ENOENT)
                 return 0;
-        if (r == -ENOMEM)
-                return error_oom(e);
+        if (is_shortage(r)) {
+                if (e) {
+                        error_done(e);
+                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
+                }
+                return r;
+        }
         if (r < 0) {
                 l->n_damaged++;
                 if (e && e->code == 0)

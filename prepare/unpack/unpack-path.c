@@ -147,7 +147,7 @@ static int open_directory(Unpack *u, const char *directory, const char *path, co
                           int *ret_fd, Error *e)
 {
         int fd = directory[0] ? open_beneath(u->dir_fd, directory, O_PATH | O_DIRECTORY)
-                              : openat(u->dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                              : open_beneath(u->dir_fd, ".", O_PATH | O_DIRECTORY);
 
         if (fd == -ENOENT || (fd == -ENOTDIR && u->layer))
                 return make_directories(u, directory, mtime, ret_fd, e);

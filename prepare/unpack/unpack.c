@@ -328,6 +328,8 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         *slash = '/';
         if (fd == -ELOOP)
                 return unpack_error(e, -EBADMSG, x->path, "the hard link leads through a symbolic link");
+        if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
+                return unpack_error_errno(e, fd, x->path, "cannot open the directory of its target");
         if (fd < 0 || fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return unpack_error(e, -EBADMSG, x->path,
                                     "the hard link leads to no earlier entry of the archive");

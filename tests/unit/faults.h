@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* Runs a piece of code in a process of its own, in which the n-th system call of some kinds fails, or is the
+ * last thing the process does. A seccomp filter reports these calls to us, of all threads of the process,
+ * and we say what becomes of each:
+ *
+ *     Fault f = {.kind = FAULT_ENOSPC, .step = 7};
+ *     ASSERT_OK(fault_run(&f, function, userdata));
+ *     f.reached: there was a seventh; f.result, f.message: what FUNCTION came to
+ *
+ * No privilege is needed. -ENOSYS: there is no seccomp here that can do it. */
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "basic/basic.h"
+
+typedef enum FaultKind {
+        FAULT_ENOSPC,
+        FAULT_EIO,
+        FAULT_EDQUOT,
+        FAULT_EMFILE,
+        FAULT_KILL,
+        _FAULT_MAX
+} FaultKind;
+
+/* What changes a file system. Removing is among it for FAULT_KILL alone: what cannot be removed stays. */
+static const int fault_writers[] = {
+                SYS_write,     SYS_pwrite64,  SYS_writev,    SYS_openat,          SYS_openat2,
+                SYS_mkdirat,   SYS_mknodat,   SYS_linkat,    SYS_symlinkat,       SYS_renameat,
+                SYS_renameat2, SYS_ftruncate, SYS_fallocate, SYS_copy_file_range, SYS_fsync,
+                SYS_fdatasync, SYS_syncfs,    SYS_fsetxattr, SYS_lsetxattr,       SYS_fchmod,
+                SYS_fchmodat,  SYS_fchown,    SYS_fchownat,  SYS_utimensat,       SYS_mkdir,
+                SYS_unlinkat,
+};
+/* What makes a descriptor. */
+static const int fault_openers[] = {SYS_openat, SYS_openat2,  SYS_dup,
+                                    SYS_fcntl,  SYS_eventfd2, SYS_memfd_create};
+
+static const struct {
+        int error;
+        const char *name;
+        const int *calls;
+        size_t n_calls;
+} fault_kinds[_FAULT_MAX] = {
+                [FAULT_ENOSPC] = {ENOSPC, "ENOSPC", fault_writers, ELEMENTSOF(fault_writers)},
+                [FAULT_EIO] = {EIO, "EIO", fault_writers, ELEMENTSOF(fault_writers)},
+                [FAULT_EDQUOT] = {EDQUOT, "EDQUOT", fault_writers, ELEMENTSOF(fault_writers)},
+                [FAULT_EMFILE] = {EMFILE, "EMFILE", fault_openers, ELEMENTSOF(fault_openers)},
+                [FAULT_KILL] = {0, "SIGKILL", fault_writers, ELEMENTSOF(fault_writers)},
+};
+
+typedef int (*FaultFunction)(void *userdata, Error *e);
+
+typedef struct Fault {
+        FaultKind kind;
+        unsigned step; /* from 1 */
+        bool reached;
+        int call;   /* its number, if it was reached */
+        int result; /* of the function; unless it was killed */
+        char message[4096];
+} Fault;
+
+typedef struct FaultShared {
+        int result;
+        char message[4096];
+} FaultShared;
+
+/* Whether this one is to be counted: opening a file that is there changes nothing. */
+static inline bool fault_counts(const Fault *f, const struct seccomp_data *d)
+{
+        if (f->kind == FAULT_EMFILE)
+                return d->nr != SYS_fcntl || d->args[1] == F_DUPFD_CLOEXEC;
+        if (d->nr == SYS_openat)
+                return d->args[2] & O_CREAT;
+        if (d->nr == SYS_openat2)
+                return false;
+        return d->nr != SYS_unlinkat || f->kind == FAULT_KILL;
+}
+
+static inline int fault_install(const int *calls, size_t n)
+{
+        struct sock_filter code[64] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        };
+        size_t k = 1;
+
+        for (size_t i = 0; i < n; i++) {
+                code[k++] = (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned) calls[i], 0,
+                                                          1);
+                code[k++] = (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+        }
+        code[k++] = (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        const struct sock_fprog program = {.len = (unsigned short) k, .filter = code};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+        return fd < 0 ? -errno : (int) fd;
+}
+
+static inline void fault_child(const Fault *f, FaultFunction function, void *userdata, int sock,
+                               FaultShared *s)
+{
+        Error e = ERROR_NULL;
+        int fd = fault_install(fault_kinds[f->kind].calls, fault_kinds[f->kind].n_calls);
+
+        if (fd < 0 || send_fds(sock, "x", 1, &fd, 1) < 0)
+                _exit(77);
+        safe_close(fd);
+        safe_close(sock);
+        s->result = function(userdata, &e);
+        snprintf(s->message, sizeof(s->message), "%s", e.message ?: "");
+        _exit(0);
+}
+
+/* Answers until the process is gone. */
+static inline int fault_supervise(Fault *f, int listener, pid_t pid)
+{
+        unsigned n = 0;
+
+        for (;;) {
+                struct pollfd p = {.fd = listener, .events = POLLIN};
+                struct seccomp_notif call = {};
+                struct seccomp_notif_resp answer = {.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+
+                if (poll(&p, 1, 60000) <= 0)
+                        return -ETIMEDOUT;
+                if (!(p.revents & POLLIN))
+                        return 0;
+                if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
+                        continue;
+                answer.id = call.id;
+                if (fault_counts(f, &call.data) && ++n == f->step) {
+                        f->reached = true;
+                        f->call = call.data.nr;
+                        if (f->kind == FAULT_KILL) {
+                                (void) kill(pid, SIGKILL);
+                                continue;
+                        }
+                        answer.flags = 0;
+                        answer.error = -fault_kinds[f->kind].error;
+                }
+                (void) ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+        }
+}
+
+static inline int fault_run(Fault *f, FaultFunction function, void *userdata)
+{
+        FaultShared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        int socks[2], listener = -EBADF, status = 0;
+        size_t n_fds = 0;
+        char x;
+
+        if (s == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) < 0)
+                return -errno;
+        pid_t pid = fork();
+        if (pid < 0)
+                return -errno;
+        if (pid == 0)
+                fault_child(f, function, userdata, socks[1], s);
+        safe_close(socks[1]);
+        int r = recv_fds(socks[0], &x, 1, &listener, 1, &n_fds) == 1 && n_fds == 1
+                                ? fault_supervise(f, listener, pid)
+                                : -ENOSYS;
+        if (r < 0)
+                (void) kill(pid, SIGKILL);
+        safe_close(listener);
+        safe_close(socks[0]);
+        (void) waitpid(pid, &status, 0);
+        f->result = s->result;
+        memcpy(f->message, s->message, sizeof(f->message));
+        munmap(s, sizeof(*s));
+        bool killed = f->reached && f->kind == FAULT_KILL;
+        if (r >= 0 && !killed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+                return -EPROTO; /* crashed */
+        return r;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What fails at any step of an import or of rendering: full disks, quotas, broken disks, no descriptors left,
+ * kill -9 (E1, E2). After each the store is as it was, or the work is done in whole; the message says what
+ * failed and why; and the same again succeeds.
+ */
+
+#include <ftw.h>
+
+#include "prepare/collect/collect.h"
+#include "tests/unit/faults.h"
+#include "tests/unit/store-fixture.h"
+
+#define STEPS_MAX 2000U
+
+/* --- What the store holds ------------------------------------------------------------------------------ */
+
+static char **listing;
+static size_t listing_skip;
+
+static int list_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+        (void) type, (void) ftw;
+        return strv_extendf(&listing, "%s %o %lld %u", path + listing_skip, st->st_mode,
+                            S_ISREG(st->st_mode) ? (long long) st->st_size : 0,
+                            S_ISREG(st->st_mode) ? (unsigned) st->st_nlink : 0);
+}
+
+static char *list_store(Store *s)
+{
+        listing_skip = strlen(store_path(s));
+        if (nftw(store_path(s), list_one, 32, FTW_PHYS) != 0)
+                return NULL;
+        strv_sort(listing);
+        char *text = strv_join(listing, "\n");
+        listing = strv_free(listing);
+        return text;
+}
+
+static int collect(Store *s, Error *e)
+{
+        return store_gc(s, &(GcOptions){.expire_prepared_usec = UINT64_MAX}, e);
+}
+
+/* --- One operation under all faults -------------------------------------------------------------------- */
+
+typedef struct Operation {
+        Fixture *fixture;
+        const Image *image;
+        int fd; /* the archive */
+        FaultFunction run;
+        int (*undo)(struct Operation *o); /* after a success: takes away what it made */
+        const char *prefix;               /* what messages begin with */
+} Operation;
+
+static void check_message(const Fault *f, const Operation *o)
+{
+        if (!startswith(f->message, o->prefix))
+                TEST_FAIL("%s at step %u (system call %d): \"%s\"", fault_kinds[f->kind].name, f->step,
+                          f->call, f->message);
+        if (!strstr(f->message, strerror(fault_kinds[f->kind].error)))
+                TEST_FAIL("%s at step %u (system call %d) is not told: \"%s\"", fault_kinds[f->kind].name,
+                          f->step, f->call, f->message);
+}
+
+/* What was published is whole, and making it again finds it. What was not is rubbish, which only somebody who
+ * was killed leaves to the next collection. A failure may come after publishing: when it is not known whether
+ * that is on disk. */
+static void check_store(const Fault *f, Operation *o, const char *before)
+{
+        bool killed = f->reached && f->kind == FAULT_KILL;
+        _cleanup_free_ char *after = list_store(o->fixture->store);
+
+        if (f->result < 0 && !killed && streq_ptr(before, after))
+                return;
+        ASSERT_WORKS(*o->fixture, o->run(o, &o->fixture->error));
+        ASSERT_OK(o->undo(o));
+        if (killed)
+                ASSERT_WORKS(*o->fixture, collect(o->fixture->store, &o->fixture->error));
+        free(after);
+        after = list_store(o->fixture->store);
+        if (!streq_ptr(before, after))
+                TEST_FAIL("%s at step %u (system call %d, result %d %s): the store was changed: %s",
+                          fault_kinds[f->kind].name, f->step, f->call, f->result, f->message, after);
+}
+
+static void try_step(Fault *f, Operation *o, const char *before)
+{
+        int r = fault_run(f, o->run, o);
+
+        if (r == -ENOSYS)
+                TEST_SKIP("system calls cannot be made to fail here");
+        if (r == -EPROTO)
+                TEST_FAIL("%s at step %u (system call %d): it crashed", fault_kinds[f->kind].name, f->step,
+                          f->call);
+        ASSERT_OK(r);
+        if (f->kind != FAULT_KILL && f->result < 0)
+                check_message(f, o);
+        check_store(f, o, before);
+}
+
+static void try_all(Operation *o, FaultKind kind, unsigned min_steps)
+{
+        _cleanup_free_ char *before = list_store(o->fixture->store);
+        unsigned n = 0;
+
+        ASSERT_NOT_NULL(before);
+        for (bool more = true; more && test_state_ == TEST_GOING_; n++) {
+                Fault f = {.kind = kind, .step = n + 1};
+                ASSERT_LT(n, STEPS_MAX);
+                try_step(&f, o, before);
+                more = f.reached;
+        }
+        if (test_state_ == TEST_GOING_)
+                ASSERT_GT(n, min_steps);
+}
+
+/* --- Import -------------------------------------------------------------------------------------------- */
+
+static int import_tar(void *userdata, Error *e)
+{
+        Operation *o = userdata;
+        _cleanup_(image_freep) Image *i = NULL;
+
+        if (lseek(o->fd, 0, SEEK_SET) < 0)
+                return -errno;
+        return image_import(o->fixture->store, o->fd, "test.aci", &i, e);
+}
+
+static int remove_image(Operation *o)
+{
+        return image_remove(o->fixture->store, "example.com/app", NULL, &o->fixture->error);
+}
+
+static void fill_tar(Text *t)
+{
+        _cleanup_text_ Text content = {};
+
+        while (content.size < 3U << 16)
+                text_add(&content, "some content of a file, again and again. ");
+        aci_begin(t);
+        aci_file(t, "rootfs/x", content.data);
+        aci_dir(t, "rootfs/dir");
+        aci_file(t, "rootfs/dir/y", "y");
+        aci_file(t, "rootfs/implied/deep/z", "z");
+        aci_hard_link(t, "rootfs/hard", "rootfs/x");
+        aci_symlink(t, "rootfs/soft", "x");
+        aci_entry(t, (AciEntry){.name = "rootfs/fifo", .type = '6', .mode = 0600});
+        aci_end(t);
+}
+
+static void import_under(FaultKind kind)
+{
+        FIXTURE(f);
+        Operation o = {.fixture = &f,
+                       .run = import_tar,
+                       .undo = remove_image,
+                       .prefix = "Cannot import test.aci: "};
+
+        fill_tar(&f.tar);
+        _cleanup_close_ int fd = aci_fd(f.tar.data, f.tar.size);
+        o.fd = fd;
+        ASSERT_WORKS(f, import_tar(&o, &f.error)); /* what is made once stays: the lock, for one */
+        ASSERT_OK(remove_image(&o));
+        try_all(&o, kind, 20);
+}
+
+TEST(e1_import_killed)
+{
+        import_under(FAULT_KILL);
+}
+TEST(e2_import_enospc)
+{
+        import_under(FAULT_ENOSPC);
+}
+TEST(e2_import_eio)
+{
+        import_under(FAULT_EIO);
+}
+TEST(e2_import_edquot)
+{
+        import_under(FAULT_EDQUOT);
+}
+TEST(e2_import_emfile)
+{
+        import_under(FAULT_EMFILE);
+}
+
+/* --- Rendering ----------------------------------------------------------------------------------------- */
+
+static int render(void *userdata, Error *e)
+{
+        Operation *o = userdata;
+        _cleanup_strv_free_ char **layers = NULL;
+
+        return image_layers(o->fixture->store, o->image, &layers, e);
+}
+
+static int remove_rendered(Operation *o)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_close_ int fd =
+                        openat(o->fixture->store->fd, "rendered", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = list_names(fd, &names);
+
+        STRV_FOREACH (name, names)
+                if (r >= 0)
+                        r = rm_rf_at(fd, *name);
+        return r;
+}
+
+static void render_under(FaultKind kind)
+{
+        static const char *const base_files[] = {"rootfs/a", "a", "rootfs/dir/b", "b", NULL};
+        static const char *const app_files[] = {"rootfs/dir/c", "c", "rootfs/d", "d", NULL};
+        _cleanup_(image_freep) Image *base = NULL, *app = NULL;
+        FIXTURE(f);
+        Operation o = {.fixture = &f, .run = render, .undo = remove_rendered, .prefix = "Cannot "};
+
+        ASSERT_WORKS(f, aci_import_files(f.store, ACI_MANIFEST("example.com/base", ""), base_files, &base,
+                                         &f.error));
+        ASSERT_WORKS(f,
+                     aci_import_files(
+                                     f.store,
+                                     ACI_MANIFEST("example.com/app",
+                                                  ",\"dependencies\":[{\"imageName\":\"example.com/base\"}],"
+                                                  "\"pathWhitelist\":[\"/a\",\"/dir/b\",\"/dir/c\"]"),
+                                     app_files, &app, &f.error));
+        o.image = app;
+        ASSERT_WORKS(f, render(&o, &f.error));
+        ASSERT_OK(remove_rendered(&o));
+        ASSERT_WORKS(f, collect(f.store, &f.error));
+        try_all(&o, kind, 10);
+}
+
+TEST(e1_render_killed)
+{
+        render_under(FAULT_KILL);
+}
+TEST(e2_render_enospc)
+{
+        render_under(FAULT_ENOSPC);
+}
+TEST(e2_render_eio)
+{
+        render_under(FAULT_EIO);
+}
+TEST(e2_render_emfile)
+{
+        render_under(FAULT_EMFILE);
+}
+
+int main(void)
+{
+        /* Memory: hundreds of imports are made here, each of which waits for the disk. */
+        if (access("/dev/shm", W_OK) >= 0)
+                (void) setenv("TMPDIR", "/dev/shm", false);
+        RUN(e1_import_killed);
+        RUN(e2_import_enospc);
+        RUN(e2_import_eio);
+        RUN(e2_import_edquot);
+        RUN(e2_import_emfile);
+        RUN(e1_render_killed);
+        RUN(e2_render_enospc);
+        RUN(e2_render_eio);
+        RUN(e2_render_emfile);
+        return TEST_END();
+}
