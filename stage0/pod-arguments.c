@@ -8,6 +8,7 @@
  * belongs.
  */
 
+#include "stage0/fetching.h"
 #include "stage0/pod-arguments.h"
 
 #define DEFAULT_STOP_TIMEOUT_USEC (10 * 1000000ULL)
@@ -111,6 +112,7 @@ const Option pod_options[] = {
                  "directory", option_stage1, 0},
                 {NULL, "uuid-file", 0, "FILE", false, "Write the pod's UUID to FILE as well", "file",
                  option_string, POD(uuid_file)},
+                OPTIONS_FETCH(NULL, offsetof(PodArguments, fetch)),
                 OPTION_END,
 };
 
@@ -147,13 +149,12 @@ const Option app_options[] = {
                 {NULL, "restart", 0, "no|on-failure|always", false,
                  "Start the app again after it ended: never (default), if it failed, or always",
                  "no|on-failure|always", option_setting, APP(annotations)},
-                {NULL, "restart-delay", 0, "TIME", false,
-                 "Wait before a restart (default: 100ms)", NULL,
+                {NULL, "restart-delay", 0, "TIME", false, "Wait before a restart (default: 100ms)", NULL,
                  option_setting, APP(annotations)},
                 {NULL, "after", 0, "APP[,…]", false, "Start when these apps of the pod have started", NULL,
                  option_setting, APP(annotations)},
-                {NULL, "stop-signal", 0, "SIGNAL", false, "What asks the app to end (default: SIGTERM)", NULL,
-                 option_setting, APP(annotations)},
+                {NULL, "stop-signal", 0, "SIGNAL", false, "What asks the app to end (default: SIGTERM)",
+                 NULL, option_setting, APP(annotations)},
                 {NULL, "stop-timeout", 0, "TIME", false,
                  "How long the app may take to end then (default: what holds for the pod)", NULL,
                  option_setting, APP(annotations)},
@@ -334,6 +335,20 @@ static int write_uuid_file(Context *c, const char *file, const char *uuid)
         return r < 0 ? error_set_errno(&c->error, r, "Cannot write the pod's UUID to '%s'", file) : 0;
 }
 
+/* With what is shown of fetching images; it is gone before anything else is said. */
+static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warnings)
+{
+        _cleanup_(progress_freep) Progress *progress = NULL;
+
+        int r = context_show_fetching(c, &a->fetch, &progress);
+        if (r < 0)
+                return r;
+        a->request.fetch = &a->fetch;
+        r = prepare_pod(c->store, &a->request, &a->options, ret, warnings, &c->error);
+        a->request.fetch = NULL;
+        return r;
+}
+
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -345,7 +360,7 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
         if (r < 0)
                 return r;
         (void) interrupt_catch();
-        r = prepare_pod(c->store, &a->request, &a->options, &p, &warnings, &c->error);
+        r = prepare_and_show(c, a, &p, &warnings);
         STRV_FOREACH (w, warnings) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(*w);
                 log_warning("%s", shown ?: "");

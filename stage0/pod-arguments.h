@@ -14,6 +14,7 @@
 typedef struct PodArguments {
         PodRequest request;
         PrepareOptions options;
+        FetchOptions fetch;
         char *stage1;              /* owns what options.stage1 points to */
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;

@@ -1,86 +1,221 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn fetch: brings image archives into the store and prints their IDs, one per line, in the order
- * given. */
+/* acnspawn fetch: brings images into the store and prints their IDs, one per line, in the order given.
+ *
+ * Several are fetched side by side, by a few threads that share one fetcher. Each keeps what its image came to;
+ * the results, and what went wrong, are shown in the order of the command line when all have ended.
+ */
 
-#include <sys/stat.h>
+#include <pthread.h>
+#include <signal.h>
 
-#include "stage0/verb.h"
+#include "stage0/fetching.h"
 
-/* Where there is no such file: whoever writes an address expects a download. */
-static int explain_missing(Context *c, const char *file, int r)
+#define THREADS_MAX 4U
+
+typedef struct Arguments {
+        FetchOptions fetch;
+} Arguments;
+
+static int option_update(const Option *o, const char *value, void *target, Error *e)
 {
-        if (strstr(file, "://"))
-                return error_hint(&c->error, r,
-                                  "Images are not downloaded: bring the file here by other means, and fetch "
-                                  "that.");
-        return error_hint(&c->error, r, "Give the path of an image archive (.aci).");
+        *(PullPolicy *) target = PULL_UPDATE;
+        return 0;
 }
 
-static int open_image(Context *c, const char *file)
-{
-        struct stat st;
-        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+#define FETCH(member) (offsetof(Arguments, fetch) + offsetof(FetchOptions, member))
 
-        if (fd < 0) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(file);
-                int r = error_set_errno(&c->error, -errno, "Cannot open the image '%s'", shown ?: "");
-                return r == -ENOENT ? explain_missing(c, file, r) : r;
+static const Option options[] = {
+                OPTIONS_FETCH("Options", offsetof(Arguments, fetch)),
+                {NULL, "update", 'u', NULL, false, "Same as --pull-policy=update", NULL, option_update,
+                 FETCH(policy)},
+                {NULL, "signature", 0, "FILE", false,
+                 "Check the image by the detached signature in FILE, instead of the one beside the image",
+                 "file", option_string, FETCH(signature)},
+                {NULL, "no-dependencies", 0, NULL, false, "Leave out the images that an image depends on",
+                 NULL, option_true, FETCH(no_dependencies)},
+                OPTION_END,
+};
+
+/* --- Side by side -------------------------------------------------------------------------------------- */
+
+typedef struct Job {
+        const char *reference;
+        Image *image;
+        int result;
+        Error error;
+} Job;
+
+typedef struct Jobs {
+        Fetcher *fetcher;
+        Job *items;
+        size_t n, next;
+} Jobs;
+
+static void jobs_done(Jobs *j)
+{
+        for (size_t i = 0; j->items && i < j->n; i++) {
+                image_free(j->items[i].image);
+                error_done(&j->items[i].error);
         }
-        if (isatty(fd)) {
-                int r = error_set(&c->error, -ENOTSUP, "An image cannot be read from a terminal");
-                return error_hint(&c->error, r, "Redirect it: acnspawn fetch - <FILE");
-        }
-        if (fstat(fd, &st) >= 0 && S_ISDIR(st.st_mode)) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(file);
-                int r = error_set(&c->error, -EISDIR, "'%s' is a directory, not an image", shown ?: "");
-                return error_hint(&c->error, r, "Give the path of an image archive (.aci).");
-        }
-        return TAKE_FD(fd);
+        free(j->items);
 }
 
-static int fetch_one(Context *c, const char *file, void *userdata)
+static void *work(void *userdata)
 {
-        _cleanup_(image_freep) Image *image = NULL;
-        _cleanup_close_ int fd = open_image(c, file);
+        Jobs *j = userdata;
+        size_t i;
 
-        if (fd < 0)
-                return fd;
-        int r = image_import(c->store, fd, streq(file, "-") ? "standard input" : file, &image, &c->error);
-        if (r == -EPERM && geteuid() != 0)
-                return error_hint(&c->error, r, "Images have files of several users: run it as root.");
+        while ((i = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->n) {
+                Job *job = &j->items[i];
+                job->result = interrupt_check(&job->error);
+                if (job->result >= 0)
+                        job->result = fetcher_fetch(j->fetcher, job->reference, &job->image, &job->error);
+        }
+        return NULL;
+}
+
+/* Signals are for the thread that waits. If there are no others to be had, it does everything. */
+static void work_in_threads(Jobs *j)
+{
+        pthread_t threads[THREADS_MAX];
+        sigset_t all, before;
+        size_t n = 0;
+
+        sigfillset(&all);
+        if (j->n > 1 && pthread_sigmask(SIG_SETMASK, &all, &before) == 0) {
+                while (n < THREADS_MAX && n < j->n && pthread_create(&threads[n], NULL, work, j) == 0)
+                        n++;
+                (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+        }
+        if (n == 0)
+                (void) work(j);
+        while (n > 0)
+                (void) pthread_join(threads[--n], NULL);
+}
+
+/* --- Results ------------------------------------------------------------------------------------------- */
+
+static const TableColumn columns[] = {
+                {"REFERENCE", "reference", false, 0},
+                {"ID", "id", false, 0},
+                {"NAME", "name", false, 0},
+                {"VERSION", "version", false, 0},
+                {"SIZE", "size", true, 0},
+                {"SIGNER", "signer", false, 0},
+                {"ERROR", "error", false, 0},
+};
+
+static int show_json(Context *c, const Jobs *j)
+{
+        _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+
+        for (size_t i = 0; t && i < j->n; i++) {
+                const Job *job = &j->items[i];
+                const Image *x = job->image;
+
+                table_add_text(t, job->reference);
+                table_add_text(t, x ? x->id : NULL);
+                table_add_text(t, x ? x->manifest->name : NULL);
+                table_add_text(t, x ? pair_list_get(&x->manifest->labels, "version") : NULL);
+                if (x)
+                        table_add_size(t, x->size);
+                else
+                        table_add_none(t);
+                table_add_text(t, x ? x->info.signer_fingerprint : NULL);
+                table_add_text(t, x ? NULL : job->error.message);
+        }
+        return t ? context_show_table(c, t, NULL) : error_oom(&c->error);
+}
+
+static int show(Context *c, Jobs *j)
+{
+        int status = EXIT_SUCCESS;
+
+        for (size_t i = 0; i < j->n; i++) {
+                Job *job = &j->items[i];
+                if (job->result == -EINTR && interrupt_pending())
+                        return job->result; /* whoever interrupted us needs no message */
+                if (job->result < 0) {
+                        error_print(&job->error, job->result);
+                        status = EXIT_STATUS_FAILURE;
+                } else if (c->json == JSON_OFF)
+                        printf("%s\n", job->image->id);
+        }
+        if (c->json != JSON_OFF) {
+                int r = show_json(c, j);
+                return r < 0 ? r : status;
+        }
+        return status;
+}
+
+static int fetch_all(Context *c, Arguments *a, const Words *words)
+{
+        _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
+        _cleanup_(progress_freep) Progress *progress = NULL;
+        _cleanup_(jobs_done) Jobs j = {.n = words->n, .items = calloc(words->n, sizeof(Job))};
+
+        if (!j.items)
+                return error_oom(&c->error);
+        int r = context_show_fetching(c, &a->fetch, &progress);
+        if (r >= 0)
+                r = fetcher_new(c->store, &a->fetch, &fetcher, &c->error);
         if (r < 0)
                 return r;
-        printf("%s\n", image->id);
+        for (size_t i = 0; i < j.n; i++)
+                j.items[i].reference = words->list[i];
+        j.fetcher = fetcher;
+        work_in_threads(&j);
+        progress_clear(progress);
+        return show(c, &j);
+}
+
+/* What cannot be for several images. */
+static int check(Context *c, const Arguments *a, const Words *words)
+{
+        size_t n_input = 0;
+
+        for (size_t i = 0; i < words->n; i++)
+                n_input += streq(words->list[i], "-");
+        if (n_input > 1)
+                return context_usage(c, "Standard input can be read only once");
+        if (a->fetch.signature && words->n > 1)
+                return context_usage(
+                                c,
+                                "--signature= is for one image: it cannot be given together with several");
         return 0;
 }
 
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {
-                        .min = 1, .max = SIZE_MAX, .what = "an image file, or '-' for standard input"};
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+                        .min = 1, .max = SIZE_MAX, .what = "an image: its name, a URL, a file, or '-'"};
+        Arguments a = {};
 
+        int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_store(c);
+        r = check(c, &a, &words);
+        if (r >= 0)
+                r = context_open_store(c);
         if (r < 0)
                 return r;
         (void) interrupt_catch();
-        return context_for_each(c, &words, fetch_one, NULL);
+        return fetch_all(c, &a, &words);
 }
 
 const Verb verb_fetch = {
                 .group = "Image Commands",
                 .name = "fetch",
-                .synopsis = "[OPTIONS…] FILE…",
-                .brief = "FILE…",
-                .summary = "Import image archives into the store",
-                .text = "Reads App Container images (tar, plain or compressed with gzip, bzip2, xz or zstd), "
-                        "checks "
-                        "them, and unpacks them into the store. Prints the ID of each. '-' reads standard "
-                        "input.",
+                .synopsis = "[OPTIONS…] IMAGE…",
+                .brief = "IMAGE…",
+                .summary = "Bring images into the store",
+                .text = "Fetches images, checks them, unpacks them into the store, and prints the ID of "
+                        "each. An "
+                        "image is NAME[:VERSION][,LABEL=VALUE…], the URL or path of an App Container image "
+                        "archive, '-' for standard input, docker://REFERENCE, oci:DIR[:TAG], "
+                        "oci-archive:FILE[:TAG] or docker-archive:FILE[:TAG]. See acnspawn-images(7).",
                 .words = "file",
+                .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

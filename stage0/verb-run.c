@@ -67,10 +67,21 @@ static int find_only_pod(Context *c, Pod **ret)
         return r;
 }
 
-/* The same rule as image_find() has. */
-static bool is_image_file(const char *word)
+/* Whether the word can mean nothing but an image: a file, a URL, something with "docker://" in front. */
+static bool is_image(const char *word)
 {
-        return (strchr(word, '/') || endswith(word, ".aci")) && access(word, F_OK) >= 0;
+        _cleanup_reference_ Reference x = {};
+
+        return reference_parse(word, &x, NULL) >= 0 && x.kind != REFERENCE_IMAGE;
+}
+
+/* Whether it names an image that is not in the store, but may be fetched. */
+static bool may_be_fetched(const PodArguments *a, const char *word)
+{
+        _cleanup_(image_name_done) ImageName name = {};
+
+        return a->fetch.policy != PULL_NEVER && image_name_parse(word, &name, NULL) >= 0 &&
+               discovery_possible(name.name);
 }
 
 static int refuse_both(Context *c, const char *shown, const Pod *p, const Image *image)
@@ -82,14 +93,14 @@ static int refuse_both(Context *c, const char *shown, const Pod *p, const Image 
 }
 
 /* 1: an existing pod; 0: an image. */
-static int pod_or_image(Context *c, const char *word, Pod **ret)
+static int pod_or_image(Context *c, const PodArguments *a, const char *word, Pod **ret)
 {
         _cleanup_(image_freep) Image *image = NULL;
         _cleanup_error_ Error image_error = ERROR_NULL;
         _cleanup_(pod_freep) Pod *p = NULL;
         _cleanup_free_ char *shown = text_escape_for_terminal(word);
 
-        if (is_image_file(word))
+        if (is_image(word))
                 return 0;
         int r = context_find_pod(c, word, &p);
         if (r < 0 && r != -ENOENT)
@@ -102,7 +113,7 @@ static int pod_or_image(Context *c, const char *word, Pod **ret)
                 return 1;
         }
         error_done(&c->error);
-        if (k >= 0)
+        if (k >= 0 || (k == -ENOENT && may_be_fetched(a, word)))
                 return 0;
         /* An image that cannot be read, several that fit, or a file that is missing: that is what to say. */
         if (k != -ENOENT || strchr(word, '/') || endswith(word, ".aci")) {
@@ -138,7 +149,7 @@ static int find_or_prepare(Context *c, PodArguments *a, Pod **ret, bool *ret_new
         if (!a->describes_pod && a->request.n_apps == 0)
                 return find_only_pod(c, ret);
         if (!a->describes_pod) {
-                int r = pod_or_image(c, a->request.apps[0].reference, ret);
+                int r = pod_or_image(c, a, a->request.apps[0].reference, ret);
                 if (r != 0)
                         return r;
         }

@@ -250,7 +250,15 @@ static int fetch_by_name(Fetcher *f, const char *reference, Image **ret, bool *r
         const Wanted w = {.what = reference, .name = &name};
 
         int r = image_name_parse(reference, &name, e);
-        return r < 0 ? r : fetch_name(f, &w, ret, ret_found, e);
+        if (r < 0)
+                return r;
+        /* Nobody expects the network to be asked for what lies before him. */
+        if (access(reference, F_OK) >= 0) {
+                r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", store_path(f->store),
+                              reference);
+                return error_hint(e, r, "If you mean the file, write './%s'.", reference);
+        }
+        return fetch_name(f, &w, ret, ret_found, e);
 }
 
 static bool can_be_fetched(const char *reference)
@@ -276,11 +284,8 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
                 *ret_found = true;
                 return image_open(f->store, id, ret, e);
         }
-        if (k != -ENOENT || !fetchable)
+        if (k != -ENOENT || !fetchable || f->options.policy == PULL_NEVER)
                 return error_move(e, &error);
-        if (f->options.policy == PULL_NEVER)
-                return error_hint(e, error_move(e, &error),
-                                  "--pull-policy=never keeps it from being fetched.");
         return fetch_by_name(f, r->body, ret, ret_found, e);
 }
 

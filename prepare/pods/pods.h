@@ -4,7 +4,7 @@
 /* prepare/pods/: pod directories and their life cycle, what only one pod may have, and turning a pod manifest
  * template into a reified one. */
 
-#include "prepare/images/images.h"
+#include "prepare/fetch/fetch.h"
 
 /* --- Pods (pod*.c, uids.c) ----------------------------------------------------------------------------- */
 
@@ -157,6 +157,7 @@ typedef struct PodRequest {
         IsolatorList isolators;
         ExposedPort *ports;
         size_t n_ports, ports_allocated;
+        const FetchOptions *fetch; /* how images are fetched; NULL: only local ones are used */
 } PodRequest;
 
 void pod_request_done(PodRequest *r);

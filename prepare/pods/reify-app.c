@@ -308,13 +308,14 @@ static int app_name_of(const AppOverrides *o, const Image *i, char **ret, Error 
         return 0;
 }
 
-static int reify_requested_app(Reify *r, const AppOverrides *o, Error *e)
+static int reify_requested_app(Reify *r, size_t index, Error *e)
 {
+        const AppOverrides *o = &r->request->apps[index];
         _cleanup_(image_freep) Image *i = NULL;
         _cleanup_free_ char *name = NULL;
         PodApp *a;
 
-        int k = image_find(r->pod->store, o->reference, &i, e);
+        int k = reify_take_image(r, index, &i, e);
         if (k >= 0)
                 k = app_name_of(o, i, &name, e);
         if (k >= 0)
@@ -328,50 +329,13 @@ static int reify_requested_app(Reify *r, const AppOverrides *o, Error *e)
 
 /* --- From a template ----------------------------------------------------------------------------------- */
 
-static int find_by_name(Store *s, const PodApp *t, Image **ret, Error *e)
+static int reify_template_app(Reify *r, size_t index, Error *e)
 {
-        _cleanup_free_ char *shown = NULL;
-        Image **list = NULL, *best;
-        size_t n = 0, damaged = 0;
-
-        int r = image_list_readable(s, &list, &n, &damaged, e);
-        if (r < 0)
-                return r;
-        best = image_list_best(list, n, t->image_name, &t->image_labels);
-        if (best)
-                r = image_open(s, best->id, ret, e);
-        image_list_free(list, n);
-        if (best)
-                return r;
-        if (image_name_format(t->image_name, &t->image_labels, &shown) < 0)
-                return error_oom(e);
-        r = error_set(e, -ENOENT, "The image %s is not in the store %s", shown, store_path(s));
-        return error_hint(e, r,
-                          "Import it with: acnspawn fetch FILE. What there is shows 'acnspawn image list'.");
-}
-
-/* The image of an app of a template. An ID is what counts, but must not contradict the name beside it. */
-static int find_template_image(Reify *r, const PodApp *t, Image **ret, Error *e)
-{
-        _cleanup_(image_freep) Image *i = NULL;
-        Store *s = r->pod->store;
-
-        int k = t->image_id ? image_open(s, t->image_id, &i, e) : find_by_name(s, t, &i, e);
-        if (k < 0)
-                return error_prefix(e, k, "App %s", t->name);
-        if (t->image_name && !streq(t->image_name, i->manifest->name))
-                return error_set(e, -EINVAL, "App %s: the image %s is %s, not %s as the pod manifest says",
-                                 t->name, i->id, i->manifest->name, t->image_name);
-        *ret = TAKE_PTR(i);
-        return 0;
-}
-
-static int reify_template_app(Reify *r, const PodApp *t, Error *e)
-{
+        const PodApp *t = &r->request->template->apps[index];
         _cleanup_(image_freep) Image *i = NULL;
         PodApp *a;
 
-        int k = find_template_image(r, t, &i, e);
+        int k = reify_take_image(r, index, &i, e);
         if (k >= 0)
                 k = add_app(r, t->name, i, &a, e);
         if (k >= 0)
@@ -393,8 +357,8 @@ int reify_apps(Reify *r, Error *e)
         int k = 0;
 
         for (size_t i = 0; q->template && i < q->template->n_apps && k >= 0; i++)
-                k = reify_template_app(r, &q->template->apps[i], e);
+                k = reify_template_app(r, i, e);
         for (size_t i = 0; !q->template && i < q->n_apps && k >= 0; i++)
-                k = reify_requested_app(r, &q->apps[i], e);
+                k = reify_requested_app(r, i, e);
         return k;
 }

@@ -22,6 +22,9 @@ typedef struct Reify {
         PodManifest *manifest; /* what becomes the pod's */
         AppImage *images;      /* of the apps, in their order */
         size_t n_images, images_allocated;
+        Fetcher *fetcher;
+        Image **found; /* for each app what it was fetched as, until it is taken */
+        size_t n_found;
         char ***warnings;
 } Reify;
 
@@ -41,6 +44,9 @@ void exposed_port_done(ExposedPort *p);
  * same name, and those that contradict them. WHOSE names the app or the pod in messages. */
 int isolators_override(IsolatorList *into, const IsolatorList *overrides, const char *whose, Error *e);
 
+/* Brings every image into the store (reify-images.c). The store is not locked yet; once it is, each is taken. */
+int reify_fetch(Reify *r, Error *e);
+int reify_take_image(Reify *r, size_t i, Image **ret, Error *e);
 /* The apps: their images, and what was asked of them beyond these (reify-app.c). */
 int reify_apps(Reify *r, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */

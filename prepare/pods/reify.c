@@ -8,7 +8,7 @@
  * volumes (reify-volumes.c), what is mounted where (reify-mounts.c), the ports. Only when nothing can be
  * refused any more are the directories of the pod filled in (reify-write.c).
  *
- * While images are looked up the store is locked against their removal, until the pod is published: from
+ * Images are fetched first, if they have to be (reify-images.c). While they are put together the store is locked against their removal, until the pod is published: from
  * then on its manifest says that it needs them.
  */
 
@@ -35,6 +35,8 @@ static void reify_done(Reify *r)
                 strv_free(r->images[i].layers);
         }
         free(r->images);
+        image_list_free(r->found, r->found ? r->n_found : 0);
+        fetcher_free(r->fetcher);
         pod_manifest_free(r->manifest);
 }
 
@@ -219,6 +221,8 @@ int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e)
         _cleanup_(reify_done) Reify r = {.pod = p, .request = request, .warnings = warnings};
 
         int k = check_request(p, request, e);
+        if (k >= 0)
+                k = reify_fetch(&r, e);
         if (k >= 0 && p->store_lock_fd < 0)
                 k = store_lock_shared(p->store, &p->store_lock_fd, e);
         if (k >= 0)

@@ -84,7 +84,7 @@ USAGE_ERRORS = [
     (["logs", "a", "b"], "Unexpected argument 'b'", None),
     (["logs", "-n", "some", "a"], "Invalid value 'some' for --lines: not a whole number", None),
     (["cat", "a", "b", "c"], "Unexpected argument 'c'", None),
-    (["fetch"], "needs an image file", None),
+    (["fetch"], "needs an image", None),
     (["validate"], "needs a manifest file", None),
     (["gc", "--grace-period=-1"], "Invalid value '-1' for --grace-period: not a time span", None),
     (["help", "me"], "There is no command 'me'", None),
@@ -344,13 +344,13 @@ def fetching():
         noise = os.path.join(d, "noise")
         with open(noise, "w") as f:
             f.write("noise")
-        r = fetch(os.path.join(d, "missing.aci"), d, noise, "https://example.com/x.aci")
+        r = fetch(os.path.join(d, "missing.aci"), d, noise, "http://localhost/x.aci")
         check("the status of four that are no images", (r.returncode, r.stdout), (1, ""))
         check("that each has its message", r.stderr.count("Error: "), 4)
         check_contains("a missing file", r.stderr, "missing.aci': No such file or directory.\nGive the path of an image")
         check_contains("a directory", r.stderr, f"'{d}' is a directory, not an image.")
         check_contains("noise", r.stderr, f"Cannot import {noise}: The file is no image")
-        check_contains("an address", r.stderr, "Images are not downloaded")
+        check_contains("an address", r.stderr, "'http://localhost/x.aci' is not fetched: with http")
         check("what is left in the store", os.listdir(os.path.join(d, "store", "tmp")), [])
 
 

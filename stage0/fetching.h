@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What verbs that fetch images have in common: their options, and how the user sees what goes on. */
+
+#include "stage0/cli/progress.h"
+#include "stage0/verb.h"
+
+/* PullPolicy; unsigned (InsecureOptions, which add up) */
+int option_pull_policy(const Option *o, const char *value, void *target, Error *e);
+int option_insecure(const Option *o, const char *value, void *target, Error *e);
+
+/* Options of a table that begins with GROUP (or NULL), for a structure that has FetchOptions at OFFSET. */
+#define OPTIONS_FETCH(group, offset)                                                                        \
+        {group,                                                                                             \
+         "pull-policy",                                                                                     \
+         0,                                                                                                 \
+         "new|update|never",                                                                                \
+         false,                                                                                             \
+         "Fetch images that are not in the store (default), ask whether those are still current that came " \
+         "over the network, or fetch nothing",                                                              \
+         "new|update|never",                                                                                \
+         option_pull_policy,                                                                                \
+         (offset) + offsetof(FetchOptions, policy)},                                                        \
+                        {NULL,                                                                              \
+                         "insecure-options",                                                                \
+                         0,                                                                                 \
+                         "http|tls|signature|pubkey[,…]",                                                   \
+                         false,                                                                             \
+                         "Take images over plain http, from servers whose certificate is not valid, "       \
+                         "without a "                                                                       \
+                         "signature, or signed by keys that discovery offers",                              \
+                         "http|tls|signature|pubkey|none|all",                                              \
+                         option_insecure,                                                                   \
+                         (offset) + offsetof(FetchOptions, insecure)},                                      \
+        {                                                                                                   \
+                NULL, "passphrase-file", 0, "FILE", false, "Decrypt images with the passphrase in FILE",    \
+                                "file", option_string, (offset) + offsetof(FetchOptions, passphrase_file)   \
+        }
+
+/* Fills in where configuration is, and shows notes and progress on stderr by *RET, which must outlive every use
+ * of O. */
+int context_show_fetching(Context *c, FetchOptions *o, Progress **ret);
