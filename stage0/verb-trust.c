@@ -8,6 +8,7 @@
  * it need not be looked at.
  */
 
+#include "prepare/discovery/discovery.h"
 #include "prepare/transfer/transfer.h"
 #include "prepare/trust/trust.h"
 #include "stage0/verb.h"
@@ -86,10 +87,15 @@ static void note(const char *line, void *userdata)
         log_warning("%s", line);
 }
 
+/* Keys may come over http by either name. */
+static unsigned insecure(const Arguments *a)
+{
+        return a->insecure | (a->insecure & INSECURE_PUBKEY ? INSECURE_HTTP : 0);
+}
+
 static int open_transfer(Arguments *a)
 {
-        /* Keys may come over http by either name. */
-        TransferOptions o = {.insecure = a->insecure | (a->insecure & INSECURE_PUBKEY ? INSECURE_HTTP : 0),
+        TransferOptions o = {.insecure = insecure(a),
                              .config_dirs = context_config_dirs(a->context),
                              .note = note};
 
@@ -232,6 +238,62 @@ static int add_one(Context *c, const char *word, void *userdata)
         return r < 0 ? r : add_data(a, data, size, what);
 }
 
+static int add_all(Context *c, Arguments *a, const Words *words)
+{
+        int status = context_for_each(c, words, add_one, a);
+        int r = status >= 0 ? context_show_table(c, a->table, NULL) : status;
+
+        return r < 0 ? r : status;
+}
+
+/* --- Keys that their owner offers for a prefix (spec: discovery.md) ------------------------------------ */
+
+static int not_offered(Arguments *a, char *const *attempts)
+{
+        _cleanup_free_ char *tried = strv_join(attempts, "; ");
+        Context *c = a->context;
+        int r = error_set(&c->error, -ENOENT, "No page offers keys for '%s'%s%s%s", a->prefix,
+                          isempty(tried) ? "" : " (", tried ?: "", isempty(tried) ? "" : ")");
+
+        return error_hint(&c->error, r, "Give a file or a URL with the keys after --prefix=%s.", a->prefix);
+}
+
+static int find_offered(Arguments *a, Discovery *d)
+{
+        _cleanup_strv_free_ char **attempts = NULL;
+        Context *c = a->context;
+        PairList labels = {};
+
+        int r = open_transfer(a);
+        if (r >= 0 && discovery_labels(&labels, &labels) < 0)
+                r = error_oom(&c->error);
+        if (r >= 0)
+                r = discovery_walk(a->transfer, a->prefix, &labels, DISCOVERY_PUBKEYS, insecure(a), d,
+                                   &attempts, &c->error);
+        pair_list_done(&labels);
+        return r == 0 ? not_offered(a, attempts) : r;
+}
+
+static int add_offered(Context *c, Arguments *a)
+{
+        _cleanup_discovery_ Discovery d = {};
+        _cleanup_words_ Words words = {};
+
+        int r = ac_identifier_check(a->prefix, &c->error);
+        if (r < 0)
+                return error_prefix(&c->error, r, "Cannot look for keys for '%s'", a->prefix);
+        r = discovery_possible(a->prefix) ? find_offered(a, &d) : not_offered(a, NULL);
+        if (r < 0)
+                return r;
+        words.n = strv_length(d.pubkeys);
+        words.list = calloc(words.n + 1, sizeof(char *));
+        if (!words.list)
+                return error_oom(&c->error);
+        for (size_t i = 0; i < words.n; i++)
+                words.list[i] = d.pubkeys[i];
+        return add_all(c, a, &words);
+}
+
 /* --- Listing and removing ------------------------------------------------------------------------------ */
 
 static const TableColumn list_columns[] = {
@@ -318,17 +380,9 @@ static int check_arguments(Context *c, const Arguments *a, const Words *w)
                 return 0;
         if (!a->prefix && !a->root)
                 return context_usage(c, "'acnspawn trust' needs --prefix=PREFIX or --root, or --list");
-        if (w->n == 0)
-                return context_usage(c, "'acnspawn trust' needs a key file or a URL");
+        if (a->root && w->n == 0)
+                return context_usage(c, "'acnspawn trust --root' needs a key file or a URL");
         return 0;
-}
-
-static int add_all(Context *c, Arguments *a, const Words *words)
-{
-        int status = context_for_each(c, words, add_one, a);
-        int r = status >= 0 ? context_show_table(c, a->table, NULL) : status;
-
-        return r < 0 ? r : status;
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -353,12 +407,14 @@ static int run(Context *c, int argc, char **argv)
         a.table = a.remove ? table_new(removed_columns, 1) : table_new(trusted_columns, 1);
         if (!a.table)
                 return error_oom(&c->error);
-        return a.remove ? remove_key(c, &a) : add_all(c, &a, &words);
+        if (a.remove)
+                return remove_key(c, &a);
+        return words.n > 0 ? add_all(c, &a, &words) : add_offered(c, &a);
 }
 
 const Verb verb_trust = {
                 .name = "trust",
-                .synopsis = "[OPTIONS…] --prefix=PREFIX KEYFILE|URL…\n"
+                .synopsis = "[OPTIONS…] --prefix=PREFIX [KEYFILE|URL…]\n"
                             "[OPTIONS…] --root KEYFILE|URL…\n"
                             "[OPTIONS…] --list\n"
                             "[OPTIONS…] --remove=FINGERPRINT",

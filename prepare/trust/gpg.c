@@ -101,10 +101,14 @@ static int detached_home(GpgHome *ret)
                                                MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
         if (fd < 0)
                 return -errno;
-        int r = xasprintf(&ret->path, "/proc/%d/fd/%d", (int) getpid(), fd);
-        if (r >= 0)
-                ret->fd = TAKE_FD(fd);
-        return r;
+        _cleanup_free_ char *path = NULL;
+        if (xasprintf(&path, "/proc/%d/fd/%d", (int) getpid(), fd) < 0)
+                return -ENOMEM;
+        if (access(path, R_OK) < 0) /* a /proc that is not of our pid namespace */
+                return -errno;
+        ret->path = TAKE_PTR(path);
+        ret->fd = TAKE_FD(fd);
+        return 0;
 }
 
 /* Removes homes in BASE whose owner is gone: his flock is. */
