@@ -13,6 +13,7 @@
  *     discovery/  where an image of a name may be on the network
  *     oci/        OCI and Docker images: their sources, and importing them
  *     trust/      keys and the signatures that count, encrypted images
+ *     build/      image layouts made into images, compressed, encrypted, signed
  *     fetch/      from what a user writes for an image to the image in the store
  *     pods/       pod directories, their life cycle, reifying
  *     collect/    removing what nobody needs any more
@@ -53,6 +54,7 @@
  *     uids/<base>                  symlink to the UUID of the pod that owns the 65536 uids from <base> on
  */
 
+#include "prepare/build/build.h"
 #include "prepare/collect/collect.h"
 #include "prepare/discovery/discovery.h"
 #include "prepare/fetch/fetch.h"

@@ -12,6 +12,7 @@ const Verb *const verbs[] = {
                 &verb_image_rm,
                 &verb_image_cat_manifest,
                 &verb_trust,
+                &verb_build,
                 &verb_validate,
                 &verb_prepare,
                 &verb_run,

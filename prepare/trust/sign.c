@@ -78,9 +78,11 @@ static bool agent_is_running(const char *gnupghome)
 static int add_signer(gpgme_ctx_t c, const char *key_id, Error *e)
 {
         _cleanup_gpg_key_ gpgme_key_t key = NULL;
-        gpgme_error_t err = gpgme_get_key(c, key_id, &key, 1);
         int r;
 
+        if (!key_id) /* gpg takes its own default */
+                return 0;
+        gpgme_error_t err = gpgme_get_key(c, key_id, &key, 1);
         if (!err)
                 err = gpgme_signers_add(c, key);
         if (!err)
@@ -108,7 +110,8 @@ static int sign(gpgme_ctx_t c, const char *key_id, int fd, char **ret, Error *e)
         if (!err)
                 err = gpgme_op_sign(c, in, out, GPGME_SIG_MODE_DETACH);
         if (err)
-                return gpg_fail(e, err, "Cannot sign by the key '%s'", key_id);
+                return key_id ? gpg_fail(e, err, "Cannot sign by the key '%s'", key_id)
+                              : gpg_fail(e, err, "Cannot sign by the default key");
         return take_text(TAKE_PTR(out), ret, e);
 }
 

@@ -143,9 +143,9 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Decryption *, decryption_free);
 
 /* --- Signing and encrypting (sign.c) ------------------------------------------------------------------- */
 
-/* The armored detached signature of what FD delivers, by the secret key KEY_ID (a fingerprint, an address)
- * of the user; GNUPGHOME: his home directory of gpg, or NULL for the usual one. His gpg-agent may ask him
- * for a passphrase; one that was started for this is ended. */
+/* The armored detached signature of what FD delivers, by the secret key KEY_ID (a fingerprint, an address;
+ * NULL: gpg's default) of the user; GNUPGHOME: his home directory of gpg, or NULL for the usual one. His
+ * gpg-agent may ask him for a passphrase; one that was started for this is ended. */
 int sign_detached(const char *key_id, const char *gnupghome, int fd, char **ret_armored, Error *e);
 /* Writes what FD_IN delivers to FD_OUT, encrypted by AES-256 with the passphrase in PASSPHRASE_FILE. */
 int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error *e);
