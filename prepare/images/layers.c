@@ -26,6 +26,7 @@ typedef struct Frame {
                           first */
         size_t out;    /* the frame whose layers this image belongs to */
         char **layers; /* if that is this frame: uppermost first, relative to the store */
+        const Image *hiding; /* the image of some of these that hides files of what is below it */
 } Frame;
 
 typedef struct Rendered {
@@ -179,27 +180,73 @@ static int check_stack(const Resolver *v, const Image *i, Error *e)
         return 0;
 }
 
+/* Whether a layer of an OCI image removes something: that is meant for the image's own layers. */
+static bool layer_hides(const Resolver *v, const char *layer)
+{
+        _cleanup_free_ char *marker = NULL;
+        const char *end = endswith(layer, "/rootfs");
+
+        return startswith(layer, "layers/") && end &&
+               (xasprintf(&marker, "%.*s/whiteouts", (int) (end - layer), layer) < 0 ||
+                faccessat(v->store->fd, marker, F_OK, AT_SYMLINK_NOFOLLOW) >= 0);
+}
+
+static int hides_others(const Image *above, const Image *below, Error *e)
+{
+        int r = error_set(e, -EOPNOTSUPP,
+                          "The image %s removes files of its lower layers, and would do so with those of the "
+                          "image %s below it",
+                          above->manifest->name, below->manifest->name);
+        return error_hint(e, r, "Make it the first dependency, which is the lowest.");
+}
+
+static int add_image_layers(Resolver *v, Frame *out, const Image *i, char *const *layers, Error *e)
+{
+        bool hides = false;
+
+        STRV_FOREACH (layer, layers) {
+                if (out->hiding && out->hiding != i && !strv_contains(out->layers, *layer))
+                        return hides_others(out->hiding, i, e);
+                hides = hides || layer_hides(v, *layer);
+                int r = add_layer(out, *layer, e);
+                if (r < 0)
+                        return r;
+        }
+        if (hides)
+                out->hiding = i;
+        return 0;
+}
+
+/* What was rendered for an image with a list lies over others as any layer does. */
+static int add_rendered(Resolver *v, const Image *i, const char *path, Error *e)
+{
+        Frame *out = &v->frames[v->frames[v->depth - 1].out];
+
+        if (out->hiding && out->hiding != i && !strv_contains(out->layers, path))
+                return hides_others(out->hiding, i, e);
+        return add_layer(out, path, e);
+}
+
 static int enter(Resolver *v, const Image *i, Error *e)
 {
-        _cleanup_free_ char *layer = NULL;
+        _cleanup_strv_free_ char **own = NULL;
 
         int r = check_stack(v, i, e);
         if (r < 0)
                 return r;
-        if (xasprintf(&layer, "images/%s/rootfs", i->id) < 0)
+        if (image_own_layers(i, &own) < 0)
                 return error_oom(e);
         bool separate = v->depth == 0 || has_whitelist(i);
         size_t out = separate ? v->depth : v->frames[v->depth - 1].out;
-        if (!separate && strv_contains(v->frames[out].layers, layer))
+        if (!separate && !i->layer_ids && strv_contains(v->frames[out].layers, own[0]))
                 return 0; /* it is there above, with all it depends on */
         if (separate)
                 for (size_t k = 0; k < v->n_rendered; k++)
                         if (streq(v->rendered[k].id, i->id))
-                                return add_layer(&v->frames[v->frames[v->depth - 1].out],
-                                                 v->rendered[k].path, e);
+                                return add_rendered(v, i, v->rendered[k].path, e);
         image_touch(i);
         v->frames[v->depth++] = (Frame){.image = i, .n_todo = i->manifest->n_dependencies, .out = out};
-        return add_layer(&v->frames[out], layer, e);
+        return add_image_layers(v, &v->frames[out], i, own, e);
 }
 
 static int render(Resolver *v, Frame *f, char **ret, Error *e)
@@ -229,7 +276,10 @@ static int leave(Resolver *v, Error *e)
                 r = render(v, f, &path, e);
                 if (r < 0)
                         return r;
-                r = add_layer(v->depth > 1 ? &v->frames[v->frames[v->depth - 2].out] : &root, path, e);
+                const Image *i = f->image;
+                v->depth--;
+                r = v->depth > 0 ? add_rendered(v, i, path, e) : add_layer(&root, path, e);
+                v->depth++;
         } else if (v->depth == 1)
                 root.layers = TAKE_PTR(f->layers);
         f->layers = strv_free(f->layers);

@@ -15,6 +15,7 @@
 
 #include <openssl/evp.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "prepare/unpack/unpack.h"
 #include "prepare/images/images.h"
@@ -142,6 +143,25 @@ static int place_directory(int parent_fd, const char *name)
         return 0;
 }
 
+/* Layers of OCI images remove what is below them: by a device 0:0 in its place, or by an attribute of the
+ * directory it was in. */
+static bool is_whiteout(const struct stat *st)
+{
+        return S_ISCHR(st->st_mode) && st->st_rdev == 0;
+}
+
+static bool is_opaque(int parent_fd, const char *name)
+{
+        static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
+        _cleanup_close_ int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        char value;
+
+        for (size_t i = 0; i < ELEMENTSOF(names) && fd >= 0; i++)
+                if (fgetxattr(fd, names[i], &value, 1) == 1 && value == 'y')
+                        return true;
+        return false;
+}
+
 /* Brings PATH of a layer into the tree. LISTED: it is in the list itself, not only on the way to something
  * that is. */
 static int place(const Rendering *x, int layer_fd, const char *path, bool listed)
@@ -158,10 +178,12 @@ static int place(const Rendering *x, int layer_fd, const char *path, bool listed
         to = open_parent(x->root_fd, path, &name);
         if (to < 0)
                 return to;
+        int r = !S_ISDIR(st.st_mode) || is_opaque(from, name) ? rm_rf_at(to, name) : 0;
+        if (r < 0)
+                return r;
         if (S_ISDIR(st.st_mode))
                 return place_directory(to, name);
-        int r = rm_rf_at(to, name);
-        if (r >= 0 && listed && linkat(from, name, to, name, 0) < 0)
+        if (listed && !is_whiteout(&st) && linkat(from, name, to, name, 0) < 0)
                 r = -errno;
         return r;
 }

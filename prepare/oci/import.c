@@ -282,7 +282,8 @@ static int write_image(Import *i, int dir_fd, Error *e)
                 r = write_file_new_at(dir_fd, "used", "", 0, 0644);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the image's files to the store");
-        return image_info_write(dir_fd, &i->info, false, e);
+        r = image_info_write(dir_fd, &i->info, false, e);
+        return r < 0 ? r : record_write(dir_fd, NULL, e);
 }
 
 static int publish_layers(Import *i, Error *e)

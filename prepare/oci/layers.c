@@ -7,7 +7,7 @@
  * layer by the pipeline. A layer that is complete stays in its temporary directory, which no collector takes
  * as long as we live, until the image is published.
  *
- * Beside rootfs a layer has the files "size" (bytes, uncompressed), "implied" (directories without an entry
+ * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "implied" (directories without an entry
  * of their own, see attributes.c) and, if it hides something of the layers below it, "whiteouts".
  */
 
@@ -164,7 +164,9 @@ static int write_files(Reading *x, Error *e)
                 r = write_file_new_at(dir_fd, "implied", u->implied.data, u->implied.size, 0644);
         if (r >= 0 && u->has_whiteouts)
                 r = write_file_new_at(dir_fd, "whiteouts", "", 0, 0644);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the layer's files to the store") : 0;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot write the layer's files to the store");
+        return record_write(dir_fd, u->digests, e);
 }
 
 static int read_layer(Reading *x, Error *e)

@@ -25,7 +25,7 @@ static const char *const store_directories[] = {
                 "tmp",         "images",         "rendered",      "pods",
                 "pods/embryo", "pods/preparing", "pods/prepared", "pods/running",
                 "pods/exited", "pods/garbage",   "names",         "uids",
-                "downloads",
+                "downloads",   "layers",
 };
 
 /* What cannot be the upper directory of an overlay, or does not keep owners, device nodes and extended

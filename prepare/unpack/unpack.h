@@ -274,5 +274,5 @@ int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *
 int xattr_clear(int fd);
 int xattr_set(const MetadataTarget *t, const char *name, const void *value, size_t size, const char *path,
               Error *e);
-/* All attributes of one descriptor to another. */
+/* All attributes of one descriptor to another, but those of overlayfs. */
 int xattr_copy_all(int from_fd, int to_fd);

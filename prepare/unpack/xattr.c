@@ -19,18 +19,19 @@
 
 #include "prepare/unpack/unpack.h"
 
-static const char *const forbidden[] = {"trusted.overlay.", "user.overlay."};
+static bool acts_on_overlay(const char *name)
+{
+        return startswith(name, "trusted.overlay.") || startswith(name, "user.overlay.");
+}
 
 static int xattr_check(const char *name, size_t size, size_t *total, const char *path, Error *e)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(name);
 
-        for (size_t i = 0; i < ELEMENTSOF(forbidden); i++)
-                if (startswith(name, forbidden[i]))
-                        return unpack_error(
-                                        e, -EBADMSG, path,
-                                        "its attribute %s would steer overlayfs, which images must not do",
-                                        shown ?: "?");
+        if (acts_on_overlay(name))
+                return unpack_error(e, -EBADMSG, path,
+                                    "its attribute %s would steer overlayfs, which images must not do",
+                                    shown ?: "?");
         if (isempty(name) || strlen(name) > XATTR_NAME_MAX)
                 return unpack_error(e, -EBADMSG, path, "it has an attribute with a name of %zu bytes",
                                     strlen(name));
@@ -204,8 +205,7 @@ int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *
 /* These are the system's, or ours. */
 static bool attribute_stays(const char *name)
 {
-        return startswith(name, "system.") || startswith(name, "security.selinux") ||
-               startswith(name, "trusted.overlay.") || startswith(name, "user.overlay.");
+        return startswith(name, "system.") || streq(name, "security.selinux") || acts_on_overlay(name);
 }
 
 int xattr_clear(int fd)
@@ -247,7 +247,7 @@ int xattr_copy_all(int from_fd, int to_fd)
         if (n < 0)
                 return errno == EOPNOTSUPP ? 0 : -errno;
         for (const char *p = names; p < names + n; p += strlen(p) + 1) {
-                int r = copy_one(from_fd, to_fd, p);
+                int r = acts_on_overlay(p) ? 0 : copy_one(from_fd, to_fd, p);
                 if (r < 0)
                         return r;
         }
