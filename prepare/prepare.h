@@ -29,6 +29,11 @@
  *     images/sha512-<128 hex>/     one image: complete or absent (renamed into place)
  *         manifest  rootfs/  info  info: JSON with the time of import, size, where it came from
  *         used                     empty; its modification time is when the image was used last
+ *         config  layers           of an OCI image, which has no rootfs: its config, and its layers, uppermost
+ *                                  first, one a line
+ *     layers/sha256-<64 hex>/      a layer of OCI images, named by the digest of its uncompressed archive:
+ *         rootfs/  size            complete or absent; implied: directories without an entry of their own;
+ *         implied  whiteouts       whiteouts: it hides something of the layers below it
  *     rendered/<key>/              what an image with a pathWhitelist and its dependencies come to: complete
  *                                  or absent
  *         rootfs/  layers          hard links to files of images; the layers it was made from, one a line

@@ -9,6 +9,10 @@
 
 #include "basic/basic.h"
 
+/* As group: the groups of the user in the image's passwd and group, which is how OCI images have it (see
+ * schema/oci.h, which has it, too). */
+#define GROUPS_OF_USER ":user"
+
 typedef struct LaunchConfig {
         char *app;
         char **exec, **pre_start, **post_stop;

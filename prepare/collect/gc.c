@@ -11,7 +11,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "prepare/collect/collect.h"
+#include "prepare/collect/collect-internal.h"
 
 typedef struct Collector {
         Store *store;
@@ -215,12 +215,29 @@ static void collect_registry(Collector *c, Registry g, const char *what)
                 note_removed(c, "%s %s", what, *key);
 }
 
+static void note_layer(const char *id, void *userdata)
+{
+        note_removed(userdata, "layer %s", id);
+}
+
+static void collect_layers(Collector *c)
+{
+        const LayersCollect options = {
+                        .dry_run = c->options->dry_run, .removed = note_layer, .userdata = c};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = layers_collect(c->store, &options, &e);
+        if (r < 0)
+                note_failure(c, r, &e);
+}
+
 int store_gc(Store *s, const GcOptions *o, Error *e)
 {
         Collector c = {.store = s, .options = o, .error = e};
 
         collect_pods(&c);
         collect_temporaries(&c);
+        collect_layers(&c);
         collect_registry(&c, REGISTRY_NAMES, "name");
         collect_registry(&c, REGISTRY_UIDS, "uid range");
         return c.result;

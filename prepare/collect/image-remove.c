@@ -6,17 +6,17 @@
  * exclusively while we look who needs the image and rename it away. What a pod needs is found in its files
  * as text: an image ID is long enough that it cannot be there by chance, and a pod whose files cannot be
  * read well keeps its images. Trees that were rendered from the image go with it; the files in them that
- * other images have stay with those.
+ * other images have stay with those. So do the layers of an OCI image that other images have, too.
  */
 
 #include <dirent.h>
 
-#include "prepare/collect/collect.h"
+#include "prepare/collect/collect-internal.h"
 
 #define POD_FILE_MAX (16U * 1024U * 1024U)
 #define USERS_SHOWN_MAX 8U
 
-static const char *const needing_states[] = {"pods/preparing", "pods/prepared", "pods/running"};
+const char *const needing_places[N_NEEDING_PLACES] = {"pods/preparing", "pods/prepared", "pods/running"};
 
 static DIR *open_dir(int dir_fd, const char *path)
 {
@@ -117,8 +117,8 @@ static int pod_needs(Store *s, int pods_fd, const char *pod, const char *id)
 
 static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
 {
-        for (size_t i = 0; i < ELEMENTSOF(needing_states); i++) {
-                _cleanup_closedir_ DIR *d = open_dir(s->fd, needing_states[i]);
+        for (size_t i = 0; i < ELEMENTSOF(needing_places); i++) {
+                _cleanup_closedir_ DIR *d = open_dir(s->fd, needing_places[i]);
                 const char *pod;
 
                 if (!d && errno == ENOENT)
@@ -133,7 +133,7 @@ static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
                         errno = 0;
                 }
                 if (errno != 0)
-                        return error_set_errno(e, errno, "Cannot list %s/%s", s->path, needing_states[i]);
+                        return error_set_errno(e, errno, "Cannot list %s/%s", s->path, needing_places[i]);
         }
         return 0;
 }
@@ -270,6 +270,9 @@ int image_remove(Store *s, const char *reference, char **ret_id, Error *e)
         int r = image_find_id(s, reference, &id, e);
         if (r >= 0)
                 r = detach(s, id, &t, e);
+        /* If this fails, the next collection does it; the image is gone, as was asked for. */
+        if (r >= 0)
+                (void) layers_collect(s, &(LayersCollect){}, NULL);
         if (r < 0)
                 return r;
         if (ret_id)

@@ -72,7 +72,7 @@ static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *i
 
 static int change_ids(const LaunchConfig *c, const Identity *id, Failure *f)
 {
-        if (setgroups(c->n_gids, c->gids) < 0)
+        if (setgroups(id->n_groups, id->groups) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set the supplementary groups");
         /* Else setresuid() clears the permitted capabilities, too. The exec takes this back. */
         if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)

@@ -4,7 +4,8 @@
  *
  * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value that
  * begins with
- * "/" stands for the owner of that file (spec: aci.md, "user, group"). The files are a stranger's: they must
+ * "/" stands for the owner of that file (spec: aci.md, "user, group"). OCI images may leave the group to
+ * what these files say of the user. The files are a stranger's: they must
  * be regular, are read with a bound and parsed here, without the C library's name services.
  */
 
@@ -14,6 +15,7 @@
 
 #define DATABASE_SIZE_MAX (4U * 1024U * 1024U)
 #define FIELDS_MAX 7U
+#define GROUPS_MAX 65536U /* what the kernel takes */
 
 /* No magic links: the launcher still has descriptors that the app is not to profit from. */
 static int open_in_image(const char *path, int flags)
@@ -40,8 +42,14 @@ static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
 typedef struct Entry {
         bool found;
         uint32_t id, gid;
-        char *home;
+        char *name, *home;
 } Entry;
+
+static void entry_done(Entry *e)
+{
+        free(e->name);
+        free(e->home);
+}
 
 /* Looks NAME (or, with NAME NULL, the number ID) up in passwd or group: the number is field 2 in both. */
 static int scan_database(char *text, const char *name, uint32_t id, Entry *ret)
@@ -61,22 +69,27 @@ static int scan_database(char *text, const char *name, uint32_t id, Entry *ret)
                 if (n >= 4)
                         (void) parse_u32(fields[3], &gid);
                 char *home = n >= 6 && path_is_absolute(fields[5]) ? strdup(fields[5]) : NULL;
-                *ret = (Entry){.found = true, .id = number, .gid = gid, .home = home};
+                *ret = (Entry){
+                                .found = true,
+                                .id = number,
+                                .gid = gid,
+                                .name = strdup(fields[0]),
+                                .home = home,
+                };
                 return 1;
         }
         return 0;
 }
 
-/* 1: found, 0: not in the file (or there is no such file). */
-static int lookup(const char *database, const char *name, uint32_t id, Entry *ret, Failure *f)
+/* The text of a database of the image. 0: there is no such file. */
+static int read_database(const char *database, char **ret, Failure *f)
 {
         _cleanup_close_ int fd = open_in_image(database, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-        _cleanup_free_ char *text = NULL;
         size_t size;
 
         if (fd == -ENOENT || fd == -ENOTDIR)
                 return 0;
-        int r = fd < 0 ? fd : read_fd_bounded(fd, DATABASE_SIZE_MAX, &text, &size);
+        int r = fd < 0 ? fd : read_fd_bounded(fd, DATABASE_SIZE_MAX, ret, &size);
         if (r == -EBADMSG)
                 return failure_set_errno(f, CAUSE_USER, -EBADMSG, "%s in the image is no regular file",
                                          database);
@@ -85,7 +98,16 @@ static int lookup(const char *database, const char *name, uint32_t id, Entry *re
                                          database, DATABASE_SIZE_MAX);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_USER, r, "Cannot read %s of the image", database);
-        return scan_database(text, name, id, ret);
+        return 1;
+}
+
+/* 1: found, 0: not in the file (or there is no such file). */
+static int lookup(const char *database, const char *name, uint32_t id, Entry *ret, Failure *f)
+{
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_database(database, &text, f);
+        return r <= 0 ? r : scan_database(text, name, id, ret);
 }
 
 static int owner_of_path(const char *what, const char *path, struct stat *ret, Failure *f)
@@ -126,9 +148,9 @@ static int resolve(const char *what, const char *database, const char *value, En
         return check_id(what, value, ret->id, f);
 }
 
-static int resolve_user(const LaunchConfig *c, Identity *id, Failure *f)
+/* RET: the user's line of passwd; of a user that has none the number, and a group where there is one. */
+static int resolve_user(const LaunchConfig *c, Entry *ret, Failure *f)
 {
-        Entry e = {};
         struct stat st;
         int r;
 
@@ -136,26 +158,71 @@ static int resolve_user(const LaunchConfig *c, Identity *id, Failure *f)
                 r = owner_of_path("User", c->user, &st, f);
                 if (r < 0)
                         return r;
-                e.id = st.st_uid;
-                r = check_id("User", c->user, e.id, f);
+                *ret = (Entry){.id = st.st_uid, .gid = st.st_gid};
+                r = check_id("User", c->user, ret->id, f);
         } else
-                r = resolve("User", "/etc/passwd", c->user, &e, f);
-        if (r >= 0 && !e.found) {
-                Entry by_number = {};
-                if (lookup("/etc/passwd", NULL, e.id, &by_number, f) > 0)
-                        e.home = by_number.home;
-        }
-        id->uid = e.id;
-        id->home = e.home;
-        return r;
+                r = resolve("User", "/etc/passwd", c->user, ret, f);
+        if (r < 0 || ret->found)
+                return r;
+        Entry by_number = {};
+        if (lookup("/etc/passwd", NULL, ret->id, &by_number, f) > 0)
+                *ret = by_number;
+        return 0;
 }
 
-static int resolve_group(const LaunchConfig *c, Identity *id, Failure *f)
+static int add_group(Identity *id, gid_t gid, Failure *f)
+{
+        if (id->n_groups >= GROUPS_MAX)
+                return failure_set(f, CAUSE_USER, -E2BIG, "The user is in more than %u groups of the image",
+                                   GROUPS_MAX);
+        if (GREEDY_REALLOC(id->groups, id->groups_allocated, id->n_groups + 1) < 0)
+                return failure_set_errno(f, CAUSE_USER, -ENOMEM, "Cannot list the groups of the user");
+        id->groups[id->n_groups++] = gid;
+        return 0;
+}
+
+static bool lists_member(char *members, const char *name)
+{
+        for (char *m; (m = strsep(&members, ","));)
+                if (streq(m, name))
+                        return true;
+        return false;
+}
+
+/* The groups whose line in the image's group file has the user in it. */
+static int add_groups_of(const char *name, Identity *id, Failure *f)
+{
+        char *fields[FIELDS_MAX], *next;
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_database("/etc/group", &text, f);
+        for (char *line = text; r > 0 && line && *line; line = next) {
+                uint32_t gid;
+
+                next = strchr(line, '\n');
+                if (next)
+                        *next++ = 0;
+                if (split_fields(line, fields) >= 4 && parse_u32(fields[2], &gid) >= 0 &&
+                    gid != UINT32_MAX && lists_member(fields[3], name))
+                        r = add_group(id, gid, f) < 0 ? -E2BIG : 1;
+        }
+        return r < 0 ? r : 0;
+}
+
+static int resolve_group(const LaunchConfig *c, const Entry *user, Identity *id, Failure *f)
 {
         Entry e = {};
         struct stat st;
         int r;
 
+        if (streq(c->group, GROUPS_OF_USER)) {
+                e.gid = user->gid; /* 0 for those that are in no file */
+                r = check_id("Group", "of the user", e.gid, f);
+                if (r >= 0 && user->name)
+                        r = add_groups_of(user->name, id, f);
+                id->gid = e.gid;
+                return r;
+        }
         if (path_is_absolute(c->group)) {
                 r = owner_of_path("Group", c->group, &st, f);
                 if (r < 0)
@@ -164,22 +231,30 @@ static int resolve_group(const LaunchConfig *c, Identity *id, Failure *f)
                 r = check_id("Group", c->group, e.id, f);
         } else
                 r = resolve("Group", "/etc/group", c->group, &e, f);
-        free(e.home);
         id->gid = e.id;
+        entry_done(&e);
         return r;
 }
 
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
 {
         Identity id = {};
-        int r = resolve_user(c, &id, f);
+        Entry user = {};
+        int r = resolve_user(c, &user, f);
 
+        id.uid = user.id;
         if (r >= 0)
-                r = resolve_group(c, &id, f);
-        for (size_t i = 0; r >= 0 && i < c->n_gids; i++)
+                r = resolve_group(c, &user, &id, f);
+        for (size_t i = 0; r >= 0 && i < c->n_gids; i++) {
                 r = check_id("Supplementary group", "of the manifest", c->gids[i], f);
+                if (r >= 0)
+                        r = add_group(&id, c->gids[i], f);
+        }
+        if (r >= 0)
+                id.home = TAKE_PTR(user.home);
+        entry_done(&user);
         if (r < 0) {
-                free(id.home);
+                free(id.groups);
                 return r;
         }
         *ret = id;

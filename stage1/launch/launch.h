@@ -46,6 +46,8 @@ int launch_enter_root(Launch *l, Failure *f);
 typedef struct Identity {
         uid_t uid;
         gid_t gid;
+        gid_t *groups; /* supplementary; with their number */
+        size_t n_groups, groups_allocated;
         char *home; /* from the image's passwd, or NULL */
 } Identity;
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
