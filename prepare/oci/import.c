@@ -210,11 +210,13 @@ static int list_layers(Import *i, Error *e)
         size_t n = strv_length(i->config->diff_ids);
         int r = 0;
 
+        if (n >= OCI_LAYERS_MAX)
+                return error_set(e, -E2BIG, "The image has more than %u layers", OCI_LAYERS_MAX - 1);
         if (n != i->manifest->n_layers)
                 return error_set(e, -EBADMSG,
                                  "The image's manifest has %zu layers, but its config has %zu",
                                  i->manifest->n_layers, n);
-        i->layers = calloc(n + 1, sizeof(Layer));
+        i->layers = calloc(n + 1, sizeof(Layer)); /* one more may come on top */
         if (!i->layers)
                 return error_oom(e);
         /* A layer that is there again further up shows nothing here, and overlayfs takes it once only. */
@@ -223,17 +225,32 @@ static int list_layers(Import *i, Error *e)
         return r;
 }
 
-/* The file "layers": uppermost first, down to one that hides all below it. */
-static int format_layers(Import *i, Text *t, Error *e)
+/* Leaves out those below one that hides all of them, which overlayfs would show, and adds what has to be on
+ * top. */
+static int complete_layers(Import *i, Error *e)
 {
-        for (size_t k = i->n_layers; k-- > 0;) {
+        size_t lowest = i->n_layers;
+        int r = 0;
+
+        while (lowest > 0 && r == 0)
+                r = layer_hides_all(i->store, &i->layers[--lowest], e);
+        if (r < 0)
+                return r;
+        for (size_t k = 0; k < lowest; k++)
+                layer_done(&i->layers[k]);
+        memmove(i->layers, i->layers + lowest, (i->n_layers - lowest) * sizeof(Layer));
+        i->n_layers -= lowest;
+        r = attributes_layer(i->store, i->layers, i->n_layers, &i->layers[i->n_layers], e);
+        if (r > 0)
+                i->n_layers++;
+        return r;
+}
+
+/* The file "layers": uppermost first. */
+static int format_layers(const Import *i, Text *t, Error *e)
+{
+        for (size_t k = i->n_layers; k-- > 0;)
                 text_addf(t, "%s\n", i->layers[k].id);
-                int r = layer_hides_all(i->store, &i->layers[k], e);
-                if (r < 0)
-                        return r;
-                if (r > 0)
-                        break;
-        }
         return t->failed ? error_oom(e) : 0;
 }
 
@@ -328,7 +345,9 @@ static int import_layers(Import *i, StoreTemporary *image, Error *e)
                 if (r < 0)
                         return r;
                 if (tries == 0) {
-                        r = fill_info(i, e);
+                        r = complete_layers(i, e);
+                        if (r >= 0)
+                                r = fill_info(i, e);
                         if (r >= 0 && i->options->approve)
                                 r = i->options->approve(i->id, i->image, &i->info, i->options->userdata, e);
                         if (r >= 0)

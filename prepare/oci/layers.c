@@ -292,7 +292,7 @@ int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImpo
 
 /* --- What is known of a layer -------------------------------------------------------------------------- */
 
-static int open_layer(Store *s, const Layer *l, Error *e)
+int layer_open(Store *s, const Layer *l, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
@@ -308,7 +308,7 @@ static int open_layer(Store *s, const Layer *l, Error *e)
 
 int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e)
 {
-        _cleanup_close_ int fd = open_layer(s, l, e);
+        _cleanup_close_ int fd = layer_open(s, l, e);
         _cleanup_free_ char *text = NULL;
 
         if (fd < 0)
@@ -324,7 +324,7 @@ int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e)
 int layer_hides_all(Store *s, const Layer *l, Error *e)
 {
         static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
-        _cleanup_close_ int dir_fd = open_layer(s, l, e), fd = -EBADF;
+        _cleanup_close_ int dir_fd = layer_open(s, l, e), fd = -EBADF;
         char value;
 
         if (dir_fd < 0)

@@ -45,10 +45,18 @@ int layer_path(const Layer *l, char **ret); /* relative to the store */
 bool layer_is_there(Store *s, const Layer *l);
 /* Reads and unpacks those of LAYERS that are neither in the store nor in a temporary directory. */
 int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e);
+/* Opens its directory, wherever that is now. */
+int layer_open(Store *s, const Layer *l, Error *e);
 /* Bytes of the uncompressed layer. */
 int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e);
 /* The layer hides all that is below it. */
 int layer_hides_all(Store *s, const Layer *l, Error *e);
+
+/* --- Attributes of directories (attributes.c) ---------------------------------------------------------- */
+
+/* The layer that has to be on top of LAYERS (lowest first) for directories that these only imply. 1: there
+ * is one, in *RET; 0: they need none. */
+int attributes_layer(Store *s, const Layer *layers, size_t n, Layer *ret, Error *e);
 
 /* --- Files of a layout or an archive (files-*.c) ------------------------------------------------------- */
 
