@@ -4,7 +4,7 @@
  *
  *     [REGISTRY[:PORT]/]REPOSITORY[:TAG][@DIGEST]
  *
- * What stands before the first slash is a registry if it has a dot, a colon or an upper case letter, or is
+ * What stands before the first slash is a registry if it has a dot or a colon, or is
  * "localhost"; otherwise it is the first part of the repository, and the reference is a short name. Which
  * registry a short name is of only configuration can say: none is built in, since whoever owns a built-in
  * name owns the short names of everybody.
@@ -140,7 +140,7 @@ static bool is_registry(const char *first)
         if (streq(first, "localhost"))
                 return true;
         for (const char *c = first; *c; c++)
-                if (*c == '.' || *c == ':' || is_upper(*c))
+                if (*c == '.' || *c == ':')
                         return true;
         return false;
 }

@@ -320,6 +320,17 @@ static int read_old_form(const Source *s, const Key *k, json_object *v, void *ta
                           "registry that is blocked or insecure a table [[registry]].");
 }
 
+/* Strings may have control characters by their escapes, and messages have such strings. */
+static int show_error(const Error *why, int code, Error *e)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(why->message ?: strerror(-code));
+
+        if (!shown)
+                return error_oom(e);
+        code = error_set(e, code, "%s", shown);
+        return why->hint ? error_hint(e, code, "%s", why->hint) : code;
+}
+
 int registries_conf_add(RegistriesConf *c, const char *text, size_t size, const char *what, const Notes *n,
                         Error *e)
 {
@@ -331,10 +342,13 @@ int registries_conf_add(RegistriesConf *c, const char *text, size_t size, const 
                         {"registries", read_old_form, 0},
         };
         _cleanup_json_ json_object *root = NULL;
-        Source s = {.file = what, .table = "", .conf = c, .notes = n, .e = e};
+        _cleanup_error_ Error why = ERROR_NULL;
+        Source s = {.file = what, .table = "", .conf = c, .notes = n, .e = &why};
 
-        int r = toml_parse(text, size, what, &root, e);
-        return r < 0 ? r : read_table(&s, root, keys, ELEMENTSOF(keys), NULL);
+        int r = toml_parse(text, size, what, &root, &why);
+        if (r >= 0)
+                r = read_table(&s, root, keys, ELEMENTSOF(keys), NULL);
+        return r < 0 ? show_error(&why, r, e) : 0;
 }
 
 /* --- Files --------------------------------------------------------------------------------------------- */

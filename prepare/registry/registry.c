@@ -351,13 +351,6 @@ static int registry_open_blob(OciSource *s, const OciDescriptor *d, int *ret_fd,
 
 /* --- Making one ---------------------------------------------------------------------------------------- */
 
-static int load(const RegistryOptions *o, RegistriesConf *ret, Error *e)
-{
-        const Notes notes = {o->note, o->userdata};
-
-        return registries_conf_load(o->config_dirs, &notes, ret, e);
-}
-
 /* Parses and completes. */
 static int resolve(const char *s, const RegistriesConf *c, RegistryReference *ret, Error *e)
 {
@@ -383,11 +376,11 @@ static int format_url(const RegistryReference *r, char **ret)
 
 int registry_reference_resolve(const char *s, const RegistryOptions *o, char **ret, Error *e)
 {
-        static const RegistryOptions none = {};
         _cleanup_(registries_conf_done) RegistriesConf c = {};
         _cleanup_(registry_reference_done) RegistryReference r = {};
 
-        int k = load(o ?: &none, &c, e);
+        /* What there is to say of the files is said by the source. */
+        int k = registries_conf_load(o ? o->config_dirs : NULL, NULL, &c, e);
         if (k >= 0)
                 k = resolve(s, &c, &r, e);
         if (k < 0)
@@ -443,7 +436,8 @@ int registry_source_new(Transfer *t, Store *s, const char *reference, const Regi
                         .source.vtable = &vtable, .transfer = t, .store = s, .options = o ? *o : r->options};
         (void) pthread_mutex_init(&r->lock, NULL);
         source = &r->source;
-        int k = load(&r->options, &c, e);
+        const Notes notes = {r->options.note, r->options.userdata};
+        int k = registries_conf_load(r->options.config_dirs, &notes, &c, e);
         if (k >= 0)
                 k = resolve(reference, &c, &r->reference, e);
         if (k >= 0)

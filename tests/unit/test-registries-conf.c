@@ -200,6 +200,7 @@ static const struct {
                 {"[aliases]\na = 'example.com/b:1'", "is not a registry and a repository without tag"},
                 {"[aliases]\na = 'example.com/B'", "the alias 'a'"},
                 {"[registries.block]\nregistries = ['x']", "in the first form"},
+                {"[[registry]]\nlocation = \"a\\u001b[2J\"", "'a\\x1b[2J'"},
                 {"x = ", "f, line 1: a value is missing"},
 };
 

@@ -1,0 +1,463 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Images of registries: Debian's docker-registry on the loopback interface, filled by umoci and skopeo, with and without TLS,
+passwords and tokens."""
+
+import base64
+import ctypes
+import hashlib
+import http.server
+import ssl
+import threading
+import urllib.parse
+import urllib.request
+
+from harness import *
+
+TOOLS = ("docker-registry", "skopeo", "umoci", "openssl")
+INDEX = "application/vnd.oci.image.index.v1+json"
+
+
+def need_tools():
+    missing = [t for t in TOOLS if not shutil.which(t)]
+    if missing:
+        raise Skip("not installed: " + ", ".join(missing))
+
+
+def command(*argv, **more):
+    p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more)
+    if p.returncode != 0:
+        fail("%s: %s" % (" ".join(argv), p.stdout.decode(errors="replace")[-2000:]))
+    return p.stdout.decode()
+
+
+class Registry:
+    """A docker-registry, until the case ends. AUTH and TLS are parts of its configuration."""
+
+    def __init__(self, host, tls=None, auth=None):
+        need_tools()
+        self.storage = host.path("storage")
+        config = {"version": "0.1", "log": {"level": "info", "formatter": "text"},
+                  "storage": {"filesystem": {"rootdirectory": self.storage}, "delete": {"enabled": True}},
+                  "http": {"addr": "127.0.0.1:0", "secret": "x"}}
+        if tls:
+            config["http"]["tls"] = {"certificate": tls.certificate, "key": tls.key}
+        if auth:
+            config["auth"] = auth
+        n = len(host.children)
+        name, self.log = host.path("registry%d.yml" % n), host.path("registry%d.log" % n)
+        with open(name, "w") as f:
+            json.dump(config, f)  # which is YAML
+        with open(self.log, "wb") as log:
+            p = subprocess.Popen(["docker-registry", "serve", name], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                 env={"PATH": os.environ["PATH"], "OTEL_TRACES_EXPORTER": "none"})
+        host.children.append(p)
+        self.address = wait_for(self.listening, "start of docker-registry")
+        self.url = ("https://" if tls else "http://") + self.address
+
+    def listening(self):
+        found = re.search(r"listening on (127\.0\.0\.1:\d+)", read_text(self.log))
+        return found and found.group(1)
+
+    def requests(self):
+        """The requests so far, as "GET /path"; the log may be a moment behind."""
+        time.sleep(0.3)
+        return re.findall(r'"(GET|HEAD|PUT|POST) (/v2/\S*) HTTP', read_text(self.log))
+
+    def push(self, layout, name, *options):
+        command("skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", *options, "oci:" + layout,
+                "docker://%s/%s" % (self.address, name))
+
+    def get(self, path, accept):
+        q = urllib.request.Request(self.url + path, headers={"Accept": accept})
+        with urllib.request.urlopen(q) as r:
+            return r.read(), r.headers
+
+    def blob_file(self, digest):
+        algorithm, hex = digest.split(":")
+        return os.path.join(self.storage, "docker/registry/v2/blobs", algorithm, hex[:2], hex, "data")
+
+
+class Tls:
+    """An authority of our own, and a certificate of it for 127.0.0.1."""
+
+    def __init__(self, host):
+        self.ca, ca_key = host.path("ca.pem"), host.path("ca.key")
+        self.certificate, self.key = host.path("server.pem"), host.path("server.key")
+        request, extensions = host.path("server.csr"), host.path("extensions")
+        command("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=Test authority",
+                "-keyout", ca_key, "-out", self.ca)
+        command("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-keyout", self.key, "-out", request)
+        with open(extensions, "w") as f:
+            f.write("subjectAltName=IP:127.0.0.1\n")
+        command("openssl", "x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", ca_key, "-CAcreateserial", "-days", "2",
+                "-extfile", extensions, "-out", self.certificate)
+
+
+def make_layout(host, script="echo from a registry", name="layout", arch=None):
+    """An OCI layout with the image "1", of two layers, whose app runs SCRIPT."""
+    need_tools()
+    layout, bundle = host.path(name), host.path(name + ".bundle")
+    image, root = layout + ":1", bundle + "/rootfs"
+    command("umoci", "init", "--layout", layout)
+    command("umoci", "new", "--image", image)
+    command("umoci", "unpack", "--image", image, bundle)
+    os.makedirs(root + "/bin")
+    shutil.copy(BUSYBOX, root + "/bin/busybox")
+    for applet in "sh", "echo", "cat", "ls":
+        os.symlink("busybox", root + "/bin/" + applet)
+    command("umoci", "repack", "--refresh-bundle", "--image", image, bundle)
+    os.makedirs(root + "/etc")
+    with open(root + "/etc/motd", "w") as f:
+        f.write("second layer of %s\n" % name)
+    command("umoci", "repack", "--image", image, bundle)
+    command("umoci", "config", "--image", image, "--config.entrypoint", "/bin/sh", "--config.entrypoint", "-c", "--config.cmd",
+            script, "--architecture", arch or {"aarch64": "arm64"}.get(os_arch(), os_arch()))
+    return image
+
+
+def digest_of(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def config_id(host, registry, name, tag):
+    """What the ID of the image has to be: the SHA-512 of its config."""
+    manifest = json.loads(registry.get("/v2/%s/manifests/%s" % (name, tag), "application/vnd.oci.image.manifest.v1+json")[0])
+    config, _ = registry.get("/v2/%s/blobs/%s" % (name, manifest["config"]["digest"]), "*/*")
+    return "sha512-" + hashlib.sha512(config).hexdigest(), manifest
+
+
+def fetch(host, *args, rc=0, conf="", auth=None, **env):
+    """acnspawn fetch, with configuration of our own only."""
+    with open(host.path("registries.conf"), "w") as f:
+        f.write(conf)
+    with open(host.path("auth.json"), "w") as f:
+        json.dump({"auths": {k: {"auth": base64.b64encode(v.encode()).decode()} for k, v in (auth or {}).items()}}, f)
+    environment = {"PATH": os.environ["PATH"], "HOME": host.tmp, "REGISTRY_AUTH_FILE": host.path("auth.json"),
+                   "CONTAINERS_REGISTRIES_CONF": host.path("registries.conf")}
+    environment.update(env)
+    r = host.acnspawn("fetch", *args, env=environment).expect(rc)
+    for secret in (auth or {}).values():
+        lacks(r.err + r.out, secret.split(":")[1], "output")
+        lacks(r.err + r.out, base64.b64encode(secret.encode()).decode(), "output")
+    return r
+
+
+def nothing_left(host, images=0):
+    for place, n in ("images", images), ("tmp", 0), ("downloads", 0):
+        with contextlib.suppress(FileNotFoundError):
+            equal(len(os.listdir(os.path.join(host.dir, place))), n, "entries of " + place)
+
+
+# --- Plain -------------------------------------------------------------------------------------------------------------
+
+@case
+def by_tag_and_by_digest(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "team/app:1.0")
+    expected, _ = config_id(host, registry, "team/app", "1.0")
+    reference = "docker://%s/team/app:1.0" % registry.address
+    r = fetch(host, "--insecure-options=http", reference)
+    equal(r.out.strip(), expected, "ID")
+    contains(r.err, "http", "warning")
+    body, _ = registry.get("/v2/team/app/manifests/1.0", "application/vnd.oci.image.manifest.v1+json")
+    r = fetch(host, "--insecure-options=http", "docker://%s/team/app@%s" % (registry.address, digest_of(body)))
+    equal(r.out.strip(), expected, "ID by digest")
+    nothing_left(host, 1)
+    host.run(expected)
+    contains(host.run(expected).out, "from a registry", "output of the app")
+
+
+@case
+def what_is_not_there(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "team/app:1.0")
+    r = fetch(host, "--insecure-options=http", "docker://%s/team/app:2.0" % registry.address, rc=1)
+    contains(r.err, "MANIFEST_UNKNOWN")
+    contains(r.err, "which tags")
+    r = fetch(host, "--insecure-options=http", "docker://%s/other" % registry.address, rc=1)
+    contains(r.err, "/other:latest")
+    contains(r.err, "library/other")
+    r = fetch(host, "--insecure-options=http", "docker://%s/team/app@sha256:%s" % (registry.address, "0" * 64), rc=1)
+    contains(r.err, "404")
+    r = fetch(host, "docker://%s/Team/app" % registry.address, rc=1)
+    contains(r.err, "upper case")
+    nothing_left(host)
+
+
+@case
+def plain_http_has_to_be_allowed(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "app:1")
+    r = fetch(host, "docker://%s/app:1" % registry.address, rc=1)
+    contains(r.err, "--insecure-options=http")
+    contains(r.err, "insecure = true")
+    nothing_left(host)
+    conf = "[[registry]]\nlocation = '%s'\ninsecure = true\n" % registry.address
+    r = fetch(host, "docker://%s/app:1" % registry.address, conf=conf)
+    contains(r.err, "insecure = true", "warning")
+
+
+@case
+def layers_that_are_there_are_not_fetched(host):
+    registry = Registry(host)
+    layout = make_layout(host)
+    registry.push(layout, "app:1")
+    command("umoci", "config", "--image", layout, "--config.env", "A=b")
+    registry.push(layout, "app:2")
+    fetch(host, "--insecure-options=http", "docker://%s/app:1" % registry.address)
+    before = len(registry.requests())
+    fetch(host, "--insecure-options=http", "docker://%s/app:2" % registry.address)
+    blobs = [path for _, path in registry.requests()[before:] if "/blobs/" in path]
+    equal(len(blobs), 1, "blobs fetched for the second image")
+    nothing_left(host, 2)
+
+
+@case
+def to_see_that_nothing_changed_takes_one_request(host):
+    registry = Registry(host)
+    layout = make_layout(host)
+    registry.push(layout, "app:1")
+    reference = "docker://%s/app:1" % registry.address
+    first = fetch(host, "--insecure-options=http", reference).out
+    before = len(registry.requests())
+    equal(fetch(host, "--insecure-options=http", reference).out, first, "ID")
+    equal(len(registry.requests()), before, "requests when there is no need for any")
+    equal(fetch(host, "--insecure-options=http", "--pull-policy=update", reference).out, first, "ID")
+    equal(len(registry.requests()), before + 1, "requests for an update without change")
+    command("umoci", "config", "--image", layout, "--config.env", "A=b")
+    registry.push(layout, "app:1")
+    true(fetch(host, "--insecure-options=http", "--pull-policy=update", reference).out != first, "the update is not seen")
+
+
+@case
+def zstd_layers(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "app:z", "--format=oci", "--dest-compress-format=zstd", "--dest-force-compress-format") \
+        if "force-compress" in command("skopeo", "copy", "--help") else \
+        registry.push(make_layout_uncompressed(host), "app:z", "--format=oci", "--dest-compress-format=zstd")
+    _, manifest = config_id(host, registry, "app", "z")
+    for layer in manifest["layers"]:
+        contains(layer["mediaType"], "zstd", "media type of a layer")
+    id = fetch(host, "--insecure-options=http", "docker://%s/app:z" % registry.address).out.strip()
+    contains(host.run(id).out, "from a registry", "output of the app")
+
+
+def make_layout_uncompressed(host):
+    """The same with layers that are not compressed, which skopeo then compresses as it is told."""
+    image, plain = make_layout(host, name="compressed"), host.path("plain")
+    command("skopeo", "--insecure-policy", "copy", "--dest-decompress", "oci:" + image, "dir:" + plain)
+    command("skopeo", "--insecure-policy", "copy", "--dest-oci-accept-uncompressed-layers", "dir:" + plain,
+            "oci:" + host.path("layout") + ":1")
+    return host.path("layout") + ":1"
+
+
+@case
+def docker_schema_2(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "app:docker", "--format=v2s2")
+    id = fetch(host, "--insecure-options=http", "docker://%s/app:docker" % registry.address).out.strip()
+    contains(host.run(id).out, "from a registry", "output of the app")
+
+
+def push_index(registry, name, tag, images):
+    """An index of IMAGES, pairs of tag and platform."""
+    manifests = []
+    for image, platform in images:
+        body, headers = registry.get("/v2/%s/manifests/%s" % (name, image), "application/vnd.oci.image.manifest.v1+json")
+        manifests.append({"mediaType": headers["Content-Type"], "digest": digest_of(body), "size": len(body), "platform": platform})
+    index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}).encode()
+    q = urllib.request.Request("%s/v2/%s/manifests/%s" % (registry.url, name, tag), index, {"Content-Type": INDEX}, method="PUT")
+    urllib.request.urlopen(q).close()
+    return digest_of(index)
+
+
+@case
+def images_for_several_architectures(host):
+    registry = Registry(host)
+    own = {"aarch64": "arm64"}.get(os_arch(), os_arch())
+    registry.push(make_layout(host, name="own"), "app:own")
+    registry.push(make_layout(host, "echo wrong", name="other", arch="s390x"), "app:other")
+    expected, _ = config_id(host, registry, "app", "own")
+    digest = push_index(registry, "app", "all", [("other", {"os": "linux", "architecture": "s390x"}),
+                                                 ("own", {"os": "linux", "architecture": own})])
+    equal(fetch(host, "--insecure-options=http", "docker://%s/app:all" % registry.address).out.strip(), expected, "ID")
+    equal(fetch(host, "--insecure-options=http", "docker://%s/app@%s" % (registry.address, digest)).out.strip(), expected, "ID")
+    push_index(registry, "app", "foreign", [("other", {"os": "linux", "architecture": "s390x"})])
+    r = fetch(host, "--insecure-options=http", "docker://%s/app:foreign" % registry.address, rc=1)
+    contains(r.err, "s390x")
+
+
+# --- Configuration -----------------------------------------------------------------------------------------------------
+
+@case
+def mirrors_and_short_names(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "mirrored/app:1")
+    expected, _ = config_id(host, registry, "mirrored/app", "1")
+    conf = ("unqualified-search-registries = ['images.example.com']\n"
+            "[[registry]]\nprefix = 'images.example.com'\nlocation = '127.0.0.1:1'\n"
+            "[[registry.mirror]]\nlocation = '%s/mirrored'\ninsecure = true\n"
+            "[[registry]]\nprefix = 'dead.example.com'\nlocation = '%s/mirrored'\ninsecure = true\n"
+            "[[registry.mirror]]\nlocation = '127.0.0.1:1'\n"
+            "[[registry]]\nlocation = 'evil.example.com'\nblocked = true\n"
+            "[aliases]\nshort = 'images.example.com/app'\n" % (registry.address, registry.address))
+    for name in "docker://images.example.com/app:1", "docker://app:1", "docker://short:1":
+        equal(fetch(host, name, conf=conf).out.strip(), expected, "ID of " + name)
+    r = fetch(host, "docker://dead.example.com/app:1", conf=conf)
+    equal(r.out.strip(), expected, "ID")
+    contains(r.err, "The mirror '127.0.0.1:1' does not do")
+    contains(fetch(host, "docker://evil.example.com/app:1", conf=conf, rc=1).err, "blocked")
+    contains(fetch(host, "docker://app:1", rc=1).err, "does not say of which registry")
+    contains(fetch(host, "docker://x.example.com/app:1", conf="[[registry]]\nlocation = 1\n", rc=1).err, "'location' is not a string")
+
+
+# --- Damage ------------------------------------------------------------------------------------------------------------
+
+@case
+def blobs_that_are_damaged(host):
+    registry = Registry(host)
+    registry.push(make_layout(host), "app:1")
+    _, manifest = config_id(host, registry, "app", "1")
+    reference = "docker://%s/app:1" % registry.address
+    for blob in manifest["config"], manifest["layers"][0], manifest["layers"][1]:
+        path = registry.blob_file(blob["digest"])
+        whole = open(path, "rb").read()
+        for damaged in whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1], whole + b"x", b"":
+            with open(path, "wb") as f:
+                f.write(damaged)
+            r = fetch(host, "--insecure-options=http", reference, rc=1)
+            contains(r.err, blob["digest"].split(":")[1][:12], "message")
+            nothing_left(host)
+        with open(path, "wb") as f:
+            f.write(whole)
+    fetch(host, "--insecure-options=http", reference)
+
+
+# --- TLS and passwords -------------------------------------------------------------------------------------------------
+
+@case
+def own_authority(host):
+    tls = Tls(host)
+    Registry(host).push(make_layout(host), "app:1")
+    reference = "docker://%s/app:1" % Registry(host, tls).address
+    r = fetch(host, reference, rc=1)
+    contains(r.err, "certificate")
+    nothing_left(host)
+    # Not even by http where that is allowed, unless it is told to do without certificates.
+    fetch(host, "--insecure-options=http", reference, rc=1)
+    fetch(host, reference, SSL_CERT_FILE=tls.ca)
+    contains(fetch(host, "--insecure-options=tls", "--pull-policy=update", reference).err, "ertificate", "warning")
+
+
+def bcrypt(password):
+    crypt = ctypes.CDLL("libcrypt.so.1").crypt
+    crypt.restype = ctypes.c_char_p
+    return crypt(password.encode(), b"$2b$05$" + b"abcdefghijklmnopqrstuu").decode()
+
+
+@case
+def private_with_passwords(host):
+    tls = Tls(host)
+    with open(host.path("htpasswd"), "w") as f:
+        f.write("someone:%s\n" % bcrypt("sesame-open"))
+    Registry(host).push(make_layout(host), "team/app:1")
+    registry = Registry(host, tls, {"htpasswd": {"realm": "x", "path": host.path("htpasswd")}})
+    reference = "docker://%s/team/app:1" % registry.address
+    r = fetch(host, reference, rc=1, SSL_CERT_FILE=tls.ca)
+    contains(r.err, "no credentials")
+    contains(r.err, "auth.d")
+    r = fetch(host, reference, rc=1, auth={registry.address: "someone:wrong-word"}, SSL_CERT_FILE=tls.ca)
+    contains(r.err, "401")
+    # What is there for others is of no use.
+    fetch(host, reference, rc=1, auth={"127.0.0.1": "someone:sesame-open", registry.address + "/te": "someone:sesame-open"},
+          SSL_CERT_FILE=tls.ca)
+    nothing_left(host)
+    fetch(host, reference, auth={registry.address: "someone:wrong-word", registry.address + "/team": "someone:sesame-open"},
+          SSL_CERT_FILE=tls.ca)
+
+
+# --- Tokens ------------------------------------------------------------------------------------------------------------
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+class TokenService:
+    """Gives out tokens over TLS: for public/… to anybody, for private/… to one user."""
+
+    def __init__(self, host, tls):
+        self.host, self.tls, self.asked = host, tls, []
+        service = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                service.answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls.certificate, tls.key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.realm = "https://127.0.0.1:%d/token" % self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, request):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(request.path).query)
+        credentials = request.headers.get("Authorization", "")
+        self.asked.append((query.get("scope"), credentials))
+        _, name, actions = query["scope"][0].split(":")
+        wanted = "Basic " + base64.b64encode(b"someone:sesame-open").decode()
+        status, reply = 200, {"token": self.token(name, actions.split(",")), "expires_in": 300}
+        if credentials not in ("", wanted):
+            status, reply = 401, {"errors": [{"code": "UNAUTHORIZED", "message": "wrong password"}]}
+        elif name.startswith("private/") and not credentials:
+            reply["token"] = self.token(name, [])
+        body = json.dumps(reply).encode()
+        request.send_response(status)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    def token(self, name, actions):
+        der = ssl.PEM_cert_to_DER_cert(read_text(self.tls.certificate))
+        now = int(time.time())
+        header = {"typ": "JWT", "alg": "RS256", "x5c": [base64.b64encode(der).decode()]}
+        claims = {"iss": "test", "sub": "", "aud": "test registry", "exp": now + 300, "nbf": now - 10, "iat": now, "jti": str(now),
+                  "access": [{"type": "repository", "name": name, "actions": actions}]}
+        text = base64url(json.dumps(header).encode()) + b"." + base64url(json.dumps(claims).encode())
+        signature = subprocess.run(["openssl", "dgst", "-sha256", "-sign", self.tls.key], input=text, stdout=subprocess.PIPE,
+                                   check=True).stdout
+        return (text + b"." + base64url(signature)).decode()
+
+
+@case
+def tokens(host):
+    tls = Tls(host)
+    service = TokenService(host, tls)
+    plain = Registry(host)
+    layout = make_layout(host)
+    plain.push(layout, "public/app:1")
+    plain.push(layout, "private/app:1")
+    registry = Registry(host, tls, {"token": {"realm": service.realm, "service": "test registry", "issuer": "test",
+                                              "rootcertbundle": tls.ca}})
+    public, private = ("docker://%s/%s/app:1" % (registry.address, n) for n in ("public", "private"))
+    good, wrong = {registry.address: "someone:sesame-open"}, {registry.address: "someone:wrong-word"}
+    fetch(host, public, SSL_CERT_FILE=tls.ca)
+    equal(service.asked, [(["repository:public/app:pull"], "")], "what the token service was asked")
+    contains(fetch(host, private, rc=1, SSL_CERT_FILE=tls.ca).err, "401")
+    r = fetch(host, private, rc=1, auth=wrong, SSL_CERT_FILE=tls.ca)
+    contains(r.err, "its token service")
+    contains(r.err, "wrong password")
+    # Credentials for the token service's own host are not for this registry.
+    n = len(service.asked)
+    fetch(host, private, rc=1, auth={service.realm.split("/")[2]: "someone:sesame-open"}, SSL_CERT_FILE=tls.ca)
+    equal([c for _, c in service.asked[n:]], [""], "credentials that the token service got")
+    fetch(host, private, auth=good, SSL_CERT_FILE=tls.ca)
+    service.server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
