@@ -69,10 +69,10 @@ int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...)
                 return error_oom(e);
         (void) gpgme_strerror_r(err, reason, sizeof(reason));
         reason[sizeof(reason) - 1] = 0;
-        int r = error_set(e, error_code(err), "%s: gpg: %s", message, reason);
-        if (gpgme_err_code(err) == GPG_ERR_INV_ENGINE)
-                return error_hint(e, r, "Install the program gpg (Debian: the package gnupg).");
-        return r;
+        if (gpgme_err_code(err) != GPG_ERR_INV_ENGINE)
+                return error_set(e, error_code(err), "%s: gpg: %s", message, reason);
+        int r = error_set(e, error_code(err), "%s: the program gpg is missing, or does not work", message);
+        return error_hint(e, r, "Install the package gnupg.");
 }
 
 /* --- The home directory -------------------------------------------------------------------------------- */

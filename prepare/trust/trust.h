@@ -76,7 +76,7 @@ int trust_inspect_key(const void *data, size_t size, const char *what, TrustKeys
 
 /* Trusts the keys in DATA for PREFIX (NULL: root keys), in the first configuration directory, which is made
  * if it is missing. What is there already of a key (a revocation) is kept. Returns how many files changed;
- * each is written in one piece. */
+ * each is written in one piece. Not while checks are at work with T. */
 int trust_add(Trust *t, const char *prefix, const void *data, size_t size, const char *what, Error *e);
 
 /* Trusts the key FINGERPRINT (in full, or its last 16 digits or more; spaces are passed over) no longer: for

@@ -271,6 +271,58 @@ def keys_that_pages_offer(host):
         contains(trust(host, "--prefix=No/Where").expect(1).err, "No/Where")
 
 
+def fetch(host, *args):
+    return host.acnspawn("--config-dir=" + host.path("etc"), "fetch", *args)
+
+
+def images(host):
+    with contextlib.suppress(FileNotFoundError):
+        return os.listdir(os.path.join(host.dir, "images"))
+    return []
+
+
+@case
+def signed_and_encrypted_images(host):
+    """What the keys are for: every way in which a signature is no good leaves the store empty."""
+    with keys_of(host) as keys:
+        fingerprint, key = keys.make("ann <ann@example.com>")
+        trust(host, "--yes", "--prefix=example.com/app", put(host, "ann.key", key)).expect(0)
+        signature, passphrase = host.path("x.asc"), put(host, "pass", b"secret\n")
+        os.chmod(passphrase, 0o600)
+
+        def sign(path):
+            keys.gpg("--armor", "--output", signature, "--detach-sign", path)
+            return "--signature=" + signature
+
+        apple = host.image(name="example.com/apple")
+        r = fetch(host, sign(apple), apple).expect(1)
+        contains(r.err, fingerprint)
+        contains(r.err, "only for 'example.com/app'")
+        contains(r.err, "acnspawn trust --prefix=example.com/apple")
+        app = host.image(name="example.com/app", compression="gz")
+        r = fetch(host, sign(apple), app).expect(1)
+        contains(r.err, fingerprint)
+        contains(r.err, "is bad")
+        # The spec's own way: compressed, then encrypted, then signed.
+        keys.gpg("--passphrase", "secret", "--cipher-algo", "AES256", "--output", host.path("e.aci"), "--symmetric", app)
+        option = sign(host.path("e.aci"))
+        fetch(host, option, host.path("e.aci")).expect(1)
+        contains(fetch(host, "--passphrase-file=" + put(host, "wrong", b"x"), option, host.path("e.aci")).expect(1).err, "mode")
+        os.chmod(host.path("wrong"), 0o600)
+        contains(fetch(host, "--passphrase-file=" + host.path("wrong"), option, host.path("e.aci")).expect(1).err, "passphrase")
+        with open(host.path("e.aci"), "ab") as f:
+            f.write(b"x")
+        contains(fetch(host, "--passphrase-file=" + passphrase, option, host.path("e.aci")).expect(1).err, "something behind")
+        with open(host.path("e.aci"), "r+b") as f:
+            f.truncate(os.path.getsize(host.path("e.aci")) - 1)
+        equal(images(host), [], "images")
+        r = fetch(host, "--passphrase-file=" + passphrase, option, host.path("e.aci")).expect(0)
+        info = json.loads(read_text(os.path.join(host.dir, "images", r.out.strip(), "info")))
+        contains(json.dumps(info), fingerprint, "the record of the image")
+        # The same image, plain.
+        equal(fetch(host, sign(app), app).expect(0).out, r.out, "ID")
+
+
 @case
 def nothing_stays_running(host):
     """No agent, no directory of gpg's; also when it is killed at any moment."""
