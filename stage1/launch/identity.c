@@ -218,6 +218,10 @@ static int resolve_group(const LaunchConfig *c, const Entry *user, Identity *id,
         if (streq(c->group, GROUPS_OF_USER)) {
                 e.gid = user->gid; /* 0 for those that are in no file */
                 r = check_id("Group", "of the user", e.gid, f);
+                /* As after a login, it is among these as well: a program that changes its group must not
+                 * lose what is denied to this one. */
+                if (r >= 0)
+                        r = add_group(id, e.gid, f);
                 if (r >= 0 && user->name)
                         r = add_groups_of(user->name, id, f);
                 id->gid = e.gid;

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""OCI images made by umoci, skopeo and buildah, from layouts and archives, run in real pods: what their layers hide, how their
+configs are taken, and that layers are shared and go when nobody needs them."""
+
+import stat
+
+from harness import *
+
+PASSWD = "root:x:0:0::/root:/bin/sh\napp:x:1000:1001::/home/app:/bin/sh\n"
+GROUP = "root:x:0:\napp:x:1001:\nextra:x:2000:app\nother:x:2001:nobody\n"
+
+
+def tool(*argv, **more):
+    if not shutil.which(argv[0]):
+        raise Skip("%s is not installed" % argv[0])
+    r = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, **more)
+    if r.returncode != 0:
+        fail("%s: %s" % (" ".join(argv), r.stdout))
+    return r.stdout
+
+
+class Builder:
+    """An OCI layout made by umoci, layer by layer."""
+
+    def __init__(self, host, name="layout"):
+        self.host, self.dir = host, host.path(name)
+        self.image = self.dir + ":1.0"
+        tool("umoci", "init", "--layout", self.dir)
+        tool("umoci", "new", "--image", self.image)
+
+    def layer(self, change):
+        bundle = self.host.path("bundle")
+        tool("umoci", "unpack", "--image", self.image, bundle)
+        change(os.path.join(bundle, "rootfs"))
+        tool("umoci", "repack", "--image", self.image, bundle)
+        shutil.rmtree(bundle)
+        return self
+
+    def config(self, *options):
+        tool("umoci", "config", "--image", self.image, *options)
+        return self
+
+    def base(self):
+        def change(root):
+            for d in "bin", "etc", "tmp", "home/app", "d", "o", "dev":
+                os.makedirs(os.path.join(root, d))
+            os.chmod(os.path.join(root, "tmp"), 0o1777)
+            shutil.copy(BUSYBOX, os.path.join(root, "bin/busybox"))
+            for applet in "sh", "ls", "cat", "id", "env", "pwd", "stat", "echo", "find":
+                os.link(os.path.join(root, "bin/busybox"), os.path.join(root, "bin", applet))
+            put(root, "etc/passwd", PASSWD)
+            put(root, "etc/group", GROUP)
+            put(root, "d/one", "1")
+            put(root, "d/two", "2")
+            put(root, "o/old", "old")
+            os.mknod(os.path.join(root, "dev/null"), 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        return self.layer(change)
+
+    def runs(self, script):
+        return self.config("--config.entrypoint", "/bin/sh", "--config.cmd", "-c", "--config.cmd", script)
+
+    def reference(self):
+        return "oci:" + self.image
+
+
+def put(root, name, text):
+    with open(os.path.join(root, name), "w") as f:
+        f.write(text)
+
+
+def fetch(host, reference):
+    return host.acnspawn("fetch", reference).expect(0).out.split()[0]
+
+
+def layers_in_store(host):
+    return sorted(os.listdir(os.path.join(host.dir, "layers")))
+
+
+@case
+def config_is_taken_as_it_is_meant(host):
+    b = Builder(host).base().config("--config.user", "app", "--config.env", "A=b c", "--config.workingdir", "/d")
+    b.runs("id; pwd; echo A=$A; echo $0 $1")
+    image = fetch(host, b.reference())
+    r = host.run(image)
+    contains(r.out, "uid=1000(app) gid=1001(app) groups=1001(app),2000(extra)", "output")
+    contains(r.out, "\n/d\nA=b c\n", "output")
+    b.config("--config.user", "1000:0")
+    r = host.run(b.reference())
+    contains(r.out, "uid=1000(app) gid=0(root)", "output")
+    lacks(r.out, "extra", "output")
+    b.config("--config.user", "4242")
+    contains(host.run(b.reference()).out, "uid=4242 gid=0(root)", "output")
+
+
+@case
+def layers_hide_what_they_remove(host):
+    b = Builder(host).base()
+
+    def change(root):
+        os.unlink(os.path.join(root, "d/one"))
+        put(root, "d/three", "3")
+        put(root, "tmp/x", "x")
+        shutil.rmtree(os.path.join(root, "o"))
+
+    b.layer(change)
+
+    def again(root):
+        os.mkdir(os.path.join(root, "o"))
+        put(root, "o/new", "new")
+
+    b.layer(again).runs("ls /d /o; stat -c %a /tmp; find / -xdev -name '.wh.*'")
+    r = host.run(b.reference())
+    equal(r.out.split(), ["/d:", "three", "two", "/o:", "new", "1777"], "output")
+
+
+def raw_layer(files):
+    """A layer as umoci would not make it: opaque directories by their marker."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def add_raw_layers(b, layers):
+    for i, data in enumerate(layers):
+        path = b.host.path("raw%d.tar" % i)
+        with open(path, "wb") as f:
+            f.write(data)
+        tool("umoci", "raw", "add-layer", "--image", b.image, path)
+    return b
+
+
+@case
+def opaque_directories_hide_all(host):
+    b = Builder(host).base()
+    add_raw_layers(b, [raw_layer([("o/before", b""), ("o/.wh..wh..opq", b""), ("o/after", b"")])])
+    b.runs("ls /o; ls /d")
+    equal(host.run(b.reference()).out.split(), ["after", "before", "one", "two"], "output")
+
+
+@case
+@with_timeout(400)
+def many_layers(host):
+    b = Builder(host).base()
+    add_raw_layers(b, [raw_layer([("n/%d" % i, b"x"), ("n/last", b"%d" % i)] +
+                                 ([("n/.wh.%d" % (i - 1), b"")] if i % 2 else [])) for i in range(130)])
+    b.runs("ls /n | busybox wc -l; cat /n/last")
+    equal(host.run(b.reference(), timeout=120).out.split(), ["66", "129"], "output")
+
+
+@case
+def transports_and_compressions_come_to_the_same(host):
+    b = Builder(host).base().runs("echo hello")
+    image = fetch(host, b.reference())
+    tool("skopeo", "copy", "-q", b.reference(), "oci-archive:%s:1.0" % host.path("a.oci.tar"))
+    tool("skopeo", "copy", "-q", b.reference(), "docker-archive:%s:example.com/hello:2.0" % host.path("d.tar"))
+    equal(fetch(host, "oci-archive:" + host.path("a.oci.tar")), image, "ID from the OCI archive")
+    docker = fetch(host, "docker-archive:" + host.path("d.tar"))
+    equal(host.run(docker).out, "hello\n", "output")
+    equal(host.run("docker-archive:%s:example.com/hello:2.0" % host.path("d.tar")).out, "hello\n", "output")
+    tool("gzip", host.path("a.oci.tar"))
+    equal(fetch(host, "oci-archive:" + host.path("a.oci.tar.gz")), image, "ID from the compressed archive")
+    tool("skopeo", "copy", "-q", "--dest-compress-format", "zstd", b.reference(), "oci:%s:z" % host.path("zstd"))
+    host.acnspawn("image", "rm", image).expect(0)
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal(host.run("oci:%s:z" % host.path("zstd")).out, "hello\n", "output of the image compressed with zstd")
+
+
+@case
+def an_image_made_by_buildah(host):
+    storage = ["--root", host.path("storage"), "--runroot", host.path("run"), "--storage-driver", "vfs"]
+    base = Builder(host).base()
+    container = tool("buildah", *storage, "from", base.reference(), env={**os.environ, "STORAGE_DRIVER": "vfs"}).split()[-1]
+    put(host.path(), "f", "from buildah")
+    tool("buildah", *storage, "copy", container, host.path("f"), "/d/f")
+    tool("buildah", *storage, "config", "--entrypoint", '["/bin/cat"]', "--cmd", "/d/f", container)
+    tool("buildah", *storage, "commit", "-q", container, "oci:%s:made" % host.path("made"))
+    equal(host.run("oci:" + host.path("made")).out, "from buildah", "output")
+
+
+@case
+def layers_are_shared_and_go_with_the_last_image(host):
+    b = Builder(host).base().runs("echo one")
+    one = fetch(host, b.reference())
+    base = layers_in_store(host)
+    equal(len(base), 1, "number of layers")
+    b.layer(lambda root: put(root, "d/more", "")).runs("echo two")
+    two = fetch(host, b.reference())
+    true(set(base) < set(layers_in_store(host)), "the second image shares the layer of the first")
+    pod = host.prepare(two)
+    r = host.acnspawn("image", "rm", two).expect(1)
+    contains(r.err, "is needed by the pod", "message")
+    host.acnspawn("image", "rm", one).expect(0)
+    true(set(base) <= set(layers_in_store(host)), "the layer stays for the second image")
+    host.acnspawn("rm", pod).expect(0)
+    os.mkdir(os.path.join(host.dir, "layers", "sha256-" + "0" * 64))
+    host.acnspawn("gc").expect(0)
+    lacks(" ".join(layers_in_store(host)), "0" * 64, "layers after gc")
+    host.acnspawn("image", "rm", two).expect(0)
+    equal(layers_in_store(host), [], "layers")
+
+
+@case
+def an_aci_depends_on_an_oci_image(host):
+    b = Builder(host).base()
+    fetch(host, b.reference())
+    aci = host.image(exec=["/bin/cat", "/d/two", "/mine"], base=False, files={"mine": File(b" and mine")},
+                     dependencies=[{"imageName": "layout"}])
+    equal(host.run(aci).out, "2 and mine", "output")
+    aci = host.image(exec=["/bin/cat", "/d/two"], base=False, name="example.com/listed", dependencies=[{"imageName": "layout"}],
+                     pathWhitelist=["/bin/cat", "/d/two"])
+    equal(host.run(aci).out, "2", "output")
+
+
+@case
+def what_is_wrong_is_said_and_leaves_nothing(host):
+    b = Builder(host).base()
+    tool("umoci", "tag", "--image", b.image, "2.0")
+    r = host.acnspawn("fetch", "oci:" + b.dir).expect(1)
+    contains(r.err, "1.0, 2.0", "message")
+    r = host.acnspawn("fetch", "oci:%s:3.0" % b.dir).expect(1)
+    contains(r.err, "There is no image '3.0'", "message")
+    blobs = os.path.join(b.dir, "blobs/sha256")
+    largest = max(os.listdir(blobs), key=lambda n: os.path.getsize(os.path.join(blobs, n)))
+    with open(os.path.join(blobs, largest), "r+b") as f:
+        f.seek(100000)
+        f.write(b"damaged")
+    r = host.acnspawn("fetch", b.reference()).expect(1)
+    contains(r.err, "Layer 1 (sha256:%s" % largest, "message")
+    equal(layers_in_store(host), [], "layers")
+    equal(os.listdir(os.path.join(host.dir, "tmp")), [], "temporary files")
+    equal(os.listdir(os.path.join(host.dir, "images")), [], "images")
+
+
+
+main()

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* OCI images from layouts made here: what layers become, what is refused, and that nothing is left then. */
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#include "prepare/oci/oci-internal.h"
+#include "tests/unit/store-fixture.h"
+
+#define LAYERS_MAX_HERE 140
+
+typedef struct OciLayout {
+        Fixture f;
+        int fd;
+        char *path;
+        Text layers, diff_ids; /* JSON */
+        unsigned n_layers;
+        char *last_digest; /* of the layer added last, or of the last blob */
+        const char *config_more;
+        OciImportOptions options;
+} OciLayout;
+
+static void layout_done(OciLayout *l)
+{
+        fixture_done(&l->f);
+        safe_close(l->fd);
+        free(l->path);
+        free(l->last_digest);
+        text_done(&l->layers);
+        text_done(&l->diff_ids);
+}
+
+static void write_at(OciLayout *l, const char *name, const void *p, size_t n)
+{
+        (void) unlinkat(l->fd, name, 0);
+        if (write_file_new_at(l->fd, name, p, n, 0644) < 0)
+                abort();
+}
+
+/* Keeps the digest in l->last_digest. */
+static const char *add_blob(OciLayout *l, const void *p, size_t n)
+{
+        char name[128];
+
+        free(l->last_digest);
+        l->last_digest = NULL;
+        if (digest_bytes("sha256:", p, n, &l->last_digest) < 0)
+                abort();
+        snprintf(name, sizeof(name), "blobs/sha256/%s", l->last_digest + 7);
+        write_at(l, name, p, n);
+        return l->last_digest;
+}
+
+static int layout_new(OciLayout *l)
+{
+        *l = (OciLayout){.fd = -EBADF};
+        int r = fixture_new(&l->f);
+        if (r < 0)
+                return r;
+        if (xasprintf(&l->path, "%s/app", l->f.scratch.path) < 0 || mkdir(l->path, 0755) < 0)
+                return -errno;
+        l->fd = open(l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (mkdirat(l->fd, "blobs", 0755) < 0 || mkdirat(l->fd, "blobs/sha256", 0755) < 0)
+                return -errno;
+        write_at(l, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}", 30);
+        return 0;
+}
+
+#define LAYOUT(l)                                                                                           \
+        _cleanup_(layout_done) OciLayout l;                                                                    \
+        ASSERT_OK(layout_new(&l))
+
+static void add_layer_as(OciLayout *l, const Text *diff, const Text *blob, const char *diff_id)
+{
+        _cleanup_free_ char *own = NULL;
+
+        if (!diff_id && digest_bytes("sha256:", diff->data, diff->size, &own) < 0)
+                abort();
+        text_addf(&l->diff_ids, "%s\"%s\"", l->n_layers ? "," : "", diff_id ?: own);
+        text_addf(&l->layers,
+                  "%s{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"%s\",\"size\":%zu}",
+                  l->n_layers ? "," : "", add_blob(l, blob->data, blob->size), blob->size);
+        l->n_layers++;
+}
+
+/* The archive in l->f.tar, which begins anew. */
+static void add_layer(OciLayout *l)
+{
+        aci_end(&l->f.tar);
+        add_layer_as(l, &l->f.tar, &l->f.tar, NULL);
+        text_done(&l->f.tar);
+        l->f.tar = (Text){};
+}
+
+static void finish(OciLayout *l)
+{
+        _cleanup_text_ Text config = {}, manifest = {}, index = {};
+
+        text_addf(&config, "{\"os\":\"linux\"%s,\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[%s]}}",
+                  l->config_more ?: "", l->diff_ids.data ?: "");
+        const char *digest = add_blob(l, config.data, config.size);
+        text_addf(&manifest,
+                  "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"application/vnd.oci.image.config.v1+json\","
+                  "\"digest\":\"%s\",\"size\":%zu},\"layers\":[%s]}",
+                  digest, config.size, l->layers.data ?: "");
+        digest = add_blob(l, manifest.data, manifest.size);
+        text_addf(&index,
+                  "{\"schemaVersion\":2,\"manifests\":[{\"mediaType\":"
+                  "\"application/vnd.oci.image.manifest.v1+json\",\"digest\":\"%s\",\"size\":%zu,"
+                  "\"annotations\":{\"" OCI_REF_NAME "\":\"1.0\"}}]}",
+                  digest, manifest.size);
+        write_at(l, "index.json", index.data, index.size);
+}
+
+static int import(OciLayout *l, Image **ret)
+{
+        _cleanup_(oci_source_freep) OciSource *s = NULL;
+
+        error_done(&l->f.error);
+        int r = oci_layout_open(l->path, NULL, &s, &l->f.error);
+        return r < 0 ? r : oci_import(l->f.store, s, &l->options, ret, &l->f.error);
+}
+
+#define ASSERT_OCI_REFUSED(l, code, why)                                                                    \
+        do {                                                                                                \
+                _cleanup_(image_freep) Image *image_ = NULL;                                                \
+                finish(&(l));                                                                               \
+                int r_ = import(&(l), &image_);                                                             \
+                if (r_ != (code))                                                                           \
+                        TEST_FAIL("import returned %d: %s", r_, (l).f.error.message ?: "");                 \
+                ASSERT_CONTAINS((l).f.error.message, (why));                                                \
+                ASSERT_TRUE(store_is_empty((l).f.store));                                                   \
+                ASSERT_EQ(count_entries((l).f.store, "layers"), 0);                                         \
+        } while (0)
+
+#define ASSERT_OCI_IMPORTS(l, image)                                                                        \
+        do {                                                                                                \
+                finish(&(l));                                                                               \
+                int r_ = import(&(l), &(image));                                                            \
+                if (r_ < 0)                                                                                 \
+                        TEST_FAIL("import failed: %s", (l).f.error.message ?: "");                          \
+                ASSERT_EQ(count_entries((l).f.store, "tmp"), 0);                                            \
+        } while (0)
+
+/* 'f', 'd', 'l', 'w' (a whiteout), 'o' (an opaque directory), '-': what PATH is in the N-th own layer. */
+static char what_is(OciLayout *l, const Image *i, size_t n, const char *path)
+{
+        _cleanup_strv_free_ char **own = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        char value, name[PATH_MAX];
+        struct stat st;
+
+        if (image_own_layers(i, &own) < 0 || n >= strv_length(own))
+                return '?';
+        snprintf(name, sizeof(name), "%s/%s", own[n], path);
+        if (fstatat(l->f.store->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return '-';
+        if (S_ISCHR(st.st_mode))
+                return st.st_rdev == 0 ? 'w' : 'c';
+        if (!S_ISDIR(st.st_mode))
+                return S_ISLNK(st.st_mode) ? 'l' : 'f';
+        fd = openat(l->f.store->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return fgetxattr(fd, "trusted.overlay.opaque", &value, 1) == 1 ||
+                                       fgetxattr(fd, "user.overlay.opaque", &value, 1) == 1
+                               ? 'o'
+                               : 'd';
+}
+
+TEST(whiteouts_and_opaque_directories)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL;
+
+        aci_file(&l.f.tar, ".wh.gone", "");
+        aci_file(&l.f.tar, "a/.wh.b", "");           /* then something new of that name */
+        aci_file(&l.f.tar, "a/b/new", "");
+        aci_file(&l.f.tar, "c/mine", "");            /* first something new, then the whiteout */
+        aci_file(&l.f.tar, ".wh.c", "");
+        aci_file(&l.f.tar, "d", "");                 /* a file hides by itself */
+        aci_file(&l.f.tar, ".wh.d", "");
+        aci_file(&l.f.tar, "e/before", "");
+        aci_file(&l.f.tar, "e/.wh..wh..opq", "");
+        aci_file(&l.f.tar, "e/after", "");
+        aci_file(&l.f.tar, ".wh..wh.aufs", "");      /* metadata of AUFS */
+        aci_dir(&l.f.tar, ".wh..wh.plnk");
+        aci_file(&l.f.tar, ".wh..wh.plnk/1.2", "");
+        aci_hard_link(&l.f.tar, ".wh.linked", ".wh..wh.aufs");
+        aci_file(&l.f.tar, ".wh.x", "");
+        aci_symlink(&l.f.tar, "x", "target");
+        aci_file(&l.f.tar, ".wh.y", "");
+        aci_dir(&l.f.tar, "y");
+        aci_file(&l.f.tar, ".wh..w", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(what_is(&l, i, 0, "gone"), 'w');
+        ASSERT_EQ(what_is(&l, i, 0, "a"), 'd');
+        ASSERT_EQ(what_is(&l, i, 0, "a/b"), 'o');
+        ASSERT_EQ(what_is(&l, i, 0, "a/b/new"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "c"), 'o');
+        ASSERT_EQ(what_is(&l, i, 0, "c/mine"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "d"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "e"), 'o');
+        ASSERT_EQ(what_is(&l, i, 0, "e/before"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "e/after"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "e/.wh..wh..opq"), '-');
+        ASSERT_EQ(what_is(&l, i, 0, ".wh..wh.plnk"), '-');
+        ASSERT_EQ(what_is(&l, i, 0, "linked"), 'w');
+        ASSERT_EQ(what_is(&l, i, 0, "x"), 'l');
+        ASSERT_EQ(what_is(&l, i, 0, "y"), 'o');
+        ASSERT_EQ(what_is(&l, i, 0, ".w"), 'w');
+}
+
+TEST(whiteouts_that_are_refused)
+{
+        static const char *const names[] = {".wh.", "a/.wh..", ".wh...", ".wh./x", ".wh.a/x", "b/.wh../../x"};
+
+        for (size_t k = 0; k < ELEMENTSOF(names); k++) {
+                LAYOUT(l);
+                aci_file(&l.f.tar, names[k], "");
+                add_layer(&l);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "Cannot unpack");
+        }
+        LAYOUT(l);
+        aci_dir(&l.f.tar, ".wh.dir");
+        add_layer(&l);
+        ASSERT_OCI_REFUSED(l, -EBADMSG, "a whiteout cannot be a directory");
+}
+
+TEST(later_entries_replace_earlier_ones)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL;
+        struct stat st;
+        char name[PATH_MAX];
+
+        aci_file(&l.f.tar, "f", "one");
+        aci_file(&l.f.tar, "f", "other");
+        aci_dir(&l.f.tar, "d/deep/er");
+        aci_entry(&l.f.tar, (AciEntry){.name = "d", .type = '5', .mode = 04777});
+        aci_symlink(&l.f.tar, "d", "/etc");          /* a directory that was to be 04777 */
+        aci_file(&l.f.tar, "s", "");
+        aci_entry(&l.f.tar, (AciEntry){.name = "s", .type = '5', .mode = 0710});
+        aci_file(&l.f.tar, "s/in", "");
+        aci_entry(&l.f.tar, (AciEntry){.name = "s", .type = '5', .mode = 0750});
+        aci_file(&l.f.tar, "h", "");
+        aci_hard_link(&l.f.tar, "h", "h");
+        aci_hard_link(&l.f.tar, "s2", "/h");
+        aci_entry(&l.f.tar, (AciEntry){.name = "null", .type = '3', .mode = 0666, .major = 1, .minor = 3});
+        aci_file(&l.f.tar, "/absolute", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(what_is(&l, i, 0, "d"), 'l');
+        ASSERT_EQ(what_is(&l, i, 0, "s"), 'o'); /* a file of that name had been there, and hid what is below */
+        ASSERT_EQ(what_is(&l, i, 0, "s/in"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "h"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "s2"), 'f');
+        ASSERT_EQ(what_is(&l, i, 0, "null"), '-');
+        ASSERT_EQ(what_is(&l, i, 0, "absolute"), 'f');
+        snprintf(name, sizeof(name), "layers/%s/rootfs/f", i->layer_ids[0]);
+        ASSERT_OK(fstatat(l.f.store->fd, name, &st, AT_SYMLINK_NOFOLLOW));
+        ASSERT_EQ(st.st_size, 5);
+        snprintf(name, sizeof(name), "layers/%s/rootfs/s", i->layer_ids[0]);
+        ASSERT_OK(fstatat(l.f.store->fd, name, &st, AT_SYMLINK_NOFOLLOW));
+        ASSERT_EQ(st.st_mode & 07777, 0750);
+}
+
+TEST(hostile_layers)
+{
+        static const struct {
+                AciEntry first, second;
+                const char *why;
+        } cases[] = {
+                        {{.name = "../x", .type = '0'}, {}, "'..'"},
+                        {{.name = "a/../../x", .type = '0'}, {}, "'..'"},
+                        {{.name = "s", .type = '2', .link = "/etc"}, {.name = "s/x", .type = '0'}, "symbolic link"},
+                        {{.name = "f", .type = '0'}, {.name = "f/x", .type = '0'}, "is no directory"},
+                        {{.name = "h", .type = '1', .link = "../../x"}, {}, "'..'"},
+                        {{.name = "h", .type = '1', .link = "/etc/shadow"}, {}, "no earlier entry"},
+                        {{.name = ".wh.w", .type = '0'}, {.name = "h", .type = '1', .link = "w"}, "no regular"},
+                        {{.name = "c", .type = '3'}, {}, "is a whiteout of overlayfs"},
+                        {{.name = "x", .type = '0', .size = 1 << 20, .no_content = true}, {}, "Layer 1"},
+        };
+
+        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+                LAYOUT(l);
+                aci_entry(&l.f.tar, cases[k].first);
+                if (cases[k].second.name)
+                        aci_entry(&l.f.tar, cases[k].second);
+                add_layer(&l);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, cases[k].why);
+        }
+        LAYOUT(l);
+        ACI_PAX(&l.f.tar, "SCHILY.xattr.trusted.overlay.redirect=/x");
+        aci_dir(&l.f.tar, "d");
+        add_layer(&l);
+        ASSERT_OCI_REFUSED(l, -EBADMSG, "would steer overlayfs");
+}
+
+TEST(digests_and_sizes)
+{
+        static const char wrong[] = "sha256:8d3fffddf79e9a232ffd19f9ccaa4d6b37a6a243dbe0f23137b108a043d9da13";
+        char name[128];
+
+        {
+                LAYOUT(l);
+                aci_file(&l.f.tar, "x", "y");
+                aci_end(&l.f.tar);
+                add_layer_as(&l, &l.f.tar, &l.f.tar, wrong);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "it is not what the image's config says");
+        }
+        {
+                LAYOUT(l);
+                aci_file(&l.f.tar, "x", "y");
+                add_layer(&l);
+                snprintf(name, sizeof(name), "blobs/sha256/%s", l.last_digest + 7);
+                _cleanup_text_ Text t = {};
+                aci_file(&t, "x", "z");
+                aci_end(&t);
+                write_at(&l, name, t.data, t.size);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was exchanged");
+                write_at(&l, name, t.data, t.size - 1);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "bytes instead of");
+                ASSERT_OK(unlinkat(l.fd, name, 0));
+                ASSERT_OCI_REFUSED(l, -ENOENT, "has no blob sha256:");
+                ASSERT_OK(symlinkat("/etc/passwd", l.fd, name));
+                ASSERT_OCI_REFUSED(l, -ELOOP, "symbolic link");
+                ASSERT_OK(unlinkat(l.fd, name, 0));
+                ASSERT_OK(mkfifoat(l.fd, name, 0600));
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "no regular file");
+        }
+        {
+                LAYOUT(l);
+                finish(&l);
+                snprintf(name, sizeof(name), "blobs/sha256/%s", l.last_digest + 7);
+                write_at(&l, name, "{}", 2); /* the manifest */
+                _cleanup_(image_freep) Image *i = NULL;
+                ASSERT_ERR(import(&l, &i), -EBADMSG);
+                ASSERT_CONTAINS(l.f.error.message, "its digest is");
+        }
+        {
+                LAYOUT(l);
+                aci_file(&l.f.tar, "x", "y");
+                add_layer(&l);
+                text_addf(&l.diff_ids, ",\"%s\"", wrong);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "manifest has 1 layers, but its config has 2");
+        }
+}
+
+TEST(layers_are_shared_and_read_once)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL, *again = NULL, *other = NULL;
+        _cleanup_free_ char *first = NULL;
+        char name[128];
+
+        aci_file(&l.f.tar, "x", "y");
+        add_layer(&l);
+        first = strdup(l.last_digest);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_STREQ(i->manifest->name, "app");
+        ASSERT_STREQ(pair_list_get(&i->manifest->labels, "version"), "1.0");
+        ASSERT_EQ(i->info.kind, IMAGE_KIND_OCI);
+        /* What is there is not read: the blob may be gone. */
+        snprintf(name, sizeof(name), "blobs/sha256/%s", first + 7);
+        ASSERT_OK(unlinkat(l.fd, name, 0));
+        ASSERT_OCI_IMPORTS(l, again);
+        ASSERT_STREQ(again->id, i->id);
+        aci_file(&l.f.tar, "z", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, other);
+        ASSERT_EQ(strv_length(other->layer_ids), 2);
+        ASSERT_STREQ(other->layer_ids[1], i->layer_ids[0]);
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 2);
+
+        GcOptions gc = {.expire_prepared_usec = UINT64_MAX};
+        ASSERT_WORKS(l.f, image_remove(l.f.store, other->id, NULL, &l.f.error));
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
+        ASSERT_EQ(what_is(&l, i, 0, "x"), 'f');
+        ASSERT_WORKS(l.f, store_gc(l.f.store, &gc, &l.f.error));
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
+        ASSERT_WORKS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error));
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
+        ASSERT_TRUE(store_is_empty(l.f.store));
+}
+
+TEST(many_layers_and_the_same_one_again)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_strv_free_ char **layers = NULL;
+        char name[32];
+
+        for (unsigned k = 0; k < LAYERS_MAX_HERE; k++) {
+                snprintf(name, sizeof(name), "f%u", k == 70 ? 0 : k); /* the first one again */
+                aci_file(&l.f.tar, name, "");
+                add_layer(&l);
+        }
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_WORKS(l.f, image_layers(l.f.store, i, &layers, &l.f.error));
+        ASSERT_EQ(strv_length(layers), LAYERS_MAX_HERE - 1);
+        ASSERT_EQ(what_is(&l, i, 0, "f139"), 'f');
+        ASSERT_EQ(what_is(&l, i, 69, "f0"), 'f');
+}
+
+TEST(attributes_of_directories_without_entries)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL;
+        char name[PATH_MAX];
+        struct stat st;
+
+        aci_entry(&l.f.tar, (AciEntry){.name = "tmp", .type = '5', .mode = 01777});
+        aci_entry(&l.f.tar, (AciEntry){.name = "gone", .type = '5', .mode = 0700});
+        add_layer(&l);
+        aci_file(&l.f.tar, ".wh.gone", "");
+        add_layer(&l);
+        aci_file(&l.f.tar, "tmp/x", "");
+        aci_file(&l.f.tar, "gone/x", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(strv_length(i->layer_ids), 4);
+        ASSERT_EQ(what_is(&l, i, 0, "tmp"), 'd');
+        ASSERT_EQ(what_is(&l, i, 0, "tmp/x"), '-');
+        ASSERT_EQ(what_is(&l, i, 0, "gone"), '-');
+        snprintf(name, sizeof(name), "layers/%s/rootfs/tmp", i->layer_ids[0]);
+        ASSERT_OK(fstatat(l.f.store->fd, name, &st, AT_SYMLINK_NOFOLLOW));
+        ASSERT_EQ(st.st_mode & 07777, 01777);
+}
+
+TEST(images_that_hide_or_have_nothing)
+{
+        _cleanup_(image_freep) Image *i = NULL, *empty = NULL;
+        LAYOUT(l);
+        LAYOUT(nothing);
+
+        aci_file(&l.f.tar, "below", "");
+        add_layer(&l);
+        aci_file(&l.f.tar, ".wh..wh..opq", "");
+        aci_file(&l.f.tar, "above", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(strv_length(i->layer_ids), 1);
+        ASSERT_EQ(what_is(&l, i, 0, "above"), 'f');
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
+
+        ASSERT_OCI_IMPORTS(nothing, empty);
+        ASSERT_EQ(strv_length(empty->layer_ids), 1);
+        ASSERT_EQ(what_is(&nothing, empty, 0, "."), 'd');
+}
+
+TEST(rendered_trees_without_what_layers_remove)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL, *aci = NULL, *above = NULL;
+        _cleanup_strv_free_ char **layers = NULL, **none = NULL;
+        _cleanup_free_ char *gone = NULL, *stays = NULL;
+
+        aci_file(&l.f.tar, "d/gone", "");
+        aci_file(&l.f.tar, "d/stays", "");
+        aci_file(&l.f.tar, "o/old", "");
+        add_layer(&l);
+        aci_file(&l.f.tar, "d/.wh.gone", "");
+        aci_file(&l.f.tar, "o/.wh..wh..opq", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_WORKS(l.f, aci_import_files(l.f.store,
+                                           ACI_MANIFEST("example.com/top",
+                                                        ",\"dependencies\":[{\"imageName\":\"app\"}],"
+                                                        "\"pathWhitelist\":[\"/d/gone\",\"/d/stays\",\"/o/old\"]"),
+                                           NULL, &aci, &l.f.error));
+        ASSERT_WORKS(l.f, image_layers(l.f.store, aci, &layers, &l.f.error));
+        ASSERT_EQ(strv_length(layers), 1);
+        ASSERT_OK(xasprintf(&gone, "%s/d/gone", layers[0]));
+        ASSERT_OK(xasprintf(&stays, "%s/d/stays", layers[0]));
+        ASSERT_TRUE(access(gone, F_OK) < 0);
+        ASSERT_OK(access(stays, F_OK));
+        /* Removing is meant for its own layers, not for those of other images. */
+        ASSERT_WORKS(l.f, aci_import_files(l.f.store,
+                                           ACI_MANIFEST("example.com/above",
+                                                        ",\"dependencies\":[{\"imageName\":\"example.com/top\"},"
+                                                        "{\"imageName\":\"app\"}]"),
+                                           NULL, &above, &l.f.error));
+        ASSERT_FAILS(l.f, image_layers(l.f.store, above, &none, &l.f.error), -EOPNOTSUPP,
+                     "removes files of its lower layers");
+        ASSERT_FAILS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error), -EBUSY, "is needed by");
+}
+
+static int disapprove(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
+{
+        return error_set(e, -EACCES, "No");
+}
+
+TEST(who_has_a_say)
+{
+        LAYOUT(l);
+
+        aci_file(&l.f.tar, "x", "y");
+        add_layer(&l);
+        l.options.approve = disapprove;
+        ASSERT_OCI_REFUSED(l, -EACCES, "Cannot import oci:");
+}
+
+int main(void)
+{
+        RUN(whiteouts_and_opaque_directories);
+        RUN(whiteouts_that_are_refused);
+        RUN(later_entries_replace_earlier_ones);
+        RUN(hostile_layers);
+        RUN(digests_and_sizes);
+        RUN(layers_are_shared_and_read_once);
+        RUN(many_layers_and_the_same_one_again);
+        RUN(attributes_of_directories_without_entries);
+        RUN(images_that_hide_or_have_nothing);
+        RUN(rendered_trees_without_what_layers_remove);
+        RUN(who_has_a_say);
+        return TEST_END();
+}
