@@ -121,7 +121,7 @@ static int decrypt(Archive *a, int fd, int *ret_fd, Error *e)
         const char *file = a->fetcher->options.passphrase_file;
 
         if (!file) {
-                int r = error_set(e, -ENOKEY, "The image %s is encrypted", a->origin);
+                int r = error_set(e, -ENOTSUP, "The image %s is encrypted", a->origin);
                 return error_hint(e, r, "Name a file that has its passphrase with --passphrase-file=.");
         }
         int r = decryption_new(fd, file, see, a, &a->decryption, ret_fd, e);

@@ -28,8 +28,7 @@ static void search_done(Search *s)
 /* Errors after which there is no point in trying anything else: they are ours. */
 static bool is_final(int error)
 {
-        static const int final[] = {-EINTR, -ENOMEM, -ENOSPC, -EDQUOT, -EIO,
-                                    -EROFS, -EMFILE, -ENFILE, -ENOKEY};
+        static const int final[] = {-EINTR, -ENOMEM, -ENOSPC, -EDQUOT, -EIO, -EROFS, -EMFILE, -ENFILE};
 
         for (size_t i = 0; i < ELEMENTSOF(final); i++)
                 if (error == final[i])
@@ -191,18 +190,15 @@ static int discover_keys(Fetcher *f, const ImageName *name, Discovery *d, Error 
         return r;
 }
 
-/* A directory of keys of its own, which is gone when the image has been fetched. */
-static int open_own_trust(Fetcher *f, StoreTemporary *ret_dir, Trust **ret, Error *e)
+/* The usual directories of keys, with one of our own before them. */
+static int open_own_trust(Fetcher *f, const StoreTemporary *dir, Trust **ret, Error *e)
 {
         static const char *const usual[] = {"/etc/acnspawn", "/usr/lib/acnspawn", NULL};
         const char *const *dirs = f->options.config_dirs ?: usual;
         const char *all[16] = {};
         _cleanup_free_ char *own = NULL;
 
-        int r = store_temporary_new(f->store, ret_dir, e);
-        if (r < 0)
-                return r;
-        if (xasprintf(&own, "%s/%s", store_path(f->store), ret_dir->name) < 0)
+        if (xasprintf(&own, "%s/%s", store_path(f->store), dir->name) < 0)
                 return error_oom(e);
         all[0] = own;
         for (size_t i = 0; dirs[i] && i + 2 < ELEMENTSOF(all); i++)
@@ -210,6 +206,18 @@ static int open_own_trust(Fetcher *f, StoreTemporary *ret_dir, Trust **ret, Erro
         return trust_open(all, ret, e);
 }
 
+static int add_all_keys(Fetcher *f, const StoreTemporary *dir, const char *name, char *const *urls, Error *e)
+{
+        _cleanup_(trust_freep) Trust *trust = NULL;
+
+        int r = open_own_trust(f, dir, &trust, e);
+        STRV_FOREACH (url, urls)
+                if (r >= 0)
+                        r = add_keys(f, trust, name, *url, e);
+        return r;
+}
+
+/* The directory is gone when the image has been fetched, and the trust with it. */
 int fetch_pubkeys(Fetcher *f, const ImageName *name, char *const *pubkeys, StoreTemporary *ret_dir,
                   Trust **ret, Error *e)
 {
@@ -221,9 +229,9 @@ int fetch_pubkeys(Fetcher *f, const ImageName *name, char *const *pubkeys, Store
                 pubkeys = d.pubkeys;
         }
         if (r >= 0)
-                r = open_own_trust(f, ret_dir, ret, e);
-        STRV_FOREACH (url, pubkeys)
-                if (r >= 0)
-                        r = add_keys(f, *ret, name->name, *url, e);
-        return r < 0 ? r : 0;
+                r = store_temporary_new(f->store, ret_dir, e);
+        if (r >= 0)
+                r = add_all_keys(f, ret_dir, name->name, pubkeys, e);
+        /* What a Trust knows is what was there when it was opened. */
+        return r < 0 ? r : open_own_trust(f, ret_dir, ret, e);
 }

@@ -45,6 +45,14 @@ static bool is_path(const char *s)
         return strchr(s, '/') && stat(s, &st) >= 0 && !S_ISDIR(st.st_mode);
 }
 
+/* "gopher://…", and no path. */
+static bool has_scheme(const char *s)
+{
+        size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+
+        return n > 0 && startswith(s + n, "://");
+}
+
 static int set_body(Reference *r, const char *body, const char *tag, Error *e)
 {
         r->body = tag ? strndup(body, (size_t) (tag - body)) : strdup(body);
@@ -89,7 +97,7 @@ int reference_parse(const char *s, Reference *ret, Error *e)
         for (size_t i = 0; r > 0 && i < ELEMENTSOF(prefixes); i++)
                 if (strncasecmp(s, prefixes[i].prefix, strlen(prefixes[i].prefix)) == 0)
                         r = parse_prefixed(i, s, &n, e);
-        if (r > 0 && !is_path(s) && strstr(s, "://"))
+        if (r > 0 && has_scheme(s))
                 r = unknown_scheme(s, e);
         if (r > 0) {
                 n.kind = streq(s, "-") ? REFERENCE_STANDARD_INPUT

@@ -66,7 +66,7 @@ static int begin_check(Source *s, const char *data, size_t size, Error *e)
         if (r < 0)
                 return r;
         r = signature_check_new(trust, data, size, what, &s->archive.check, e);
-        if (r != -EKEYREJECTED || !(f->options.insecure & INSECURE_PUBKEY) || !s->wanted->name)
+        if (r != -ENOKEY || !(f->options.insecure & INSECURE_PUBKEY) || !s->wanted->name)
                 return r;
         error_forget(e);
         r = fetch_pubkeys(f, s->wanted->name, s->pubkeys, &s->trust_dir, &s->trust, e);

@@ -1,0 +1,647 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Fetching images by name and URL: discovery, signatures, caching, dependencies, and what can go wrong with each. The network
+is web.py's."""
+
+import base64
+import hashlib
+import pty
+import select
+import threading
+
+from harness import *
+from harness import _read
+from web import Web
+
+NAMES = ["example.com", "*.example.com", "example.org"]
+
+
+class Keys:
+    """A person with a key."""
+
+    def __init__(self, home, name):
+        self.home = os.path.join(home, name)
+        os.makedirs(self.home, 0o700)
+        self.gpg("--passphrase", "", "--quick-generate-key", name + " <%s@example.com>" % name, "ed25519", "sign", "never")
+        self.public = self.gpg("--armor", "--export")
+        self.fingerprint = re.search(rb"^fpr:+([0-9A-F]+):", self.gpg("--with-colons", "--list-keys"), re.M).group(1).decode()
+
+    def gpg(self, *args, input=b""):
+        return subprocess.run(("gpg", "--homedir", self.home, "--batch", "--quiet", "--no-autostart" if "--export" in args
+                               else "--pinentry-mode=loopback") + args, input=input, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=True).stdout
+
+    def sign(self, data):
+        return self.gpg("--armor", "--detach-sign", input=data)
+
+    def close(self):
+        subprocess.run(("gpgconf", "--homedir", self.home, "--kill", "all"), stderr=subprocess.DEVNULL)
+
+
+class World:
+    """A host with a network, and people who sign."""
+
+    def __init__(self, host):
+        self.host = host
+        self.config = host.path("config")
+        os.mkdir(self.config, 0o755)
+        self.web = Web(host.path("web"), NAMES)
+        self.people = {}
+
+    def __enter__(self):
+        self.web.__enter__()
+        return self
+
+    def __exit__(self, *args):
+        self.web.__exit__(*args)
+        for k in self.people.values():
+            k.close()
+
+    def key(self, name="alice"):
+        if name not in self.people:
+            self.people[name] = Keys(self.host.path("gnupg"), name)
+        return self.people[name]
+
+    def trust(self, prefix="example.com", name="alice"):
+        path = self.host.path(name + ".asc")
+        with open(path, "wb") as f:
+            f.write(self.key(name).public)
+        self.run("trust", "--yes", "--prefix=" + prefix, path)
+
+    def run(self, *args, rc=0, **more):
+        return self.host.acnspawn("--config-dir=" + self.config, *args, env=self.web.env(), **more).expect(rc)
+
+    def fetch(self, *args, rc=0, **more):
+        return self.run("fetch", *args, rc=rc, **more)
+
+    def image(self, name="example.com/app", version="1.0", content="x", **more):
+        labels = [{"name": "version", "value": version}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()}]
+        labels += more.pop("more_labels", [])
+        self.host.images += 1
+        path = self.host.path("%d.aci" % self.host.images)
+        manifest = image_manifest(name, {"exec": ["/bin/true"], "user": "0", "group": "0"}, labels, **more)
+        return _read(write_aci(path, manifest, {"content": content}))
+
+    def publish(self, url, data, signer="alice", **how):
+        self.web.put(url, data, **how)
+        if signer:
+            self.web.put(url + ".asc", self.key(signer).sign(data))
+
+    def page(self, url, *metas):
+        self.web.put(url + ("" if url.count("/") > 2 else "/") + "?ac-discovery=1", "<!DOCTYPE html><html><head><title>x</title>%s</head></html>" % "".join(
+            '<meta name="%s" content="%s">' % m for m in metas))
+
+    def ids(self):
+        return sorted(os.listdir(os.path.join(self.host.dir, "images")))
+
+    def nothing_left(self, images=0):
+        equal(len(self.ids()), images, "number of images")
+        equal(os.listdir(os.path.join(self.host.dir, "tmp")), [], "what is left in tmp")
+
+
+def image_id(data):
+    return "sha512-" + hashlib.sha512(data).hexdigest()
+
+
+def world(function):
+    @functools.wraps(function)
+    def wrapped(host):
+        if not shutil.which("openssl") or not shutil.which("gpg"):
+            raise Skip("openssl or gpg is missing")
+        with World(host) as w:
+            function(w)
+    return case(wrapped)
+
+
+SIMPLE = "https://example.com/app-1.0-linux-%s.aci" % os_arch()
+
+
+# --- Discovery ------------------------------------------------------------------------------------------------------------
+
+@world
+def simple_discovery(w):
+    w.trust()
+    data = w.image()
+    w.publish(SIMPLE, data)
+    r = w.fetch("example.com/app:1.0")
+    equal(r.out, image_id(data) + "\n")
+    equal(w.web.asked(), [SIMPLE + ".asc", SIMPLE], "requests")
+    contains(r.err, "Fetching example.com/app:1.0\n")
+    true(re.search(r"^Fetched example.com/app:1.0: [0-9.]+[KM]? in [0-9.]+s$", r.err, re.M), r.err)
+    # What is there is not asked for again.
+    w.web.forget()
+    r = w.fetch("example.com/app:1.0")
+    equal((r.out, r.err, w.web.asked()), (image_id(data) + "\n", "", []))
+
+
+@world
+def meta_discovery(w):
+    w.trust()
+    data = w.image("example.com/team/app", "2.0", more_labels=[{"name": "channel", "value": "a b"}])
+    w.page("https://example.com", ("ac-discovery", "example.com hdfs://x/{name}.{ext}"),
+           ("ac-discovery", "example.org https://example.org/{name}.{ext}"),
+           ("ac-discovery", "example.com https://img.example.com/{size}/{name}.{ext}"),
+           ("ac-discovery", "example.com https://img.example.com/gone/{name}.{ext}"),
+           ("ac-discovery", "example.com https://img.example.com/{os}/{arch}/{name}-{version}.{ext}?c={channel}"))
+    url = "https://img.example.com/linux/%s/example.com/team/app-2.0.aci?c=a%%20b" % os_arch()
+    w.web.put(url, data)
+    w.web.put(url.replace(".aci?", ".aci.asc?"), w.key().sign(data))
+    equal(w.fetch("example.com/team/app:2.0,channel=a b").out, image_id(data) + "\n")
+    equal(w.web.asked("ac-discovery"), ["https://example.com/team/app?ac-discovery=1", "https://example.com/team?ac-discovery=1",
+                                        "https://example.com/?ac-discovery=1"], "pages")
+
+
+@world
+def what_was_tried_is_told(w):
+    w.page("https://example.com/app", ("ac-discovery", "example.com https://img.example.com/a/{name}.{ext}"),
+           ("ac-discovery", "example.com https://img.example.com/b/{name}.{ext}"),
+           ("ac-discovery", "example.com ftp://img.example.com/c/{name}.{ext}"))
+    r = w.fetch("example.com/app", rc=1)
+    for part in ("Cannot fetch the image example.com/app:\n", "/app-latest-linux-", "/a/example.com/app.aci.asc", "/b/example.com",
+                 "ftp://img.example.com/c/{name}.{ext}: it is no https URL"):
+        contains(r.err, part)
+    equal(r.err.count("Error:"), 1)
+    w.nothing_left()
+
+
+@world
+def a_host_that_does_not_answer_is_asked_once(w):
+    w.web.dead.add("dead.example.com")
+    r = w.fetch("dead.example.com/a/b/c/d", rc=1)
+    contains(r.err, "dead.example.com")
+    true(len(w.web.connects) <= 6, "%d connections" % len(w.web.connects))
+
+
+@world
+def no_host_no_network(w):
+    r = w.fetch("app", rc=1)
+    contains(r.err, "No image in the store")
+    r = w.fetch("--pull-policy=update", "app", rc=1)
+    with open(w.host.path("here"), "w"):
+        r = w.fetch("here.img", rc=1)
+    equal(w.web.connects, [c for c in w.web.connects if c.startswith("here.img")])
+    with open(w.host.path("image.tar"), "wb") as f:
+        f.write(w.image())
+    r = w.fetch("image.tar", rc=1, cwd=w.host.tmp)
+    contains(r.err, "write './image.tar'")
+
+
+# --- Identity -------------------------------------------------------------------------------------------------------------
+
+@world
+def manifest_of_another_name(w):
+    w.trust()
+    w.publish(SIMPLE, w.image("example.com/other"))
+    contains(w.fetch("example.com/app:1.0", rc=1).err, "it is example.com/other:1.0")
+    w.publish(SIMPLE, w.image(version="1.1"))
+    contains(w.fetch("example.com/app:1.0", rc=1).err, "it is example.com/app:1.1")
+    w.nothing_left()
+
+
+# --- Trust ----------------------------------------------------------------------------------------------------------------
+
+@world
+def signatures(w):
+    data = w.image()
+    w.publish(SIMPLE, data, signer=None)
+    # None.
+    r = w.fetch(SIMPLE, rc=1)
+    contains(r.err, ".aci.asc")
+    contains(r.err, "--insecure-options=signature")
+    # By nobody we know: the image is not even asked for.
+    w.publish(SIMPLE, data)
+    w.web.forget()
+    r = w.fetch(SIMPLE, rc=1)
+    contains(r.err, w.key().fingerprint)
+    equal(w.web.asked(), [SIMPLE + ".asc"], "requests")
+    # For another prefix.
+    w.trust("example.com/apple")
+    contains(w.fetch(SIMPLE, rc=1).err, w.key().fingerprint)
+    # Of other bytes.
+    w.trust()
+    w.web.put(SIMPLE + ".asc", w.key().sign(data + b"x"))
+    r = w.fetch(SIMPLE, rc=1)
+    contains(r.err.lower(), "signature")
+    # No signature at all.
+    w.web.put(SIMPLE + ".asc", "<html>hello</html>")
+    w.fetch(SIMPLE, rc=1)
+    w.nothing_left()
+    # As it should be.
+    w.publish(SIMPLE, data)
+    r = w.fetch("--json=short", SIMPLE)
+    equal(json.loads(r.out)[0]["signer"], w.key().fingerprint)
+    w.nothing_left(1)
+
+
+@world
+def without_a_signature_by_option(w):
+    data = w.image()
+    w.publish(SIMPLE, data, signer=None)
+    r = w.fetch("--insecure-options=signature", SIMPLE)
+    contains(r.err, "--insecure-options=signature")
+    # What nobody vouched for is not taken for what somebody did.
+    contains(w.fetch(SIMPLE, rc=1).err, ".aci.asc")
+    w.web.forget()
+    equal(w.fetch("--insecure-options=signature", SIMPLE).out, image_id(data) + "\n")
+    equal(w.web.asked(), [])
+
+
+@world
+def keys_that_are_offered(w):
+    data = w.image()
+    w.publish(SIMPLE, data)
+    w.web.put("https://example.com/keys", w.key().public)
+    w.page("https://example.com", ("ac-discovery-pubkeys", "example.com https://example.com/keys"))
+    contains(w.fetch("example.com/app:1.0", rc=1).err, w.key().fingerprint)
+    r = w.fetch("--insecure-options=pubkey", "example.com/app:1.0")
+    contains(r.err, "https://example.com/keys")
+    contains(r.err, "--insecure-options=pubkey")
+    # For this once.
+    w.run("image", "rm", image_id(data))
+    contains(w.fetch("example.com/app:1.0", rc=1).err, w.key().fingerprint)
+    w.nothing_left()
+
+
+@world
+def signature_in_a_file(w):
+    w.trust()
+    data = w.image()
+    aci, asc = w.host.path("x.aci"), w.host.path("x.aci.asc")
+    with open(aci, "wb") as f:
+        f.write(data)
+    with open(asc, "wb") as f:
+        f.write(w.key().sign(data + b"x"))
+    w.fetch("--signature=" + asc, aci, rc=1)
+    w.nothing_left()
+    with open(asc, "wb") as f:
+        f.write(w.key().sign(data))
+    w.fetch("--signature=" + asc, aci)
+    w.run("image", "rm", image_id(data))
+    w.publish(SIMPLE, data, signer=None)
+    equal(w.fetch("--signature=" + asc, SIMPLE).out, image_id(data) + "\n")
+    contains(w.fetch("--signature=" + asc, aci, aci, rc=2).err, "--signature=")
+
+
+@world
+def encrypted(w):
+    w.trust()
+    plain = w.image()
+    secret = w.host.path("secret")
+    with open(secret, "w") as f:
+        f.write("open sesame\n")
+    os.chmod(secret, 0o600)
+    data = subprocess.run(("gpg", "--homedir", w.key().home, "--batch", "--quiet", "--pinentry-mode=loopback", "--cipher-algo",
+                           "AES256", "--passphrase", "open sesame", "--symmetric"), input=plain, stdout=subprocess.PIPE,
+                          check=True).stdout
+    w.publish(SIMPLE, data)
+    contains(w.fetch(SIMPLE, rc=1).err, "--passphrase-file=")
+    equal(w.fetch("--passphrase-file=" + secret, SIMPLE).out, image_id(plain) + "\n")
+    w.run("image", "rm", image_id(plain))
+    # From a pipe, the wrong passphrase, and what is cut off.
+    equal(w.fetch("--passphrase-file=" + secret, "-", input=data).out, image_id(plain) + "\n")
+    w.run("image", "rm", image_id(plain))
+    w.fetch("--passphrase-file=" + secret, "-", input=data[:-20], rc=1)
+    with open(secret, "w") as f:
+        f.write("wrong\n")
+    contains(w.fetch("--passphrase-file=" + secret, SIMPLE, rc=1).err.lower(), "passphrase")
+    w.nothing_left()
+
+
+# --- Transport ------------------------------------------------------------------------------------------------------------
+
+@world
+def http_only_by_name(w):
+    w.trust()
+    data = w.image()
+    url = SIMPLE.replace("https:", "http:")
+    w.publish(url, data)
+    contains(w.fetch(url, rc=1).err, "--insecure-options=http")
+    w.fetch("example.com/app:1.0", rc=1)
+    equal(w.web.asked("http://"), [])
+    # From https to http.
+    w.web.put(SIMPLE, status=302, headers={"Location": url})
+    w.web.put(SIMPLE + ".asc", w.key().sign(data))
+    w.fetch(SIMPLE, rc=1)
+    equal(w.web.asked("http://"), [])
+    w.nothing_left()
+    r = w.fetch("--insecure-options=http", url)
+    contains(r.err, "http")
+    equal(r.out, image_id(data) + "\n")
+
+
+@world
+def certificate_of_another_host(w):
+    w.trust("example.net")
+    url = "https://example.net/app.aci"
+    w.publish(url, w.image("example.net/app"))
+    w.fetch(url, rc=1)
+    equal(w.web.asked(), [])
+    w.fetch("--insecure-options=tls", url)
+
+
+@world
+def credentials_are_not_shown(w):
+    w.trust()
+    data = w.image()
+    auth = "Basic " + base64.b64encode(b"user:tops3cret").decode()
+    w.publish(SIMPLE, data)
+    for url in SIMPLE, SIMPLE + ".asc":
+        w.web.pages[url].need_auth = auth
+    w.fetch("example.com/app:1.0", rc=1)
+    url = SIMPLE.replace("https://", "https://user:tops3cret@")
+    r = w.fetch("--debug", url)
+    lacks(r.out + r.err, "tops3cret")
+    for top, _, files in os.walk(w.host.dir):
+        for f in files:
+            lacks(_read(os.path.join(top, f)), b"tops3cret", f)
+
+
+# --- Caching --------------------------------------------------------------------------------------------------------------
+
+@world
+def update(w):
+    w.trust()
+    one, two = w.image(content="one"), w.image(content="two")
+    w.publish(SIMPLE, one, etag=True)
+    equal(w.fetch("example.com/app:1.0").out, image_id(one) + "\n")
+    w.web.forget()
+    r = w.fetch("--update", "example.com/app:1.0")
+    equal((r.out, w.web.asked(".aci")), (image_id(one) + "\n", [SIMPLE]))
+    w.publish(SIMPLE, two, etag=True)
+    equal(w.fetch("example.com/app:1.0").out, image_id(one) + "\n")
+    equal(w.fetch("--pull-policy=update", "example.com/app:1.0").out, image_id(two) + "\n")
+    # By URL: what it came to last.
+    w.web.forget()
+    equal(w.fetch("--pull-policy=never", SIMPLE).out, image_id(two) + "\n")
+    equal(w.web.asked(), [])
+    contains(w.fetch("--pull-policy=never", SIMPLE + "x", rc=1).err, "--pull-policy=never")
+    # A changed image whose signature is not good does not come in.
+    w.publish(SIMPLE, w.image(content="three"), signer=None, etag=True)
+    w.fetch("--update", "example.com/app:1.0", rc=1)
+    w.nothing_left(2)
+
+
+@world
+def a_server_that_says_for_how_long(w):
+    w.trust()
+    data = w.image()
+    w.publish(SIMPLE, data, headers={"Cache-Control": "max-age=3600"})
+    w.fetch(SIMPLE)
+    w.web.forget()
+    w.fetch("--update", SIMPLE)
+    equal(w.web.asked(), [])
+    w.run("image", "rm", image_id(data))
+    w.fetch(SIMPLE)
+    equal(w.web.asked("aci"), [SIMPLE + ".asc", SIMPLE])
+
+
+@world
+def a_file_that_has_not_changed(w):
+    path = w.host.path("x.aci")
+    with open(path, "wb") as f:
+        f.write(w.image())
+    # Too young to be kept in mind.
+    w.fetch(path)
+    equal(os.listdir(os.path.join(w.host.dir, "remotes")) if os.path.exists(os.path.join(w.host.dir, "remotes")) else [], [])
+    time.sleep(4.5)
+    first = w.fetch(path).out
+    equal(len(os.listdir(os.path.join(w.host.dir, "remotes"))), 1)
+    equal(w.fetch(path).out, first)
+    # Other content, of the same size and with the same times, as far as these can be set.
+    before = os.stat(path)
+    with open(path, "r+b") as f:
+        f.write(w.image(content="y"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    equal(os.stat(path).st_size, before.st_size)
+    true(w.fetch(path).out != first, "the old image for the new file")
+
+
+# --- Dependencies ---------------------------------------------------------------------------------------------------------
+
+@world
+def dependencies(w):
+    w.trust()
+    base = w.image("example.com/base", "1", content="base")
+    middle = w.image("example.com/middle", "1", dependencies=[{"imageName": "example.com/base", "imageID": image_id(base)}])
+    top = w.image(dependencies=[{"imageName": "example.com/middle", "labels": [{"name": "version", "value": "1"}]},
+                                {"imageName": "example.com/base"}])
+    w.page("https://example.com", ("ac-discovery", "example.com https://img.example.com/{name}.{ext}"))
+    for name, data in (("base", base), ("middle", middle), ("app", top)):
+        w.publish("https://img.example.com/example.com/%s.aci" % name, data)
+    equal(w.fetch("example.com/app").out, image_id(top) + "\n")
+    equal(w.ids(), sorted(image_id(x) for x in (base, middle, top)))
+    equal(len(w.web.asked("base.aci")), 2, "requests for the base and its signature")
+    for i in (top, middle, base):
+        w.run("image", "rm", image_id(i))
+    w.fetch("--no-dependencies", "example.com/app")
+    w.nothing_left(1)
+
+
+@world
+def dependency_with_another_id(w):
+    w.trust()
+    wanted, there = w.image("example.com/base", "1", content="wanted"), w.image("example.com/base", "1", content="there")
+    top = w.image(dependencies=[{"imageName": "example.com/base", "imageID": image_id(wanted)}])
+    w.page("https://example.com", ("ac-discovery", "example.com https://img.example.com/{name}.{ext}"))
+    w.publish("https://img.example.com/example.com/base.aci", there)
+    w.publish(SIMPLE, top)
+    r = w.fetch("example.com/app:1.0", rc=1)
+    contains(r.err, image_id(wanted))
+    contains(r.err, image_id(there))
+    equal(w.ids(), [image_id(top)])
+
+
+@world
+def dependency_on_itself(w):
+    w.trust()
+    a = w.image("example.com/a", "1", dependencies=[{"imageName": "example.com/b"}])
+    b = w.image("example.com/b", "1", dependencies=[{"imageName": "example.com/a"}])
+    w.page("https://example.com", ("ac-discovery", "example.com https://img.example.com/{name}.{ext}"))
+    w.publish("https://img.example.com/example.com/a.aci", a)
+    w.publish("https://img.example.com/example.com/b.aci", b)
+    r = w.fetch("example.com/a", rc=1)
+    contains(r.err, "depends on itself")
+    contains(r.err, "example.com/a:1,")
+    contains(r.err, " -> example.com/b:1,")
+
+
+# --- Many at once, and broken off -----------------------------------------------------------------------------------------
+
+@world
+def several_side_by_side(w):
+    w.trust()
+    images = [w.image("example.com/n%d" % i) for i in range(6)]
+    for i, data in enumerate(images):
+        w.publish("https://example.com/n%d.aci" % i, data)
+    urls = ["https://example.com/n%d.aci" % i for i in range(6)]
+    r = w.fetch(*(urls[:3] + ["https://example.com/none.aci"] + urls[3:] + urls[:1]), rc=1)
+    equal(r.out.split(), [image_id(x) for x in images + images[:1]])
+    equal(r.err.count("Error:"), 1)
+    contains(r.err, "none.aci")
+    equal(len(w.web.asked("n0.aci")), 2, "requests for what was named twice")
+    r = w.fetch("--quiet", *urls)
+    equal(r.err, "")
+
+
+@world
+def two_processes(w):
+    w.trust()
+    data = w.image(content="x" * 2000000)
+    w.publish(SIMPLE, data)
+    env = w.web.env()
+    p = [w.host.start("--config-dir=" + w.config, "fetch", SIMPLE, env=env) for _ in range(3)]
+    for r in [w.host.finish(x) for x in p]:
+        equal((r.rc, r.out), (0, image_id(data) + "\n"), str(r))
+    w.nothing_left(1)
+
+
+@world
+def killed_and_resumed(w):
+    w.trust()
+    data = w.image(content="x" * 4000000)
+    pause = threading.Event()
+    w.publish(SIMPLE, data, etag=True, cut=2000000, pause=pause)
+    p = w.host.start("--config-dir=" + w.config, "fetch", SIMPLE, env=w.web.env())
+    downloads = os.path.join(w.host.dir, "downloads")
+
+    def some():
+        return os.path.isdir(downloads) and any(os.path.getsize(os.path.join(downloads, f)) >= 1000000
+                                                for f in os.listdir(downloads))
+    wait_for(some, "half of the download")
+    p.kill()
+    pause.set()
+    w.host.finish(p)
+    w.nothing_left()
+    w.publish(SIMPLE, data, etag=True)
+    w.web.forget()
+    equal(w.fetch(SIMPLE).out, image_id(data) + "\n")
+    ranges = [h.get("Range") for u, h in w.web.requests if u == SIMPLE]
+    true(ranges and ranges[0] and ranges[0] != "bytes=0-", "it was not resumed: %r" % ranges)
+    equal(os.listdir(downloads), [])
+
+
+@world
+def interrupted(w):
+    w.trust()
+    pause = threading.Event()
+    w.publish(SIMPLE, w.image(content="x" * 4000000), cut=2000000, pause=pause)
+    p = w.host.start("--config-dir=" + w.config, "fetch", SIMPLE, env=w.web.env())
+    wait_for(lambda: SIMPLE in w.web.asked(), "the request")
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    r = w.host.finish(p, 10)
+    pause.set()
+    equal((r.rc, r.out), (-signal.SIGINT, ""))
+    lacks(r.err, "Error")
+    w.nothing_left()
+
+
+# --- What the user sees ---------------------------------------------------------------------------------------------------
+
+def on_terminal(w, *args, columns=60):
+    """What acnspawn writes to a terminal, and its exit status."""
+    import fcntl
+    import struct
+    import termios
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.clear()
+        os.environ.update(w.web.env(TERM="xterm", LC_ALL="C.UTF-8"))
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 10, columns, 0, 0))
+        os.execv(ACNSPAWN, w.host.argv("--config-dir=" + w.config, *args))
+    out = b""
+    while select.select([fd], [], [], 30)[0]:
+        try:
+            data = os.read(fd, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        out += data
+    _, status = os.waitpid(pid, 0)
+    os.close(fd)
+    return out.decode(errors="replace"), status
+
+
+@world
+def progress_on_a_terminal(w):
+    w.trust()
+    data = w.image("example.com/a-name-that-is-rather-long-for-a-line", content="x" * 3000000)
+    url = "https://example.com/a-name-that-is-rather-long-for-a-line.aci"
+    w.publish(url, data)
+    out, status = on_terminal(w, "fetch", url)
+    equal(status, 0)
+    contains(out, "\033[1A\033[J")
+    contains(out, "Fetched " + url)
+    contains(out, image_id(data))
+    for line in re.sub(r"\033\[[0-9]*[A-Za-z]", "", out).replace("\r", "\n").split("\n"):
+        if "%" in line or "looking" in line:
+            true(len(line) < 60, "%d columns: %r" % (len(line), line))
+    out, status = on_terminal(w, "fetch", "--quiet", url)
+    lacks(out, "\033[")
+
+
+# --- Files that are none --------------------------------------------------------------------------------------------------
+
+@world
+def a_fifo_that_nobody_writes_to(w):
+    fifo = w.host.path("fifo")
+    os.mkfifo(fifo)
+    p = w.host.start("fetch", fifo)
+    line = p.stderr.readline().decode()
+    contains(line, "Waiting for data from")
+    contains(line, fifo)
+    data = w.image()
+    with open(fifo, "wb") as f:
+        f.write(data)
+    r = w.host.finish(p)
+    equal((r.rc, r.out), (0, image_id(data) + "\n"))
+
+
+@world
+def what_is_no_image(w):
+    for path, what in ((w.host.tmp, "is a directory"), ("/dev/null", "is a device"), ("/dev/zero", "is a device")):
+        contains(w.fetch(path, rc=1).err, what)
+    contains(w.fetch("file:///x.aci", rc=1).err, "Give the path")
+    contains(w.fetch("gopher://example.com/x.aci", rc=1).err, "https")
+    contains(w.fetch("oci:", rc=1).err, "not complete")
+    contains(w.fetch("-", "-", rc=2).err, "only once")
+    w.fetch("--insecure-options=everything", "x", rc=2)
+    w.fetch("--pull-policy=sometimes", "x", rc=2)
+
+
+# --- Pods -----------------------------------------------------------------------------------------------------------------
+
+@world
+def a_pod_of_what_is_not_fetched_yet(w):
+    w.trust()
+    w.publish(SIMPLE, _read(w.host.shell("echo fetched", name="example.com/app",
+                                         labels=[{"name": "version", "value": "1.0"}, {"name": "os", "value": "linux"},
+                                                 {"name": "arch", "value": os_arch()}])))
+    contains(w.run("prepare", "--pull-policy=never", "example.com/app:1.0", rc=1).err, "No image in the store")
+    w.run("prepare", "example.com/app:1.0")
+    equal(len(w.ids()), 1)
+    w.run("rm", w.run("list", "--json=short") and json.loads(w.run("list", "--json=short").out)[0]["uuid"])
+    w.run("image", "rm", w.ids()[0])
+    contains(w.run("run", "example.com/app:1.0").out, "fetched")
+    contains(w.run("run", "example.com/none:1.0", rc=1).err, "Cannot fetch the image example.com/none:1.0")
+    contains(w.run("run", "nothing", rc=1).err, "neither a pod nor an image")
+
+
+@world
+def a_pod_manifest_that_names_images(w):
+    w.trust()
+    data = w.image()
+    w.publish(SIMPLE, data)
+    manifest = {"acKind": "PodManifest", "acVersion": "0.8.11", "apps": [
+        {"name": "app", "image": {"name": "example.com/app", "id": image_id(data),
+                                  "labels": [{"name": "version", "value": "1.0"}]}}]}
+    path = w.host.path("pod.json")
+    with open(path, "w") as f:
+        json.dump(manifest, f)
+    w.run("prepare", "--pod-manifest=" + path)
+    equal(w.ids(), [image_id(data)])
+
+
+if __name__ == "__main__":
+    main()
