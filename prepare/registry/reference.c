@@ -135,7 +135,7 @@ int registry_location_parse(const char *s, char **ret_host, char **ret_path, Err
         return 0;
 }
 
-static bool is_registry(const char *first)
+bool registry_is_host(const char *first)
 {
         if (streq(first, "localhost"))
                 return true;
@@ -268,7 +268,7 @@ static void split(char *copy, const char **registry, const char **repository, co
         if (!slash)
                 return;
         *slash = 0;
-        if (is_registry(copy)) {
+        if (registry_is_host(copy)) {
                 *registry = copy;
                 *repository = slash + 1;
         } else

@@ -271,6 +271,13 @@ static int read_search(const Source *s, const Key *k, json_object *v, void *targ
                 int r = registry_location_parse(json_object_get_string(item), &host, &path, s->e);
                 if (r < 0)
                         return error_prefix(s->e, r, "%s: '%s'", s->file, k->name);
+                /* A reference that was completed has to mean the same when it is read again. */
+                if (!registry_is_host(host))
+                        return error_set(s->e, -EINVAL,
+                                         "%s: '%s' has '%s', which without a dot or a port cannot be told "
+                                         "from a "
+                                         "repository",
+                                         s->file, k->name, host);
                 r = path ? strv_extendf(&list, "%s/%s", host, path) : strv_extend(&list, host);
                 if (r < 0)
                         return error_oom(s->e);

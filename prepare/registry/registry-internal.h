@@ -18,6 +18,8 @@ void notes_add(const Notes *n, const char *format, ...) _printf_(2, 3);
 
 /* host[:port], changed to lower case; bounded; -EINVAL. */
 int registry_host_check(char *s, Error *e);
+/* Whether what stands before the first slash of a reference is a registry. */
+bool registry_is_host(const char *first);
 int registry_repository_check(const char *s, Error *e);
 /* "sha256:" and 64, or "sha512:" and 128 hex digits, lower case. */
 int registry_digest_check(const char *s, Error *e);

@@ -195,6 +195,7 @@ static const struct {
                 {"unqualified-search-registries = 'x'", "is not an array of strings"},
                 {"unqualified-search-registries = [1]", "is not an array of strings"},
                 {"unqualified-search-registries = ['a b']", "is no host name"},
+                {"unqualified-search-registries = ['registry']", "cannot be told from a repository"},
                 {"aliases = 1", "'aliases' is not a table"},
                 {"[aliases]\na = 'b'", "is not a registry and a repository without tag"},
                 {"[aliases]\na = 'example.com/b:1'", "is not a registry and a repository without tag"},
