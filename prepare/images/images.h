@@ -127,3 +127,7 @@ int render_whitelist(Store *s, char *const *layers, char *const *paths, char **r
 /* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all
  * depths. KEY_FD is "rendered/<key>". */
 int render_read_layers(int key_fd, char **ret);
+struct stat;
+/* Brings NAME of one directory, which is no directory and has the status ST, into another: a hard link, or a
+ * copy where the file has too many (render-copy.c). */
+int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, const struct stat *st);

@@ -183,9 +183,7 @@ static int place(const Rendering *x, int layer_fd, const char *path, bool listed
                 return r;
         if (S_ISDIR(st.st_mode))
                 return place_directory(to, name);
-        if (listed && !is_whiteout(&st) && linkat(from, name, to, name, 0) < 0)
-                r = -errno;
-        return r;
+        return listed && !is_whiteout(&st) ? render_place_file(x->store, from, to, name, &st) : 0;
 }
 
 /* --- All paths ----------------------------------------------------------------------------------------- */

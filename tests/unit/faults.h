@@ -30,6 +30,7 @@ typedef enum FaultKind {
         FAULT_EIO,
         FAULT_EDQUOT,
         FAULT_EMFILE,
+        FAULT_EMLINK,
         FAULT_KILL,
         _FAULT_MAX
 } FaultKind;
@@ -47,6 +48,8 @@ static const int fault_writers[] = {
 static const int fault_openers[] = {SYS_openat, SYS_openat2,  SYS_dup,
                                     SYS_fcntl,  SYS_eventfd2, SYS_memfd_create};
 
+static const int fault_linkers[] = {SYS_linkat};
+
 static const struct {
         int error;
         const char *name;
@@ -57,6 +60,7 @@ static const struct {
                 [FAULT_EIO] = {EIO, "EIO", fault_writers, ELEMENTSOF(fault_writers)},
                 [FAULT_EDQUOT] = {EDQUOT, "EDQUOT", fault_writers, ELEMENTSOF(fault_writers)},
                 [FAULT_EMFILE] = {EMFILE, "EMFILE", fault_openers, ELEMENTSOF(fault_openers)},
+                [FAULT_EMLINK] = {EMLINK, "EMLINK", fault_linkers, ELEMENTSOF(fault_linkers)},
                 [FAULT_KILL] = {0, "SIGKILL", fault_writers, ELEMENTSOF(fault_writers)},
 };
 

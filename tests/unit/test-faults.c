@@ -250,6 +250,40 @@ TEST(e2_render_emfile)
         render_under(FAULT_EMFILE);
 }
 
+/* A file that has as many links as may be is copied. */
+TEST(render_with_too_many_links)
+{
+        static const char *const files[] = {"rootfs/a", "some content", NULL};
+        _cleanup_(image_freep) Image *app = NULL;
+        _cleanup_strv_free_ char **layers = NULL;
+        _cleanup_free_ char *content = NULL;
+        struct stat st, original;
+        FIXTURE(f);
+        Operation o = {.fixture = &f};
+        Fault fault = {.kind = FAULT_EMLINK, .step = 1};
+
+        ASSERT_WORKS(f, aci_import_files(f.store,
+                                         ACI_MANIFEST("example.com/app", ",\"pathWhitelist\":[\"/a\"]"),
+                                         files, &app, &f.error));
+        o.image = app;
+        int r = fault_run(&fault, render, &o);
+        if (r == -ENOSYS)
+                TEST_SKIP("system calls cannot be made to fail here");
+        ASSERT_OK(r);
+        if (fault.result < 0)
+                TEST_FAIL("%s", fault.message);
+        ASSERT_TRUE(fault.reached);
+        ASSERT_WORKS(f, image_layers(f.store, app, &layers, &f.error));
+        _cleanup_close_ int fd = open(layers[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ASSERT_OK(read_file_at(fd, "a", 100, &content, NULL));
+        ASSERT_STREQ(content, "some content");
+        ASSERT_OK(fstatat(fd, "a", &st, 0));
+        ASSERT_OK(fstatat(app->dir_fd, "rootfs/a", &original, 0));
+        ASSERT_EQ(st.st_nlink, 1);
+        ASSERT_EQ(st.st_mode, original.st_mode);
+        ASSERT_EQ(st.st_mtim.tv_sec, original.st_mtim.tv_sec);
+}
+
 int main(void)
 {
         /* Memory: hundreds of imports are made here, each of which waits for the disk. */
@@ -264,5 +298,6 @@ int main(void)
         RUN(e2_render_enospc);
         RUN(e2_render_eio);
         RUN(e2_render_emfile);
+        RUN(render_with_too_many_links);
         return TEST_END();
 }

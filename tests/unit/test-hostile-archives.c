@@ -13,7 +13,7 @@
 #include "tests/unit/store-fixture.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define MEMORY_MAX (1024L << 10) /* kilobytes; the sanitizer keeps what is freed */
+#define MEMORY_MAX (3072L << 10) /* kilobytes; the sanitizer keeps what is freed */
 #else
 #define MEMORY_MAX (96L << 10)
 #endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Bringing a file of a layer into a rendered tree: by a hard link, which costs nothing. A file system has only
+ * so many links of one file (65000 on ext4), and a popular base image can have as many trees made of it; then
+ * it is a copy, which shares its blocks with the file where the file system can do that.
+ */
+
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "prepare/images/images.h"
+#include "prepare/unpack/unpack.h"
+
+#define COPY_CHUNK (64U << 20)
+
+static int copy_content(int from, int to, uint64_t size)
+{
+        if (ioctl(to, FICLONE, from) >= 0)
+                return 0;
+        while (size > 0) {
+                ssize_t n = copy_file_range(from, NULL, to, NULL, MIN(size, (uint64_t) COPY_CHUNK), 0);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        return -errno;
+                if (n == 0)
+                        return -EIO; /* shorter than it was: not as the store has it */
+                size -= (uint64_t) n;
+        }
+        return 0;
+}
+
+/* Owner before mode and attributes, which changing it could take away. */
+static int copy_metadata(const Store *s, int from, int to, const struct stat *st)
+{
+        const struct timespec times[2] = {st->st_atim, st->st_mtim};
+
+        if (fchown(to, st->st_uid, st->st_gid) < 0 && !(errno == EPERM && s->flags & STORE_UNPRIVILEGED))
+                return -errno;
+        if (fchmod(to, st->st_mode & 07777U) < 0)
+                return -errno;
+        int r = xattr_copy_all(from, to);
+        if (r < 0)
+                return r;
+        return futimens(to, times) < 0 ? -errno : 0;
+}
+
+static int copy_file(const Store *s, int from_fd, int to_fd, const char *name)
+{
+        _cleanup_close_ int from = open_beneath(from_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+                            to = -EBADF;
+        struct stat st;
+
+        if (from < 0)
+                return from;
+        if (fstat(from, &st) < 0)
+                return -errno;
+        to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (to < 0)
+                return -errno;
+        int r = copy_content(from, to, (uint64_t) st.st_size);
+        return r < 0 ? r : copy_metadata(s, from, to, &st);
+}
+
+static int copy_symlink(const Store *s, int from_fd, int to_fd, const char *name, const struct stat *st)
+{
+        const struct timespec times[2] = {st->st_atim, st->st_mtim};
+        char target[LINK_SIZE_MAX + 1];
+
+        ssize_t n = readlinkat(from_fd, name, target, sizeof(target));
+        if (n < 0)
+                return -errno;
+        if ((size_t) n == sizeof(target))
+                return -ENAMETOOLONG;
+        target[n] = 0;
+        if (symlinkat(target, to_fd, name) < 0)
+                return -errno;
+        if (fchownat(to_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+            !(errno == EPERM && s->flags & STORE_UNPRIVILEGED))
+                return -errno;
+        return utimensat(to_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, const struct stat *st)
+{
+        if (linkat(from_fd, name, to_fd, name, 0) >= 0)
+                return 0;
+        if (errno != EMLINK)
+                return -errno;
+        if (S_ISREG(st->st_mode))
+                return copy_file(s, from_fd, to_fd, name);
+        return S_ISLNK(st->st_mode) ? copy_symlink(s, from_fd, to_fd, name, st) : -EMLINK;
+}
