@@ -377,7 +377,7 @@ int credentials_load(Credentials *c, const char *const *dirs, Error *e)
         _cleanup_strv_free_ char **seen = NULL;
         _cleanup_(credentials_done) Credentials l = {};
 
-        for (size_t i = 0; dirs[i]; i++) {
+        for (size_t i = 0; dirs && dirs[i]; i++) {
                 int r = load_directory(&l, i, dirs[i], &seen, e);
                 if (r < 0)
                         return r;

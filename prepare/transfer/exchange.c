@@ -74,6 +74,8 @@ static int begin(Exchange *x)
                 return error_oom(&x->error);
         if (!is_success(x->response.status))
                 return 0;
+        if (x->response.length_is_absurd)
+                return exchange_error(x, &x->error, -EBADMSG, "the server announces an impossible length");
         r = x->sink->begin(x->sink, &x->response, &x->error);
         if (r < 0) {
                 x->again = r == -ESTALE ? AGAIN_AT_ONCE : AGAIN_NEVER;
@@ -215,10 +217,9 @@ static CURLcode set_options(Exchange *x, CURL *easy)
         SET(CURLOPT_HEADERDATA, x);
         SET(CURLOPT_WRITEFUNCTION, on_body);
         SET(CURLOPT_WRITEDATA, x);
-        SET(CURLOPT_BUFFERSIZE, 256L << 10);
-        /* HTTP/2 is tried over TLS; a libcurl without it stays with HTTP/1.1. */
-        if (code == CURLE_OK)
-                (void) curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_2TLS);
+        /* A libcurl without HTTP/2 stays with HTTP/1.1, and one with a buffer at hand keeps that. */
+        (void) curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
+        (void) curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_2TLS);
         return code;
 }
 

@@ -296,6 +296,9 @@ int response_read(CURL *easy, Response *ret)
         read_content_range(header(easy, "Content-Range", 0), &r);
         r.retry_after_usec = read_retry_after(easy);
         r.last_modified_is_strong = is_strong(easy);
+        /* libcurl takes a number beyond all bounds for none. */
+        r.length_is_absurd = length < 0 && header(easy, "Content-Length", 0) &&
+                             !header(easy, "Transfer-Encoding", 0);
         response_done(ret);
         *ret = r;
         r = (Response){};

@@ -104,7 +104,7 @@ typedef struct Response {
         uint64_t range_total;      /* the same */
         uint64_t retry_after_usec; /* from now, or UNKNOWN */
         uint64_t expires_usec;
-        bool last_modified_is_strong;
+        bool last_modified_is_strong, length_is_absurd;
         char *error_body;
 } Response;
 

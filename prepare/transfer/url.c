@@ -96,6 +96,10 @@ int url_split(const char *url, Url *ret)
                 r = url_part(u, CURLUPART_SCHEME, 0, &x.scheme);
         if (r >= 0)
                 r = url_part(u, CURLUPART_HOST, 0, &x.host);
+        if (r == -EINVAL && x.scheme && url_default_port(x.scheme) == 0) { /* file:, for one */
+                x.host = strdup("");
+                r = x.host ? 0 : -ENOMEM;
+        }
         if (r >= 0) /* of a scheme that libcurl does not know there is none */
                 (void) url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT, &port);
         if (r >= 0 && port)

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Downloads into the store: whole, broken off and resumed, of files that change, by processes that are killed. */
+
+#include <dirent.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tests/unit/transfer-fixture.h"
+
+#define SIZE 300000U
+
+/* The file: what it holds at each offset, in each of its states. */
+static char content_at(size_t offset, char state)
+{
+        return (char) (offset * 7 + offset / 251 + (unsigned char) state);
+}
+
+static bool is_content(int fd, char state)
+{
+        static char buffer[SIZE + 1];
+
+        if (loop_read(fd, buffer, sizeof(buffer)) != SIZE)
+                return false;
+        for (size_t i = 0; i < SIZE; i++)
+                if (buffer[i] != content_at(i, state))
+                        return false;
+        return true;
+}
+
+static unsigned count_downloads(const Net *n)
+{
+        unsigned count = 0;
+        DIR *d = fdopendir(openat(store_fd(n->store), "downloads", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+
+        for (struct dirent *de; d && (de = readdir(d));)
+                count += de->d_name[0] != '.';
+        if (d)
+                closedir(d);
+        return count;
+}
+
+/* --- The server ---------------------------------------------------------------------------------------- */
+
+static bool send_content(Connection *c, size_t from, size_t to, char state)
+{
+        static _Thread_local char buffer[SIZE];
+
+        for (size_t i = from; i < to; i++)
+                buffer[i] = content_at(i, state);
+        return say_bytes(c, buffer + from, to - from);
+}
+
+/* Sends the part that is asked for, or all; only up to END. */
+static void send_file(Connection *c, char state, size_t end)
+{
+        char range[64] = "", condition[64] = "", etag[8];
+        size_t from = 0;
+
+        snprintf(etag, sizeof(etag), "\"%c\"", state);
+        if (asked(c->request, "Range", range, sizeof(range)) &&
+            streq(asked(c->request, "If-Range", condition, sizeof(condition)) ?: etag, etag))
+                from = strtoul(range + strlen("bytes="), NULL, 10);
+        if (from >= SIZE) {
+                say(c, "HTTP/1.1 416 No\r\nContent-Range: bytes */%u\r\nContent-Length: 0\r\n\r\n", SIZE);
+                return;
+        }
+        if (from > 0)
+                say(c, "HTTP/1.1 206 Part\r\nContent-Range: bytes %zu-%u/%u\r\n", from, SIZE - 1, SIZE);
+        else
+                say(c, "HTTP/1.1 200 OK\r\n");
+        say(c, "ETag: %s\r\nContent-Length: %zu\r\n\r\n", etag, SIZE - from);
+        send_content(c, from, MAX(from, end), state);
+}
+
+static void serve_whole(Connection *c)
+{
+        send_file(c, 'a', SIZE);
+}
+
+/* Breaks off twice. */
+static void serve_in_three(Connection *c)
+{
+        send_file(c, 'a', c->n < 3 ? c->n * 100000 : SIZE);
+}
+
+/* Breaks off always, having got no further. */
+static void serve_half(Connection *c)
+{
+        send_file(c, 'a', SIZE / 2);
+}
+
+/* Another file than the one that was begun. */
+static void serve_changed(Connection *c)
+{
+        send_file(c, 'b', SIZE);
+}
+
+static void serve_missing(Connection *c)
+{
+        answer(c, "404 Not Found", "", "");
+}
+
+/* Knows no ranges, and breaks off the first time. */
+static void serve_without_ranges(Connection *c)
+{
+        say(c, "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: %u\r\n\r\n", SIZE);
+        send_content(c, 0, c->n == 1 ? SIZE / 2 : SIZE, 'a');
+}
+
+/* A part of another file as if it were the one that was begun. */
+static void serve_lies(Connection *c)
+{
+        char range[64];
+
+        if (!asked(c->request, "Range", range, sizeof(range))) {
+                send_file(c, 'b', SIZE);
+                return;
+        }
+        if (asks_for(c, "/etag"))
+                say(c, "HTTP/1.1 206 Part\r\nETag: \"b\"\r\nContent-Range: bytes %u-%u/%u\r\n\r\n", SIZE / 2,
+                    SIZE - 1, SIZE);
+        else if (asks_for(c, "/total"))
+                say(c, "HTTP/1.1 206 Part\r\nContent-Range: bytes %u-%u/%u\r\n\r\n", SIZE / 2, SIZE,
+                    SIZE + 1);
+        else
+                say(c, "HTTP/1.1 206 Part\r\nContent-Range: bytes 1-%u/%u\r\n\r\n", SIZE - 1, SIZE);
+        send_content(c, SIZE / 2, SIZE, 'b');
+}
+
+/* No ETag, no length: what breaks off cannot be gone on with, and the end is where it is. */
+static void serve_plain(Connection *c)
+{
+        say(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", SIZE);
+        send_content(c, 0, c->n < 3 ? SIZE / 2 : SIZE, 'a');
+        if (c->n >= 3)
+                say(c, "\r\n0\r\n\r\n");
+}
+
+static void serve_and_stall(Connection *c)
+{
+        if (c->n == 1) {
+                send_file(c, 'a', SIZE / 2);
+                server_stall(c);
+        } else
+                send_file(c, 'a', SIZE);
+}
+
+static unsigned long range_of(const Server *s)
+{
+        char range[64];
+
+        return asked(s->last, "Range", range, sizeof(range)) ? strtoul(range + strlen("bytes="), NULL, 10)
+                                                             : 0;
+}
+
+/* --- Whole --------------------------------------------------------------------------------------------- */
+
+static void count_progress(uint64_t done, uint64_t total, void *userdata)
+{
+        uint64_t *seen = userdata;
+
+        seen[0] = done;
+        seen[1] = total;
+}
+
+TEST(whole)
+{
+        SERVER(s, serve_whole);
+        NET(n, INSECURE_HTTP);
+        uint64_t seen[2] = {};
+        struct stat st;
+
+        n.request.progress = count_progress;
+        n.request.userdata = seen;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_STREQ(n.reply.etag, "\"a\"");
+        ASSERT_EQ(seen[0], SIZE);
+        ASSERT_EQ(seen[1], SIZE);
+        ASSERT_OK(fstat(n.fd, &st));
+        ASSERT_EQ(st.st_nlink, 0);
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+static void serve_not_modified(Connection *c)
+{
+        say(c, "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n");
+}
+
+TEST(not_modified)
+{
+        SERVER(s, serve_not_modified);
+        NET(n, INSECURE_HTTP);
+
+        n.request.etag = "\"a\"";
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(n.reply.not_modified);
+        ASSERT_EQ(n.fd, -EBADF);
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+static void serve_endless(Connection *c)
+{
+        say(c, "HTTP/1.1 200 OK\r\nETag: \"a\"\r\n\r\n");
+        for (unsigned i = 0; i < 100 && send_content(c, 0, SIZE, 'a'); i++)
+                ;
+}
+
+TEST(too_large)
+{
+        SERVER(s, serve_whole);
+        SERVER(endless, serve_endless);
+        NET(n, INSECURE_HTTP);
+
+        n.request.size_max = SIZE - 1;
+        ASSERT_ERR(net_download(&n, &s, "/file"), -EFBIG);
+        ASSERT_CONTAINS(n.error.message, "it is larger than 299999 bytes");
+        ASSERT_ERR(net_download(&n, &endless, "/file"), -EFBIG);
+        ASSERT_EQ(count_downloads(&n), 0);
+        n.request.size_max = SIZE;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+}
+
+static void serve_huge(Connection *c)
+{
+        say(c, "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 9000000000000000000\r\n\r\n");
+        send_content(c, 0, SIZE, 'a');
+}
+
+TEST(no_room)
+{
+        SERVER(s, serve_huge);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
+        ASSERT_CONTAINS(n.error.message, "there is no room for 9000000000000000000 bytes");
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+/* --- In parts ------------------------------------------------------------------------------------------ */
+
+TEST(broken_off)
+{
+        SERVER(s, serve_in_three);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(s.n_requests, 3);
+        ASSERT_EQ(range_of(&s), 200000);
+        ASSERT_CONTAINS(n.notes.data, "it is truncated: the connection ended after 100000 of 300000 bytes");
+}
+
+/* Leaves half of it in the store. */
+static int leave_half(Net *n, Server *s)
+{
+        s->handler = serve_half;
+        int r = net_download(n, s, "/file");
+        return r == -ECONNRESET && count_downloads(n) == 2 ? 0 : -EBADMSG;
+}
+
+TEST(resumed)
+{
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(leave_half(&n, &s));
+        s.handler = serve_whole;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(range_of(&s), SIZE / 2);
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+TEST(changed_meanwhile)
+{
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(leave_half(&n, &s));
+        s.handler = serve_changed;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(range_of(&s), SIZE / 2);
+        ASSERT_TRUE(is_content(n.fd, 'b'));
+}
+
+TEST(gone_meanwhile)
+{
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(leave_half(&n, &s));
+        s.handler = serve_missing;
+        ASSERT_ERR(net_download(&n, &s, "/file"), -ENOENT);
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+TEST(without_ranges)
+{
+        SERVER(s, serve_without_ranges);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(s.n_requests, 2);
+        ASSERT_EQ(range_of(&s), SIZE / 2);
+}
+
+TEST(lies_about_ranges)
+{
+        static const char *const paths[] = {"/etag", "/total", "/first"};
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+
+        for (size_t i = 0; i < ELEMENTSOF(paths); i++) {
+                s.handler = serve_half;
+                ASSERT_ERR(net_download(&n, &s, paths[i]), -ECONNRESET);
+                s.handler = serve_lies;
+                ASSERT_OK(net_download(&n, &s, paths[i]));
+                ASSERT_TRUE(is_content(n.fd, 'b'));
+        }
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+TEST(without_validator)
+{
+        SERVER(s, serve_plain);
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(range_of(&s), 0);
+        s.n_requests = 0;
+        ASSERT_OK(net_open(&n, INSECURE_HTTP));
+}
+
+/* The names of what lies in downloads/ are the SHA-256 of the URL. */
+static int find_part(const Net *n, char *ret, size_t size)
+{
+        DIR *d = fdopendir(openat(store_fd(n->store), "downloads", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        int r = -ENOENT;
+
+        for (struct dirent *de; d && (de = readdir(d));)
+                if (endswith(de->d_name, ".part")) {
+                        snprintf(ret, size, "downloads/%s", de->d_name);
+                        r = 0;
+                }
+        if (d)
+                closedir(d);
+        return r;
+}
+
+/* What is there is complete, but nobody knows. */
+TEST(complete_already)
+{
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+        char path[300];
+
+        ASSERT_OK(leave_half(&n, &s));
+        ASSERT_OK(find_part(&n, path, sizeof(path)));
+        _cleanup_close_ int fd = openat(store_fd(n.store), path, O_WRONLY | O_CLOEXEC);
+        ASSERT_GE(fd, 0);
+        for (size_t i = 0; i < SIZE; i++) {
+                char c = content_at(i, 'a');
+                ASSERT_EQ(write(fd, &c, 1), 1);
+        }
+        s.handler = serve_whole;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(range_of(&s), SIZE);
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        /* Longer than the file: begun anew. */
+        ASSERT_OK(leave_half(&n, &s));
+        ASSERT_OK(fd = safe_close(fd) == -EBADF ? openat(store_fd(n.store), path, O_WRONLY | O_CLOEXEC)
+                                                : -1);
+        ASSERT_OK(ftruncate(fd, SIZE + 5));
+        s.handler = serve_whole;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+}
+
+/* Whatever NAME.json has become, the download is begun anew. */
+TEST(damaged_notes)
+{
+        static const char *const damage[] = {"",
+                                             "{",
+                                             "[]",
+                                             "{\"url\":1}",
+                                             "{\"etag\":\"\\\"a\\\"\"}",
+                                             "{\"url\":\"http://example.com/\",\"etag\":\"\\\"a\\\"\"}"};
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+        char path[300];
+
+        for (size_t i = 0; i < ELEMENTSOF(damage); i++) {
+                ASSERT_OK(leave_half(&n, &s));
+                ASSERT_OK(find_part(&n, path, sizeof(path)));
+                memcpy(strrchr(path, '.'), ".json", strlen(".json") + 1);
+                ASSERT_OK(write_file_atomic_at(store_fd(n.store), path, damage[i], strlen(damage[i]), 0600,
+                                               false));
+                s.handler = serve_whole;
+                ASSERT_OK(net_download(&n, &s, "/file"));
+                ASSERT_EQ(range_of(&s), 0);
+                ASSERT_TRUE(is_content(n.fd, 'a'));
+        }
+}
+
+/* Somebody else is at the same file: there are two downloads, neither of which waits. */
+TEST(locked)
+{
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+        char path[300];
+
+        ASSERT_OK(leave_half(&n, &s));
+        ASSERT_OK(find_part(&n, path, sizeof(path)));
+        _cleanup_close_ int fd = openat(store_fd(n.store), path, O_RDONLY | O_CLOEXEC);
+        ASSERT_OK(flock(fd, LOCK_EX));
+        s.handler = serve_whole;
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(range_of(&s), 0);
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(count_downloads(&n), 2);
+}
+
+/* --- Killed and interrupted ---------------------------------------------------------------------------- */
+
+static bool wait_for_half(const Net *n)
+{
+        struct stat st;
+        char path[300];
+
+        for (unsigned i = 0; i < 500; i++) {
+                if (find_part(n, path, sizeof(path)) >= 0 &&
+                    fstatat(store_fd(n->store), path, &st, 0) >= 0 && st.st_size >= SIZE / 2)
+                        return true;
+                usleep(10000);
+        }
+        return false;
+}
+
+TEST(killed)
+{
+        _cleanup_(server_done) Server s = {.fd = -1};
+        NET(n, INSECURE_HTTP);
+        int status;
+
+        ASSERT_OK(server_listen(&s, serve_and_stall));
+        pid_t pid = fork();
+        ASSERT_GE(pid, 0);
+        if (pid == 0) {
+                (void) net_download(&n, &s, "/file");
+                _exit(1);
+        }
+        ASSERT_OK(server_start(&s));
+        bool half = wait_for_half(&n);
+        ASSERT_OK(kill(pid, SIGKILL));
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
+        ASSERT_TRUE(half);
+        ASSERT_OK(net_download(&n, &s, "/file"));
+        ASSERT_EQ(range_of(&s), SIZE / 2);
+        ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
+static void *interrupt_at_half(void *userdata)
+{
+        if (wait_for_half(userdata))
+                (void) kill(getpid(), SIGINT);
+        return NULL;
+}
+
+/* The last case, for there is no way back from being interrupted. */
+TEST(interrupted)
+{
+        SERVER(s, serve_and_stall);
+        NET(n, INSECURE_HTTP);
+        pthread_t thread;
+
+        ASSERT_OK(interrupt_catch());
+        ASSERT_EQ(pthread_create(&thread, NULL, interrupt_at_half, &n), 0);
+        int r = net_download(&n, &s, "/file");
+        (void) pthread_join(thread, NULL);
+        interrupt_release();
+        ASSERT_ERR(r, -EINTR);
+        ASSERT_EQ(count_downloads(&n), 2);
+        ASSERT_EQ(s.n_requests, 1);
+}
+
+int main(void)
+{
+        RUN(whole);
+        RUN(not_modified);
+        RUN(too_large);
+        RUN(no_room);
+        RUN(broken_off);
+        RUN(resumed);
+        RUN(changed_meanwhile);
+        RUN(gone_meanwhile);
+        RUN(without_ranges);
+        RUN(lies_about_ranges);
+        RUN(without_validator);
+        RUN(complete_already);
+        RUN(damaged_notes);
+        RUN(locked);
+        RUN(killed);
+        RUN(interrupted);
+        return TEST_END();
+}
