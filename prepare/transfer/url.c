@@ -71,6 +71,16 @@ static int url_part(CURLU *u, CURLUPart part, unsigned flags, char **ret)
         return 0;
 }
 
+/* That there is none is no failure; that it cannot be decoded (to a line break, say) is one. */
+static int url_optional_part(CURLU *u, CURLUPart part, CURLUcode none, char **ret)
+{
+        _cleanup_curl_ char *s = NULL;
+
+        if (curl_url_get(u, part, &s, 0) == none)
+                return 0;
+        return url_part(u, part, CURLU_URLDECODE, ret);
+}
+
 static int without_credentials(CURLU *u)
 {
         static const CURLUPart parts[] = {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS,
@@ -104,12 +114,12 @@ int url_split(const char *url, Url *ret)
                 (void) url_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT, &port);
         if (r >= 0 && port)
                 r = parse_u32(port, &n);
-        if (r >= 0) {
-                /* Absence is no failure. */
-                (void) url_part(u, CURLUPART_USER, CURLU_URLDECODE, &x.user);
-                (void) url_part(u, CURLUPART_PASSWORD, CURLU_URLDECODE, &x.password);
+        if (r >= 0)
+                r = url_optional_part(u, CURLUPART_USER, CURLUE_NO_USER, &x.user);
+        if (r >= 0)
+                r = url_optional_part(u, CURLUPART_PASSWORD, CURLUE_NO_PASSWORD, &x.password);
+        if (r >= 0)
                 r = without_credentials(u);
-        }
         if (r >= 0)
                 r = url_part(u, CURLUPART_URL, 0, &x.plain);
         if (r < 0)

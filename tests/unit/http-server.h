@@ -133,7 +133,8 @@ static inline bool read_request(Connection *c)
                         return false;
                 size += (size_t) n;
                 c->request[size] = 0;
-                if (strstr(c->request, "\r\n\r\n"))
+                /* A client that speaks TLS to a server that does not is answered, too. */
+                if (strstr(c->request, "\r\n\r\n") || c->request[0] == 0x16)
                         return true;
         }
         return false;
