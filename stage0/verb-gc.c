@@ -6,6 +6,7 @@
 
 #define DEFAULT_GRACE_USEC (30 * 60 * 1000000ULL)
 #define DEFAULT_EXPIRE_USEC (24 * 3600 * 1000000ULL)
+#define DEFAULT_EXPIRE_DOWNLOADS_USEC (7 * 24 * 3600 * 1000000ULL)
 
 static const Option options[] = {
                 {"Options", "grace-period", 0, "TIME", false,
@@ -15,6 +16,11 @@ static const Option options[] = {
                  "Remove pods that were prepared more than TIME ago and never run (default: 24h; infinity: "
                  "never)",
                  NULL, option_usec, offsetof(GcOptions, expire_prepared_usec)},
+                {NULL, "expire-downloads", 0, "TIME", false,
+                 "Remove what is there of downloads that were broken off more than TIME ago (default: 7d; "
+                 "infinity: "
+                 "never)",
+                 NULL, option_usec, offsetof(GcOptions, expire_downloads_usec)},
                 {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
                  offsetof(GcOptions, dry_run)},
                 OPTION_END,
@@ -52,7 +58,9 @@ static int collect(Context *c, GcOptions *o, Table *t)
 
 static int run(Context *c, int argc, char **argv)
 {
-        GcOptions o = {.grace_usec = DEFAULT_GRACE_USEC, .expire_prepared_usec = DEFAULT_EXPIRE_USEC};
+        GcOptions o = {.grace_usec = DEFAULT_GRACE_USEC,
+                       .expire_prepared_usec = DEFAULT_EXPIRE_USEC,
+                       .expire_downloads_usec = DEFAULT_EXPIRE_DOWNLOADS_USEC};
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
 
         int r = context_parse(c, options, &o, argc, argv, NULL);
@@ -73,8 +81,8 @@ const Verb verb_gc = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "Remove what nobody needs any more",
                 .text = "Removes pods that have ended, preparations that were given up, and unpacked halves "
-                        "of "
-                        "images, and prints what it removed. What is in use is left alone; it may be run at "
+                        "of images, downloads that nobody went on with, and prints what it removed. What is "
+                        "in use is left alone; it may be run at "
                         "any "
                         "time.",
                 .options = (const Option *const[]){options, NULL},

@@ -7,8 +7,9 @@
 #include "prepare/pods/pods.h"
 
 typedef struct GcOptions {
-        uint64_t grace_usec;           /* exited pods younger than this stay */
-        uint64_t expire_prepared_usec; /* prepared pods older than this go; UINT64_MAX: never */
+        uint64_t grace_usec;            /* exited pods younger than this stay */
+        uint64_t expire_prepared_usec;  /* prepared pods older than this go; UINT64_MAX: never */
+        uint64_t expire_downloads_usec; /* the same for downloads that were broken off */
         bool dry_run;
         /* Called before a pod directory goes, to take away what it left outside (cgroups, for one); if it
          * fails, the pod stays. May be NULL. */

@@ -203,6 +203,82 @@ static void collect_temporaries(Collector *c)
                 collect_temporary(c, fd, *name);
 }
 
+/* --- Downloads that were broken off -------------------------------------------------------------------- */
+
+static bool entry_is_old(const Collector *c, int fd, const char *name)
+{
+        uint64_t age = c->options->expire_downloads_usec;
+        struct stat st;
+
+        return age != UINT64_MAX && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 &&
+               is_older((uint64_t) st.st_mtim.tv_sec * 1000000ULL, age);
+}
+
+/* NAME.json goes with NAME.part, and before it: without it the rest only makes the download begin anew. */
+static int remove_download(const Collector *c, int fd, const char *name)
+{
+        _cleanup_free_ char *info = NULL;
+        const char *dot = endswith(name, ".part");
+
+        if (c->options->dry_run)
+                return 0;
+        if (dot) {
+                int r = xasprintf(&info, "%.*s.json", (int) (dot - name), name);
+                if (r >= 0)
+                        r = rm_rf_at(fd, info);
+                if (r < 0)
+                        return r;
+        }
+        return rm_rf_at(fd, name);
+}
+
+/* What describes a download that is there goes with it. */
+static bool is_part_of_another(int fd, const char *name)
+{
+        _cleanup_free_ char *part = NULL;
+        const char *dot = endswith(name, ".json");
+
+        return dot && xasprintf(&part, "%.*s.part", (int) (dot - name), name) >= 0 &&
+               faccessat(fd, part, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
+}
+
+static void collect_download(Collector *c, int downloads_fd, const char *name)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        if (!entry_is_old(c, downloads_fd, name) || is_part_of_another(downloads_fd, name))
+                return;
+        int r = lock_temporary(downloads_fd, name, &fd);
+        if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
+                return; /* somebody is at it, or was just now */
+        if (r >= 0)
+                r = remove_download(c, downloads_fd, name);
+        if (r < 0) {
+                (void) error_set_errno(&e, r, "Cannot remove %s/downloads/%s", store_path(c->store), name);
+                note_failure(c, r, &e);
+        } else
+                note_removed(c, "unfinished download downloads/%s", name);
+}
+
+static void collect_downloads(Collector *c)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_close_ int fd = openat(store_fd(c->store), "downloads",
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        int r = fd < 0 ? -errno : list_names(fd, &names);
+        if (r < 0) {
+                (void) error_set_errno(&e, r, "Cannot read %s/downloads", store_path(c->store));
+                note_failure(c, r, &e);
+        }
+        if (names) /* what describes a part comes before it */
+                strv_sort(names);
+        STRV_FOREACH (name, names)
+                collect_download(c, fd, *name);
+}
+
 static void collect_registry(Collector *c, Registry g, const char *what)
 {
         _cleanup_strv_free_ char **removed = NULL;
@@ -238,6 +314,7 @@ int store_gc(Store *s, const GcOptions *o, Error *e)
         collect_pods(&c);
         collect_temporaries(&c);
         collect_layers(&c);
+        collect_downloads(&c);
         collect_registry(&c, REGISTRY_NAMES, "name");
         collect_registry(&c, REGISTRY_UIDS, "uid range");
         return c.result;

@@ -38,6 +38,8 @@ static int check_secret_file(int fd, const char *path, Error *e)
                 return 0;
         if (!S_ISREG(st.st_mode))
                 return error_set(e, -EPERM, "%s holds no credentials: it is not a regular file", path);
+        if (st.st_size == 0)
+                return 0;
         if (st.st_uid != 0 && st.st_uid != geteuid()) {
                 r = error_set(e, -EPERM,
                               "%s is not read for credentials: it belongs to user %u, not to root", path,
@@ -169,6 +171,22 @@ static int section_authorization(Section *s, Credential *c)
         return r < 0 ? error_oom(s->error) : 0;
 }
 
+/* libcurl reads it, but whether it is secret is looked at here. */
+static int section_check_key(const Section *s)
+{
+        const char *path = s->values[KEY_KEY] ?: s->values[KEY_CERTIFICATE];
+
+        if (!path)
+                return 0;
+        if (!path_is_absolute(path) || !path_is_absolute(s->values[KEY_CERTIFICATE]))
+                return section_error(s, s->begin, "the path of a file has to be absolute");
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (fd < 0)
+                return error_set_errno(s->error, errno, "Cannot read the key in %s", path);
+        int r = check_secret_file(fd, path, s->error);
+        return r != 0 ? r : section_error(s, s->begin, "the file with the key is empty");
+}
+
 static int section_add(Section *s, const Credential *c)
 {
         _cleanup_strv_free_ char **hosts = NULL;
@@ -204,6 +222,8 @@ static int section_end(Section *s)
                 r = section_read_file(s, KEY_TOKEN_FILE, KEY_TOKEN);
         if (r >= 0)
                 r = section_authorization(s, &c);
+        if (r >= 0)
+                r = section_check_key(s);
         if (r < 0)
                 return r;
         c.certificate = TAKE_PTR(s->values[KEY_CERTIFICATE]);

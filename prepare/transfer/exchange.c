@@ -172,7 +172,7 @@ static long to_msec(uint64_t usec)
 static CURLcode set_security(Exchange *x, CURL *easy)
 {
         const Transfer *t = x->transfer;
-        unsigned insecure = t->options.insecure | x->request->insecure;
+        unsigned insecure = x->insecure;
         bool check = !(insecure & INSECURE_TLS);
         CURLcode code = CURLE_OK;
 
@@ -241,7 +241,7 @@ static int check_stall(Exchange *x)
         }
         if (now - x->window_usec < limit)
                 return 0;
-        x->again = AGAIN_LATER;
+        x->again = size == 0 ? AGAIN_IF_NOT_PROBE : AGAIN_LATER;
         if (size == 0)
                 return exchange_error(x, &x->error, -ETIMEDOUT, "the server has not answered within %g s",
                                       (double) limit / 1e6);

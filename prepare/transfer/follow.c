@@ -99,9 +99,18 @@ static int add_headers(const Step *s, struct curl_slist **l)
         return r < 0 ? r : append(l, line);
 }
 
+/* A request's own hole in TLS is for its host. That http leads to http elsewhere makes nothing weaker. */
+static unsigned holes(const Step *s)
+{
+        unsigned of_request = s->request->insecure;
+
+        return s->transfer->options.insecure |
+               (s->at_home ? of_request : of_request & ~(unsigned) INSECURE_TLS);
+}
+
 static void tell_of_holes(const Step *s)
 {
-        if (streq(s->url.scheme, "http") && !(s->request->insecure & INSECURE_HTTP))
+        if (streq(s->url.scheme, "http") && !(s->at_home && s->request->insecure & INSECURE_HTTP))
                 transfer_note_insecure(s->transfer, INSECURE_HTTP, s->shown);
         else if (s->transfer->options.insecure & INSECURE_TLS)
                 transfer_note_insecure(s->transfer, INSECURE_TLS, s->shown);
@@ -200,6 +209,7 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
                         .url = s->url.plain,
                         .shown = s->shown,
                         .credential = s->at_home ? &s->credential : NULL,
+                        .insecure = holes(s),
                         .sink = sink,
                         .deadline_usec = sink->time_max_usec != 0
                                                          ? now_usec(CLOCK_MONOTONIC) + sink->time_max_usec

@@ -144,6 +144,7 @@ typedef struct Exchange {
         const char *shown; /* the same for messages */
         struct curl_slist *headers;
         const Credential *credential; /* whose certificate is to be shown, or NULL */
+        unsigned insecure;            /* what is allowed here */
         Sink *sink;
 
         Response response;

@@ -9,13 +9,15 @@
 
 #include "prepare/transfer/transfer-internal.h"
 
+#include "config.h"
+
 #define DEFAULT_RETRIES 4U
 #define DEFAULT_CONNECT_TIMEOUT_USEC (30 * 1000000ULL)
 #define DEFAULT_STALL_TIMEOUT_USEC (60 * 1000000ULL)
 #define DEFAULT_RETRY_DELAY_USEC (500 * 1000ULL)
 #define DEFAULT_RETRY_AFTER_MAX_USEC (60 * 1000000ULL)
 
-static const char *const default_config_dirs[] = {"/etc/acnspawn", "/usr/lib/acnspawn", NULL};
+static const char *const default_config_dirs[] = {ACNSPAWN_SYSCONFDIR, ACNSPAWN_LIBEXECDIR, NULL};
 
 /* --- Making one ---------------------------------------------------------------------------------------- */
 

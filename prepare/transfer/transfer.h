@@ -73,11 +73,11 @@ typedef struct TransferRequest {
         char *const *headers; /* "Name: value"; but for Accept…, they go to that host only. May be NULL */
         const char *etag;     /* what we have: the reply may be that it is still so (not_modified) */
         const char *authorization; /* "Basic …" or "Bearer …"; NULL: what auth.d has for the host; "": none */
-        const char *form;          /* sent by POST instead of asking by GET, as a web form; not sent on by redirects */
-        unsigned insecure;         /* what is allowed beyond the options of the Transfer; the caller has told of it */
-        uint64_t size_max;         /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
-        const char *what;          /* for messages: "the image example.com/app:1.0"; may be NULL */
-        bool probe;                /* one of several places: no second try where nothing answers at all */
+        const char *form; /* sent by POST instead of asking by GET, as a web form; not sent on by redirects */
+        unsigned insecure; /* what is allowed beyond the options of the Transfer; the caller has told of it */
+        uint64_t size_max; /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
+        const char *what;  /* for messages: "the image example.com/app:1.0"; may be NULL */
+        bool probe;        /* one of several places: no second try where nothing answers at all */
         /* Now and then, and at the end. TOTAL 0: unknown. */
         void (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;

@@ -507,7 +507,7 @@ TEST(realms_that_are_not_asked)
                 const char *realm;
                 int code;
         } cases[] = {{"", -EBADMSG},
-                     {"file:///etc/shadow", -EINVAL},
+                     {"file:///etc/shadow", -EPROTONOSUPPORT},
                      {"ftp://example.com/", -EPROTONOSUPPORT},
                      {"/token", -EINVAL},
                      {"http://127.0.0.1:1/#fragment", -EINVAL}};

@@ -425,6 +425,58 @@ TEST(locked)
         ASSERT_EQ(count_downloads(&n), 2);
 }
 
+/* --- Collected ----------------------------------------------------------------------------------------- */
+
+static int make_old(const Net *n, const char *path)
+{
+        const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+
+        return utimensat(store_fd(n->store), path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static void count_removed(const char *what, void *userdata)
+{
+        *(unsigned *) userdata += startswith(what, "unfinished download downloads/") != NULL;
+}
+
+/* Old ones go, with what describes them, unless somebody is at them. */
+TEST(collected)
+{
+        SERVER(s, serve_half);
+        NET(n, INSECURE_HTTP);
+        unsigned removed = 0;
+        GcOptions o = {.expire_downloads_usec = 3600 * 1000000ULL,
+                       .removed = count_removed,
+                       .userdata = &removed};
+        char path[300];
+
+        ASSERT_OK(leave_half(&n, &s));
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_EQ(count_downloads(&n), 2);
+        ASSERT_OK(find_part(&n, path, sizeof(path)));
+        ASSERT_OK(make_old(&n, path));
+        o.dry_run = true;
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_EQ(removed, 1);
+        ASSERT_EQ(count_downloads(&n), 2);
+        o.dry_run = false;
+        _cleanup_close_ int fd = openat(store_fd(n.store), path, O_RDONLY | O_CLOEXEC);
+        ASSERT_OK(flock(fd, LOCK_EX));
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_EQ(count_downloads(&n), 2);
+        fd = safe_close(fd);
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_EQ(removed, 2);
+        ASSERT_EQ(count_downloads(&n), 0);
+        /* Halves of halves, of processes that were killed. */
+        ASSERT_OK(write_file_new_at(store_fd(n.store), "downloads/x.json", "{}", 2, 0600));
+        ASSERT_OK(write_file_new_at(store_fd(n.store), "downloads/x.json.1-1.tmp", "{}", 2, 0600));
+        ASSERT_OK(make_old(&n, "downloads/x.json"));
+        ASSERT_OK(make_old(&n, "downloads/x.json.1-1.tmp"));
+        ASSERT_OK(store_gc(n.store, &o, &n.error));
+        ASSERT_EQ(count_downloads(&n), 0);
+}
+
 /* --- Killed and interrupted ---------------------------------------------------------------------------- */
 
 static bool wait_for_half(const Net *n)
@@ -505,6 +557,7 @@ int main(void)
         RUN(complete_already);
         RUN(damaged_notes);
         RUN(locked);
+        RUN(collected);
         RUN(killed);
         RUN(interrupted);
         return TEST_END();
