@@ -379,9 +379,22 @@ static void keep_or_remove(Download *d, int r)
                 remove_names(d);
 }
 
-static int finish(Download *d, const TransferReply *reply, int *ret_fd, Error *e)
+/* That it came in parts is nobody's business. */
+static int make_whole(const Download *d, TransferReply *reply)
+{
+        if (reply->status != 206 && reply->status != 416)
+                return 0;
+        reply->status = 200;
+        if (!reply->etag && d->etag)
+                reply->etag = strdup(d->etag);
+        return reply->etag || !d->etag ? 0 : -ENOMEM;
+}
+
+static int finish(Download *d, TransferReply *reply, int *ret_fd, Error *e)
 {
         remove_names(d);
+        if (make_whole(d, reply) < 0)
+                return error_oom(e);
         if (reply->not_modified) {
                 *ret_fd = -EBADF;
                 return 0;

@@ -9,6 +9,7 @@
  */
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "prepare/transfer/transfer-internal.h"
 
@@ -135,6 +136,12 @@ static size_t on_body(char *data, size_t size, size_t n, void *userdata)
         return 0;
 }
 
+/* Programs that are started meanwhile have no business with our connections. */
+static curl_socket_t on_socket(void *userdata, curlsocktype purpose, struct curl_sockaddr *a)
+{
+        return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
 /* --- Setting it up ------------------------------------------------------------------------------------- */
 
 static int add_header(Exchange *x, const char *line)
@@ -210,6 +217,7 @@ static CURLcode set_options(Exchange *x, CURL *easy)
         SET(CURLOPT_QUICK_EXIT, 1L); /* whoever interrupts does not wait for the name server */
         SET(CURLOPT_CONNECTTIMEOUT_MS, to_msec(x->transfer->options.connect_timeout_usec));
         SET(CURLOPT_TCP_KEEPALIVE, 1L);
+        SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
         SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
         SET(CURLOPT_ERRORBUFFER, x->detail);
         SET(CURLOPT_PRIVATE, x);

@@ -132,9 +132,12 @@ static int explain_resolve(const Exchange *x, const char *host, const char *deta
                           "https_proxy.");
 }
 
+/* What libcurl has to say here may be the proxy's URL, with a password in it. */
 static int explain_proxy(const Exchange *x, const char *host, const char *detail, Error *e)
 {
-        int r = exchange_error(x, e, -EHOSTUNREACH, "the proxy cannot be used (%s)", detail);
+        int r = exchange_error(x, e, -EHOSTUNREACH,
+                               "the proxy cannot be used: its name cannot be resolved, or it is "
+                               "no URL, or it does not answer as a proxy");
         return error_hint(e, r,
                           "See the environment variables http_proxy, https_proxy, all_proxy and no_proxy.");
 }

@@ -62,14 +62,14 @@ static bool is_worthwhile(const Transfer *t, const TransferRequest *q, const Res
                 *ret = 0;
                 return tries->n_restarts++ < RESTARTS_MAX;
         }
+        if (sink->done >= tries->best && sink->done - tries->best >= PROGRESS_SIZE) {
+                tries->best = sink->done;
+                tries->n_retries = tries->n_silent = 0;
+        }
         if (result->again == AGAIN_NEVER || (result->again == AGAIN_IF_NOT_PROBE && q->probe))
                 return false;
         if (result->again == AGAIN_IF_NOT_PROBE && tries->n_silent++ >= SILENT_RETRIES_MAX)
                 return false;
-        if (sink->done >= tries->best && sink->done - tries->best >= PROGRESS_SIZE) {
-                tries->best = sink->done;
-                tries->n_retries = 0;
-        }
         if (tries->n_retries >= t->options.n_retries)
                 return false;
         bool has_wait = result->response.status >= 400 && wait != UNKNOWN;

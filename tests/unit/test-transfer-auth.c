@@ -123,7 +123,7 @@ TEST(secrets_in_files)
         ASSERT_OK(net_auth(&n, "password", "bar\n", 0600));
         snprintf(text, sizeof(text),
                  "[Host]\nName=127.0.0.1:%u\nUser=foo\nPasswordFile=%s/auth.d/password\n", s.port, n.config);
-        ASSERT_OK(net_auth(&n, "a.conf", text, 0400));
+        ASSERT_OK(net_auth(&n, "a.conf", text, 0600));
         ASSERT_OK(net_get(&n, &s, "/"));
         ASSERT_STREQ(sent(&s, value, sizeof(value)), "Basic Zm9vOmJhcg==");
         ASSERT_OK(net_auth(&n, "password", "bar\n", 0644));
@@ -132,7 +132,7 @@ TEST(secrets_in_files)
         ASSERT_CONTAINS(n.error.message, "others may read or write it (mode 0644)");
         snprintf(text, sizeof(text), "[Host]\nName=127.0.0.1:%u\nClientCertificate=%s/auth.d/password\n",
                  s.port, n.config);
-        ASSERT_OK(net_auth(&n, "a.conf", text, 0400));
+        ASSERT_OK(net_auth(&n, "a.conf", text, 0600));
         ASSERT_OK(net_open(&n, INSECURE_HTTP));
         ASSERT_ERR(net_get(&n, &s, "/"), -EPERM);
         ASSERT_CONTAINS(n.error.message, "others may read or write it (mode 0644)");

@@ -271,6 +271,8 @@ TEST(resumed)
         ASSERT_OK(net_download(&n, &s, "/file"));
         ASSERT_EQ(range_of(&s), SIZE / 2);
         ASSERT_TRUE(is_content(n.fd, 'a'));
+        ASSERT_EQ(n.reply.status, 200);
+        ASSERT_STREQ(n.reply.etag, "\"a\"");
         ASSERT_EQ(count_downloads(&n), 0);
 }
 
@@ -370,6 +372,8 @@ TEST(complete_already)
         s.handler = serve_whole;
         ASSERT_OK(net_download(&n, &s, "/file"));
         ASSERT_EQ(range_of(&s), SIZE);
+        ASSERT_EQ(n.reply.status, 200);
+        ASSERT_STREQ(n.reply.etag, "\"a\"");
         ASSERT_TRUE(is_content(n.fd, 'a'));
         /* Longer than the file: begun anew. */
         ASSERT_OK(leave_half(&n, &s));

@@ -33,7 +33,10 @@ static void serve_documents(Connection *c)
                     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
         else if (asks_for(c, "/empty"))
                 answer(c, "200 OK", "", "");
-        else
+        else if (asks_for(c, "/kept")) {
+                say(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                server_stall(c);
+        } else
                 answer(c, "404 Not Found", "", "there is no such page");
 }
 
@@ -442,6 +445,38 @@ TEST(proxy)
         ASSERT_CONTAINS(s.last, "GET http://unknown.invalid/etag HTTP/1.1");
 }
 
+TEST(proxy_that_is_none)
+{
+        NET(n, INSECURE_HTTP);
+
+        ASSERT_EQ(setenv("http_proxy", "http://user:s3cret@[::nonsense/", 1), 0);
+        int r = net_get_url(&n, "http://example.invalid/x");
+        ASSERT_EQ(unsetenv("http_proxy"), 0);
+        ASSERT_TRUE(r < 0);
+        ASSERT_CONTAINS(n.error.hint, "http_proxy");
+        ASSERT_NOT_CONTAINS(n.error.message, "s3cret");
+}
+
+/* Of the connections that are kept open. */
+TEST(sockets_are_closed_on_exec)
+{
+        SERVER(s, serve_documents);
+        NET(n, INSECURE_HTTP);
+        unsigned seen = 0;
+
+        ASSERT_OK(net_get(&n, &s, "/kept"));
+        for (int fd = 3; fd < 256; fd++) {
+                struct sockaddr_in peer;
+                socklen_t size = sizeof(peer);
+                if (getpeername(fd, (struct sockaddr *) &peer, &size) < 0 || peer.sin_family != AF_INET ||
+                    peer.sin_port != htons(s.port))
+                        continue;
+                seen++;
+                ASSERT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        }
+        ASSERT_EQ(seen, 1);
+}
+
 int main(void)
 {
         RUN(documents);
@@ -458,5 +493,7 @@ int main(void)
         RUN(http_needs_its_option);
         RUN(threads);
         RUN(proxy);
+        RUN(proxy_that_is_none);
+        RUN(sockets_are_closed_on_exec);
         return TEST_END();
 }
