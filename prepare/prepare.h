@@ -12,6 +12,7 @@
  *     transfer/   what comes over HTTP
  *     discovery/  where an image of a name may be on the network
  *     oci/        OCI and Docker images: their sources, and importing them
+ *     registry/   images of registries, as a source of these
  *     trust/      keys and the signatures that count, encrypted images
  *     build/      image layouts made into images, compressed, encrypted, signed
  *     fetch/      from what a user writes for an image to the image in the store

@@ -4,10 +4,10 @@
  *
  *     [REGISTRY[:PORT]/]REPOSITORY[:TAG][@DIGEST]
  *
- * What stands before the first slash is a registry if it has a dot or a colon, or is
- * "localhost"; otherwise it is the first part of the repository, and the reference is a short name. Which
- * registry a short name is of only configuration can say: none is built in, since whoever owns a built-in
- * name owns the short names of everybody.
+ * What stands before the first slash is a registry if it has a dot or a colon, or is "localhost"; otherwise
+ * it is the first part of the repository, and the reference is a short name. Which registry a short name is
+ * of only configuration can say: none is built in, since whoever owns a built-in name owns the short names
+ * of everybody.
  *
  * Everything in a reference becomes part of a URL, so nothing that means something there gets through.
  */
