@@ -16,8 +16,7 @@
 
 #include "prepare/oci/oci-internal.h"
 
-#define LOOKUPS_MAX (4U << 20)
-#define IMPLIED_SIZE_MAX (256U << 20)
+#define LOOKUPS_MAX (8U << 20) /* directories that are opened; seconds */
 
 typedef struct LayerView {
         int fd;
@@ -64,7 +63,7 @@ static int read_implied(LayerView *v)
 {
         size_t size = 0, n = 0;
 
-        int r = read_file_at(v->fd, "implied", IMPLIED_SIZE_MAX, &v->text, &size);
+        int r = read_file_at(v->fd, "implied", IMPLIED_SIZE_MAX + PATH_SIZE_MAX + 16, &v->text, &size);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         for (size_t i = 0; i < size; i++)
@@ -246,25 +245,58 @@ static int make_path_if_needed(Attributes *a, const char *path, Error *e)
         return 0;
 }
 
-static int make_directories(Attributes *a, Error *e)
+/* What any layer but the lowest implies, sorted, each once. The strings are those of the views. */
+static int list_implied(const Attributes *a, char ***ret, size_t *ret_n)
 {
-        uint64_t n = 0;
+        size_t n = 0, unique = 0;
 
         for (size_t i = 1; i < a->n_views; i++)
                 n += a->views[i].n_implied;
-        if (n * a->n_views > LOOKUPS_MAX)
-                return error_set(e, -E2BIG,
-                                 "The layers have files in %" PRIu64 " directories that they have no entry for",
-                                 n);
+        char **all = calloc(n + 1, sizeof(char *));
+        if (!all)
+                return -ENOMEM;
+        n = 0;
         for (size_t i = 1; i < a->n_views; i++)
-                for (size_t k = 0; k < a->views[i].n_implied; k++) {
-                        int r = interrupt_check(e);
-                        if (r >= 0)
-                                r = make_path_if_needed(a, a->views[i].implied[k], e);
-                        if (r < 0)
-                                return r;
-                }
+                for (size_t k = 0; k < a->views[i].n_implied; k++)
+                        all[n++] = a->views[i].implied[k];
+        if (n > 0)
+                qsort(all, n, sizeof(char *), compare_strings);
+        for (size_t i = 0; i < n; i++)
+                if (unique == 0 || !streq(all[unique - 1], all[i]))
+                        all[unique++] = all[i];
+        *ret = all;
+        *ret_n = unique;
         return 0;
+}
+
+/* Looking at one path opens the directories on the way to it, in each layer. */
+static int check_cost(const Attributes *a, char *const *paths, size_t n, Error *e)
+{
+        uint64_t cost = 0;
+
+        for (size_t i = 0; i < n; i++)
+                for (const char *p = paths[i]; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+                        cost += a->n_views;
+        if (cost <= LOOKUPS_MAX)
+                return 0;
+        return error_set(e, -E2BIG,
+                         "The image's layers have files in %zu directories for which they have no entry", n);
+}
+
+static int make_directories(Attributes *a, Error *e)
+{
+        _cleanup_free_ char **paths = NULL;
+        size_t n;
+
+        if (list_implied(a, &paths, &n) < 0)
+                return error_oom(e);
+        int r = check_cost(a, paths, n, e);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                r = interrupt_check(e);
+                if (r >= 0)
+                        r = make_path_if_needed(a, paths[i], e);
+        }
+        return r;
 }
 
 /* What is made in a directory changes its times, so they come last. */

@@ -149,14 +149,39 @@ static bool is_mounted(const PodApp *a, const char *path)
         return false;
 }
 
+/* OCI images are built for volumes that begin as the directory of the image does: their apps, which often
+ * run as a user of their own, count on it that they may write there. */
+static void take_attributes(const Reify *r, const PodApp *a, const MountPoint *p, Volume *volume)
+{
+        const AppImage *image = &r->images[a - r->manifest->apps];
+
+        if (image->image->info.kind != IMAGE_KIND_OCI)
+                return;
+        STRV_FOREACH (layer, image->layers) {
+                _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+                struct stat st;
+
+                fd = root_fd < 0 ? root_fd : open_in_root(root_fd, p->path, O_PATH | O_DIRECTORY);
+                if (fd < 0 || fstat(fd, &st) < 0)
+                        continue;
+                if (st.st_uid < UID_RANGE_SIZE && st.st_gid < UID_RANGE_SIZE) {
+                        volume->uid = st.st_uid;
+                        volume->gid = st.st_gid;
+                        volume->mode = st.st_mode & 01777U;
+                }
+                return;
+        }
+}
+
 static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, const char **ret_name,
                                 Error *e)
 {
-        static const Volume empty = {.kind = VOLUME_EMPTY, .mode = 0755};
+        Volume empty = {.kind = VOLUME_EMPTY, .mode = 0755};
         _cleanup_free_ char *name = NULL, *shown = text_escape_for_terminal(p->path);
 
         if (!shown || xasprintf(&name, "%s-%s", a->name, p->name) < 0)
                 return error_oom(e);
+        take_attributes(r, a, p, &empty);
         int k = reify_add_volume(r, name, &empty, ret_name, e);
         if (k < 0)
                 return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);

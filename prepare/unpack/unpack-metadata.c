@@ -165,6 +165,8 @@ static int note_implied(Unpack *u, int fd, const Record *record, const char *pat
                 return -errno;
         if ((st.st_mode & 07777) == DIRECTORY_MODE_IMPLIED)
                 text_add_bytes(&u->implied, path, record->path_size + 1);
+        if (u->implied.size > IMPLIED_SIZE_MAX)
+                return -E2BIG;
         return u->implied.failed ? -ENOMEM : 0;
 }
 

@@ -173,6 +173,7 @@ struct stat;
 #define ENTRY_COST 4096U              /* bytes of disk that an entry is taken to use besides its content */
 #define DISK_RESERVE (64ULL << 20)    /* bytes that an import leaves free */
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
+#define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
 
 typedef struct Unpack {

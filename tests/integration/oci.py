@@ -94,6 +94,18 @@ def config_is_taken_as_it_is_meant(host):
 
 
 @case
+def volumes_begin_as_the_directory_of_the_image(host):
+    def change(root):
+        os.mkdir(os.path.join(root, "data"))
+        os.chown(os.path.join(root, "data"), 1000, 1001)
+        os.chmod(os.path.join(root, "data"), 0o750)
+
+    b = Builder(host).base().layer(change).config("--config.user", "app", "--config.volume", "/data")
+    b.runs("stat -c '%a %u %g' /data; echo x > /data/x && cat /data/x")
+    equal(host.run(b.reference()).out, "750 1000 1001\nx\n", "output")
+
+
+@case
 def layers_hide_what_they_remove(host):
     b = Builder(host).base()
 
