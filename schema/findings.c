@@ -13,14 +13,30 @@
 #define FINDINGS_MAX 256U
 #define QUOTED_MAX 80U
 
+static void free_items(Finding *items, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                free(items[i].path);
+                free(items[i].message);
+        }
+        free(items);
+}
+
 void findings_done(Findings *f)
 {
-        for (size_t i = 0; i < f->n; i++) {
-                free(f->items[i].path);
-                free(f->items[i].message);
-        }
-        free(f->items);
+        free_items(f->items, f->n);
+        free_items(f->warnings, f->n_warnings);
         *f = (Findings){};
+}
+
+static int finding_fill(Finding *i, const char *path, const char *message)
+{
+        *i = (Finding){.path = strdup(path), .message = strdup(message)};
+        if (i->path && i->message)
+                return 0;
+        free(i->path);
+        free(i->message);
+        return -ENOMEM;
 }
 
 int findings_add(Findings *f, const char *path, const char *message)
@@ -31,16 +47,22 @@ int findings_add(Findings *f, const char *path, const char *message)
                 path = "";
                 message = "there is more that is wrong, which is not listed";
         }
-        if (GREEDY_REALLOC(f->items, f->allocated, f->n + 1) < 0)
+        if (GREEDY_REALLOC(f->items, f->allocated, f->n + 1) < 0 ||
+            finding_fill(f->items + f->n, path, message) < 0)
                 return -ENOMEM;
-        Finding *i = f->items + f->n;
-        *i = (Finding){.path = strdup(path), .message = strdup(message)};
-        if (!i->path || !i->message) {
-                free(i->path);
-                free(i->message);
-                return -ENOMEM;
-        }
         f->n++;
+        return 0;
+}
+
+/* Beyond the bound they are dropped without a word: nothing follows from them. */
+static int findings_add_warning(Findings *f, const char *path, const char *message)
+{
+        if (f->n_warnings >= FINDINGS_MAX)
+                return 0;
+        if (GREEDY_REALLOC(f->warnings, f->warnings_allocated, f->n_warnings + 1) < 0 ||
+            finding_fill(f->warnings + f->n_warnings, path, message) < 0)
+                return -ENOMEM;
+        f->n_warnings++;
         return 0;
 }
 
@@ -146,6 +168,16 @@ void parser_finding_at(Parser *p, const char *key, const char *message)
         size_t mark = parser_enter_key(p, key);
 
         parser_finding(p, "%s", message);
+        parser_leave(p, mark);
+}
+
+void parser_unknown_key(Parser *p, const char *key)
+{
+        size_t mark = parser_enter_key(p, key);
+
+        if (findings_add_warning(p->findings, p->path.data ?: "",
+                                 "is not in the specification, and is ignored") < 0)
+                p->oom = true;
         parser_leave(p, mark);
 }
 

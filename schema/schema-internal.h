@@ -31,7 +31,9 @@ void parser_leave(Parser *p, size_t mark);
 void parser_finding(Parser *p, const char *format, ...) _printf_(2, 3);
 /* The same of the member KEY of the object where we are. */
 void parser_finding_at(Parser *p, const char *key, const char *message);
-/* The same with the text of an error object, which is released. */
+/* Notes that the member KEY of the object where we are means nothing to us. */
+void parser_unknown_key(Parser *p, const char *key);
+/* Notes what an error object says, which is released. */
 void parser_finding_error(Parser *p, Error *e);
 void parser_wrong_type(Parser *p, const char *expected, json_object *v);
 /* Finds elements of a list (structures whose first member is the name) that have the name of an earlier

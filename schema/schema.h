@@ -28,9 +28,12 @@ typedef struct Finding {
         char *message;
 } Finding;
 
+/* WARNINGS are of what is valid, but does nothing: a document that has only those is accepted. */
 typedef struct Findings {
         Finding *items;
         size_t n, allocated;
+        Finding *warnings;
+        size_t n_warnings, warnings_allocated;
 } Findings;
 
 void findings_done(Findings *f);

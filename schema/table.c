@@ -6,7 +6,8 @@
  * implementation does so, real manifests rely on it (the specification itself writes both supplementaryGIDs
  * and supplementaryGids), and to pass over "Isolators" as unknown would silently take away a confinement.
  * The same field in two spellings is an error. Keys that no table knows are passed over, as the reference
- * does: later versions of the specification add some. null stands for an absent value, which is how the
+ * does: later versions of the specification add some. But a misspelt key would take away what it was to say
+ * without a word, so they are noted as warnings, which "validate" shows. null stands for an absent value, which is how the
  * reference writes empty lists.
  *
  * The depth of recursion is that of the tables, which are constant.
@@ -27,7 +28,11 @@ static void member_parse(Parser *p, const Type *t, const char *key, json_object 
 {
         int i = field_find(t->fields, key);
 
-        if (i < 0 || (!v && !(t->fields[i].flags & FIELD_NULL_COUNTS)))
+        if (i < 0) {
+                parser_unknown_key(p, key);
+                return;
+        }
+        if (!v && !(t->fields[i].flags & FIELD_NULL_COUNTS))
                 return;
         const Field *f = t->fields + i;
         size_t mark = parser_enter_key(p, key);

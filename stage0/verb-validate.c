@@ -77,23 +77,32 @@ static int check(const char *text, size_t size, Findings *findings, const char *
         return image_manifest_parse(text, size, &image, findings, e);
 }
 
+static int show_finding(Context *c, const char *file, const Finding *f, FILE *to)
+{
+        _cleanup_free_ char *line = NULL, *shown = NULL;
+
+        if (xasprintf(&line, "%s: %s%s%s", file, f->path, f->path[0] ? ": " : "", f->message) < 0 ||
+            !(shown = text_escape_for_terminal(line)))
+                return error_oom(&c->error);
+        fprintf(to, "%s%s\n", to == stderr ? "Warning: " : "", shown);
+        return 0;
+}
+
+/* Findings are the result, and go to the output; warnings are beside it. */
 static int show_findings(Context *c, Table *t, const char *file, const Findings *findings)
 {
-        for (size_t i = 0; i < findings->n; i++) {
-                const Finding *f = &findings->items[i];
-                _cleanup_free_ char *line = NULL, *shown = NULL;
+        int r = 0;
 
+        for (size_t i = 0; r >= 0 && i < findings->n; i++) {
                 table_add_text(t, file);
-                table_add_text(t, f->path);
-                table_add_text(t, f->message);
-                if (c->json != JSON_OFF)
-                        continue;
-                if (xasprintf(&line, "%s: %s%s%s", file, f->path, f->path[0] ? ": " : "", f->message) < 0 ||
-                    !(shown = text_escape_for_terminal(line)))
-                        return error_oom(&c->error);
-                printf("%s\n", shown);
+                table_add_text(t, findings->items[i].path);
+                table_add_text(t, findings->items[i].message);
+                if (c->json == JSON_OFF)
+                        r = show_finding(c, file, &findings->items[i], stdout);
         }
-        return 0;
+        for (size_t i = 0; r >= 0 && !c->quiet && i < findings->n_warnings; i++)
+                r = show_finding(c, file, &findings->warnings[i], stderr);
+        return r;
 }
 
 /* 0 if the document is valid, 1 if not (the findings were shown). */

@@ -91,44 +91,75 @@ static int read_image(Image *i, Error *e)
         return 0;
 }
 
+#define OPEN_TRIES 8U /* of an image that is removed and imported again and again */
+
 /* What says nothing of an image: it can be read once there is more of what we lack. */
 static bool is_shortage(int r)
 {
         return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
-int image_open(Store *s, const char *id, Image **ret, Error *e)
+/* Whether what we have opened is not at its place any more: removed meanwhile, which is to rename it away as a
+ * whole, and perhaps imported again. */
+static bool is_gone(Store *s, const char *path, int dir_fd)
+{
+        struct stat ours, there;
+
+        if (fstatat(s->fd, path, &there, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT;
+        return fstat(dir_fd, &ours) >= 0 && (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino);
+}
+
+/* -ESTALE: it was removed while we read. */
+static int try_open(Store *s, const char *id, const char *path, Image **ret, Error *e)
 {
         _cleanup_(image_freep) Image *i = calloc(1, sizeof(Image));
-        _cleanup_free_ char *path = NULL;
 
         if (!i)
                 return error_oom(e);
         i->dir_fd = -EBADF;
-        int r = image_id_check(id, e);
-        if (r < 0)
-                return r;
         i->id = strdup(id);
-        if (!i->id || xasprintf(&path, "images/%s", id) < 0)
+        if (!i->id)
                 return error_oom(e);
         i->dir_fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
         if (i->dir_fd == -ENOENT)
                 return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
         if (i->dir_fd < 0)
                 return error_set_errno(e, i->dir_fd, "Cannot open the image %s", id);
-        r = read_image(i, e);
+        int r = read_image(i, e);
+        if (r < 0 && is_gone(s, path, i->dir_fd))
+                return error_set(e, -ESTALE, "The image %s was removed from the store %s meanwhile", id,
+                                 s->path);
+        if (is_shortage(r))
+                return error_prefix(e, r, "Cannot read the image %s", id);
         if (r < 0) {
-                /* Removed meanwhile: it was renamed away as a whole, so nothing is at its place any more. */
-                if (faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-                        return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
-                if (is_shortage(r))
-                        return error_prefix(e, r, "Cannot read the image %s", id);
                 r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged",
                                  id, s->path);
                 return error_hint(e, r, "Remove it with 'acnspawn image rm %s' and import it again.", id);
         }
         *ret = TAKE_PTR(i);
         return 0;
+}
+
+int image_open(Store *s, const char *id, Image **ret, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        int r = image_id_check(id, e);
+        if (r < 0)
+                return r;
+        if (xasprintf(&path, "images/%s", id) < 0)
+                return error_oom(e);
+        for (unsigned tries = 0; tries < OPEN_TRIES; tries++) {
+                if (tries > 0 && e)
+                        error_done(e);
+                r = try_open(s, id, path, ret, e);
+                if (r != -ESTALE)
+                        return r;
+        }
+        if (e)
+                e->code = -ENOENT;
+        return -ENOENT;
 }
 
 void image_touch(const Image *i)

@@ -204,8 +204,35 @@ TEST(no_json)
                                    "expected");
 }
 
+/* A document with keys that nobody knows is valid; that they do nothing is told, but for a bounded number of
+ * them. */
+TEST(unknown_keys_are_warnings)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL, *many = NULL;
+        _cleanup_findings_ Findings f = {}, of_many = {};
+        _cleanup_text_ Text t = {};
+
+        ASSERT_OK(parse(START ",'nonsense':1,'app':{'exec':['/x'],'user':'0','group':'0','isolator':[],"
+                              "'mountPoints':[{'name':'a','path':'/a','read-only':true}]}}",
+                        &m, &f, NULL));
+        ASSERT_EQ(f.n, 0);
+        ASSERT_EQ(f.n_warnings, 3);
+        ASSERT_STREQ(f.warnings[0].path, "nonsense");
+        ASSERT_STREQ(f.warnings[0].message, "is not in the specification, and is ignored");
+        ASSERT_STREQ(f.warnings[1].path, "app.isolator");
+        ASSERT_STREQ(f.warnings[2].path, "app.mountPoints[0].read-only");
+
+        text_add(&t, START);
+        for (int i = 0; i < 10000; i++)
+                text_addf(&t, ",'x%d':0", i);
+        text_add(&t, "}");
+        ASSERT_OK(parse(t.data, &many, &of_many, NULL));
+        ASSERT_EQ(of_many.n_warnings, 256);
+}
+
 int main(void)
 {
+        RUN(unknown_keys_are_warnings);
         RUN(findings);
         RUN(all_findings_at_once);
         RUN(findings_are_bounded);
