@@ -336,6 +336,26 @@ def bombs_are_bounded(host):
 
 
 @case
+def e11_stores_that_cannot_carry_overlays(host):
+    """Refused by name before anything is made, with the way out."""
+    image = write(host, b"no image")
+    for kind, mount in (("ramfs", "mount -t ramfs x $D"),
+                        ("overlay", "mount -t tmpfs x $D && mkdir $D/l $D/u $D/w $D/o && "
+                                    "mount -t overlay -o lowerdir=$D/l,upperdir=$D/u,workdir=$D/w x $D/o && D=$D/o")):
+        place = host.path(kind)
+        os.mkdir(place)
+        script = "D=%s; %s || exit 77; mkdir $D/store; %s --dir=$D/store fetch %s; r=$?; ls -A $D/store; exit $r" % (
+            place, mount, ACNSPAWN, image)
+        r = subprocess.run(["unshare", "--mount", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if r.returncode == 77:
+            continue # this kernel has no such file system
+        equal(r.returncode, 1, "exit status on " + kind)
+        contains(r.stderr, "cannot carry pods (%s)" % kind, "message")
+        contains(r.stderr, "--dir=", "message")
+        equal(r.stdout, "", "what was made on " + kind)
+
+
+@case
 def fetch_of_what_is_no_file(host):
     os.mkdir(host.path("dir.aci"))
     for path in (host.path("dir.aci"), "/dev/zero", host.path("missing.aci")):
