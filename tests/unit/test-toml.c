@@ -65,7 +65,7 @@ static const struct {
                 {"a = -1", "the value '-1'"},
                 {"a = 9223372036854775808", "the value '9223372036854775808'"},
                 {"a = True", "the value 'True'"},
-                {"a = docker.io", "a string goes in quotes"},
+                {"a = example.com", "a string goes in quotes"},
                 {"a = \"\"\"x\"\"\"", "over several lines"},
                 {"a = '''x'''", "over several lines"},
                 {"a = \"x", "the line ends inside of a string"},
