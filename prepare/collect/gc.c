@@ -307,6 +307,18 @@ static void collect_layers(Collector *c)
                 note_failure(c, r, &e);
 }
 
+static void collect_remotes(Collector *c)
+{
+        _cleanup_strv_free_ char **removed = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = remotes_collect(c->store, c->options->dry_run, &removed, &e);
+        if (r < 0)
+                note_failure(c, r, &e);
+        STRV_FOREACH (place, removed)
+                note_removed(c, "what %s came to", *place);
+}
+
 int store_gc(Store *s, const GcOptions *o, Error *e)
 {
         Collector c = {.store = s, .options = o, .error = e};
@@ -315,6 +327,7 @@ int store_gc(Store *s, const GcOptions *o, Error *e)
         collect_temporaries(&c);
         collect_layers(&c);
         collect_downloads(&c);
+        collect_remotes(&c);
         collect_registry(&c, REGISTRY_NAMES, "name");
         collect_registry(&c, REGISTRY_UIDS, "uid range");
         return c.result;

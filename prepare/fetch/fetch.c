@@ -269,6 +269,17 @@ static bool can_be_fetched(const char *reference)
                discovery_possible(name.name);
 }
 
+/* What cannot be fetched may have been misspelled: what the store has of that kind is worth a word, too. */
+static int remind_of_near(Error *e, int r, const Error *in_store)
+{
+        _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
+
+        if (r == -EINTR || !in_store->hint ||
+            !(startswith(in_store->hint, "Did you mean") || startswith(in_store->hint, "Of that name")))
+                return r;
+        return error_hint(e, r, "%s%s%s", in_store->hint, hint ? "\n" : "", hint ?: "");
+}
+
 /* An ID, the beginning of one, or a name. */
 static int fetch_image_reference(Fetcher *f, const Reference *r, const char *what, Image **ret,
                                  bool *ret_found, Error *e)
@@ -286,7 +297,8 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
         }
         if (k != -ENOENT || !fetchable || f->options.policy == PULL_NEVER)
                 return error_move(e, &error);
-        return fetch_by_name(f, r->body, ret, ret_found, e);
+        k = fetch_by_name(f, r->body, ret, ret_found, e);
+        return k < 0 ? remind_of_near(e, k, &error) : k;
 }
 
 /* --- Everything ---------------------------------------------------------------------------------------- */

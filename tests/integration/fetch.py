@@ -625,6 +625,9 @@ def a_pod_of_what_is_not_fetched_yet(w):
     w.run("image", "rm", w.ids()[0])
     contains(w.run("run", "example.com/app:1.0").out, "fetched")
     contains(w.run("run", "example.com/none:1.0", rc=1).err, "Cannot fetch the image example.com/none:1.0")
+    r = w.run("run", "example.com/ap", rc=1)
+    contains(r.err, "Cannot fetch the image example.com/ap")
+    contains(r.err, "Did you mean example.com/app:1.0")
     contains(w.run("run", "nothing", rc=1).err, "neither a pod nor an image")
 
 

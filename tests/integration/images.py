@@ -367,7 +367,7 @@ def fetch_of_what_is_no_file(host):
 @case
 def unknown_references_name_what_is_near(host):
     host.acnspawn("fetch", host.shell("true", name="example.com/webserver")).expect(0)
-    r = host.acnspawn("prepare", "example.com/websever").expect(1)
+    r = host.acnspawn("prepare", "--pull-policy=never", "example.com/websever").expect(1)
     contains(r.err, "example.com/websever", "message")
     contains(r.err, "example.com/webserver", "message")
 
