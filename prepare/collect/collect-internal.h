@@ -17,3 +17,11 @@ typedef struct LayersCollect {
 
 /* Removes the layers that nobody needs (layers.c). Takes the store's lock exclusively. */
 int layers_collect(Store *s, const LayersCollect *c, Error *e);
+
+/* What the store's lock is held for exclusively (image-remove.c). -EBUSY, with a message: a pod that is
+ * prepared or running, or another image but those of GONE, needs the image. */
+int image_check_unneeded(Store *s, const char *id, char *const *gone, Error *e);
+/* Takes it out of the store, with what was rendered from it; store_temporary_done() then removes it. */
+int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e);
+/* The pods that are prepared or running and whose files name WHAT: an ID, the key of a rendered tree. */
+int pods_that_need(Store *s, const char *what, char ***ret, Error *e);

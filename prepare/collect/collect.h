@@ -23,6 +23,22 @@ typedef struct GcOptions {
  * images, names and uid ranges without a pod. Goes on after a failure and returns the first. */
 int store_gc(Store *s, const GcOptions *o, Error *e);
 
+typedef struct ImageGcOptions {
+        uint64_t grace_usec; /* images used less long ago stay */
+        bool dry_run;
+        /* Called for each "image", "layer" or "rendered" tree that was removed (or would be); NAME may be NULL.
+         * May be NULL. */
+        void (*removed)(const char *kind, const char *id, const char *name, void *userdata);
+        void *userdata;
+} ImageGcOptions;
+
+/* Removes images that were not used for a while and that neither pods nor other images need, layers that no
+ * image has, and trees that were rendered from what is gone. Goes on after a failure and returns the first. */
+int image_gc(Store *s, const ImageGcOptions *o, Error *e);
+
+/* The pods that are prepared or running and need the image. */
+int image_users(Store *s, const char *id, char ***ret, Error *e);
+
 /* Refuses an image that a pod that is prepared or running needs (message lists the pods) or another image
  * depends on. */
 int image_remove(Store *s, const char *reference, char **ret_id, Error *e);

@@ -115,7 +115,7 @@ static int pod_needs(Store *s, int pods_fd, const char *pod, const char *id)
         return r;
 }
 
-static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
+int pods_that_need(Store *s, const char *id, char ***pods, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(needing_places); i++) {
                 _cleanup_closedir_ DIR *d = open_dir(s->fd, needing_places[i]);
@@ -138,23 +138,33 @@ static int list_pods_that_need(Store *s, const char *id, char ***pods, Error *e)
         return 0;
 }
 
+int image_users(Store *s, const char *id, char ***ret, Error *e)
+{
+        _cleanup_strv_free_ char **pods = NULL;
+
+        int r = pods_that_need(s, id, &pods, e);
+        if (r >= 0)
+                *ret = TAKE_PTR(pods);
+        return r;
+}
+
 /* --- Other images -------------------------------------------------------------------------------------- */
 
-/* Whether the dependency D is satisfied by the image X and by no other one of the store. */
-static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n)
+/* Whether the dependency D is satisfied by the image X and by no other one of the store but those of GONE. */
+static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n, char *const *gone)
 {
         if (d->image_id)
                 return streq(d->image_id, x->id);
         if (!image_name_matches(d->image_name, &d->labels, x->manifest))
                 return false;
         for (size_t i = 0; i < n; i++)
-                if (!streq(list[i]->id, x->id) &&
+                if (!streq(list[i]->id, x->id) && !strv_contains(gone, list[i]->id) &&
                     image_name_matches(d->image_name, &d->labels, list[i]->manifest))
                         return false;
         return true;
 }
 
-static int list_images_that_need(Store *s, const char *id, char ***images, Error *e)
+static int list_images_that_need(Store *s, const char *id, char *const *gone, char ***images, Error *e)
 {
         Image **list = NULL, *x = NULL;
         size_t n = 0, n_damaged;
@@ -170,8 +180,10 @@ static int list_images_that_need(Store *s, const char *id, char ***images, Error
                 _cleanup_free_ char *name = NULL;
                 bool needs = false;
 
+                if (strv_contains(gone, list[i]->id))
+                        continue;
                 for (size_t k = 0; k < m->n_dependencies && list[i] != x && !needs; k++)
-                        needs = only_satisfied_by(&m->dependencies[k], x, list, n);
+                        needs = only_satisfied_by(&m->dependencies[k], x, list, n, gone);
                 if (needs)
                         r = image_name_format(m->name, &m->labels, &name);
                 if (needs && r >= 0)
@@ -201,18 +213,18 @@ static int refuse(char **users, const char *id, const char *what, const char *hi
         return error_hint(e, r, "%s", hint);
 }
 
-static int check_unneeded(Store *s, const char *id, Error *e)
+int image_check_unneeded(Store *s, const char *id, char *const *gone, Error *e)
 {
         _cleanup_strv_free_ char **pods = NULL, **images = NULL;
 
-        int r = list_pods_that_need(s, id, &pods, e);
+        int r = pods_that_need(s, id, &pods, e);
         if (r >= 0)
                 r = refuse(pods, id, "pod",
                            "End what is running with 'acnspawn stop', remove what is only prepared with "
                            "'acnspawn rm'.",
                            e);
         if (r >= 0)
-                r = list_images_that_need(s, id, &images, e);
+                r = list_images_that_need(s, id, gone, &images, e);
         if (r >= 0)
                 r = refuse(images, id, "image", "Remove what needs it first.", e);
         return r;
@@ -243,22 +255,27 @@ static int remove_rendered(Store *s, const char *id, Error *e)
         return errno != 0 ? error_set_errno(e, errno, "Cannot list %s/rendered", s->path) : 0;
 }
 
-static int detach(Store *s, const char *id, StoreTemporary *ret, Error *e)
+int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e)
 {
-        _cleanup_close_ int lock = -EBADF;
         _cleanup_free_ char *path = NULL;
 
         if (xasprintf(&path, "images/%s", id) < 0)
                 return error_oom(e);
-        int r = store_lock_exclusive(s, &lock, e);
-        if (r >= 0)
-                r = check_unneeded(s, id, e);
-        if (r >= 0)
-                r = remove_rendered(s, id, e);
+        int r = remove_rendered(s, id, e);
         if (r < 0)
                 return r;
         r = store_detach_tree(s, path, ret, e);
         return r == -ENOENT ? error_set(e, r, "The image %s is not in the store %s", id, s->path) : r;
+}
+
+static int check_and_detach(Store *s, const char *id, StoreTemporary *ret, Error *e)
+{
+        _cleanup_close_ int lock = -EBADF;
+
+        int r = store_lock_exclusive(s, &lock, e);
+        if (r >= 0)
+                r = image_check_unneeded(s, id, NULL, e);
+        return r < 0 ? r : image_detach(s, id, ret, e);
 }
 
 int image_remove(Store *s, const char *reference, char **ret_id, Error *e)
@@ -269,7 +286,7 @@ int image_remove(Store *s, const char *reference, char **ret_id, Error *e)
 
         int r = image_find_id(s, reference, &id, e);
         if (r >= 0)
-                r = detach(s, id, &t, e);
+                r = check_and_detach(s, id, &t, e);
         /* If this fails, the next collection does it; the image is gone, as was asked for. */
         if (r >= 0)
                 (void) layers_collect(s, &(LayersCollect){}, NULL);

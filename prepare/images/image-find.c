@@ -86,6 +86,11 @@ static int list_ids(Store *s, const char *prefix, char ***ret, Error *e)
         return 0;
 }
 
+int image_list_ids(Store *s, char ***ret, Error *e)
+{
+        return list_ids(s, IMAGE_ID_PREFIX, ret, e);
+}
+
 static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error *e)
 {
         _cleanup_text_ Text t = {};

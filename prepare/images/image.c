@@ -33,22 +33,24 @@ Image *image_free(Image *i)
 }
 
 /* The layers of an OCI image: one a line, each the digest of its uncompressed archive. */
-static int read_layer_ids(Image *i, Error *e)
+int image_read_layer_ids(int image_fd, char ***ret, Error *e)
 {
         _cleanup_free_ char *text = NULL;
+        _cleanup_strv_free_ char **ids = NULL;
 
-        int r = read_file_at(i->dir_fd, "layers", LAYERS_FILE_MAX, &text, NULL);
+        int r = read_file_at(image_fd, "layers", LAYERS_FILE_MAX, &text, NULL);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read its list of layers");
-        r = strv_split(text, "\n", &i->layer_ids);
+        r = strv_split(text, "\n", &ids);
         if (r < 0)
                 return error_oom(e);
-        STRV_FOREACH (l, i->layer_ids) {
+        STRV_FOREACH (l, ids) {
                 const char *digits = startswith(*l, LAYER_ID_PREFIX);
                 if (!digits || strlen(*l) != LAYER_ID_SIZE ||
                     strspn(digits, "0123456789abcdef") != strlen(digits))
                         return error_set(e, -EBADMSG, "Its list of layers is damaged");
         }
+        *ret = TAKE_PTR(ids);
         return 0;
 }
 
@@ -80,7 +82,7 @@ static int read_image(Image *i, Error *e)
                 return error_prefix(e, r, "Its manifest is not valid");
         r = image_info_read(i->dir_fd, &i->info, e);
         if (r >= 0 && i->info.kind == IMAGE_KIND_OCI)
-                r = read_layer_ids(i, e);
+                r = image_read_layer_ids(i->dir_fd, &i->layer_ids, e);
         if (r < 0)
                 return r;
         i->import_time = i->last_used = i->info.import_time;

@@ -5,6 +5,7 @@
  * layers of an overlay. */
 
 #include "prepare/store/store.h"
+#include "prepare/unpack/unpack.h"
 #include "schema/schema.h"
 
 /* --- Images (import.c, image*.c, layers.c)  ------------------------------------------------------------ */
@@ -76,12 +77,37 @@ int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
 /* Sorted by name, then version. */
 int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e);
 void image_list_free(Image **l, size_t n);
+/* The IDs of all images, damaged or not, sorted. */
+int image_list_ids(Store *s, char ***ret, Error *e);
 /* The image's own directories among these, uppermost first, relative to the store: "images/ID/rootfs", or
  * "layers/D/rootfs" for each layer of an OCI image. */
 int image_own_layers(const Image *i, char ***ret);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
+
+/* --- Whether it is what it was (verify.c, export.c) ---------------------------------------------------- */
+
+/* Compares the image of that ID, and its layers, with the records made when they were unpacked; CHECK_ID:
+ * and its archive with its ID. The image may be damaged in any way: what is wrong is in CHECK, and 0 is
+ * returned. Errors: there is no record (-ENOENT), the record is damaged (-EBADMSG), or something cannot be
+ * read at all. */
+int image_verify(Store *s, const char *id, bool check_id, RecordCheck *check, Error *e);
+/* The same for everything that overlay lower directories (absolute, as image_layers() returns them) are made
+ * of, without their IDs. -EBADMSG with a message that names the first thing that was altered. */
+int image_verify_layers(Store *s, char *const *layers, Error *e);
+
+typedef int (*ImageSink)(const void *p, size_t n, void *userdata, Error *e);
+/* Gives the uncompressed archive to SINK, byte for byte as it was imported. -EBADMSG: the image was altered,
+ * which may be known only after the last byte; -ENOENT: it was imported without a recipe. */
+int image_export(const Image *i, ImageSink sink, void *userdata, Error *e);
+/* The same from the image's directory; messages do not name it. */
+int image_replay(int image_fd, const char *id, ImageSink sink, void *userdata, Error *e);
+
+/* Copies what an app of the image would see as its root (spec: ace.md, "Filesystem Setup") to the empty
+ * directory DIR_FD: the layers merged, whiteouts and whitelists applied (render-image.c). The image and its
+ * dependencies must not be removed meanwhile: hold the store's lock. */
+int image_render(Store *s, const Image *i, int dir_fd, Error *e);
 
 /* --- Names (image-name.c) ------------------------------------------------------------------------------ */
 
@@ -108,6 +134,8 @@ int image_info_read(int image_fd, ImageInfo *ret, Error *e);
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 /* Says of an image that is there what FROM knows of its reference and signer. */
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
+/* The layers of an OCI image, from its file "layers". */
+int image_read_layer_ids(int image_fd, char ***ret, Error *e);
 /* Like image_list(), but images that cannot be read are left out and counted. */
 int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e);
 /* Of those in LIST that have the name and the labels, the one to prefer; NULL: none. */

@@ -22,6 +22,7 @@ typedef struct Import {
         StoreTemporary temporary;
         Unpack unpack;
         ArchiveReader *reader;
+        Recipe *recipe;
         char *manifest;
         size_t manifest_size;
         PipelineResult result;
@@ -32,6 +33,7 @@ typedef struct Import {
 static void import_done(Import *i)
 {
         i->reader = archive_reader_free(i->reader);
+        (void) recipe_free(i->recipe);
         unpack_done(&i->unpack);
         store_temporary_done(&i->temporary);
         free(i->manifest);
@@ -72,6 +74,17 @@ static int read_manifest(Import *i, struct archive *a, struct archive_entry *ent
         return 0;
 }
 
+static int read_file(Import *i, const char *path, struct archive *a, struct archive_entry *entry, Error *e)
+{
+        int r = 0;
+
+        if (archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry) &&
+            archive_entry_sparse_count(entry) == 0 && archive_entry_size(entry) > 0)
+                r = recipe_content(i->recipe, (uint64_t) archive_filter_bytes(a, 0),
+                                   (uint64_t) archive_entry_size(entry), path, e);
+        return r < 0 ? r : unpack_entry(&i->unpack, path, a, entry, e);
+}
+
 static int read_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
 {
         _cleanup_free_ char *path = NULL;
@@ -84,7 +97,7 @@ static int read_entry(struct archive *a, struct archive_entry *entry, void *user
         if (streq(path, "manifest"))
                 return read_manifest(i, a, entry, e);
         if (streq(path, "rootfs") || startswith(path, "rootfs/"))
-                return unpack_entry(&i->unpack, path, a, entry, e);
+                return read_file(i, path, a, entry, e);
         if (streq(path, "") && archive_entry_filetype(entry) == AE_IFDIR && !archive_entry_hardlink(entry))
                 return 0;
         r = unpack_error(e, -EBADMSG, name, "it is neither the manifest nor below rootfs");
@@ -150,8 +163,12 @@ static int read_archive(Import *i, int fd, const ImportOptions *o, Error *e)
         if (r >= 0)
                 r = open_reader(i, fd, o, e);
         if (r >= 0)
-                r = archive_reader_run(i->reader, read_entry, i, &i->result, e);
-        return r;
+                r = recipe_new(&i->unpack, &i->recipe, e);
+        if (r < 0)
+                return r;
+        archive_reader_set_recipe(i->reader, i->recipe);
+        r = archive_reader_run(i->reader, read_entry, i, &i->result, e);
+        return r < 0 ? r : recipe_finish(i->recipe, e);
 }
 
 static int import(Import *i, int fd, const ImportOptions *o, Error *e)
@@ -190,6 +207,8 @@ int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Err
         bool was_there = r == 0;
         if (r >= 0)
                 r = image_open(s, i.result.id, &image, e);
+        if (r >= 0 && was_there)
+                image_touch(image); /* somebody wants it: it is not for collection now */
         if (r >= 0 && was_there)
                 r = image_info_update(image, &i.info, e);
         if (r < 0)

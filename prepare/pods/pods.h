@@ -158,6 +158,7 @@ typedef struct PodRequest {
         ExposedPort *ports;
         size_t n_ports, ports_allocated;
         const FetchOptions *fetch; /* how images are fetched; NULL: only local ones are used */
+        bool verify; /* refuse images that were altered in the store */
 } PodRequest;
 
 void pod_request_done(PodRequest *r);

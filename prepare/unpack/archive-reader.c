@@ -19,8 +19,11 @@ struct ArchiveReader {
         Pipeline *pipeline;
         bool lenient;
         struct archive *archive;
+        const void *block; /* that it has now */
+        size_t block_size;
         uint64_t fed;     /* bytes that the tar reader was given */
         uint64_t fed_max; /* more than that while it reads headers: refused */
+        Recipe *recipe;   /* the caller's, or NULL */
         Error error;      /* of feeding it */
         locale_t locale, locale_before;
 };
@@ -41,6 +44,27 @@ ArchiveReader *archive_reader_free(ArchiveReader *r)
         return NULL;
 }
 
+void archive_reader_set_recipe(ArchiveReader *r, Recipe *recipe)
+{
+        r->recipe = recipe;
+        /* It was made to look at the first block already, to see what it is. */
+        if (recipe && r->block)
+                recipe_begin_block(recipe, r->block, r->block_size);
+}
+
+/* The block before it is given back by this, so the recipe has to be done with it. */
+static ssize_t next_block(ArchiveReader *r, const void **ret, Error *e)
+{
+        int k = r->recipe ? recipe_end_block(r->recipe, e) : 0;
+        ssize_t n = k < 0 ? k : pipeline_next(r->pipeline, ret, e);
+
+        r->block = n > 0 ? *ret : NULL;
+        r->block_size = n > 0 ? (size_t) n : 0;
+        if (r->recipe && n > 0)
+                recipe_begin_block(r->recipe, r->block, r->block_size);
+        return n;
+}
+
 static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
 {
         ArchiveReader *r = userdata;
@@ -51,7 +75,7 @@ static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
                 archive_set_error(a, E2BIG, "headers too large");
                 return -1;
         }
-        ssize_t n = pipeline_next(r->pipeline, ret, &r->error);
+        ssize_t n = next_block(r, ret, &r->error);
         if (n < 0) {
                 archive_set_error(a, EIO, "no more data");
                 return -1;
@@ -160,7 +184,7 @@ static int read_rest(ArchiveReader *r, PipelineResult *ret, Error *e)
         const void *block;
         ssize_t n;
 
-        while ((n = pipeline_next(r->pipeline, &block, e)) > 0) {
+        while ((n = next_block(r, &block, e)) > 0) {
                 r->fed += (uint64_t) n;
                 if (r->fed - end > PADDING_MAX)
                         return error_set(e, -EBADMSG, "The archive is padded with more than %llu bytes",

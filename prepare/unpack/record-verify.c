@@ -50,10 +50,11 @@ int record_check_add(RecordCheck *c, const char *path, DifferenceKind kind, cons
         c->n_found++;
         if (c->n_kept >= c->n_max)
                 return 0;
-        d.path = strdup(path);
+        if (xasprintf(&d.path, "%s%s", c->prefix ?: "", path) < 0)
+                return -ENOMEM;
         d.expected = expected ? strdup(expected) : NULL;
         d.found = found ? strdup(found) : NULL;
-        if (!d.path || (expected && !d.expected) || (found && !d.found) ||
+        if ((expected && !d.expected) || (found && !d.found) ||
             GREEDY_REALLOC(c->differences, c->allocated, c->n_kept + 1) < 0) {
                 difference_done(&d);
                 return -ENOMEM;

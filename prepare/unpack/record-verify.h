@@ -18,7 +18,3 @@ int hashers_add(Hashers *h, const RecordEntry *x);
 int hashers_report(Hashers *h, const char *path, DifferenceKind kind, const char *expected, const char *found);
 /* Waits until all is done. */
 int hashers_finish(Hashers *h);
-
-/* Counts a difference, and keeps it if there is room. */
-int record_check_add(RecordCheck *c, const char *path, DifferenceKind kind, const char *expected,
-                     const char *found);

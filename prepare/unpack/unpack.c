@@ -34,6 +34,16 @@ static int look_at_free_space(Unpack *u, Error *e)
         return 0;
 }
 
+static int no_room(const Unpack *u, Error *e)
+{
+        int r = error_set(e, -ENOSPC,
+                          "The image needs more room than the store has (%" PRIu64
+                          " MiB left, %llu MiB are kept free)",
+                          u->budget >> 20, DISK_RESERVE >> 20);
+
+        return error_hint(e, r, "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
+}
+
 int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
 {
         uint64_t cost;
@@ -45,16 +55,19 @@ int unpack_charge(Unpack *u, uint64_t bytes, Error *e)
                 if (r < 0)
                         return r;
         }
-        if (__builtin_add_overflow(bytes, ENTRY_COST, &cost) || cost > u->budget) {
-                int r = error_set(e, -ENOSPC,
-                                  "The image needs more room than the store has (%" PRIu64
-                                  " MiB left, %llu MiB are kept free)",
-                                  u->budget >> 20, DISK_RESERVE >> 20);
-                return error_hint(e, r,
-                                  "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
-        }
+        if (__builtin_add_overflow(bytes, ENTRY_COST, &cost) || cost > u->budget)
+                return no_room(u, e);
         u->budget -= cost;
         u->unchecked += cost;
+        return 0;
+}
+
+int unpack_charge_bytes(Unpack *u, uint64_t bytes, Error *e)
+{
+        if (bytes > u->budget)
+                return no_room(u, e);
+        u->budget -= bytes;
+        u->unchecked += bytes;
         return 0;
 }
 

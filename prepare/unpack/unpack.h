@@ -80,6 +80,9 @@ typedef int (*ArchiveEntryFunction)(struct archive *a, struct archive_entry *ent
 /* Gives all entries to FUNCTION, and reads to the end of the stream. */
 int archive_reader_run(ArchiveReader *r, ArchiveEntryFunction function, void *userdata, PipelineResult *ret,
                        Error *e);
+/* What is to be written down of the archive (or NULL), before it is run. */
+typedef struct Recipe Recipe;
+void archive_reader_set_recipe(ArchiveReader *r, Recipe *recipe);
 /* For FUNCTION, when libarchive's functions have failed: our own error if feeding it failed, else what it
  * says itself. */
 int archive_reader_error(ArchiveReader *r, Error *e);
@@ -140,6 +143,7 @@ typedef struct Difference {
 } Difference;
 
 typedef struct RecordCheck {
+        const char *prefix; /* what is put before the paths of differences, or NULL; the caller's */
         size_t n_max;     /* so many differences are kept; all are counted */
         bool skip_content; /* look at everything but the content of files */
         /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A negative
@@ -152,6 +156,9 @@ typedef struct RecordCheck {
 } RecordCheck;
 
 void record_check_done(RecordCheck *c);
+/* Counts a difference, and keeps it if there is room. */
+int record_check_add(RecordCheck *c, const char *path, DifferenceKind kind, const char *expected,
+                     const char *found);
 #define _cleanup_record_check_ _cleanup_(record_check_done)
 /* Compares what is in DIR_FD with the record there; files' content is read by as many threads as there are
  * processors. TMP_FD: a directory for temporary files. 0 whatever was found; -ENOENT: there is no record;
@@ -212,6 +219,33 @@ int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry
 int unpack_finish(Unpack *u, Error *e);
 /* Counts an entry that will use BYTES of disk beside itself. -E2BIG, -ENOSPC. */
 int unpack_charge(Unpack *u, uint64_t bytes, Error *e);
+
+/* Counts bytes without an entry. -ENOSPC. */
+int unpack_charge_bytes(Unpack *u, uint64_t bytes, Error *e);
+
+/* --- Recipes: how to make the archive again (recipe.c, recipe-replay.c) -------------------------------- */
+
+#define RECIPE_FILE "tar.zst"
+#define RECIPE_HEADER "acnspawn archive 1\n"
+
+/* Writes the file in the directory of U, against whose budget it counts. */
+int recipe_new(Unpack *u, Recipe **ret, Error *e);
+Recipe *recipe_free(Recipe *r);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Recipe *, recipe_free);
+/* For the archive reader: a block of the archive, until the end of which it stays where it is. */
+void recipe_begin_block(Recipe *r, const void *p, size_t n);
+int recipe_end_block(Recipe *r, Error *e);
+/* The SIZE bytes of the archive that follow START (where the reader is now) are the content of the file that
+ * is unpacked to PATH. Called before they are read; what turns out to be otherwise is kept. */
+int recipe_content(Recipe *r, uint64_t start, uint64_t size, const char *path, Error *e);
+/* After the end of the archive. */
+int recipe_finish(Recipe *r, Error *e);
+int recipe_write(Recipe *r, const void *p, size_t n, bool end, Error *e); /* internal */
+
+typedef int (*RecipeSink)(const void *p, size_t n, void *userdata, Error *e);
+/* Gives the archive that was unpacked to DIR_FD to SINK. -ENOENT: there is no recipe; -EBADMSG: it is
+ * damaged, or what it needs is gone. Whether the content is as it was is for SINK to find out. */
+int recipe_replay(int dir_fd, RecipeSink sink, void *userdata, Error *e);
 
 /* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names
  * and ".." are refused, and so is what is too long or too deep. */

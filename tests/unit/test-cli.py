@@ -66,8 +66,8 @@ USAGE_ERRORS = [
     (["lst"], "Unknown command 'lst'", "Did you mean 'list'? Try 'acnspawn --help'"),
     (["perpare"], "Unknown command 'perpare'", "Did you mean 'prepare'?"),
     (["\033[2J"], "Unknown command '\\x1b[2J'", None),
-    (["image"], "'acnspawn image' needs one of: list, rm, cat-manifest", None),
-    (["image", "ls"], "Unknown command 'image ls': 'image' has list, rm, cat-manifest", None),
+    (["image"], "'acnspawn image' needs one of: list, rm, show, cat-manifest", None),
+    (["image", "ls"], "Unknown command 'image ls': 'image' has list, rm, show, cat-manifest", None),
     (["--jsno=short", "list"], "Unknown option '--jsno'", "Did you mean '--json'?"),
     (["--json=long", "list"], "Invalid value 'long' for --json: must be short, pretty or off", None),
     (["--json"], "No command given", None),
@@ -413,7 +413,7 @@ def completions():
     """
     r = subprocess.run(["bash", "-c", script], env=CLEAN, text=True, capture_output=True)
     check("what bash offers", r.stdout.splitlines(),
-          ["status stop", "list rm cat-manifest", "--full", "none host", "all any", "", "--follow"])
+          ["status stop", "list rm show cat-manifest verify export render gc", "--full", "none host", "all any", "", "--follow"])
 
 
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option, version, man_page,

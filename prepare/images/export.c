@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* An image as an archive again, byte for byte as it was imported (spec: aci.md, "Image ID").
+ *
+ * The bytes come from the image's recipe and its files; whether they are the ones it was imported from is
+ * told by their hash, which is the image's ID. It is known only at the end, so whoever takes the bytes must
+ * not believe in them before.
+ */
+
+#include <openssl/evp.h>
+
+#include "prepare/images/images.h"
+#include "prepare/unpack/unpack.h"
+
+typedef struct Export {
+        EVP_MD_CTX *digest;
+        ImageSink sink;
+        void *userdata;
+} Export;
+
+static int take(const void *p, size_t n, void *userdata, Error *e)
+{
+        Export *x = userdata;
+
+        if (EVP_DigestUpdate(x->digest, p, n) != 1)
+                return error_set(e, -EIO, "Cannot hash the archive");
+        return x->sink ? x->sink(p, n, x->userdata, e) : 0;
+}
+
+static int check_hash(EVP_MD_CTX *digest, const char *id, Error *e)
+{
+        _cleanup_free_ char *hex = NULL;
+        unsigned char hash[EVP_MAX_MD_SIZE];
+        unsigned n;
+
+        if (EVP_DigestFinal_ex(digest, hash, &n) != 1 || !(hex = hex_encode(hash, n)))
+                return error_oom(e);
+        if (streq(id + strlen(IMAGE_ID_PREFIX), hex))
+                return 0;
+        return error_set(e, -EBADMSG, "The archive that it makes has another ID, " IMAGE_ID_PREFIX "%.16s…",
+                         hex);
+}
+
+int image_replay(int image_fd, const char *id, ImageSink sink, void *userdata, Error *e)
+{
+        Export x = {.digest = EVP_MD_CTX_new(), .sink = sink, .userdata = userdata};
+
+        int r = x.digest && EVP_DigestInit_ex(x.digest, EVP_sha512(), NULL) == 1 ? 0 : error_oom(e);
+        if (r >= 0)
+                r = recipe_replay(image_fd, take, &x, e);
+        if (r >= 0)
+                r = check_hash(x.digest, id, e);
+        EVP_MD_CTX_free(x.digest);
+        return r;
+}
+
+int image_export(const Image *i, ImageSink sink, void *userdata, Error *e)
+{
+        int r = image_replay(i->dir_fd, i->id, sink, userdata, e);
+
+        if (r == -ENOENT) {
+                r = error_set(e, r,
+                              "The image %s cannot be exported: the store has not kept how its archive was "
+                              "made",
+                              i->id);
+                return error_hint(e, r, "Remove it with 'acnspawn image rm' and import it again.");
+        }
+        if (r == -EBADMSG) {
+                r = error_prefix(e, r, "The image %s was altered in the store", i->id);
+                return error_hint(e, r, "What was altered is shown by 'acnspawn image verify %.19s'.",
+                                  i->id);
+        }
+        return r;
+}

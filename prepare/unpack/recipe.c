@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What of an archive is not the content of its files, kept so that the archive can be made again.
+ *
+ * Two archives of the same files are rarely the same bytes: the order, the kind of headers, padding and the
+ * zeros at the end are the choice of whoever packed them, and the image's ID is the hash of just these
+ * bytes. So while an archive is unpacked, everything of it goes to "tar.zst" as it is, except for the
+ * content of regular files, of which the path and the size are noted; recipe_replay() puts both together
+ * again. A file whose content does not stand in the archive as it is (with holes, for instance) is kept like
+ * the rest. What is left out is a matter of size only: whatever is kept, the same bytes come out.
+ *
+ * The tar reader does not say where content begins, but it has taken exactly the headers when it hands an
+ * entry out, so it is the number of bytes taken. That is believed only if the header right before it states
+ * the same size.
+ *
+ * Inside, compressed with zstd, is a line with the version, and then: 'R', the size and the bytes; 'F', the
+ * size of a file's content, the size of its path, the path; 'E' at the end. Numbers are 64 bits, little
+ * endian.
+ */
+
+#include <endian.h>
+#include <zstd.h>
+
+#include "prepare/unpack/record.h"
+
+#define HEADER_SIZE 512U
+#define LEVEL 3
+
+struct Recipe {
+        int fd;
+        Unpack *unpack; /* whose budget the file counts against */
+        ZSTD_CCtx *zstd;
+        void *output;
+        size_t output_size;
+        const unsigned char *block; /* of the stream, and where it begins there */
+        size_t block_size;
+        uint64_t offset;
+        uint64_t done;                     /* the stream is dealt with up to here */
+        unsigned char header[HEADER_SIZE]; /* the end of the block before this one */
+};
+
+int recipe_new(Unpack *u, Recipe **ret, Error *e)
+{
+        _cleanup_(recipe_freep) Recipe *r = calloc(1, sizeof(Recipe));
+
+        if (!r)
+                return error_oom(e);
+        r->unpack = u;
+        r->fd = openat(u->dir_fd, RECIPE_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (r->fd < 0)
+                return error_set_errno(e, errno, "Cannot make a file in the store");
+        r->zstd = ZSTD_createCCtx();
+        r->output_size = ZSTD_CStreamOutSize();
+        r->output = malloc(r->output_size);
+        if (!r->zstd || !r->output ||
+            ZSTD_isError(ZSTD_CCtx_setParameter(r->zstd, ZSTD_c_compressionLevel, LEVEL)) ||
+            ZSTD_isError(ZSTD_CCtx_setParameter(r->zstd, ZSTD_c_checksumFlag, 1)))
+                return error_oom(e);
+        int k = recipe_write(r, RECIPE_HEADER, strlen(RECIPE_HEADER), false, e);
+        if (k < 0)
+                return k;
+        *ret = TAKE_PTR(r);
+        return 0;
+}
+
+Recipe *recipe_free(Recipe *r)
+{
+        if (!r)
+                return NULL;
+        safe_close(r->fd);
+        (void) ZSTD_freeCCtx(r->zstd);
+        free(r->output);
+        free(r);
+        return NULL;
+}
+
+static int write_output(Recipe *r, size_t n, Error *e)
+{
+        int k = unpack_charge_bytes(r->unpack, n, e);
+
+        if (k >= 0 && (k = loop_write(r->fd, r->output, n)) < 0)
+                return error_set_errno(e, k, "Cannot write down what the archive is made of");
+        return k;
+}
+
+int recipe_write(Recipe *r, const void *p, size_t n, bool end, Error *e)
+{
+        ZSTD_inBuffer in = {p, n, 0};
+        size_t left;
+
+        do {
+                ZSTD_outBuffer out = {r->output, r->output_size, 0};
+                left = ZSTD_compressStream2(r->zstd, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
+                if (ZSTD_isError(left))
+                        return error_set(e, -EIO, "Cannot compress what the archive is made of: %s",
+                                         ZSTD_getErrorName(left));
+                int k = write_output(r, out.pos, e);
+                if (k < 0)
+                        return k;
+        } while (in.pos < in.size || (end && left > 0));
+        return 0;
+}
+
+static int write_number(Recipe *r, uint64_t n, Error *e)
+{
+        uint64_t le = htole64(n);
+
+        return recipe_write(r, &le, sizeof(le), false, e);
+}
+
+/* Keeps the stream up to END, which lies in the block. */
+static int keep(Recipe *r, uint64_t end, Error *e)
+{
+        if (r->done >= end)
+                return 0;
+        int k = recipe_write(r, "R", 1, false, e);
+        if (k >= 0)
+                k = write_number(r, end - r->done, e);
+        if (k >= 0)
+                k = recipe_write(r, r->block + (r->done - r->offset), (size_t) (end - r->done), false, e);
+        r->done = end;
+        return k;
+}
+
+int recipe_end_block(Recipe *r, Error *e)
+{
+        int k = keep(r, r->offset + r->block_size, e);
+
+        if (k >= 0 && r->block_size >= HEADER_SIZE)
+                memcpy(r->header, r->block + r->block_size - HEADER_SIZE, HEADER_SIZE);
+        r->offset += r->block_size;
+        r->block = NULL;
+        r->block_size = 0;
+        return k;
+}
+
+void recipe_begin_block(Recipe *r, const void *p, size_t n)
+{
+        r->block = p;
+        r->block_size = n;
+}
+
+/* --- Content ------------------------------------------------------------------------------------------- */
+
+/* A number of a header: octal digits, or binary with the first bit set. */
+static uint64_t read_header_number(const unsigned char *p, size_t n)
+{
+        uint64_t x = 0;
+
+        if (p[0] & 0x80) {
+                for (size_t i = 1; i < n; i++)
+                        x = x << 8 | p[i];
+                return x;
+        }
+        while (n > 0 && *p == ' ')
+                p++, n--;
+        for (; n > 0 && *p >= '0' && *p <= '7'; p++, n--)
+                x = x << 3 | (uint64_t) (*p - '0');
+        return x;
+}
+
+/* Whether what ends at START is the header of a plain file of that size. */
+static bool header_agrees(const Recipe *r, uint64_t start, uint64_t size)
+{
+        const unsigned char *h = r->header;
+
+        if (start < r->offset || start > r->offset + r->block_size)
+                return false;
+        if (start - r->offset >= HEADER_SIZE)
+                h = r->block + (start - r->offset) - HEADER_SIZE;
+        else if (start > r->offset || start == 0)
+                return false;
+        unsigned char type = h[156];
+        return (type == '0' || type == 0 || type == '7') && read_header_number(h + 124, 12) == size;
+}
+
+int recipe_content(Recipe *r, uint64_t start, uint64_t size, const char *path, Error *e)
+{
+        if (size == 0 || r->done > start || !header_agrees(r, start, size))
+                return 0;
+        int k = keep(r, start, e);
+        if (k >= 0)
+                k = recipe_write(r, "F", 1, false, e);
+        if (k >= 0)
+                k = write_number(r, size, e);
+        if (k >= 0)
+                k = write_number(r, strlen(path), e);
+        if (k >= 0)
+                k = recipe_write(r, path, strlen(path), false, e);
+        r->done = start + size;
+        return k;
+}
+
+int recipe_finish(Recipe *r, Error *e)
+{
+        int k = recipe_end_block(r, e);
+
+        return k < 0 ? k : recipe_write(r, "E", 1, true, e);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn image export: an image as an archive, the same bytes that were imported.
+ *
+ * A file gets its name only when everything in it is right.
+ */
+
+#include <sys/stat.h>
+
+#include "prepare/build/build.h"
+#include "prepare/pack/pack.h"
+#include "stage0/verb.h"
+
+typedef struct ExportArguments {
+        const char *output;
+        const char *compression;
+} ExportArguments;
+
+static const Option options[] = {
+                {"Options", "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
+                 option_string, offsetof(ExportArguments, output)},
+                {NULL, "compression", 0, "KIND", false, "Compress: none (default), gzip, bzip2, xz or zstd",
+                 "none|gzip|bzip2|xz|zstd", option_string, offsetof(ExportArguments, compression)},
+                OPTION_END,
+};
+
+/* --- The archive --------------------------------------------------------------------------------------- */
+
+static int write_part(const void *p, size_t n, void *userdata, Error *e)
+{
+        return compressor_write(userdata, p, n, e);
+}
+
+static int pack_tree(Context *c, const Image *i, int root_fd, Compressor *out)
+{
+        _cleanup_(tar_writer_freep) TarWriter *w = NULL;
+        const TreeOptions o = {};
+
+        int r = tar_writer_new(out, &w, &c->error);
+        if (r >= 0)
+                r = tar_writer_add_text(w, "manifest", i->manifest_text, i->manifest_size, &c->error);
+        if (r >= 0)
+                r = tar_writer_add_tree(w, root_fd, "rootfs", &o, &c->error);
+        return r < 0 ? r : tar_writer_finish(w, NULL, NULL, &c->error);
+}
+
+/* An image of another kind never was an archive of ours: its layers are merged, and packed so that the same
+ * image always gives the same bytes. */
+static int export_merged(Context *c, const Image *i, Compressor *out)
+{
+        _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
+        _cleanup_close_ int fd = -EBADF, lock = -EBADF;
+
+        int r = store_lock_shared(c->store, &lock, &c->error);
+        if (r >= 0)
+                r = store_temporary_new(c->store, &t, &c->error);
+        if (r < 0)
+                return r;
+        if (mkdirat(t.dir_fd, "rootfs", 0755) < 0 ||
+            (fd = openat(t.dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+                return error_set_errno(&c->error, errno, "Cannot make a directory in the store");
+        r = image_render(c->store, i, fd, &c->error);
+        return r < 0 ? r : pack_tree(c, i, fd, out);
+}
+
+static int write_archive(Context *c, const Image *i, Compression compression, int fd, const char *what)
+{
+        _cleanup_(compressor_freep) Compressor *out = NULL;
+
+        int r = compressor_new(compression, fd, what, &out, &c->error);
+        if (r < 0)
+                return r;
+        if (i->info.kind != IMAGE_KIND_ACI)
+                return export_merged(c, i, out);
+        r = image_export(i, write_part, out, &c->error);
+        return r < 0 ? r : compressor_finish(out, &c->error);
+}
+
+static int export_to_stdout(Context *c, const Image *i, Compression compression)
+{
+        if (isatty(STDOUT_FILENO)) {
+                int r = error_set(&c->error, -ENOTSUP, "An image is not written to a terminal");
+                return error_hint(&c->error, r, "Redirect it, or name a file with -o.");
+        }
+        return write_archive(c, i, compression, STDOUT_FILENO, "standard output");
+}
+
+static int export_image(Context *c, const Image *i, const char *path, Compression compression)
+{
+        _cleanup_(output_done) Output o = OUTPUT_NULL;
+
+        if (!path || streq(path, "-"))
+                return export_to_stdout(c, i, compression);
+        int r = output_open(path, true, &o, &c->error);
+        if (r >= 0)
+                r = write_archive(c, i, compression, o.fd, o.path);
+        return r < 0 ? r : output_publish(&o, true, &c->error);
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "an image: its ID, a prefix of it, or its name"};
+        _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_free_ char *id = NULL;
+        ExportArguments a = {.compression = "none"};
+
+        int r = context_parse(c, options, &a, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        int compression = compression_from_string(a.compression);
+        if (compression < 0)
+                return context_usage(c, "'%s' is no kind of compression: use " COMPRESSION_NAMES, a.compression);
+        r = context_open_existing_store(c);
+        if (r >= 0)
+                r = image_find_id(c->store, words.list[0], &id, &c->error);
+        if (r >= 0)
+                r = image_open(c->store, id, &image, &c->error);
+        if (r < 0)
+                return r;
+        (void) interrupt_catch();
+        return export_image(c, image, a.output, (Compression) compression);
+}
+
+const Verb verb_image_export = {
+                .name = "image export",
+                .synopsis = "[OPTIONS…] IMAGE [-o FILE]",
+                .brief = "IMAGE",
+                .summary = "Write an image as an archive",
+                .text = "Writes the archive that the image was imported from, byte for byte before "
+                        "compression, so that it has the same ID and signatures of it stay valid. An image "
+                        "that was altered in the store is refused. An OCI image is written as an App "
+                        "Container image of one layer.",
+                .words = "image",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
+};

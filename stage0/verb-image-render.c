@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn image render: the root that an app made from the image would see, as a directory.
+ *
+ * It is made under another name beside the one that is wanted, and renamed when it is complete.
+ */
+
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "stage0/verb.h"
+
+typedef struct Target {
+        int parent_fd;
+        const char *name; /* in it, points into the path */
+        char temporary[40];
+        bool made;
+} Target;
+
+static void target_done(Target *t)
+{
+        if (t->made)
+                (void) rm_rf_at(t->parent_fd, t->temporary);
+        safe_close(t->parent_fd);
+}
+
+static int target_error(Context *c, int code, const char *path)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(path);
+
+        return error_set_errno(&c->error, code, "Cannot make the directory '%s'", shown ?: "?");
+}
+
+static int open_parent(Target *t, char *path)
+{
+        char *slash;
+
+        while ((slash = strrchr(path, '/')) && slash != path && !slash[1])
+                *slash = 0;
+        t->name = slash ? slash + 1 : path;
+        if (isempty(t->name) || streq(t->name, ".") || streq(t->name, ".."))
+                return -EEXIST;
+        const char *parent = !slash ? "." : slash == path ? "/" : path;
+        if (slash && slash != path)
+                *slash = 0;
+        t->parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return t->parent_fd < 0 ? -errno : 0;
+}
+
+static int make_target(Target *t, int *ret_fd)
+{
+        struct stat st;
+        uint64_t random;
+
+        if (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) >= 0)
+                return -EEXIST;
+        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+                return -EIO;
+        snprintf(t->temporary, sizeof(t->temporary), ".acnspawn-%016" PRIx64, random);
+        if (mkdirat(t->parent_fd, t->temporary, 0700) < 0)
+                return -errno;
+        t->made = true;
+        *ret_fd = openat(t->parent_fd, t->temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return *ret_fd < 0 ? -errno : 0;
+}
+
+static int render(Context *c, const Image *i, const char *directory)
+{
+        _cleanup_(target_done) Target t = {.parent_fd = -EBADF};
+        _cleanup_free_ char *path = strdup(directory);
+        _cleanup_close_ int fd = -EBADF;
+
+        if (!path)
+                return error_oom(&c->error);
+        int r = open_parent(&t, path);
+        if (r >= 0)
+                r = make_target(&t, &fd);
+        if (r == -EEXIST) {
+                r = target_error(c, r, directory);
+                return error_hint(&c->error, r, "Name one that is not there yet.");
+        }
+        if (r < 0)
+                return target_error(c, r, directory);
+        r = image_render(c->store, i, fd, &c->error);
+        if (r < 0)
+                return error_prefix(&c->error, r, "Cannot render the image %s", i->id);
+        if (renameat2(t.parent_fd, t.temporary, t.parent_fd, t.name, RENAME_NOREPLACE) < 0)
+                return target_error(c, errno, directory);
+        t.made = false;
+        return 0;
+}
+
+/* What the image is made of stays while we copy it. */
+static int find_and_render(Context *c, const char *reference, const char *directory)
+{
+        _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_close_ int lock = -EBADF;
+
+        int r = store_lock_shared(c->store, &lock, &c->error);
+        if (r >= 0)
+                r = image_find(c->store, reference, &image, &c->error);
+        return r < 0 ? r : render(c, image, directory);
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 2, .max = 2, .what = "an image and a directory"};
+
+        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        r = context_open_store_as_root(c);
+        if (r < 0)
+                return r;
+        (void) interrupt_catch();
+        return find_and_render(c, words.list[0], words.list[1]);
+}
+
+const Verb verb_image_render = {
+                .name = "image render",
+                .synopsis = "[OPTIONS…] IMAGE DIRECTORY",
+                .brief = "IMAGE DIRECTORY",
+                .summary = "Copy the root that an app would see",
+                .text = "Makes a new directory with what an app of the image would see as its root: the image "
+                        "over its dependencies, without what its pathWhitelist leaves out. Files are cloned "
+                        "where the file system can, and else copied.",
+                .words = "image",
+                .run = run,
+};

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn image show: everything that is known of an image, as text or JSON made from the same document. */
+
+#include <fts.h>
+#include <json-c/json.h>
+#include <sys/stat.h>
+
+#include "stage0/verb.h"
+
+/* --- The document -------------------------------------------------------------------------------------- */
+
+/* Takes V; a NULL is put in as null. */
+static int put(json_object *o, const char *name, json_object *v)
+{
+        if (json_object_object_add(o, name, v) >= 0)
+                return 0;
+        json_object_put(v);
+        return -ENOMEM;
+}
+
+static int put_string(json_object *o, const char *name, const char *s)
+{
+        json_object *v = s ? json_new_string_lossy(s) : NULL;
+
+        return s && !v ? -ENOMEM : put(o, name, v);
+}
+
+static int put_number(json_object *o, const char *name, uint64_t n)
+{
+        json_object *v = json_object_new_int64((int64_t) n);
+
+        return v ? put(o, name, v) : -ENOMEM;
+}
+
+static int put_list(json_object *o, const char *name, char *const *l)
+{
+        _cleanup_json_ json_object *a = json_object_new_array();
+
+        if (!a)
+                return -ENOMEM;
+        STRV_FOREACH (s, l) {
+                json_object *v = json_new_string_lossy(*s);
+                if (!v || json_object_array_add(a, v) < 0) {
+                        json_object_put(v);
+                        return -ENOMEM;
+                }
+        }
+        return put(o, name, TAKE_PTR(a));
+}
+
+static int put_pairs(json_object *o, const char *name, const PairList *l)
+{
+        _cleanup_json_ json_object *v = json_object_new_object();
+
+        for (size_t i = 0; v && i < l->n; i++)
+                if (put_string(v, l->items[i].name, l->items[i].value) < 0)
+                        return -ENOMEM;
+        return v ? put(o, name, TAKE_PTR(v)) : -ENOMEM;
+}
+
+/* --- Its parts ----------------------------------------------------------------------------------------- */
+
+/* Which image a dependency comes to; NULL: none that is here. */
+static const Image *resolve(const Dependency *d, Image **list, size_t n)
+{
+        for (size_t i = 0; d->image_id && i < n; i++)
+                if (streq(list[i]->id, d->image_id))
+                        return list[i];
+        return d->image_id ? NULL : image_list_best(list, n, d->image_name, &d->labels);
+}
+
+static json_object *dependency_to_json(const Dependency *d, const Image *found)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *name = NULL;
+
+        if (!o || image_name_format(d->image_name, &d->labels, &name) < 0 || put_string(o, "name", name) < 0 ||
+            put_string(o, "imageID", d->image_id) < 0 || put_string(o, "image", found ? found->id : NULL) < 0)
+                return NULL;
+        return TAKE_PTR(o);
+}
+
+static int put_dependencies(Context *c, json_object *o, const Image *i)
+{
+        _cleanup_json_ json_object *a = json_object_new_array();
+        size_t n = 0, n_damaged;
+        Image **list = NULL;
+
+        int r = a ? image_list_readable(c->store, &list, &n, &n_damaged, &c->error) : -ENOMEM;
+        for (size_t k = 0; k < i->manifest->n_dependencies && r >= 0; k++) {
+                const Dependency *d = &i->manifest->dependencies[k];
+                json_object *v = dependency_to_json(d, resolve(d, list, n));
+                if (!v || json_object_array_add(a, v) < 0) {
+                        json_object_put(v);
+                        r = -ENOMEM;
+                }
+        }
+        image_list_free(list, n);
+        return r < 0 ? r : put(o, "dependencies", TAKE_PTR(a));
+}
+
+static uint64_t measure(const char *path)
+{
+        char *const paths[] = {(char *) path, NULL};
+        uint64_t bytes = 0;
+        FTSENT *x;
+
+        FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+        while (f && (x = fts_read(f)))
+                if (x->fts_info != FTS_DP && x->fts_statp)
+                        bytes += (uint64_t) x->fts_statp->st_blocks * 512U /
+                                 (S_ISREG(x->fts_statp->st_mode) ? MAX(x->fts_statp->st_nlink, 1U) : 1U);
+        if (f)
+                fts_close(f);
+        return bytes;
+}
+
+/* With all of its layers, also those it shares. */
+static int put_disk_size(Context *c, json_object *o, const Image *i)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+        uint64_t bytes = 0;
+
+        int r = strv_extendf(&paths, "%s/images/%s", store_path(c->store), i->id);
+        STRV_FOREACH (l, i->layer_ids)
+                if (r >= 0)
+                        r = strv_extendf(&paths, "%s/layers/%s", store_path(c->store), *l);
+        STRV_FOREACH (p, paths)
+                bytes += measure(*p);
+        return r < 0 ? r : put_number(o, "diskSize", bytes);
+}
+
+static int put_signer(json_object *o, const ImageInfo *i)
+{
+        _cleanup_json_ json_object *v = NULL;
+
+        if (!i->signer_fingerprint)
+                return put(o, "signer", NULL);
+        v = json_object_new_object();
+        if (!v || put_string(v, "fingerprint", i->signer_fingerprint) < 0 ||
+            put_string(v, "userId", i->signer_user_id) < 0 || put_string(v, "prefix", i->signer_prefix) < 0)
+                return -ENOMEM;
+        return put(o, "signer", TAKE_PTR(v));
+}
+
+/* The app as it stands in the manifest. */
+static int put_app(json_object *o, const Image *i)
+{
+        json_object *m = NULL, *app;
+
+        int r = json_parse_strict(i->manifest_text, i->manifest_size, &m, NULL, NULL);
+        if (r >= 0)
+                r = put(o, "app", json_object_object_get_ex(m, "app", &app) ? json_object_get(app) : NULL);
+        json_object_put(m);
+        return r;
+}
+
+static int put_layers(Context *c, json_object *o, const Image *i)
+{
+        _cleanup_strv_free_ char **layers = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        /* Rendering may be impossible for now, which the dependencies tell. */
+        if (image_layers(c->store, i, &layers, &e) == -ENOMEM)
+                return -ENOMEM;
+        return put_list(o, "layers", layers);
+}
+
+static int put_known(json_object *o, const Image *i)
+{
+        int r = put_string(o, "kind", image_kind_to_string(i->info.kind));
+
+        if (r >= 0)
+                r = put_number(o, "imported", i->import_time);
+        if (r >= 0)
+                r = put_number(o, "lastUsed", i->last_used);
+        if (r >= 0)
+                r = put_number(o, "size", i->size);
+        if (r >= 0)
+                r = put_number(o, "archiveSize", i->info.archive_size);
+        if (r >= 0)
+                r = put_string(o, "origin", i->info.origin);
+        if (r >= 0)
+                r = put_string(o, "reference", i->info.reference);
+        if (r >= 0)
+                r = put_string(o, "configDigest", i->info.config_digest);
+        if (r >= 0)
+                r = put_string(o, "manifestDigest", i->info.manifest_digest);
+        return r < 0 ? r : put_signer(o, &i->info);
+}
+
+static int put_pods(Context *c, json_object *o, const Image *i)
+{
+        _cleanup_strv_free_ char **pods = NULL;
+
+        int r = image_users(c->store, i->id, &pods, &c->error);
+        return r < 0 ? r : put_list(o, "pods", pods);
+}
+
+static json_object *make_document(Context *c, const Image *i)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        int r = o ? put_string(o, "id", i->id) : -ENOMEM;
+        if (r >= 0)
+                r = put_string(o, "name", i->manifest->name);
+        if (r >= 0)
+                r = put_pairs(o, "labels", &i->manifest->labels);
+        if (r >= 0)
+                r = put_pairs(o, "annotations", &i->manifest->annotations);
+        if (r >= 0)
+                r = put_known(o, i);
+        if (r >= 0)
+                r = put_disk_size(c, o, i);
+        if (r >= 0)
+                r = put_dependencies(c, o, i);
+        if (r >= 0)
+                r = put_layers(c, o, i);
+        if (r >= 0)
+                r = put_app(o, i);
+        if (r >= 0)
+                r = put_pods(c, o, i);
+        if (r < 0 && c->error.code == 0)
+                (void) error_oom(&c->error);
+        return r < 0 ? NULL : TAKE_PTR(o);
+}
+
+/* --- Text ---------------------------------------------------------------------------------------------- */
+
+static char *time_text(json_object *v)
+{
+        uint64_t t = (uint64_t) json_object_get_int64(v);
+
+        return t == 0 ? NULL : format_timestamp(t);
+}
+
+static char *size_text(json_object *v)
+{
+        return format_size((uint64_t) json_object_get_int64(v));
+}
+
+static char *plain_text(json_object *v)
+{
+        return text_escape_for_terminal(json_object_get_string(v));
+}
+
+static char *list_text(json_object *v)
+{
+        Text t = {};
+        char *s;
+
+        for (size_t i = 0; i < json_object_array_length(v); i++) {
+                _cleanup_free_ char *x = text_escape_for_terminal(
+                                json_object_get_string(json_object_array_get_idx(v, i)));
+                text_addf(&t, "%s%s", i > 0 ? "\n" : "", x ?: "?");
+        }
+        return text_take(&t, &s, NULL) < 0 ? NULL : s;
+}
+
+static char *pairs_text(json_object *v)
+{
+        Text t = {};
+        char *s;
+
+        json_object_object_foreach(v, name, value)
+        {
+                _cleanup_free_ char *x = text_escape_for_terminal(json_object_get_string(value) ?: "");
+                text_addf(&t, "%s%s=%s", t.size > 0 ? "\n" : "", name, x ?: "?");
+        }
+        return text_take(&t, &s, NULL) < 0 ? NULL : s;
+}
+
+static char *signer_text(json_object *v)
+{
+        const char *user = json_object_get_string(json_object_object_get(v, "userId"));
+        const char *prefix = json_object_get_string(json_object_object_get(v, "prefix"));
+        _cleanup_free_ char *shown = text_escape_for_terminal(user ?: "");
+        char *s;
+
+        return xasprintf(&s, "%s\n%s%s%s", json_object_get_string(json_object_object_get(v, "fingerprint")),
+                         shown ?: "", isempty(prefix) ? " (trusted for any name)" : " (trusted for ",
+                         isempty(prefix) ? "" : prefix) < 0
+                               ? NULL
+                               : s;
+}
+
+static char *dependencies_text(json_object *v)
+{
+        Text t = {};
+        char *s;
+
+        for (size_t i = 0; i < json_object_array_length(v); i++) {
+                json_object *d = json_object_array_get_idx(v, i);
+                const char *image = json_object_get_string(json_object_object_get(d, "image"));
+                text_addf(&t, "%s%s (%.19s)", i > 0 ? "\n" : "",
+                          json_object_get_string(json_object_object_get(d, "name")), image ?: "missing");
+        }
+        return text_take(&t, &s, NULL) < 0 ? NULL : s;
+}
+
+static char *app_text(json_object *v)
+{
+        json_object *exec = json_object_object_get(v, "exec");
+        const char *s = json_object_to_json_string_ext(exec, JSON_C_TO_STRING_NOSLASHESCAPE);
+
+        return s && exec ? text_escape_for_terminal(s) : NULL;
+}
+
+static const struct {
+        const char *key, *label;
+        char *(*text)(json_object *v); /* NULL: out of memory, or nothing to be shown */
+} lines[] = {
+                {"id", "ID", plain_text},
+                {"name", "Name", plain_text},
+                {"labels", "Labels", pairs_text},
+                {"annotations", "Annotations", pairs_text},
+                {"kind", "Kind", plain_text},
+                {"reference", "Reference", plain_text},
+                {"origin", "Origin", plain_text},
+                {"manifestDigest", "Manifest", plain_text},
+                {"configDigest", "Config", plain_text},
+                {"signer", "Signer", signer_text},
+                {"imported", "Imported", time_text},
+                {"lastUsed", "Used", time_text},
+                {"size", "Size", size_text},
+                {"archiveSize", "As Archive", size_text},
+                {"diskSize", "On Disk", size_text},
+                {"dependencies", "Dependencies", dependencies_text},
+                {"layers", "Layers", list_text},
+                {"app", "Exec", app_text},
+                {"pods", "Pods", list_text},
+};
+
+/* One line for each line of VALUE, with the label before the first. */
+static void add_lines(Text *t, const char *label, const char *value)
+{
+        for (bool first = true; *value; first = false) {
+                size_t n = strcspn(value, "\n");
+                text_addf(t, "%13s%s %.*s\n", first ? label : "", first ? ":" : " ", (int) n, value);
+                value += n + (value[n] == '\n');
+        }
+}
+
+static void format_image(Text *t, json_object *o)
+{
+        for (size_t i = 0; i < ELEMENTSOF(lines); i++) {
+                json_object *v = json_object_object_get(o, lines[i].key);
+                _cleanup_free_ char *s = v ? lines[i].text(v) : NULL;
+                if (s && *s)
+                        add_lines(t, lines[i].label, s);
+        }
+}
+
+/* --- The verb ------------------------------------------------------------------------------------------ */
+
+static int show_one(Context *c, const char *reference, void *userdata)
+{
+        _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_free_ char *id = NULL;
+
+        int r = image_find_id(c->store, reference, &id, &c->error);
+        if (r >= 0)
+                r = image_open(c->store, id, &image, &c->error);
+        if (r < 0)
+                return r;
+        json_object *o = make_document(c, image);
+        if (!o)
+                return c->error.code ?: -ENOMEM;
+        if (json_object_array_add(userdata, o) < 0) {
+                json_object_put(o);
+                return error_oom(&c->error);
+        }
+        return 0;
+}
+
+static int show_text(Context *c, json_object *all)
+{
+        _cleanup_text_ Text t = {};
+
+        for (size_t i = 0; i < json_object_array_length(all); i++) {
+                if (i > 0)
+                        text_add(&t, "\n");
+                format_image(&t, json_object_array_get_idx(all, i));
+        }
+        if (t.failed)
+                return error_oom(&c->error);
+        return t.size > 0 ? context_show_text(c, t.data) : 0;
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
+        _cleanup_json_ json_object *all = json_object_new_array();
+
+        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        if (!all)
+                return error_oom(&c->error);
+        r = context_open_existing_store(c);
+        if (r < 0)
+                return r;
+        int status = context_for_each(c, &words, show_one, all);
+        r = c->json != JSON_OFF ? context_show_json(c, all) : show_text(c, all);
+        return r < 0 ? r : status;
+}
+
+const Verb verb_image_show = {
+                .name = "image show",
+                .synopsis = "[OPTIONS…] IMAGE…",
+                .brief = "IMAGE…",
+                .summary = "Show what is known of images",
+                .text = "Shows everything that is known of images: name, labels, where they came from, who "
+                        "signed them, their sizes, what they depend on, their layers, and which pods use them.",
+                .words = "image",
+                .run = run,
+};

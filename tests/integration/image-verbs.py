@@ -1,0 +1,405 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What can be asked of images that are in the store: whether they still are what they were, the archive they came from."""
+
+import hashlib
+import shutil
+
+from harness import *
+
+APP = {"exec": ["/bin/true"], "user": "0", "group": "0"}
+LARGE = bytes(range(256)) * 3000
+
+
+def tree(host, name="tree"):
+    """A directory to be packed, with some of everything."""
+    top = host.path(name)
+    root = os.path.join(top, "rootfs")
+    os.makedirs(os.path.join(root, "usr/lib/deep"))
+    with open(os.path.join(top, "manifest"), "w") as f:
+        json.dump(image_manifest("example.com/verbs", APP), f)
+    for path, content in (("empty", b""), ("usr/tool", b"#!/bin/sh\n"), ("usr/lib/large", LARGE), ("usr/lib/deep/\u00e4 b%", b"odd"),
+                          ("x" * 120, b"a long name"), ("block", b"q" * 512)):
+        with open(os.path.join(root, path), "wb") as f:
+            f.write(content)
+    os.link(os.path.join(root, "usr/tool"), os.path.join(root, "usr/alias"))
+    os.symlink("usr/lib", os.path.join(root, "lib"))
+    os.mkfifo(os.path.join(root, "fifo"))
+    os.mknod(os.path.join(root, "null"), 0o20666, os.makedev(1, 3))
+    os.chmod(os.path.join(root, "usr/tool"), 0o4755)
+    os.chown(os.path.join(root, "usr/lib/large"), 1234, 5678)
+    os.setxattr(os.path.join(root, "usr/lib/large"), "user.colour", b"blue")
+    with open(os.path.join(root, "holes"), "wb") as f:
+        f.seek(5 << 20)
+        f.write(b"data")
+        f.truncate(9 << 20)
+    return top
+
+
+def pack(host, command, name):
+    top = tree(host, name + ".tree")
+    out = host.path(name + ".tar")
+    subprocess.run(["sh", "-c", command.format(top=top, out=out)], check=True, stderr=subprocess.DEVNULL)
+    return out
+
+
+PACKERS = {
+    "gnu": "tar -C {top} --format=gnu -cf {out} manifest rootfs",
+    "gnu-sparse": "tar -C {top} --format=gnu -S -cf {out} manifest rootfs",
+    "posix": "tar -C {top} --format=posix --xattrs --acls -cf {out} manifest rootfs",
+    "posix-sparse": "tar -C {top} --format=posix -S -cf {out} rootfs manifest",
+    "oldgnu-blocks": "tar -C {top} --format=oldgnu -b 1 -cf {out} manifest rootfs",
+    "bsdtar-pax": "bsdtar -C {top} --format=pax -cf {out} manifest rootfs",
+    "bsdtar-ustar": "bsdtar -C {top} --format=ustar -cf {out} manifest rootfs/usr rootfs/lib rootfs/empty",
+    "actool": "actool build --overwrite {top} {out}.aci && (gzip -dc {out}.aci || cat {out}.aci) >{out}",
+    "padded": "tar -C {top} -cf {out} manifest rootfs && truncate -s +1M {out}",
+}
+
+
+def imported(host, file):
+    return host.acnspawn("fetch", file).expect().out.strip()
+
+
+def image_dir(host, id):
+    return os.path.join(host.dir, "images", id)
+
+
+def small(host, how="posix"):
+    """The ID of an image, and the path of its rootfs in the store."""
+    id = imported(host, pack(host, PACKERS[how], "small"))
+    return id, os.path.join(image_dir(host, id), "rootfs")
+
+
+def differences(host, *images, rc=1):
+    got = json.loads(host.acnspawn("--json=short", "image", "verify", *images).expect(rc).out)
+    return [(d["path"], d["difference"], d["expected"], d["found"]) for i in got for d in i["differences"]]
+
+
+@case
+def exported_archive_is_the_imported_one(host):
+    for name, command in PACKERS.items():
+        if not shutil.which(command.split()[0]):
+            print(f"# {command.split()[0]} is not there")
+            continue
+        archive = pack(host, command, name)
+        with open(archive, "rb") as f:
+            want = f.read()
+        id = imported(host, archive)
+        equal(id, "sha512-" + hashlib.sha512(want).hexdigest(), name)
+        out = host.path(name + ".out")
+        host.acnspawn("image", "export", id, "-o", out).expect()
+        with open(out, "rb") as f:
+            true(f.read() == want, f"{name}: the archive is the same")
+        host.acnspawn("image", "verify", id).expect()
+        host.acnspawn("image", "rm", id).expect()
+        equal(imported(host, out), id, "the ID after another import")
+        size = os.path.getsize(os.path.join(image_dir(host, id), "tar.zst"))
+        true(size < len(LARGE) // 4, f"{name}: the recipe is small ({size})")
+
+
+@case
+def exported_in_every_compression(host):
+    id, _ = small(host)
+    for kind in ("none", "gzip", "bzip2", "xz", "zstd"):
+        out = host.path("out." + kind)
+        host.acnspawn("image", "export", "--compression=" + kind, "-o", out, id).expect()
+        host.acnspawn("image", "rm", id).expect()
+        equal(imported(host, out), id, kind)
+    host.acnspawn("image", "export", id, "--compression=lzma").expect(2)
+
+
+@case
+def export_to_a_pipe(host):
+    id, _ = small(host)
+    p = host.start("image", "export", "example.com/verbs")
+    equal(hashlib.sha512(p.stdout.read()).hexdigest(), id[7:], "the hash")
+    equal(p.wait(), 0, "exit status")
+
+
+@case
+def altered_image_is_not_exported(host):
+    id, root = small(host)
+    with open(os.path.join(root, "usr/lib/large"), "r+b") as f:
+        f.write(b"!")
+    out = host.path("out")
+    p = host.acnspawn("image", "export", id, "-o", out).expect(1)
+    contains(p.err, "was altered in the store")
+    contains(p.err, "image verify")
+    true(not os.path.exists(out), "no file is left")
+    equal([n for n in os.listdir(host.path()) if n.startswith(".acnspawn-")], [], "temporary files")
+    os.unlink(os.path.join(root, "usr/lib/large"))
+    contains(host.acnspawn("image", "export", id, "-o", out).expect(1).err, "'rootfs/usr/lib/large' is missing")
+
+
+def flip(path):
+    with open(path, "r+b") as f:
+        first = f.read(1)
+        f.seek(0)
+        f.write(bytes([first[0] ^ 1]))
+
+
+def replace_by_copy(path):
+    with open(path, "rb") as f:
+        content = f.read()
+    st = os.stat(path)
+    os.unlink(path)
+    with open(path, "wb") as f:
+        f.write(content)
+    os.chmod(path, st.st_mode)
+
+
+ALTERATIONS = [
+    (lambda r: flip(r + "/usr/lib/large"), "rootfs/usr/lib/large", "content", None, None),
+    (lambda r: flip(r + "/holes"), "rootfs/holes", "content", None, None),
+    (lambda r: flip(r + "/../manifest"), "manifest", "content", None, None),
+    (lambda r: open(r + "/empty", "w").write("x"), "rootfs/empty", "size", "0", "1"),
+    (lambda r: os.chown(r + "/usr/lib/large", 0, 5678), "rootfs/usr/lib/large", "owner", "1234:5678", "0:5678"),
+    (lambda r: os.lchown(r + "/lib", 0, 7), "rootfs/lib", "owner", "0:0", "0:7"),
+    (lambda r: os.chmod(r + "/usr/lib", 0o700), "rootfs/usr/lib", "mode", "0755", "0700"),
+    (lambda r: os.chmod(r + "/empty", 0o4644), "rootfs/empty", "mode", "0644", "4644"),
+    (lambda r: os.setxattr(r + "/usr/lib/large", "user.colour", b"red"), "rootfs/usr/lib/large", "attributes", None, None),
+    (lambda r: os.removexattr(r + "/usr/lib/large", "user.colour"), "rootfs/usr/lib/large", "attributes", None, "none"),
+    (lambda r: os.setxattr(r + "/empty", "security.capability", bytes.fromhex("0100000201000000000000000000000000000000")),
+     "rootfs/empty", "attributes", "none", None),
+    (lambda r: os.setxattr(r + "/usr", "trusted.overlay.opaque", b"y"), "rootfs/usr", "attributes", "none", None),
+    (lambda r: (os.unlink(r + "/lib"), os.symlink("/etc", r + "/lib")), "rootfs/lib", "target", "usr/lib", "/etc"),
+    (lambda r: (os.unlink(r + "/null"), os.mknod(r + "/null", 0o20666, os.makedev(1, 5)), os.chmod(r + "/null", 0o644)),
+     "rootfs/null", "device", "1:3", "1:5"),
+    (lambda r: (os.unlink(r + "/fifo"), os.mkdir(r + "/fifo")), "rootfs/fifo", "type", "FIFO", "directory"),
+    (lambda r: os.unlink(r + "/usr/alias"), "rootfs/usr/alias", "missing", None, None),
+    (lambda r: shutil.rmtree(r + "/usr/lib"), "rootfs/usr/lib", "missing", None, None),
+    (lambda r: open(r + "/usr/lib/new", "w").close(), "rootfs/usr/lib/new", "added", None, None),
+    (lambda r: os.makedirs(r + "/evil/a/b"), "rootfs/evil", "added", None, None),
+    (lambda r: replace_by_copy(r + "/usr/tool"), "rootfs/usr/tool", "hard link", "rootfs/usr/alias", None),
+    (lambda r: flip(r + "/../tar.zst"), "tar.zst", "error", None, Ellipsis),
+    (lambda r: os.unlink(r + "/../tar.zst"), "tar.zst", "error", None, Ellipsis),
+    (lambda r: os.unlink(r + "/../info"), "info", "error", None, Ellipsis),
+    (lambda r: os.unlink(r + "/../manifest"), "manifest", "missing", None, None),
+]
+
+
+@case
+def every_alteration_is_found_and_named(host):
+    id, root = small(host)
+    pristine = host.path("pristine")
+    subprocess.run(["cp", "-a", "--sparse=always", image_dir(host, id), pristine], check=True)
+    equal(differences(host, rc=0), [], "untouched")
+    for alter, path, kind, expected, found in ALTERATIONS:
+        alter(root)
+        got = differences(host, id)
+        match = [d for d in got if d[:2] == (path, kind)]
+        true(match, f"{kind} of {path}: {got}")
+        equal(match[0][2], expected, f"{kind} of {path}")
+        if found is not Ellipsis:
+            equal(match[0][3], found, f"{kind} of {path}")
+        text = host.acnspawn("image", "verify", id).expect(1)
+        contains(text.out, path)
+        shutil.rmtree(image_dir(host, id))
+        subprocess.run(["cp", "-a", "--sparse=always", pristine, image_dir(host, id)], check=True)
+    equal(differences(host, "all", rc=0), [], "restored")
+
+
+@case
+def verify_is_bounded_and_counts(host):
+    id, root = small(host)
+    for i in range(250):
+        open(os.path.join(root, f"new{i:03}"), "w").close()
+    got = json.loads(host.acnspawn("--json=short", "image", "verify", id).expect(1).out)[0]
+    equal((len(got["differences"]), got["nDifferences"], got["good"]), (100, 250, False), "differences")
+    p = host.acnspawn("image", "verify", id).expect(1)
+    contains(p.err, "150 more differences are not shown (250 in all)")
+
+
+@case
+def verify_without_a_record(host):
+    id, _ = small(host)
+    os.unlink(os.path.join(image_dir(host, id), "files"))
+    contains(host.acnspawn("image", "verify", id).expect(1).err, "has no record of its files")
+    with open(os.path.join(image_dir(host, id), "files"), "w") as f:
+        f.write("files 1\n")
+    contains(host.acnspawn("image", "verify").expect(1).err, "The record of its files is damaged")
+
+
+@case
+def verify_leaves_no_trace(host):
+    id, root = small(host)
+    paths = [os.path.join(d, n) for d, dirs, files in os.walk(root) for n in dirs + files]
+    before = {p: (os.lstat(p).st_atime_ns, os.lstat(p).st_ctime_ns) for p in paths}
+    host.acnspawn("image", "verify", id).expect()
+    equal({p: (os.lstat(p).st_atime_ns, os.lstat(p).st_ctime_ns) for p in paths}, before, "times")
+    equal(os.listdir(os.path.join(host.dir, "tmp")), [], "temporary files")
+
+
+@case
+def export_killed_at_any_moment(host):
+    id, _ = small(host)
+    out = host.path("killed.out")
+    for delay in range(0, 40, 4):
+        p = host.start("image", "export", "--compression=xz", "-o", out, id)
+        time.sleep(delay / 1000)
+        p.kill()
+        p.wait()
+        if os.path.exists(out):
+            host.acnspawn("fetch", out).expect()
+            os.unlink(out)
+
+
+def listing(top):
+    """What is in a tree, as data to compare."""
+    got = {}
+    for d, dirs, files in os.walk(top):
+        for n in ["."] + dirs + files:
+            p = os.path.join(d, n)
+            st = os.lstat(p)
+            content = b""
+            if os.path.islink(p):
+                content = os.readlink(p).encode()
+            elif os.path.isfile(p):
+                with open(p, "rb") as f:
+                    content = f.read()
+            xattrs = {x: os.getxattr(p, x, follow_symlinks=False) for x in os.listxattr(p, follow_symlinks=False)}
+            size = 0 if os.path.isdir(p) else st.st_size
+            got[os.path.relpath(p, top)] = (oct(st.st_mode), st.st_uid, st.st_gid, size, st.st_rdev, int(st.st_mtime), content, xattrs)
+    return got
+
+
+@case
+def rendered_root_of_one_image(host):
+    id, root = small(host, "posix-sparse")
+    out = host.path("root")
+    host.acnspawn("image", "render", id, out).expect()
+    equal(listing(out), listing(root), "the tree")
+    a, b = (os.stat(os.path.join(out, "usr", n)) for n in ("tool", "alias"))
+    equal(a.st_ino, b.st_ino, "hard links")
+    true(os.stat(os.path.join(out, "holes")).st_blocks * 512 < 5 << 20, "holes stay holes")
+    contains(host.acnspawn("image", "render", id, out).expect(1).err, "File exists")
+    contains(host.acnspawn("image", "render", id, host.path("no/where")).expect(1).err, "No such file")
+
+
+@case
+def rendered_root_with_dependencies(host):
+    low = host.image(name="example.com/low", base=False, files={"/d": Dir(0o750), "/d/low": "low", "/both": "low", "/file-to-dir": "x",
+                                                              "/dir-to-file/x": "x", "/link": Link("/low")})
+    mid = host.image(name="example.com/mid", base=False, files={"/d/mid": "mid", "/both": "mid"},
+                     dependencies=[{"imageName": "example.com/low"}])
+    top = host.image(name="example.com/top", base=False, files={"/d": Dir(0o711), "/both": "top", "/file-to-dir/y": "y",
+                                                              "/dir-to-file": "file"},
+                     dependencies=[{"imageName": "example.com/mid"}])
+    white = host.image(name="example.com/white", base=False, files={"/own": "own", "/other": "other"},
+                       dependencies=[{"imageName": "example.com/top"}], pathWhitelist=["/own", "/d", "/d/low"])
+    for image in (low, mid, top, white):
+        host.acnspawn("fetch", image).expect()
+    out = host.path("out")
+    host.acnspawn("image", "render", "example.com/top", out).expect()
+    got = {k: v for k, v in listing(out).items() if not k.endswith(".")}
+    for path, content in (("d/low", b"low"), ("d/mid", b"mid"), ("both", b"top"), ("file-to-dir/y", b"y"), ("dir-to-file", b"file"),
+                          ("link", b"/low")):
+        equal(got[path][6], content, path)
+    true("dir-to-file/x" not in got, "what a file replaced is gone")
+    equal(got["d"][0], "0o40711", "mode of the uppermost")
+    host.acnspawn("image", "render", "example.com/white", host.path("white")).expect()
+    equal(sorted(k for k in listing(host.path("white")) if not k.endswith(".")), ["d", "d/low", "own"], "only what is listed")
+
+
+@case
+def collected_when_unused_and_unneeded(host):
+    low = imported(host, host.image(name="example.com/low", base=False, files={"/a": "a"}))
+    top = imported(host, host.image(name="example.com/top", base=False, files={"/b": "b"},
+                                    dependencies=[{"imageName": "example.com/low"}]))
+    used = imported(host, host.image(name="example.com/used"))
+    pod = host.prepare(used)
+    equal(host.acnspawn("image", "gc").expect().out, "", "all were just used")
+    want = sorted([low, top])
+    dry = json.loads(host.acnspawn("--json=short", "image", "gc", "--grace-period=0", "--dry-run").expect().out)
+    equal(sorted(x["id"] for x in dry), want, "what would go")
+    equal(len(os.listdir(os.path.join(host.dir, "images"))), 3, "nothing went")
+    os.utime(os.path.join(image_dir(host, top), "used"))
+    gone = json.loads(host.acnspawn("--json=short", "image", "gc", "--grace-period=1h").expect().out)
+    equal(gone, [], "low is needed by top, which was used")
+    for i in (low, used):
+        os.utime(os.path.join(image_dir(host, i), "used"), (1, 1))
+    equal(json.loads(host.acnspawn("--json=short", "image", "gc", "--grace-period=1h").expect().out), [], "needed ones stay")
+    gone = json.loads(host.acnspawn("--json=short", "image", "gc", "--grace-period=0").expect().out)
+    equal(sorted(x["id"] for x in gone), want, "what went")
+    equal(os.listdir(os.path.join(host.dir, "images")), [used], "what a pod needs stays")
+    host.acnspawn("rm", pod).expect()
+
+
+@case
+def orphans_are_collected(host):
+    used = imported(host, host.image(name="example.com/used"))
+    for path in ("layers/sha256-" + "a" * 64 + "/rootfs", "rendered/" + "b" * 64 + "/rootfs"):
+        os.makedirs(os.path.join(host.dir, path))
+    with open(os.path.join(host.dir, "rendered", "b" * 64, "layers"), "w") as f:
+        f.write("images/sha512-" + "c" * 128 + "/rootfs\n")
+    got = json.loads(host.acnspawn("--json=short", "image", "gc").expect().out)
+    equal([(x["kind"], x["id"]) for x in got], [("layer", "sha256-" + "a" * 64), ("rendered", "b" * 64)], "orphans")
+    equal(os.listdir(os.path.join(host.dir, "layers")) + os.listdir(os.path.join(host.dir, "rendered")), [], "what is left")
+    true(os.path.exists(image_dir(host, used)), "the image stays")
+
+
+@case
+def everything_known_is_shown(host):
+    low = imported(host, host.image(name="example.com/low", base=False, files={"/a": "a"}))
+    top = imported(host, host.image(name="example.com/top", files={"/b": "b"}, dependencies=[
+        {"imageName": "example.com/low"}, {"imageName": "example.com/absent"}]))
+    shown = json.loads(host.acnspawn("--json=short", "image", "show", top, "example.com/low").expect().out)
+    equal([(x["id"], x["kind"], x["signer"]) for x in shown], [(top, "aci", None), (low, "aci", None)], "images")
+    equal([d["image"] for d in shown[0]["dependencies"]], [low, None], "dependencies")
+    equal(shown[0]["app"]["exec"], ["/bin/true"], "the app")
+    true(shown[0]["diskSize"] > 0 and shown[0]["size"] > 0, "sizes")
+    text = host.acnspawn("image", "show", top).expect().out
+    for word in (top, "example.com/top", "missing", low[:19], '["/bin/true"]'):
+        contains(text, word)
+    pod = host.prepare(low, "--exec=/a")
+    contains(host.acnspawn("image", "show", low).expect().out, pod)
+    host.acnspawn("image", "show", "example.com/nobody").expect(1)
+
+
+@case
+def altered_image_is_refused_when_asked(host):
+    id = imported(host, host.image(["/bin/true"], name="example.com/low"))
+    host.acnspawn("rm", host.prepare("--verify", id)).expect()
+    top = imported(host, host.image(["/bin/true"], name="example.com/top", dependencies=[{"imageName": "example.com/low"}]))
+    with open(os.path.join(image_dir(host, id), "rootfs/added"), "w") as f:
+        f.write("x")
+    p = host.acnspawn("prepare", "--verify", top).expect(1)
+    contains(p.err, "was altered in the store: 'rootfs/added' (added)")
+    contains(p.err, "image verify")
+    host.acnspawn("rm", host.prepare(top)).expect()
+
+
+@case
+def damaged_objects_are_named(host):
+    id, _ = small(host)
+    pristine = host.path("pristine")
+    subprocess.run(["cp", "-a", image_dir(host, id), pristine], check=True)
+    for name in ("manifest", "info"):
+        os.unlink(os.path.join(image_dir(host, id), name))
+        for verb in (("image", "show", id), ("image", "export", id, "-o", host.path("x")), ("image", "cat-manifest", id)):
+            p = host.acnspawn(*verb).expect(1)
+            contains(p.err, name)
+            contains(p.err, id)
+        contains(host.acnspawn("image", "verify", id).expect(1).out, name)
+        subprocess.run(["cp", "-a", os.path.join(pristine, name), image_dir(host, id)], check=True)
+    os.unlink(os.path.join(image_dir(host, id), "tar.zst"))
+    contains(host.acnspawn("image", "export", id, "-o", host.path("x")).expect(1).err, "has not kept how its archive was made")
+    host.acnspawn("image", "rm", id).expect()
+
+
+@case
+def render_killed_at_any_moment(host):
+    id, _ = small(host)
+    for delay in range(0, 30, 3):
+        out = host.path("root%d" % delay)
+        p = host.start("image", "render", id, out)
+        time.sleep(delay / 1000)
+        p.kill()
+        p.wait()
+        if os.path.exists(out):
+            equal(sorted(os.listdir(out)), sorted(os.listdir(os.path.join(image_dir(host, id), "rootfs"))), "whole")
+    host.acnspawn("image", "verify", id).expect()
+
+
+if __name__ == "__main__":
+    main()
