@@ -97,7 +97,7 @@ static const OciSourceVTable docker_vtable = {docker_get_manifest, docker_open_b
 
 /* --- Which image --------------------------------------------------------------------------------------- */
 
-/* "app" and "app:1.0" mean "docker.io/library/app:latest" and "…/app:1.0" as well. */
+/* "app" and "app:1.0" mean "example.com/library/app:latest" and "…/app:1.0" as well. */
 static bool is_called(const char *repo_tag, const char *tag)
 {
         _cleanup_free_ char *latest = NULL;

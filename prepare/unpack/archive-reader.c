@@ -15,6 +15,8 @@
 
 #include "prepare/unpack/unpack.h"
 
+#define TAR_BLOCK 512U
+
 struct ArchiveReader {
         Pipeline *pipeline;
         bool lenient;
@@ -67,6 +69,7 @@ static ssize_t next_block(ArchiveReader *r, const void **ret, Error *e)
 
 static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
 {
+        static const char padding[TAR_BLOCK];
         ArchiveReader *r = userdata;
 
         if (r->fed > r->fed_max) {
@@ -79,6 +82,11 @@ static la_ssize_t feed(struct archive *a, void *userdata, const void **ret)
         if (n < 0) {
                 archive_set_error(a, EIO, "no more data");
                 return -1;
+        }
+        if (n == 0 && r->lenient && r->fed % TAR_BLOCK != 0) {
+                /* Some tools leave out the padding of the last file. */
+                *ret = padding;
+                n = (ssize_t) (TAR_BLOCK - r->fed % TAR_BLOCK);
         }
         r->fed += (uint64_t) n;
         return n;
@@ -162,7 +170,7 @@ static int read_entries(ArchiveReader *r, ArchiveEntryFunction function, void *u
                 if (k == 0) {
                         /* The tar reader takes the end of the stream between two entries for the end of the
                          * archive. */
-                        if (!r->lenient && archive_filter_bytes(r->archive, 0) - before < 512)
+                        if (!r->lenient && archive_filter_bytes(r->archive, 0) - before < TAR_BLOCK)
                                 return error_set(e, -EBADMSG,
                                                  "The archive has no end mark: it is truncated");
                         return 0;

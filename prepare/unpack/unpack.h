@@ -69,7 +69,7 @@ struct archive;
 struct archive_entry;
 
 /* Belongs to the thread that makes it, whose locale it sets until it is freed. LENIENT in the options: an
- * archive may lack its end mark, or be empty; for those whose digest is known, so that nothing can be
+ * archive may lack its end mark and the padding before it, or be empty; for those whose digest is known, so that nothing can be
  * missing unnoticed. */
 int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e);
 ArchiveReader *archive_reader_free(ArchiveReader *r);

@@ -385,6 +385,19 @@ TEST(layers_are_shared_and_read_once)
         ASSERT_TRUE(store_is_empty(l.f.store));
 }
 
+/* As some tools write them: nothing behind the last byte of the last file. */
+TEST(a_layer_without_padding_and_end_mark)
+{
+        LAYOUT(l);
+        _cleanup_(image_freep) Image *i = NULL;
+
+        aci_file(&l.f.tar, "short", "content");
+        l.f.tar.size = 512 + strlen("content");
+        add_layer_as(&l, &l.f.tar, &l.f.tar, NULL);
+        ASSERT_OCI_IMPORTS(l, i);
+        ASSERT_EQ(what_is(&l, i, 0, "short"), 'f');
+}
+
 TEST(many_layers_and_the_same_one_again)
 {
         LAYOUT(l);
@@ -510,6 +523,7 @@ int main(void)
         RUN(hostile_layers);
         RUN(digests_and_sizes);
         RUN(layers_are_shared_and_read_once);
+        RUN(a_layer_without_padding_and_end_mark);
         RUN(many_layers_and_the_same_one_again);
         RUN(attributes_of_directories_without_entries);
         RUN(images_that_hide_or_have_nothing);

@@ -390,7 +390,7 @@ TEST(names_from_references)
         static const struct {
                 const char *reference, *name, *version;
         } cases[] = {
-                        {"docker.io/library/nginx:1.25", "docker.io/library/nginx", "1.25"},
+                        {"example.org/library/nginx:1.25", "example.org/library/nginx", "1.25"},
                         {"localhost:5000/a/b", "localhost~5000/a/b", NULL},
                         {"localhost:5000/a/b:V1", "localhost~5000/a/b", "V1"},
                         {"example.com/app@" D1, "example.com/app", NULL},
