@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn validate: checks image and pod manifests against the specification and prints all that is wrong
- * with them, each with its place in the document. Needs neither root nor a store.
+/* acnspawn validate: checks manifests, images and layouts against the specification and prints all that is
+ * wrong with them, each with its place in the document. Needs neither root nor a store, and writes nothing.
+ *
+ * What a file is, its first bytes tell: JSON, or an archive, which may be encrypted; of an archive that is no
+ * image the names in it. A file that cannot be read again from its beginning, such as a pipe, is looked at
+ * without taking anything out of it.
  */
 
+#include <poll.h>
+#include <sys/stat.h>
+
+#include "prepare/build/build.h"
+#include "prepare/oci/oci.h"
+#include "prepare/trust/trust.h"
 #include "stage0/verb.h"
+
+#define PEEK_SIZE 512U
 
 static const TableColumn columns[] = {
                 {"FILE", "file", false, 0},
@@ -12,40 +24,77 @@ static const TableColumn columns[] = {
                 {"MESSAGE", "message", false, 0},
 };
 
-static int read_manifest(Context *c, const char *file, char **ret, size_t *ret_size)
+typedef struct Arguments {
+        const char *passphrase_file;
+} Arguments;
+
+typedef struct Validation {
+        Context *context;
+        const Arguments *arguments;
+        Table *table;
+        const char *file; /* the one at hand, as the user wrote it */
+        bool oom;
+} Validation;
+
+static const Option options[] = {
+                {"Options", "passphrase-file", 0, "FILE", false, "What encrypted images are decrypted with",
+                 "file", option_string, offsetof(Arguments, passphrase_file)},
+                OPTION_END,
+};
+
+/* --- Showing ------------------------------------------------------------------------------------------- */
+
+static void show_finding(Validation *v, const char *file, const char *path, const char *message)
 {
-        _cleanup_close_ int fd = -EBADF;
-        _cleanup_free_ char *text = NULL;
-        bool standard_input = streq(file, "-");
+        _cleanup_free_ char *line = NULL, *shown = NULL;
 
-        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                            : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        if (fd < 0)
-                return error_set_errno(&c->error, -errno, "Cannot open '%s'", file);
-
-        /* One byte more than may be there, so that the parser sees that it is too much. Pipes are fine,
-         * too. */
-        text = malloc(MANIFEST_SIZE_MAX + 2);
-        if (!text)
-                return error_oom(&c->error);
-        ssize_t n = loop_read(fd, text, MANIFEST_SIZE_MAX + 1);
-        if (n < 0)
-                return error_set_errno(&c->error, (int) n, "Cannot read '%s'", file);
-        text[n] = 0;
-        *ret = TAKE_PTR(text);
-        *ret_size = (size_t) n;
-        return 0;
+        table_add_text(v->table, file);
+        table_add_text(v->table, path);
+        table_add_text(v->table, message);
+        if (v->context->json != JSON_OFF)
+                return;
+        if (xasprintf(&line, "%s: %s%s%s", file, path, path[0] ? ": " : "", message) < 0 ||
+            !(shown = text_escape_for_terminal(line)))
+                v->oom = true;
+        else
+                printf("%s\n", shown);
 }
 
-static bool looks_like_archive(const char *text, size_t n)
+/* Findings are the result, and go to the output; warnings are beside it. */
+static void show_warning(Validation *v, const Finding *f)
 {
-        static const char *const magics[] = {"\x1f\x8b", "BZh", "\xfd\x37zXZ"};
+        _cleanup_free_ char *line = NULL, *shown = NULL;
 
-        for (size_t i = 0; i < ELEMENTSOF(magics); i++)
-                if (n > strlen(magics[i]) && memcmp(text, magics[i], strlen(magics[i])) == 0)
-                        return true;
-        return n > 262 && memcmp(text + 257, "ustar", 5) == 0;
+        if (v->context->quiet)
+                return;
+        if (xasprintf(&line, "%s: %s%s%s", v->file, f->path, f->path[0] ? ": " : "", f->message) < 0 ||
+            !(shown = text_escape_for_terminal(line)))
+                v->oom = true;
+        else
+                fprintf(stderr, "Warning: %s\n", shown);
 }
+
+/* 0: valid, 1: not; what has no place in a document is shown as well. */
+static int show_result(Validation *v, int r, const char *kind, const Findings *f, const Error *e)
+{
+        Context *c = v->context;
+
+        if (r == -ENOMEM || r == -EINTR)
+                return error_set(&c->error, r, "%s", e->message ?: strerror(-r));
+        for (size_t i = 0; i < f->n; i++)
+                show_finding(v, v->file, f->items[i].path, f->items[i].message);
+        for (size_t i = 0; i < f->n_warnings; i++)
+                show_warning(v, &f->warnings[i]);
+        if (r < 0 && f->n == 0)
+                show_finding(v, v->file, "", e->message ?: strerror(-r));
+        if (r >= 0 && c->json == JSON_OFF && !c->quiet) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(v->file);
+                printf("%s: valid %s\n", shown ?: "?", kind);
+        }
+        return v->oom ? error_oom(&c->error) : r < 0;
+}
+
+/* --- Manifests ----------------------------------------------------------------------------------------- */
 
 /* The kind of document, by its acKind; NULL if it has none. *RET_DOCUMENT keeps the string alive. */
 static const char *document_kind(const char *text, size_t size, json_object **ret_document)
@@ -62,7 +111,7 @@ static const char *document_kind(const char *text, size_t size, json_object **re
 }
 
 /* Without a kind the parser of image manifests says what is missing, which is right for either. */
-static int check(const char *text, size_t size, Findings *findings, const char **ret_kind, Error *e)
+static int parse(const char *text, size_t size, Findings *findings, const char **ret_kind, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
         _cleanup_(pod_manifest_freep) PodManifest *pod = NULL;
@@ -77,75 +126,227 @@ static int check(const char *text, size_t size, Findings *findings, const char *
         return image_manifest_parse(text, size, &image, findings, e);
 }
 
-static int show_finding(Context *c, const char *file, const Finding *f, FILE *to)
-{
-        _cleanup_free_ char *line = NULL, *shown = NULL;
-
-        if (xasprintf(&line, "%s: %s%s%s", file, f->path, f->path[0] ? ": " : "", f->message) < 0 ||
-            !(shown = text_escape_for_terminal(line)))
-                return error_oom(&c->error);
-        fprintf(to, "%s%s\n", to == stderr ? "Warning: " : "", shown);
-        return 0;
-}
-
-/* Findings are the result, and go to the output; warnings are beside it. */
-static int show_findings(Context *c, Table *t, const char *file, const Findings *findings)
-{
-        int r = 0;
-
-        for (size_t i = 0; r >= 0 && i < findings->n; i++) {
-                table_add_text(t, file);
-                table_add_text(t, findings->items[i].path);
-                table_add_text(t, findings->items[i].message);
-                if (c->json == JSON_OFF)
-                        r = show_finding(c, file, &findings->items[i], stdout);
-        }
-        for (size_t i = 0; r >= 0 && !c->quiet && i < findings->n_warnings; i++)
-                r = show_finding(c, file, &findings->warnings[i], stderr);
-        return r;
-}
-
-/* 0 if the document is valid, 1 if not (the findings were shown). */
-static int validate_one(Context *c, const char *file, void *userdata)
+static int validate_manifest(Validation *v, int fd)
 {
         _cleanup_findings_ Findings findings = {};
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *text = NULL;
-        Table *t = userdata;
         const char *kind;
-        size_t size = 0;
 
-        int r = read_manifest(c, file, &text, &size);
+        /* One byte more than may be there, so that the parser sees that it is too much. */
+        text = malloc(MANIFEST_SIZE_MAX + 2);
+        if (!text)
+                return error_oom(&v->context->error);
+        ssize_t n = loop_read(fd, text, MANIFEST_SIZE_MAX + 1);
+        if (n < 0)
+                return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
+        text[n] = 0;
+        int r = parse(text, (size_t) n, &findings, &kind, &e);
+        return show_result(v, r, kind, &findings, &e);
+}
+
+/* --- Archives and layouts ------------------------------------------------------------------------------ */
+
+static void report(const char *document, const char *path, const char *message, void *userdata)
+{
+        _cleanup_free_ char *file = NULL;
+        Validation *v = userdata;
+
+        if (xasprintf(&file, "%s/%s", v->file, document) < 0)
+                v->oom = true;
+        else
+                show_finding(v, file, path, message);
+}
+
+static int validate_oci(Validation *v, OciCheckKind kind)
+{
+        static const char *const kinds[] = {"OCI layout", "OCI archive", "Docker archive"};
+        Context *c = v->context;
+
+        int r = oci_check(v->file, kind, report, v, &c->error);
+        if (r < 0)
+                return error_prefix(&c->error, r, "Cannot check '%s'", v->file);
+        if (r > 0)
+                return v->oom ? error_oom(&c->error) : 1;
+        return show_result(v, 0, kinds[kind], &(Findings){}, NULL);
+}
+
+/* What an archive is in which that name stands. */
+static int kind_by_name(const char *name, OciCheckKind *ret)
+{
+        static const struct {
+                const char *name;
+                OciCheckKind kind;
+        } names[] = {
+                        {"oci-layout", OCI_CHECK_ARCHIVE},
+                        {"index.json", OCI_CHECK_ARCHIVE},
+                        {"blobs", OCI_CHECK_ARCHIVE},
+                        {"manifest.json", OCI_CHECK_DOCKER_ARCHIVE},
+                        {"repositories", OCI_CHECK_DOCKER_ARCHIVE},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                const char *rest = startswith(name, names[i].name);
+                if (!rest || (*rest && *rest != '/'))
+                        continue;
+                *ret = names[i].kind;
+                return 0;
+        }
+        if (!endswith(name, ".json") && !endswith(name, ".tar"))
+                return -ENOENT;
+        *ret = OCI_CHECK_DOCKER_ARCHIVE;
+        return 0;
+}
+
+static int validate_archive(Validation *v, int fd)
+{
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_free_ char *stranger = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        OciCheckKind kind;
+
+        int r = image_check(fd, &findings, NULL, &stranger, &e);
+        if (r < 0 && stranger && !streq(v->file, "-") && kind_by_name(stranger, &kind) >= 0)
+                return validate_oci(v, kind);
+        return show_result(v, r, "image", &findings, &e);
+}
+
+static int validate_encrypted(Validation *v, int fd)
+{
+        const char *passphrase_file = v->arguments->passphrase_file;
+        _cleanup_(decryption_freep) Decryption *d = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error e = ERROR_NULL, late = ERROR_NULL;
+        int plain = -EBADF;
+
+        if (!passphrase_file) {
+                int r = error_set(&v->context->error, -ENOKEY, "'%s' is encrypted, so it cannot be checked",
+                                  v->file);
+                return error_hint(&v->context->error, r,
+                                  "Give the file with its passphrase: --passphrase-file=FILE");
+        }
+        int r = decryption_new(fd, passphrase_file, NULL, NULL, &d, &plain, &v->context->error);
         if (r < 0)
                 return r;
-        if (looks_like_archive(text, size)) {
-                r = error_set(&c->error, -EINVAL, "'%s' is an archive, not a manifest", file);
-                return error_hint(&c->error, r,
-                                  "'acnspawn fetch' checks an image archive and the manifest in it.");
-        }
-        r = check(text, size, &findings, &kind, &e);
-        if (r == -ENOMEM)
-                return error_oom(&c->error);
-        if (r < 0 && findings.n == 0) /* nothing to be pointed at: too large, for one */
-                return error_set(&c->error, r, "'%s': %s", file, e.message ?: strerror(-r));
-        if (r >= 0 && c->json == JSON_OFF && !c->quiet)
-                printf("%s: valid %s\n", file, kind);
-        int k = show_findings(c, t, file, &findings);
-        return k < 0 ? k : r < 0;
+        r = image_check(plain, &findings, NULL, NULL, &e);
+        safe_close(plain);
+        int k = decryption_finish(d, &late);
+        return show_result(v, k < 0 ? k : r, "encrypted image", &findings, k < 0 ? &late : &e);
+}
+
+static int validate_directory(Validation *v)
+{
+        _cleanup_(layout_freep) Layout *layout = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *path = NULL;
+
+        if (xasprintf(&path, "%s/index.json", v->file) < 0)
+                return error_oom(&v->context->error);
+        bool is_oci = access(path, F_OK) >= 0;
+        free(TAKE_PTR(path));
+        if (xasprintf(&path, "%s/oci-layout", v->file) < 0)
+                return error_oom(&v->context->error);
+        if (is_oci || access(path, F_OK) >= 0)
+                return validate_oci(v, OCI_CHECK_LAYOUT);
+        int r = layout_open(v->file, &layout, &findings, &e);
+        return show_result(v, r, "image layout", &findings, &e);
+}
+
+/* --- What it is ---------------------------------------------------------------------------------------- */
+
+/* The first bytes of what a pipe has, which stay in it. */
+static ssize_t peek_pipe(int fd, void *p, size_t size)
+{
+        struct pollfd x[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
+        _cleanup_close_ int out = -EBADF, in = -EBADF;
+        int pipe_fds[2];
+
+        while (poll(x, ELEMENTSOF(x), -1) < 0)
+                if (errno != EINTR)
+                        return -errno;
+        if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+                return -errno;
+        in = pipe_fds[0];
+        out = pipe_fds[1];
+        if (tee(fd, out, size, SPLICE_F_NONBLOCK) < 0)
+                return errno == EAGAIN ? 0 : -errno;
+        out = safe_close(out);
+        return loop_read(in, p, size);
+}
+
+/* What is neither a file nor a pipe shows nothing of itself, and is taken for a manifest. */
+static ssize_t peek(int fd, void *p, size_t size)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (S_ISFIFO(st.st_mode))
+                return peek_pipe(fd, p, size);
+        if (!S_ISREG(st.st_mode))
+                return 0;
+        ssize_t n = pread(fd, p, size, lseek(fd, 0, SEEK_CUR));
+        return n < 0 ? -errno : n;
+}
+
+/* JSON begins with a bracket, maybe after white space; what is text all through was at least meant to be. */
+static bool looks_like_document(const unsigned char *p, size_t n)
+{
+        size_t i = 0;
+
+        while (i < n && strchr(" \t\r\n", p[i]) && p[i])
+                i++;
+        if (i == n || p[i] == '{' || p[i] == '[')
+                return true;
+        for (i = 0; i < n; i++)
+                if (p[i] == 0 || (p[i] < ' ' && !strchr("\t\r\n", p[i])) || p[i] >= 0xf8)
+                        return false;
+        return true;
+}
+
+static int validate_file(Validation *v, int fd)
+{
+        unsigned char head[PEEK_SIZE];
+        ssize_t n = peek(fd, head, sizeof(head));
+
+        if (n < 0)
+                return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
+        if (is_encrypted_data(head, (size_t) n))
+                return validate_encrypted(v, fd);
+        return looks_like_document(head, (size_t) n) ? validate_manifest(v, fd) : validate_archive(v, fd);
+}
+
+/* 0 if it is valid, 1 if not (the findings were shown). */
+static int validate_one(Context *c, const char *file, void *userdata)
+{
+        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        Validation *v = userdata;
+        struct stat st;
+
+        v->file = file;
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return error_set_errno(&c->error, errno, "Cannot open '%s'", file);
+        return S_ISDIR(st.st_mode) ? validate_directory(v) : validate_file(v, fd);
 }
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {
-                        .min = 1, .max = SIZE_MAX, .what = "a manifest file, or '-' for standard input"};
+        _cleanup_words_ Words words = {.min = 1,
+                                       .max = SIZE_MAX,
+                                       .what = "a manifest or image file, or '-' for standard input"};
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+        Arguments a = {};
+        Validation v = {.context = c, .arguments = &a, .table = t};
 
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
         if (!t)
                 return error_oom(&c->error);
-        int status = context_for_each(c, &words, validate_one, t);
+        (void) interrupt_catch();
+        int status = context_for_each(c, &words, validate_one, &v);
         if (c->json != JSON_OFF)
                 r = context_show_table(c, t, NULL);
         return r < 0 ? r : status;
@@ -155,10 +356,12 @@ const Verb verb_validate = {
                 .name = "validate",
                 .synopsis = "[OPTIONS…] FILE…",
                 .brief = "FILE…",
-                .summary = "Check image and pod manifests",
-                .text = "Checks manifests against the App Container specification and prints every finding "
-                        "with "
-                        "its place in the document. Exits with 0 if all are valid, 1 if not.",
+                .summary = "Check manifests, images and layouts",
+                .text = "Checks image and pod manifests, image archives, OCI layouts and archives, and "
+                        "prints "
+                        "every finding with its place in the document. Exits with 0 if all are valid, 1 if "
+                        "not.",
                 .words = "file",
+                .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -68,6 +68,10 @@ typedef struct ImportOptions {
 /* The same, with others who have a say. If the image is there already, what is known of it gets the
  * reference and the signer of this import. */
 int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e);
+/* Whether the archive that FD delivers is a valid image, by every check of importing one; nothing is written.
+ * FINDINGS (or NULL) has what is wrong with its manifest. *RET_STRANGER (or NULL; set also on failure): the
+ * name in the archive that no image has, by which it may be known what it is instead. */
+int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, Error *e);
 /* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in
  * .aci), an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
  * name[:version][,label=value]…. Of several that match a name those for this host's os and arch win, then

@@ -14,17 +14,14 @@
 #include <archive_entry.h>
 #include <sys/stat.h>
 
-#include "prepare/unpack/unpack.h"
-#include "prepare/images/images.h"
+#include "prepare/images/aci.h"
 
 typedef struct Import {
         Store *store;
         StoreTemporary temporary;
         Unpack unpack;
-        ArchiveReader *reader;
+        AciReader aci;
         Recipe *recipe;
-        char *manifest;
-        size_t manifest_size;
         PipelineResult result;
         ImageManifest *parsed;
         ImageInfo info;
@@ -32,50 +29,21 @@ typedef struct Import {
 
 static void import_done(Import *i)
 {
-        i->reader = archive_reader_free(i->reader);
+        aci_reader_done(&i->aci);
         (void) recipe_free(i->recipe);
         unpack_done(&i->unpack);
         store_temporary_done(&i->temporary);
-        free(i->manifest);
         free(i->result.id);
         (void) image_manifest_free(i->parsed);
         image_info_done(&i->info);
 }
 
-/* --- The archive's layout ------------------------------------------------------------------------------ */
+/* --- Import -------------------------------------------------------------------------------------------- */
 
-static int read_manifest(Import *i, struct archive *a, struct archive_entry *entry, Error *e)
+static int read_file(const char *path, struct archive *a, struct archive_entry *entry, void *userdata,
+                     Error *e)
 {
-        size_t n = 0;
-
-        if (i->manifest)
-                return error_set(e, -EBADMSG, "The archive has two manifests");
-        if (archive_entry_hardlink(entry) || archive_entry_filetype(entry) != AE_IFREG)
-                return error_set(e, -EBADMSG, "The archive's manifest is no regular file");
-        if (archive_entry_size(entry) > (int64_t) MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The archive's manifest is longer than %u bytes (%" PRId64 ")",
-                                 MANIFEST_SIZE_MAX, (int64_t) archive_entry_size(entry));
-        i->manifest = malloc(MANIFEST_SIZE_MAX + 1);
-        if (!i->manifest)
-                return error_oom(e);
-        while (n <= MANIFEST_SIZE_MAX) {
-                la_ssize_t k = archive_read_data(a, i->manifest + n, MANIFEST_SIZE_MAX + 1 - n);
-                if (k < 0)
-                        return archive_reader_error(i->reader, e);
-                if (k == 0)
-                        break;
-                n += (size_t) k;
-        }
-        if (n > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The archive's manifest is longer than %u bytes",
-                                 MANIFEST_SIZE_MAX);
-        i->manifest[n] = 0;
-        i->manifest_size = n;
-        return 0;
-}
-
-static int read_file(Import *i, const char *path, struct archive *a, struct archive_entry *entry, Error *e)
-{
+        Import *i = userdata;
         int r = 0;
 
         if (archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry) &&
@@ -85,42 +53,10 @@ static int read_file(Import *i, const char *path, struct archive *a, struct arch
         return r < 0 ? r : unpack_entry(&i->unpack, path, a, entry, e);
 }
 
-static int read_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
-{
-        _cleanup_free_ char *path = NULL;
-        Import *i = userdata;
-        const char *name = archive_entry_pathname(entry);
-
-        int r = unpack_normalize_path(name, &path, e);
-        if (r < 0)
-                return r;
-        if (streq(path, "manifest"))
-                return read_manifest(i, a, entry, e);
-        if (streq(path, "rootfs") || startswith(path, "rootfs/"))
-                return read_file(i, path, a, entry, e);
-        if (streq(path, "") && archive_entry_filetype(entry) == AE_IFDIR && !archive_entry_hardlink(entry))
-                return 0;
-        r = unpack_error(e, -EBADMSG, name, "it is neither the manifest nor below rootfs");
-        return error_hint(e, r,
-                          "An image archive holds the file 'manifest' and the directory 'rootfs', and "
-                          "nothing else.");
-}
-
-static int check_content(Import *i, Error *e)
-{
-        if (!i->manifest)
-                return error_set(e, -EBADMSG, "The archive has no manifest");
-        if (!i->unpack.has_rootfs)
-                return error_set(e, -EBADMSG, "The archive has no rootfs");
-        int r = image_manifest_parse(i->manifest, i->manifest_size, &i->parsed, NULL, e);
-        return r < 0 ? error_prefix(e, r, "The manifest is not valid") : 0;
-}
-
-/* --- Import -------------------------------------------------------------------------------------------- */
-
 static int write_files(Import *i, Error *e)
 {
-        int r = write_file_new_at(i->temporary.dir_fd, "manifest", i->manifest, i->manifest_size, 0644);
+        int r = write_file_new_at(i->temporary.dir_fd, "manifest", i->aci.manifest, i->aci.manifest_size,
+                                  0644);
         if (r >= 0)
                 r = write_file_new_at(i->temporary.dir_fd, "used", "", 0, 0644);
         if (r < 0)
@@ -151,7 +87,7 @@ static int open_reader(Import *i, int fd, const ImportOptions *o, Error *e)
 
         if (__builtin_add_overflow(i->unpack.budget, STREAM_SLACK, &p.size_max))
                 p.size_max = UINT64_MAX;
-        return archive_reader_new(fd, &p, &i->reader, e);
+        return archive_reader_new(fd, &p, &i->aci.reader, e);
 }
 
 static int read_archive(Import *i, int fd, const ImportOptions *o, Error *e)
@@ -166,8 +102,8 @@ static int read_archive(Import *i, int fd, const ImportOptions *o, Error *e)
                 r = recipe_new(&i->unpack, &i->recipe, e);
         if (r < 0)
                 return r;
-        archive_reader_set_recipe(i->reader, i->recipe);
-        r = archive_reader_run(i->reader, read_entry, i, &i->result, e);
+        archive_reader_set_recipe(i->aci.reader, i->recipe);
+        r = archive_reader_run(i->aci.reader, aci_reader_entry, &i->aci, &i->result, e);
         return r < 0 ? r : recipe_finish(i->recipe, e);
 }
 
@@ -175,7 +111,7 @@ static int import(Import *i, int fd, const ImportOptions *o, Error *e)
 {
         int r = read_archive(i, fd, o, e);
         if (r >= 0)
-                r = check_content(i, e);
+                r = aci_reader_finish(&i->aci, i->unpack.has_rootfs, &i->parsed, NULL, e);
         if (r >= 0)
                 r = fill_info(i, o->origin, e);
         if (r >= 0 && o->approve)
@@ -195,6 +131,7 @@ int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Err
                         .store = s,
                         .temporary = STORE_TEMPORARY_NULL,
                         .unpack = UNPACK_NULL,
+                        .aci = {.entry = read_file, .userdata = &i},
         };
         _cleanup_free_ char *path = NULL, *shown = text_escape_for_terminal(o->origin ?: "image");
         _cleanup_(image_freep) Image *image = NULL;

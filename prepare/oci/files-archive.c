@@ -262,6 +262,10 @@ static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
                 return r;
         if (fstat(fd, &st) < 0)
                 return error_set_errno(e, errno, "Cannot read the archive");
+        if (!s && (!S_ISREG(st.st_mode) || !stream_is_plain(stream)))
+                return error_hint(e,
+                                  error_set(e, -ENOTSUP, "The archive is compressed, or no plain file"),
+                                  "Give it as a file that is not compressed.");
         if (!S_ISREG(st.st_mode) || !stream_is_plain(stream))
                 return make_copy(s, stream, ret_fd, e);
         *ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);

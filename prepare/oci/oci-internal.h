@@ -74,7 +74,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Files *, files_free);
 /* The whole of a file of at most MANIFEST_SIZE_MAX bytes. -ENOENT without a message. */
 int files_read(Files *f, const char *name, char **ret, size_t *ret_size, Error *e);
 int files_open_directory(const char *dir, Files **ret, Error *e);
-/* A tar archive; FILE "-" is standard input. */
+/* A tar archive; FILE "-" is standard input. S: for the copy of what cannot be read in any order; NULL: that
+ * is refused (-ENOTSUP). */
 int files_open_archive(Store *s, const char *file, Files **ret, Error *e);
 
 /* --- Names of local sources (source-layout.c) ---------------------------------------------------------- */

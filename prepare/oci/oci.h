@@ -69,3 +69,15 @@ typedef struct OciImportOptions {
  * as they are complete, those that are in the store are not read, the image comes last. The image's ID is
  * the SHA-512 of its config. What is there already is success. */
 int oci_import(Store *s, OciSource *src, const OciImportOptions *o, Image **ret, Error *e);
+
+/* --- Checking (check.c) -------------------------------------------------------------------------------- */
+
+typedef enum OciCheckKind { OCI_CHECK_LAYOUT, OCI_CHECK_ARCHIVE, OCI_CHECK_DOCKER_ARCHIVE } OciCheckKind;
+
+/* Something that is wrong: in which file of the layout, where in it ("": the whole of it), what. */
+typedef void (*OciReport)(const char *document, const char *path, const char *message, void *userdata);
+
+/* Checks all of a layout, that is of all images in it: the documents, and sizes and digests of the blobs.
+ * Without a store, so archives have to be plain files. 0: it is valid; 1: not, as was reported; negative: it
+ * could not be read. */
+int oci_check(const char *path, OciCheckKind kind, OciReport report, void *userdata, Error *e);

@@ -257,17 +257,25 @@ static int make_directory(Unpack *u, Entry *x, Error *e)
         return metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
 }
 
+int unpack_check_symlink(const char *path, const char *target, Error *e)
+{
+        if (isempty(target))
+                return unpack_error(e, -EBADMSG, path, "the symbolic link leads nowhere");
+        if (strlen(target) > LINK_SIZE_MAX)
+                return unpack_error(e, -ENAMETOOLONG, path, "the symbolic link is longer than %u bytes",
+                                    LINK_SIZE_MAX);
+        return 0;
+}
+
 static int make_symlink(Unpack *u, Entry *x, Error *e)
 {
         const char *target = archive_entry_symlink(x->entry);
         const MetadataTarget t = {
                         .fd = -EBADF, .parent_fd = x->parent_fd, .name = x->name, .is_symlink = true};
 
-        if (isempty(target))
-                return unpack_error(e, -EBADMSG, x->path, "the symbolic link leads nowhere");
-        if (strlen(target) > LINK_SIZE_MAX)
-                return unpack_error(e, -ENAMETOOLONG, x->path, "the symbolic link is longer than %u bytes",
-                                    LINK_SIZE_MAX);
+        int r = unpack_check_symlink(x->path, target, e);
+        if (r < 0)
+                return r;
         if (symlinkat(target, x->parent_fd, x->name) < 0)
                 return create_error(e, errno, x);
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);

@@ -215,6 +215,8 @@ int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 /* Takes an entry of a layer: its whiteouts and opaque markers become those of overlayfs, device nodes are
  * left out, as pods have a /dev of their own. */
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e);
+/* What a symlink may lead to, as far as that is for the archive to say. */
+int unpack_check_symlink(const char *path, const char *target, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);
 /* Counts an entry that will use BYTES of disk beside itself. -E2BIG, -ENOSPC. */
@@ -311,3 +313,15 @@ int xattr_set(const MetadataTarget *t, const char *name, const void *value, size
               Error *e);
 /* All attributes of one descriptor to another, but those of overlayfs. */
 int xattr_copy_all(int from_fd, int to_fd);
+
+/* --- Checking without unpacking (check.c) -------------------------------------------------------------- */
+
+/* Takes and refuses the entries that unpack_entry() would, with the same messages, in memory. */
+typedef struct UnpackCheck UnpackCheck;
+
+int unpack_check_new(UnpackCheck **ret, Error *e);
+UnpackCheck *unpack_check_free(UnpackCheck *c);
+DEFINE_TRIVIAL_CLEANUP_FUNC(UnpackCheck *, unpack_check_free);
+int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, struct archive_entry *entry,
+                       Error *e);
+bool unpack_check_has_rootfs(const UnpackCheck *c);

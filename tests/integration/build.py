@@ -322,6 +322,162 @@ def one_file_system(host):
         equal(set(a.getnames()) - set(b.getnames()), {"rootfs/empty/file"}, "what was left out")
 
 
+# --- validate ---------------------------------------------------------------------------------------------------------------
+
+def tar(members):
+    """Pairs of TarInfo and bytes (or None) as a tar."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for info, data in members:
+            t.addfile(info, io.BytesIO(data) if data is not None else None)
+    return out.getvalue()
+
+
+def entry(name, data=None, type=None, linkname=""):
+    info = tarfile.TarInfo(name)
+    info.type = type or (tarfile.DIRTYPE if data is None else tarfile.REGTYPE)
+    info.linkname = linkname
+    info.size = len(data or b"")
+    info.mode = 0o755
+    return info, data
+
+
+def manifest_with(**more):
+    return json.dumps(dict(MANIFEST, **more)).encode()
+
+
+GOOD = [entry("manifest", manifest_with()), entry("rootfs")]
+
+# What both take, and what both refuse.
+BOTH_TAKE = {
+    "plain": tar(GOOD),
+    "manifest last": tar([GOOD[1], entry("rootfs/x", b"x"), GOOD[0]]),
+    "dot in front": tar([entry("./manifest", manifest_with()), entry("./rootfs")]),
+    "app": tar([entry("manifest", manifest_with(app={"exec": ["/bin/true"], "user": "0", "group": "0"})), GOOD[1]]),
+}
+BOTH_REFUSE = {
+    "nothing in it": tar([]),
+    "no manifest": tar(GOOD[1:]),
+    "no rootfs": tar(GOOD[:1]),
+    "rootfs is a file": tar([GOOD[0], entry("rootfs", b"x")]),
+    "another file": tar(GOOD + [entry("other", b"x")]),
+    "twice": tar(GOOD + [entry("rootfs/x", b"x"), entry("rootfs/x", b"y")]),
+    "no JSON": tar([entry("manifest", b"{"), GOOD[1]]),
+    "wrong kind": tar([entry("manifest", manifest_with(acKind="PodManifest")), GOOD[1]]),
+    "no name": tar([entry("manifest", manifest_with(name="")), GOOD[1]]),
+    "bad name": tar([entry("manifest", manifest_with(name="Not a name")), GOOD[1]]),
+    "bad version": tar([entry("manifest", manifest_with(acVersion="1")), GOOD[1]]),
+    "arch of no os": tar([entry("manifest", manifest_with(labels=[{"name": "os", "value": "linux"}, {"name": "arch", "value": "pdp11"}])), GOOD[1]]),
+    "labels twice": tar([entry("manifest", manifest_with(labels=[{"name": "os", "value": "linux"}] * 2)), GOOD[1]]),
+    "no user": tar([entry("manifest", manifest_with(app={"exec": ["/x"], "group": "0"})), GOOD[1]]),
+}
+# What is refused here and not by actool, which does not look at what unpacking would make of it.
+WE_REFUSE = {
+    "out of the root": tar(GOOD + [entry("rootfs/../../x", b"x")]),
+    "through a symlink": tar(GOOD + [entry("rootfs/l", type=tarfile.SYMTYPE, linkname="/etc"), entry("rootfs/l/x", b"x")]),
+    "hard link out": tar(GOOD + [entry("rootfs/h", type=tarfile.LNKTYPE, linkname="/etc/passwd")]),
+    "two manifests": tar(GOOD + GOOD[:1]),
+    "whiteout": tar(GOOD + [entry("rootfs/w", type=tarfile.CHRTYPE)]),
+}
+
+
+def valid(host, data, name="x.aci"):
+    with open(host.path(name), "wb") as f:
+        f.write(data)
+    r = host.acnspawn("validate", host.path(name))
+    true(r.rc in (0, 1), "exit status of %s" % r)
+    true(host.path(name) in r.out and r.err == "", "the verdict in %s" % r)
+    true(not os.path.exists(host.dir) or not os.listdir(host.dir), "store untouched")
+    return r.rc == 0
+
+
+@case
+def same_verdict_as_actool(host):
+    if not shutil.which("actool"):
+        raise Skip("there is no actool")
+    for verdict, table in ((True, BOTH_TAKE), (False, BOTH_REFUSE)):
+        for name, data in table.items():
+            equal(valid(host, data), verdict, "verdict on '%s'" % name)
+            r = subprocess.run(["actool", "validate", host.path("x.aci")], capture_output=True)
+            equal(r.returncode == 0, verdict, "actool's verdict on '%s'" % name)
+
+
+@case
+def what_cannot_be_unpacked_is_not_valid(host):
+    for name, data in WE_REFUSE.items():
+        equal(valid(host, data), False, "verdict on '%s'" % name)
+        host.acnspawn("fetch", host.path("x.aci")).expect(1)
+        shutil.rmtree(host.dir, ignore_errors=True)
+
+
+@case
+def same_verdict_by_any_compression_and_from_a_pipe(host):
+    top = layout(host)
+    for kind in KINDS:
+        _, path = built(host, top, "--compression=" + kind, name=kind + ".aci")
+        data = open(path, "rb").read()
+        equal(host.acnspawn("validate", path).expect(0).out, path + ": valid image\n", "verdict")
+        equal(host.acnspawn("validate", "-", input=data).expect(0).out, "-: valid image\n", "verdict on standard input")
+        if kind != "none":
+            host.acnspawn("validate", "-", input=data[:-20]).expect(1)
+    equal(host.acnspawn("validate", top).expect(0).out, top + ": valid image layout\n", "verdict on the layout")
+
+
+@case
+def findings_have_their_places(host):
+    bad = tar([entry("manifest", manifest_with(name="Not a name", app={"exec": ["/x"], "user": "0", "group": "0", "isolators": [
+        {"name": "resource/memory", "value": {"limit": "many"}}]})), GOOD[1]])
+    with open(host.path("x.aci"), "wb") as f:
+        f.write(bad)
+    with open(host.path("m"), "w") as f:
+        f.write('{\n  "acKind": nonsense}')
+    r = host.acnspawn("validate", "--json=short", host.path("x.aci"), host.path("m")).expect(1)
+    found = {(os.path.basename(f["file"]), f["path"]) for f in json.loads(r.out)}
+    true({("x.aci", "name"), ("x.aci", "app.isolators[0].value.limit"), ("m", "line 2, column 13")} <= found, "places: %s" % found)
+
+
+@case
+def oci_layouts_and_archives(host):
+    """A layout written by hand: whole, and with each thing wrong that can be."""
+    top = host.path("oci")
+    blobs = os.path.join(top, "blobs/sha256")
+    os.makedirs(blobs)
+
+    def blob(data, kind):
+        data = data if isinstance(data, bytes) else json.dumps(data).encode()
+        digest = hashlib.sha256(data).hexdigest()
+        with open(os.path.join(blobs, digest), "wb") as f:
+            f.write(data)
+        return {"mediaType": "application/vnd.oci.image.%s" % kind, "digest": "sha256:" + digest, "size": len(data)}
+
+    data = tar([entry("etc")])
+    layer = blob(data, "layer.v1.tar")
+    config = blob({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}, "config.v1+json")
+    manifest = blob({"schemaVersion": 2, "config": config, "layers": [layer]}, "manifest.v1+json")
+    for name, content in (("oci-layout", {"imageLayoutVersion": "1.0.0"}), ("index.json", {"schemaVersion": 2, "manifests": [manifest]})):
+        with open(os.path.join(top, name), "w") as f:
+            json.dump(content, f)
+    archive = host.path("oci.tar")
+    subprocess.run(["tar", "-C", top, "-cf", archive, "."], check=True)
+    r = host.acnspawn("validate", top, archive).expect(0)
+    equal(r.out, "%s: valid OCI layout\n%s: valid OCI archive\n" % (top, archive), "verdicts")
+
+    path = os.path.join(blobs, layer["digest"][7:])
+    with open(path, "r+b") as f:
+        f.write(b"X")
+    contains(host.acnspawn("validate", top).expect(1).out, "/blobs/sha256/%s: the content has another digest" % layer["digest"][7:], "finding")
+    with open(path, "ab") as f:
+        f.write(b"X")
+    contains(host.acnspawn("validate", top).expect(1).out, "it has %d bytes instead of %d" % (len(data) + 1, len(data)), "finding")
+    os.unlink(path)
+    contains(host.acnspawn("validate", top).expect(1).out, "it is not there", "finding")
+    with open(os.path.join(top, "index.json"), "w") as f:
+        f.write('{"schemaVersion": 2, "manifests": [{"mediaType": 1}]}')
+    contains(host.acnspawn("validate", top).expect(1).out, "/index.json: manifests[0].", "finding")
+    os.unlink(os.path.join(top, "oci-layout"))
+    contains(host.acnspawn("validate", top).expect(1).out, "/oci-layout: it is not there", "finding")
+
+
 # --- Signed and encrypted ---------------------------------------------------------------------------------------------------
 
 def make_key(host):
@@ -357,6 +513,9 @@ def signed_and_encrypted(host):
                            check=True, capture_output=True).stdout
     equal("sha512-" + hashlib.sha512(gzip.decompress(plain)).hexdigest(), id, "what gpg decrypts")
     subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], check=False, capture_output=True)
+
+    equal(host.acnspawn("validate", "--passphrase-file=" + secret, path).expect(0).out, path + ": valid encrypted image\n", "verdict")
+    contains(host.acnspawn("validate", path).expect(1).err, "is encrypted", "message")
 
     r = build(host, top, "-o", host.path("z.aci"), "--sign=nobody@example.com", env=env).expect(1)
     contains(r.err, "nobody@example.com", "message")

@@ -63,6 +63,23 @@ static inline bool store_is_empty(Store *s)
         return count_entries(s, "images") == 0 && count_entries(s, "tmp") == 0;
 }
 
+/* Checking without importing must come to the same verdict by the same words; what only a disk can say is not
+ * asked. */
+static inline void fixture_check(const Text *t, int code, const char *message)
+{
+        _cleanup_close_ int fd = aci_fd(t->data, t->size);
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = image_check(fd, NULL, NULL, NULL, &e);
+        if (code == -ENOSPC || code == -EOPNOTSUPP)
+                return;
+        if (r != code)
+                TEST_FAIL("importing returned %d (%s), checking %d (%s)", code, message ?: "", r,
+                          e.message ?: "");
+        if (code < 0 && (!message || !e.message || !strstr(message, e.message)))
+                TEST_FAIL("importing says '%s', checking '%s'", message ?: "", e.message ?: "");
+}
+
 /* The archive is refused with CODE and a message that has WHY in it; nothing is left. */
 #define ASSERT_REFUSED(f, code, why)                                                                        \
         do {                                                                                                \
@@ -72,6 +89,7 @@ static inline bool store_is_empty(Store *s)
                         TEST_FAIL("import returned %d: %s", r_, (f).error.message ?: "");                   \
                 ASSERT_CONTAINS((f).error.message, "Cannot import test.aci");                               \
                 ASSERT_CONTAINS((f).error.message, (why));                                                  \
+                fixture_check(&(f).tar, r_, (f).error.message);                                             \
                 ASSERT_TRUE(store_is_empty((f).store));                                                     \
         } while (0)
 
@@ -80,6 +98,7 @@ static inline bool store_is_empty(Store *s)
                 int r_ = aci_import((f).store, &(f).tar, &(image), &(f).error);                             \
                 if (r_ < 0)                                                                                 \
                         TEST_FAIL("import failed: %s", (f).error.message ?: "");                            \
+                fixture_check(&(f).tar, 0, NULL);                                                           \
                 ASSERT_EQ(count_entries((f).store, "tmp"), 0);                                              \
         } while (0)
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Whether an archive is an image that would be imported: read to its end, with every check of importing,
+ * and without a store, without writing anything and without being root. How much may come out of a small
+ * archive is bounded by IMAGE_CHECK_MAX, as there is no disk that would bound it. */
+
+#include "prepare/images/aci.h"
+
+#define IMAGE_CHECK_MAX (1ULL << 40) /* bytes, uncompressed */
+
+static int check_entry(const char *path, struct archive *a, struct archive_entry *entry, void *userdata,
+                       Error *e)
+{
+        return unpack_check_entry(userdata, path, a, entry, e);
+}
+
+static int check(AciReader *x, UnpackCheck *c, int fd, PipelineResult *result, Findings *findings, Error *e)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
+        const PipelineOptions o = {.size_max = IMAGE_CHECK_MAX};
+
+        int r = archive_reader_new(fd, &o, &x->reader, e);
+        if (r >= 0)
+                r = archive_reader_run(x->reader, aci_reader_entry, x, result, e);
+        return r < 0 ? r : aci_reader_finish(x, unpack_check_has_rootfs(c), &m, findings, e);
+}
+
+int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, Error *e)
+{
+        _cleanup_(unpack_check_freep) UnpackCheck *c = NULL;
+        PipelineResult result = {};
+
+        int r = unpack_check_new(&c, e);
+        if (r < 0)
+                return r;
+        _cleanup_(aci_reader_done) AciReader x = {.entry = check_entry, .userdata = c};
+        r = check(&x, c, fd, &result, findings, e);
+        if (ret_stranger)
+                *ret_stranger = TAKE_PTR(x.stranger);
+        if (r >= 0 && ret_id)
+                *ret_id = TAKE_PTR(result.id);
+        free(result.id);
+        return r;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Whether an OCI layout or an archive of Docker's is whole and valid: every document that can be reached is
+ * parsed, every blob is read and compared with its size and digest. Nothing is unpacked, and all that is
+ * wrong is reported, not only the first. What is reached more than once is read once; how much can be
+ * reached is bounded.
+ */
+
+#include "prepare/oci/oci-internal.h"
+
+#define BLOBS_MAX 10000U
+#define BUFFER_SIZE (256U * 1024U)
+
+typedef enum BlobKind { BLOB_DOCUMENT, BLOB_CONFIG, BLOB_LAYER } BlobKind;
+
+typedef struct Blob {
+        OciDescriptor descriptor;
+        BlobKind kind;
+} Blob;
+
+typedef struct Check {
+        Files *files;
+        OciReport report;
+        void *userdata;
+        uint64_t n_findings;
+        Blob *blobs; /* all that were reached, in this order */
+        size_t n_blobs, allocated;
+        bool too_many;
+} Check;
+
+static void check_done(Check *c)
+{
+        for (size_t i = 0; i < c->n_blobs; i++)
+                oci_descriptor_done(&c->blobs[i].descriptor);
+        free(c->blobs);
+        c->files = files_free(c->files);
+}
+
+/* --- Reporting ----------------------------------------------------------------------------------------- */
+
+static void report(Check *c, const char *document, const char *path, const char *message)
+{
+        c->n_findings++;
+        c->report(document, path, message, c->userdata);
+}
+
+/* What a parser has found; or its error, if that points nowhere. 0, but for -ENOMEM. */
+static int report_result(Check *c, const char *document, int r, const Findings *f, const Error *e)
+{
+        if (r == -ENOMEM)
+                return r;
+        for (size_t i = 0; i < f->n; i++)
+                report(c, document, f->items[i].path, f->items[i].message);
+        if (r < 0 && f->n == 0)
+                report(c, document, "", e->message ?: strerror(-r));
+        return 0;
+}
+
+static int add_blob(Check *c, const OciDescriptor *d, BlobKind kind)
+{
+        for (size_t i = 0; i < c->n_blobs; i++)
+                if (streq(c->blobs[i].descriptor.digest, d->digest) && c->blobs[i].kind == kind)
+                        return 0;
+        if (c->n_blobs >= BLOBS_MAX) {
+                if (!c->too_many)
+                        report(c, "index.json", "", "there is more than can be checked");
+                c->too_many = true;
+                return 0;
+        }
+        if (GREEDY_REALLOC(c->blobs, c->allocated, c->n_blobs + 1) < 0)
+                return -ENOMEM;
+        Blob *b = &c->blobs[c->n_blobs];
+        *b = (Blob){.kind = kind};
+        int r = oci_descriptor_copy(d, &b->descriptor);
+        c->n_blobs += r >= 0;
+        return r;
+}
+
+/* --- Documents ----------------------------------------------------------------------------------------- */
+
+static int check_index(Check *c, const char *document, const char *text, size_t size)
+{
+        _cleanup_(oci_index_freep) OciIndex *index = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = oci_index_parse(text, size, &index, &findings, &e);
+        r = report_result(c, document, r, &findings, &e);
+        for (size_t i = 0; r >= 0 && index && i < index->n_manifests; i++)
+                r = add_blob(c, &index->manifests[i], BLOB_DOCUMENT);
+        return r;
+}
+
+static int check_manifest(Check *c, const char *document, const char *text, size_t size)
+{
+        _cleanup_(oci_manifest_freep) OciManifest *m = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = oci_manifest_parse(text, size, &m, &findings, &e);
+        r = report_result(c, document, r, &findings, &e);
+        if (r < 0 || !m)
+                return r;
+        /* Artifacts that are no images have their place in a layout, too; their blobs are just bytes. */
+        bool is_image = oci_manifest_check_image(m, NULL) >= 0;
+        r = add_blob(c, &m->config, is_image ? BLOB_CONFIG : BLOB_LAYER);
+        for (size_t i = 0; r >= 0 && i < m->n_layers; i++)
+                r = add_blob(c, &m->layers[i], BLOB_LAYER);
+        return r;
+}
+
+static int check_config(Check *c, const char *document, const char *text, size_t size)
+{
+        _cleanup_(oci_config_freep) OciConfig *config = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = oci_config_parse(text, size, &config, &findings, &e);
+        return report_result(c, document, r, &findings, &e);
+}
+
+static int check_document(Check *c, const Blob *b, const char *name, const char *text, size_t size)
+{
+        _cleanup_findings_ Findings none = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        OciKind kind;
+
+        if (b->kind == BLOB_CONFIG)
+                return check_config(c, name, text, size);
+        int r = oci_document_kind(text, size, b->descriptor.media_type, &kind, &e);
+        if (r < 0)
+                return report_result(c, name, r, &none, &e);
+        return kind == OCI_KIND_INDEX ? check_index(c, name, text, size)
+                                      : check_manifest(c, name, text, size);
+}
+
+/* --- Blobs --------------------------------------------------------------------------------------------- */
+
+/* Reads SIZE bytes, into TEXT if that is not NULL. 0: they are as the digest says; 1: not, which was
+ * reported. */
+static int compare_blob(Check *c, const OciDescriptor *d, const char *name, int fd, char *text, Error *e)
+{
+        _cleanup_free_ char *buffer = text ? NULL : malloc(BUFFER_SIZE), *digest = NULL;
+        _cleanup_digester_ Digester digester = {};
+        uint64_t done = 0;
+
+        if ((!text && !buffer) || digester_init(&digester, d->digest) < 0)
+                return error_oom(e);
+        while (done < d->size) {
+                size_t n = (size_t) MIN(d->size - done, (uint64_t) BUFFER_SIZE);
+                char *p = text ? text + done : buffer;
+                ssize_t k = loop_read(fd, p, n);
+                int r = k < 0 ? error_set_errno(e, (int) k, "Cannot read %s", name) : interrupt_check(e);
+                if (r < 0)
+                        return r;
+                digester_add(&digester, p, (size_t) k);
+                done += (uint64_t) k;
+                if ((size_t) k < n)
+                        break;
+        }
+        if (digester_finish(&digester, &digest) < 0)
+                return error_oom(e);
+        if (streq(digest, d->digest))
+                return 0;
+        report(c, name, "", "the content has another digest than the name says");
+        return 1;
+}
+
+static int blob_name(const OciDescriptor *d, char **ret)
+{
+        const char *colon = strchr(d->digest, ':');
+
+        return xasprintf(ret, "blobs/%.*s/%s", (int) (colon - d->digest), d->digest, colon + 1);
+}
+
+static int read_blob(Check *c, const Blob *b, const char *name, int fd, Error *e)
+{
+        const OciDescriptor *d = &b->descriptor;
+        _cleanup_free_ char *text = NULL;
+
+        if (b->kind != BLOB_LAYER && d->size > MANIFEST_SIZE_MAX) {
+                report(c, name, "", "the document is longer than documents may be");
+                return 0;
+        }
+        if (b->kind != BLOB_LAYER && !(text = calloc(1, (size_t) d->size + 1)))
+                return error_oom(e);
+        int r = compare_blob(c, d, name, fd, text, e);
+        if (r != 0 || !text)
+                return MIN(r, 0);
+        r = check_document(c, b, name, text, (size_t) d->size);
+        return r == -ENOMEM ? error_oom(e) : r;
+}
+
+static int check_blob(Check *c, const Blob *b, Error *e)
+{
+        _cleanup_free_ char *name = NULL, *message = NULL;
+        const OciDescriptor *d = &b->descriptor;
+        _cleanup_close_ int fd = -EBADF;
+        uint64_t size;
+
+        if (blob_name(d, &name) < 0)
+                return error_oom(e);
+        int r = c->files->open(c->files, name, &fd, &size, e);
+        if (r == -ENOENT) {
+                report(c, name, "", "it is not there");
+                return 0;
+        }
+        if (r < 0)
+                return r;
+        if (size == d->size)
+                return read_blob(c, b, name, fd, e);
+        if (xasprintf(&message, "it has %" PRIu64 " bytes instead of %" PRIu64, size, d->size) < 0)
+                return error_oom(e);
+        report(c, name, "", message);
+        return 0;
+}
+
+/* --- Layouts ------------------------------------------------------------------------------------------- */
+
+/* 1: *RET has it; 0: it is not there, which was reported. */
+static int read_document(Check *c, const char *name, char **ret, size_t *ret_size, Error *e)
+{
+        int r = files_read(c->files, name, ret, ret_size, e);
+
+        if (r == -ENOENT)
+                report(c, name, "", "it is not there");
+        return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
+static int check_marker(Check *c, Error *e)
+{
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_document(c, "oci-layout", &text, &size, e);
+        if (r <= 0)
+                return r;
+        r = oci_layout_parse(text, size, &findings, &why);
+        return report_result(c, "oci-layout", r, &findings, &why) < 0 ? error_oom(e) : 0;
+}
+
+static int check_layout(Check *c, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = check_marker(c, e);
+        if (r >= 0)
+                r = read_document(c, "index.json", &text, &size, e);
+        if (r <= 0)
+                return r;
+        r = check_index(c, "index.json", text, size);
+        if (r < 0)
+                return error_oom(e);
+        for (size_t i = 0; r >= 0 && i < c->n_blobs; i++) {
+                const Blob b = c->blobs[i]; /* the list may move */
+                r = check_blob(c, &b, e);
+        }
+        return r;
+}
+
+/* --- Archives of Docker's ------------------------------------------------------------------------------ */
+
+static int check_docker_layer(Check *c, const char *name, const char *diff_id, Error *e)
+{
+        _cleanup_free_ char *buffer = malloc(BUFFER_SIZE), *digest = NULL;
+        _cleanup_(stream_freep) Stream *s = NULL;
+        _cleanup_digester_ Digester digester = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+        _cleanup_close_ int fd = -EBADF;
+        uint64_t size;
+        ssize_t n;
+
+        if (!buffer || digester_init(&digester, diff_id) < 0)
+                return error_oom(e);
+        int r = c->files->open(c->files, name, &fd, &size, e);
+        if (r == -ENOENT)
+                report(c, name, "", "it is not there");
+        if (r < 0)
+                return r == -ENOENT ? 0 : r;
+        const StreamHooks hooks = {.length = size};
+        n = stream_new(fd, -EBADF, &hooks, &s, &why);
+        while (n >= 0 && (n = stream_read(s, buffer, BUFFER_SIZE, &why)) > 0)
+                digester_add(&digester, buffer, (size_t) n);
+        if (n < 0)
+                report(c, name, "", why.message ?: strerror((int) -n));
+        if (n < 0 || digester_finish(&digester, &digest) < 0)
+                return n < 0 ? 0 : error_oom(e);
+        if (!streq(digest, diff_id))
+                report(c, name, "", "the content is another than the image's config says");
+        return 0;
+}
+
+static int check_docker_image(Check *c, const DockerArchiveImage *image, Error *e)
+{
+        _cleanup_(oci_config_freep) OciConfig *config = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size, n = strv_length(image->layers);
+
+        int r = read_document(c, image->config, &text, &size, e);
+        if (r <= 0)
+                return r;
+        r = oci_config_parse(text, size, &config, &findings, &why);
+        if (report_result(c, image->config, r, &findings, &why) < 0)
+                return error_oom(e);
+        if (!config)
+                return 0;
+        if (n != strv_length(config->diff_ids)) {
+                report(c, image->config, "rootfs.diff_ids",
+                       "there are more or fewer than layers in manifest.json");
+                return 0;
+        }
+        for (size_t i = 0; i < n; i++) {
+                r = check_docker_layer(c, image->layers[i], config->diff_ids[i], e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int check_docker(Check *c, Error *e)
+{
+        _cleanup_(docker_archive_freep) DockerArchive *a = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_document(c, "manifest.json", &text, &size, e);
+        if (r <= 0)
+                return r;
+        r = docker_archive_parse(text, size, &a, &findings, &why);
+        r = report_result(c, "manifest.json", r, &findings, &why) < 0 ? error_oom(e) : 0;
+        for (size_t i = 0; r >= 0 && a && i < a->n_images; i++)
+                r = check_docker_image(c, &a->images[i], e);
+        return r;
+}
+
+int oci_check(const char *path, OciCheckKind kind, OciReport f, void *userdata, Error *e)
+{
+        _cleanup_(check_done) Check c = {.report = f, .userdata = userdata};
+
+        int r = kind == OCI_CHECK_LAYOUT ? files_open_directory(path, &c.files, e)
+                                         : files_open_archive(NULL, path, &c.files, e);
+        if (r >= 0)
+                r = kind == OCI_CHECK_DOCKER_ARCHIVE ? check_docker(&c, e) : check_layout(&c, e);
+        return r < 0 ? r : c.n_findings > 0;
+}
