@@ -333,7 +333,7 @@ def orphans_are_collected(host):
     with open(os.path.join(host.dir, "rendered", "b" * 64, "layers"), "w") as f:
         f.write("images/sha512-" + "c" * 128 + "/rootfs\n")
     got = json.loads(host.acnspawn("--json=short", "image", "gc").expect().out)
-    equal([(x["kind"], x["id"]) for x in got], [("layer", "sha256-" + "a" * 64), ("rendered", "b" * 64)], "orphans")
+    equal(sorted((x["kind"], x["id"]) for x in got), [("layer", "sha256-" + "a" * 64), ("rendered", "b" * 64)], "orphans")
     equal(os.listdir(os.path.join(host.dir, "layers")) + os.listdir(os.path.join(host.dir, "rendered")), [], "what is left")
     true(os.path.exists(image_dir(host, used)), "the image stays")
 
@@ -341,8 +341,10 @@ def orphans_are_collected(host):
 @case
 def everything_known_is_shown(host):
     low = imported(host, host.image(name="example.com/low", base=False, files={"/a": "a"}))
+    lost = imported(host, host.image(name="example.com/lost", base=False, files={"/c": "c"}))
     top = imported(host, host.image(name="example.com/top", files={"/b": "b"}, dependencies=[
-        {"imageName": "example.com/low"}, {"imageName": "example.com/absent"}]))
+        {"imageName": "example.com/low"}, {"imageName": "example.com/lost"}]))
+    shutil.rmtree(image_dir(host, lost))
     shown = json.loads(host.acnspawn("--json=short", "image", "show", top, "example.com/low").expect().out)
     equal([(x["id"], x["kind"], x["signer"]) for x in shown], [(top, "aci", None), (low, "aci", None)], "images")
     equal([d["image"] for d in shown[0]["dependencies"]], [low, None], "dependencies")
@@ -385,6 +387,36 @@ def damaged_objects_are_named(host):
     os.unlink(os.path.join(image_dir(host, id), "tar.zst"))
     contains(host.acnspawn("image", "export", id, "-o", host.path("x")).expect(1).err, "has not kept how its archive was made")
     host.acnspawn("image", "rm", id).expect()
+
+
+@case
+def oci_image_is_verified_and_exported(host):
+    if not shutil.which("umoci"):
+        fail("umoci is not there")
+    layout, bundle = host.path("layout"), host.path("bundle")
+    for command in (["init", "--layout", layout], ["new", "--image", layout + ":a"], ["unpack", "--image", layout + ":a", bundle]):
+        subprocess.run(["umoci"] + command, check=True, capture_output=True)
+    for path, content in (("keep", "1"), ("gone", "2"), ("dir/x", "3")):
+        os.makedirs(os.path.dirname(os.path.join(bundle, "rootfs", path)), exist_ok=True)
+        with open(os.path.join(bundle, "rootfs", path), "w") as f:
+            f.write(content)
+    subprocess.run(["umoci", "repack", "--refresh-bundle", "--image", layout + ":a", bundle], check=True, capture_output=True)
+    os.unlink(os.path.join(bundle, "rootfs/gone"))
+    subprocess.run(["umoci", "repack", "--image", layout + ":a", bundle], check=True, capture_output=True)
+    id = imported(host, "oci:" + layout + ":a")
+    host.acnspawn("image", "verify", id).expect()
+    host.acnspawn("image", "render", id, host.path("root")).expect()
+    equal(sorted(k for k in listing(host.path("root")) if not k.endswith(".")), ["dir", "dir/x", "keep"], "the root")
+    for n in ("1", "2"):
+        host.acnspawn("image", "export", id, "-o", host.path(n + ".aci")).expect()
+    with open(host.path("1.aci"), "rb") as a, open(host.path("2.aci"), "rb") as b:
+        true(a.read() == b.read(), "always the same")
+    flat = imported(host, host.path("1.aci"))
+    equal(sorted(os.listdir(os.path.join(image_dir(host, flat), "rootfs"))), ["dir", "keep"], "the flat image")
+    layer = os.listdir(os.path.join(host.dir, "layers"))[0]
+    with open(os.path.join(host.dir, "layers", layer, "rootfs/added"), "w") as f:
+        f.write("x")
+    equal(differences(host, id), [("layers/" + layer + "/rootfs/added", "added", None, None)], "what was added to a layer")
 
 
 @case
