@@ -74,8 +74,8 @@ const Option pod_options[] = {
                 {NULL, "pod-manifest", 0, "FILE", false,
                  "Make the pod from a pod manifest instead of naming images", "file", option_string,
                  POD(manifest_file)},
-                {NULL, "verify", 0, NULL, false, "Refuse images that were altered in the store", NULL, option_true,
-                 POD(request.verify)},
+                {NULL, "verify", 0, NULL, false, "Refuse images that were altered in the store", NULL,
+                 option_true, POD(request.verify)},
                 {NULL, "volume", 0, "NAME,kind=KIND[,…]", false,
                  "Define a volume: kind=empty[,mode=,uid=,gid=] or "
                  "kind=host,source=PATH[,readOnly=,recursive=]",

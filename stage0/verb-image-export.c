@@ -99,7 +99,8 @@ static int export_image(Context *c, const Image *i, const char *path, Compressio
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "an image: its ID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {
+                        .min = 1, .max = 1, .what = "an image: its ID, a prefix of it, or its name"};
         _cleanup_(image_freep) Image *image = NULL;
         _cleanup_free_ char *id = NULL;
         ExportArguments a = {.compression = "none"};
@@ -109,7 +110,8 @@ static int run(Context *c, int argc, char **argv)
                 return r;
         int compression = compression_from_string(a.compression);
         if (compression < 0)
-                return context_usage(c, "'%s' is no kind of compression: use " COMPRESSION_NAMES, a.compression);
+                return context_usage(c, "'%s' is no kind of compression: use " COMPRESSION_NAMES,
+                                     a.compression);
         r = context_open_existing_store(c);
         if (r >= 0)
                 r = image_find_id(c->store, words.list[0], &id, &c->error);

@@ -7,8 +7,9 @@
 #define DEFAULT_GRACE_USEC (24 * 3600 * 1000000ULL)
 
 static const Option options[] = {
-                {"Options", "grace-period", 0, "TIME", false, "Keep images used less than TIME ago (default: 24h)", NULL,
-                 option_usec, offsetof(ImageGcOptions, grace_usec)},
+                {"Options", "grace-period", 0, "TIME", false,
+                 "Keep images used less than TIME ago (default: 24h)", NULL, option_usec,
+                 offsetof(ImageGcOptions, grace_usec)},
                 {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
                  offsetof(ImageGcOptions, dry_run)},
                 OPTION_END,
@@ -66,7 +67,8 @@ const Verb verb_image_gc = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "Remove images that are not used",
                 .text = "Removes images that were used last longer ago than the grace period and that "
-                        "neither a pod nor another image needs, layers that no image has, and rendered trees "
+                        "neither a pod nor another image needs, layers that no image has, and rendered "
+                        "trees "
                         "of images that are gone. Prints what it removed.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -75,8 +75,9 @@ static json_object *dependency_to_json(const Dependency *d, const Image *found)
         _cleanup_json_ json_object *o = json_object_new_object();
         _cleanup_free_ char *name = NULL;
 
-        if (!o || image_name_format(d->image_name, &d->labels, &name) < 0 || put_string(o, "name", name) < 0 ||
-            put_string(o, "imageID", d->image_id) < 0 || put_string(o, "image", found ? found->id : NULL) < 0)
+        if (!o || image_name_format(d->image_name, &d->labels, &name) < 0 ||
+            put_string(o, "name", name) < 0 || put_string(o, "imageID", d->image_id) < 0 ||
+            put_string(o, "image", found ? found->id : NULL) < 0)
                 return NULL;
         return TAKE_PTR(o);
 }
@@ -263,8 +264,7 @@ static char *pairs_text(json_object *v)
         Text t = {};
         char *s;
 
-        json_object_object_foreach(v, name, value)
-        {
+        json_object_object_foreach (v, name, value) {
                 _cleanup_free_ char *x = text_escape_for_terminal(json_object_get_string(value) ?: "");
                 text_addf(&t, "%s%s=%s", t.size > 0 ? "\n" : "", name, x ?: "?");
         }
@@ -390,7 +390,8 @@ static int show_text(Context *c, json_object *all)
 
 static int run(Context *c, int argc, char **argv)
 {
-        _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
+        _cleanup_words_ Words words = {
+                        .min = 1, .max = SIZE_MAX, .what = "an image: its ID, a prefix of it, or its name"};
         _cleanup_json_ json_object *all = json_object_new_array();
 
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
@@ -412,7 +413,8 @@ const Verb verb_image_show = {
                 .brief = "IMAGE…",
                 .summary = "Show what is known of images",
                 .text = "Shows everything that is known of images: name, labels, where they came from, who "
-                        "signed them, their sizes, what they depend on, their layers, and which pods use them.",
+                        "signed them, their sizes, what they depend on, their layers, and which pods use "
+                        "them.",
                 .words = "image",
                 .run = run,
 };

@@ -10,7 +10,7 @@
 #define PROGRESS_USEC 200000U
 
 static const TableColumn columns[] = {
-                {"IMAGE", "image", false, 0},      {"PATH", "path", false, 20},
+                {"IMAGE", "image", false, 0},           {"PATH", "path", false, 20},
                 {"DIFFERENCE", "difference", false, 0}, {"EXPECTED", "expected", false, 10},
                 {"FOUND", "found", false, 10},
 };
@@ -41,7 +41,8 @@ static int show_progress(uint64_t done, uint64_t total, void *userdata)
 
         if (now - v->last < PROGRESS_USEC)
                 return 0;
-        fprintf(stderr, "\rVerifying %s… %u%%\033[K", v->shown, total > 0 ? (unsigned) (done * 100 / total) : 0);
+        fprintf(stderr, "\rVerifying %s… %u%%\033[K", v->shown,
+                total > 0 ? (unsigned) (done * 100 / total) : 0);
         v->last = now;
         v->drawn = true;
         return 0;
@@ -67,9 +68,11 @@ static json_object *differences_to_json(const RecordCheck *check)
                 const Difference *d = &check->differences[i];
                 json_object *o = json_object_new_object();
                 if (!o || add_member(o, "path", json_new_string_lossy(d->path)) < 0 ||
-                    add_member(o, "difference", json_object_new_string(difference_kind_to_string(d->kind))) < 0 ||
+                    add_member(o, "difference", json_object_new_string(difference_kind_to_string(d->kind))) <
+                                    0 ||
                     add_member(o, "expected", optional_string(d->expected)) < 0 ||
-                    add_member(o, "found", optional_string(d->found)) < 0 || json_object_array_add(list, o) < 0) {
+                    add_member(o, "found", optional_string(d->found)) < 0 ||
+                    json_object_array_add(list, o) < 0) {
                         json_object_put(o);
                         json_object_put(list);
                         return NULL;
@@ -172,7 +175,9 @@ static int resolve(Context *c, const Words *words, char ***ret, int *ret_status)
 
 static int verify_all(Context *c, char **ids, int status)
 {
-        Verify v = {.context = c, .table = table_new(columns, ELEMENTSOF(columns)), .json = json_object_new_array()};
+        Verify v = {.context = c,
+                    .table = table_new(columns, ELEMENTSOF(columns)),
+                    .json = json_object_new_array()};
         const Words list = {.list = (const char **) ids, .n = strv_length(ids)};
 
         int r = v.table && v.json ? context_for_each(c, &list, verify_one, &v) : error_oom(&c->error);
@@ -209,7 +214,8 @@ const Verb verb_image_verify = {
                 .brief = "[IMAGE…|all]",
                 .summary = "Find what was altered in stored images",
                 .text = "Compares every file of images and their layers with what was unpacked: content, "
-                        "owner, mode, attributes, type and target of links, what is missing and what was added; and "
+                        "owner, mode, attributes, type and target of links, what is missing and what was "
+                        "added; and "
                         "whether the archive still has the image's ID. Prints what differs; exits with 1 if "
                         "anything does.",
                 .words = "image",

@@ -298,8 +298,7 @@ static void note_layer(const char *id, void *userdata)
 
 static void collect_layers(Collector *c)
 {
-        const LayersCollect options = {
-                        .dry_run = c->options->dry_run, .removed = note_layer, .userdata = c};
+        const LayersCollect options = {.dry_run = c->options->dry_run, .removed = note_layer, .userdata = c};
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = layers_collect(c->store, &options, &e);

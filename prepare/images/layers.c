@@ -193,10 +193,11 @@ static bool layer_hides(const Resolver *v, const char *layer)
 
 static int hides_others(const Image *above, const Image *below, Error *e)
 {
-        int r = error_set(e, -EOPNOTSUPP,
-                          "The image %s removes files of its lower layers, and would do so with those of the "
-                          "image %s below it",
-                          above->manifest->name, below->manifest->name);
+        int r = error_set(
+                        e, -EOPNOTSUPP,
+                        "The image %s removes files of its lower layers, and would do so with those of the "
+                        "image %s below it",
+                        above->manifest->name, below->manifest->name);
         return error_hint(e, r, "Make it the first dependency, which is the lowest.");
 }
 

@@ -135,7 +135,8 @@ static int copy_range(int from, int to, off_t start, off_t end)
         off_t out = start;
 
         while (start < end) {
-                ssize_t n = copy_file_range(from, &start, to, &out, (size_t) MIN(end - start, (off_t) 1 << 30), 0);
+                ssize_t n = copy_file_range(from, &start, to, &out,
+                                            (size_t) MIN(end - start, (off_t) 1 << 30), 0);
                 if (n < 0 && errno != EINTR)
                         return -errno;
                 if (n == 0)
@@ -170,7 +171,8 @@ static int copy_content(int from, int to, off_t size)
 
 static int make_file(int from_fd, int to_fd, const char *name, const struct stat *st)
 {
-        _cleanup_close_ int from = openat(from_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+        _cleanup_close_ int from =
+                        openat(from_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
         _cleanup_close_ int to = -EBADF;
 
         if (from < 0)
@@ -297,7 +299,8 @@ static bool is_hidden(const int *fds, size_t at, const char *name)
         return false;
 }
 
-static int merge_entry(Merge *m, const Directory *d, const int *fds, size_t at, int to_fd, const char *name, Error *e)
+static int merge_entry(Merge *m, const Directory *d, const int *fds, size_t at, int to_fd, const char *name,
+                       Error *e)
 {
         _cleanup_free_ char *path = NULL;
         struct stat st;
@@ -394,7 +397,8 @@ static int merge_all(Merge *m, Error *e)
 /* From the uppermost layer that has it. */
 static int finish_directory(Merge *m, const Directory *d)
 {
-        _cleanup_close_ int from = open_beneath(m->layer_fds[d->layers[0]], d->path, O_RDONLY | O_DIRECTORY), to = -EBADF;
+        _cleanup_close_ int from = open_beneath(m->layer_fds[d->layers[0]], d->path, O_RDONLY | O_DIRECTORY),
+                            to = -EBADF;
         struct stat st;
 
         if (from < 0 || fstat(from, &st) < 0)

@@ -107,7 +107,8 @@ int content_hash_finish(ContentHash *h, uint64_t size, unsigned char ret[CONTENT
                 update_number(h, size);
         } else
                 fill_up(h, size);
-        return !h->failed && EVP_DigestFinal_ex(h->context, ret, &n) == 1 && n == CONTENT_HASH_SIZE ? 0 : -EIO;
+        return !h->failed && EVP_DigestFinal_ex(h->context, ret, &n) == 1 && n == CONTENT_HASH_SIZE ? 0
+                                                                                                    : -EIO;
 }
 
 /* --- Files --------------------------------------------------------------------------------------------- */

@@ -133,8 +133,8 @@ static int replay_step(Replay *p, Error *e)
 int recipe_replay(int dir_fd, RecipeSink sink, void *userdata, Error *e)
 {
         _cleanup_(replay_done) Replay p = {.dir_fd = dir_fd, .sink = sink, .userdata = userdata};
-        _cleanup_close_ int fd =
-                        openat(dir_fd, RECIPE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        _cleanup_close_ int fd = openat(dir_fd, RECIPE_FILE,
+                                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         char header[sizeof(RECIPE_HEADER)] = "";
 
         if (fd < 0)

@@ -159,8 +159,17 @@ static int parse_content(char *s, RecordEntry *x)
         return is_hash(x->hash) ? 0 : -EBADMSG;
 }
 
-enum { FIELD_PATH, FIELD_TYPE, FIELD_MODE, FIELD_UID, FIELD_GID, FIELD_NUMBER, FIELD_XATTRS, FIELD_CONTENT,
-       _FIELD_MAX };
+enum {
+        FIELD_PATH,
+        FIELD_TYPE,
+        FIELD_MODE,
+        FIELD_UID,
+        FIELD_GID,
+        FIELD_NUMBER,
+        FIELD_XATTRS,
+        FIELD_CONTENT,
+        _FIELD_MAX
+};
 
 int record_line_parse(char *line, RecordEntry *ret)
 {

@@ -83,7 +83,8 @@ RecordSort *record_sort_free(RecordSort *s)
 
 static int compare_starts(const void *a, const void *b, void *lines)
 {
-        return record_line_compare((char *) lines + *(const size_t *) a, (char *) lines + *(const size_t *) b);
+        return record_line_compare((char *) lines + *(const size_t *) a,
+                                   (char *) lines + *(const size_t *) b);
 }
 
 static void sort_lines(RecordSort *s)

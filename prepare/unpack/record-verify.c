@@ -187,13 +187,14 @@ static int path_at(Verifier *v, uint64_t offset, char **ret)
 
 /* --- One entry ----------------------------------------------------------------------------------------- */
 
-static int differ(Verifier *v, const char *path, DifferenceKind kind, const char *expected, const char *found)
+static int differ(Verifier *v, const char *path, DifferenceKind kind, const char *expected,
+                  const char *found)
 {
         return hashers_report(v->hashers, path, kind, expected, found);
 }
 
-static int differ_in_number(Verifier *v, const char *path, DifferenceKind kind, const char *format, uint64_t a,
-                            uint64_t b)
+static int differ_in_number(Verifier *v, const char *path, DifferenceKind kind, const char *format,
+                            uint64_t a, uint64_t b)
 {
         char expected[64], found[64];
 
@@ -221,7 +222,7 @@ static const char *type_to_string(mode_t mode)
                 mode_t type;
                 const char *name;
         } types[] = {
-                        {S_IFREG, "regular file"}, {S_IFDIR, "directory"},    {S_IFLNK, "symbolic link"},
+                        {S_IFREG, "regular file"}, {S_IFDIR, "directory"},        {S_IFLNK, "symbolic link"},
                         {S_IFIFO, "FIFO"},         {S_IFCHR, "character device"}, {S_IFBLK, "block device"},
                         {S_IFSOCK, "socket"},
         };
@@ -330,7 +331,9 @@ static int advance_found(Verifier *v)
 static int step(Verifier *v)
 {
         RecordEntry want, have;
-        int order = !v->expected_line ? 1 : !v->found_line ? -1 : record_line_compare(v->expected_line, v->found_line);
+        int order = !v->expected_line ? 1
+                    : !v->found_line  ? -1
+                                      : record_line_compare(v->expected_line, v->found_line);
 
         int r = order <= 0 ? record_line_parse(v->expected_line, &want) : 0;
         if (r >= 0 && order >= 0)

@@ -15,6 +15,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Hashers *, hashers_free);
  * returned here. */
 int hashers_add(Hashers *h, const RecordEntry *x);
 /* A finding of the caller's. */
-int hashers_report(Hashers *h, const char *path, DifferenceKind kind, const char *expected, const char *found);
+int hashers_report(Hashers *h, const char *path, DifferenceKind kind, const char *expected,
+                   const char *found);
 /* Waits until all is done. */
 int hashers_finish(Hashers *h);

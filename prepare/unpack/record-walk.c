@@ -132,8 +132,8 @@ static int hash_xattr(Walk *w, const char *name)
                 return -errno;
         uint64_t size = htole64((uint64_t) n);
         return EVP_DigestUpdate(w->digest, name, strlen(name) + 1) == 1 &&
-                               EVP_DigestUpdate(w->digest, &size, sizeof(size)) == 1 &&
-                               EVP_DigestUpdate(w->digest, w->value, (size_t) n) == 1
+                                               EVP_DigestUpdate(w->digest, &size, sizeof(size)) == 1 &&
+                                               EVP_DigestUpdate(w->digest, w->value, (size_t) n) == 1
                                ? 0
                                : -EIO;
 }

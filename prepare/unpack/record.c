@@ -62,7 +62,8 @@ static int table_allocate(DigestTable *t, size_t n, int dir_fd)
                 if (r < 0)
                         return r;
         }
-        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
         if (p == MAP_FAILED)
                 return -errno;
         t->slots = p;

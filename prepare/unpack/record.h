@@ -19,16 +19,16 @@ typedef struct RecordEntry {
         mode_t mode; /* with the type */
         uid_t uid;
         gid_t gid;
-        uint64_t size;     /* of a regular file */
-        dev_t device;      /* of a device */
-        const char *link;  /* of a symbolic link: where it leads */
+        uint64_t size;      /* of a regular file */
+        dev_t device;       /* of a device */
+        const char *link;   /* of a symbolic link: where it leads */
         const char *xattrs; /* hash of all attributes, in hex; NULL: it has none */
         /* Of a regular file one of these. */
-        const char *hash;  /* hash of the content, in hex */
-        uint64_t first;    /* or where in the record the line of the same file's first name begins; 0: this is
+        const char *hash; /* hash of the content, in hex */
+        uint64_t first;   /* or where in the record the line of the same file's first name begins; 0: this is
                               the first */
-        ino_t inode;       /* or, in what was found in a tree, the inode */
-        bool sparse;       /* the hash is that of a file with holes */
+        ino_t inode;      /* or, in what was found in a tree, the inode */
+        bool sparse;      /* the hash is that of a file with holes */
 } RecordEntry;
 
 /* Appends the entry as a line, with the newline. */

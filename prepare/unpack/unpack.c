@@ -233,7 +233,8 @@ static int make_layer_directory(Unpack *u, Entry *x, Error *e)
                 return create_error(e, errno, x);
         int r = there ? xattr_clear(fd) : 0;
         if (r < 0)
-                return unpack_error_errno(e, r, x->path, "cannot take the attributes of an earlier entry away");
+                return unpack_error_errno(e, r, x->path,
+                                          "cannot take the attributes of an earlier entry away");
         r = hides ? unpack_set_opaque(u, fd, x->path, e) : 0;
         return r < 0 ? r : metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
 }

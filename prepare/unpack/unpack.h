@@ -30,7 +30,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
 /* Fills BUFFER with SIZE decompressed bytes, fewer only at the end; 0 at the end. Damage, truncation and
  * bytes after the end of the compressed data are errors. */
 ssize_t stream_read(Stream *s, void *buffer, size_t size, Error *e);
-bool stream_is_plain(const Stream *s);             /* it is not compressed */
+bool stream_is_plain(const Stream *s);            /* it is not compressed */
 uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descriptor so far */
 
 /* --- Reading ahead (pipeline.c) ------------------------------------------------------------------------ */
@@ -144,8 +144,8 @@ typedef struct Difference {
 
 typedef struct RecordCheck {
         const char *prefix; /* what is put before the paths of differences, or NULL; the caller's */
-        size_t n_max;     /* so many differences are kept; all are counted */
-        bool skip_content; /* look at everything but the content of files */
+        size_t n_max;       /* so many differences are kept; all are counted */
+        bool skip_content;  /* look at everything but the content of files */
         /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A negative
          * result ends the check. Signals are left to the caller's thread. */
         int (*progress)(uint64_t done, uint64_t total, void *userdata);
@@ -184,9 +184,9 @@ struct stat;
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
 
 typedef struct Unpack {
-        int dir_fd;        /* where "rootfs" goes */
-        bool unprivileged; /* owners that cannot be set stay ours */
-        bool layer;        /* a layer of an OCI image, see unpack_layer_init() */
+        int dir_fd;         /* where "rootfs" goes */
+        bool unprivileged;  /* owners that cannot be set stay ours */
+        bool layer;         /* a layer of an OCI image, see unpack_layer_init() */
         bool has_whiteouts; /* the layer hides something of those below it */
         Text implied;       /* after unpack_finish(): its directories that have no entry of their own, each
                                ended by a NUL; a merged directory takes their metadata from below */

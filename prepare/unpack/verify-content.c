@@ -46,7 +46,8 @@ static int report_locked(Hashers *h, const char *path, DifferenceKind kind, cons
         return r;
 }
 
-int hashers_report(Hashers *h, const char *path, DifferenceKind kind, const char *expected, const char *found)
+int hashers_report(Hashers *h, const char *path, DifferenceKind kind, const char *expected,
+                   const char *found)
 {
         return report_locked(h, path, kind, expected, found);
 }
@@ -67,7 +68,8 @@ static int count(uint64_t n, void *userdata)
 
 static int hash_job(Hashers *h, const Job *j, ContentHash *c)
 {
-        _cleanup_close_ int fd = open_quietly(h->dir_fd, j->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        _cleanup_close_ int fd =
+                        open_quietly(h->dir_fd, j->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         _cleanup_free_ char *hex = NULL;
         unsigned char hash[CONTENT_HASH_SIZE];
         struct stat st;

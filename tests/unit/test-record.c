@@ -26,7 +26,10 @@ static void make_image(Fixture *f)
         ACI_PAX(&f->tar, "SCHILY.xattr.user.colour=blue");
         aci_file(&f->tar, "rootfs/with-xattr", "y");
         aci_entry(&f->tar, (AciEntry){.name = "rootfs/fifo", .type = '6', .mode = 0600});
-        aci_entry(&f->tar, (AciEntry){.name = "rootfs/large", .type = '0', .mode = 0644, .content = large,
+        aci_entry(&f->tar, (AciEntry){.name = "rootfs/large",
+                                      .type = '0',
+                                      .mode = 0644,
+                                      .content = large,
                                       .size = sizeof(large)});
         aci_end(&f->tar);
 }
@@ -65,7 +68,8 @@ TEST(text)
         make_image(&f);
         ASSERT_IMPORTS(f, i);
         ASSERT_OK(read_file_at(i->dir_fd, "files", 1 << 20, &text, NULL));
-        ASSERT_OK(xasprintf(&line, "\nrootfs/bin/alias f 644 %u %u 9 - ", geteuid() == 0 ? 0 : (unsigned) getuid(),
+        ASSERT_OK(xasprintf(&line, "\nrootfs/bin/alias f 644 %u %u 9 - ",
+                            geteuid() == 0 ? 0 : (unsigned) getuid(),
                             geteuid() == 0 ? 0 : (unsigned) getgid()));
         ASSERT_CONTAINS(text, "files 1\nmanifest f 644 ");
         ASSERT_CONTAINS(text, line);
@@ -189,7 +193,8 @@ TEST(alterations)
                 while (at < c.n_kept && !streq(c.differences[at].path, alterations[k].path))
                         at++;
                 if (at == c.n_kept)
-                        TEST_FAIL("case %zu: %s instead of %s", k, c.differences[0].path, alterations[k].path);
+                        TEST_FAIL("case %zu: %s instead of %s", k, c.differences[0].path,
+                                  alterations[k].path);
                 ASSERT_STREQ(difference_kind_to_string(c.differences[at].kind),
                              difference_kind_to_string(alterations[k].kind));
                 ASSERT_TRUE(streq_ptr(c.differences[at].expected, alterations[k].expected));
@@ -218,7 +223,10 @@ TEST(many_differences_are_counted)
 TEST(damaged_record)
 {
         static const char *const texts[] = {
-                        "", "files 1\n", "files 2\nend 0 x\n", "files 1\nrootfs d 755 0 0 - -\n",
+                        "",
+                        "files 1\n",
+                        "files 2\nend 0 x\n",
+                        "files 1\nrootfs d 755 0 0 - -\n",
                         "files 1\nend 0 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n",
                         "files 1\nrootfs z 755 0 0 - -\nend 1 00\n"};
         _cleanup_(image_freep) Image *i = NULL;
@@ -258,7 +266,8 @@ TEST(record_with_one_byte_changed)
 
 /* --- Hashes -------------------------------------------------------------------------------------------- */
 
-static int hash(const char *const *parts, const uint64_t *offsets, size_t n, uint64_t size, bool sparse, char **ret)
+static int hash(const char *const *parts, const uint64_t *offsets, size_t n, uint64_t size, bool sparse,
+                char **ret)
 {
         _cleanup_content_hash_ ContentHash h = {};
         unsigned char hash[CONTENT_HASH_SIZE];
@@ -348,7 +357,8 @@ TEST(more_lines_than_memory)
 
 TEST(order_is_that_of_a_tree)
 {
-        static const char *const paths[] = {"a", "a/b", "a/b/c", "a/c", "a%20b", "a+", "a-b", "a.b", "aa", "b"};
+        static const char *const paths[] = {"a",  "a/b", "a/b/c", "a/c", "a%20b",
+                                            "a+", "a-b", "a.b",   "aa",  "b"};
 
         for (size_t i = 0; i < ELEMENTSOF(paths); i++)
                 for (size_t k = 0; k < ELEMENTSOF(paths); k++) {
