@@ -159,7 +159,22 @@ int render_whitelist(Store *s, char *const *layers, char *const *paths, char **r
 /* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all
  * depths. KEY_FD is "rendered/<key>". */
 int render_read_layers(int key_fd, char **ret);
+/* The same for the directories that layers only imply (attributes.c): if LAYERS need one, a layer to lie on
+ * top of them, "rendered/<key>/rootfs". 1: they do; 0: they do not, *RET is as it was. */
+int render_attributes(Store *s, char *const *layers, char **ret, Error *e);
 struct stat;
 /* Brings NAME of one directory, which is no directory and has the status ST, into another: a hard link, or a
  * copy where the file has too many (render-copy.c). */
 int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, const struct stat *st);
+
+/* --- Directories that are only implied (attributes.c) -------------------------------------------------- */
+
+/* Makes in DIR_FD the directory "rootfs", with those directories that layers have no entry for though others
+ * below have: as they are there. FDS: the layers, lowest first, each with its "rootfs" and "implied".
+ * 1: there are some; 0: there are none, and nothing was made. */
+int attributes_make(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
+/* Writes the file "implied" of a tree that was made from these layers: directories for which none of them has
+ * an entry. */
+int attributes_note_implied(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
+/* Writes that file of what has just been unpacked; without such directories there is none. */
+int implied_write(int dir_fd, const Text *implied);

@@ -59,6 +59,8 @@ static int write_files(Import *i, Error *e)
                                   0644);
         if (r >= 0)
                 r = write_file_new_at(i->temporary.dir_fd, "used", "", 0, 0644);
+        if (r >= 0)
+                r = implied_write(i->temporary.dir_fd, &i->unpack.implied);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the image's files to the store");
         return image_info_write(i->temporary.dir_fd, &i->info, false, e);

@@ -11,6 +11,9 @@
  * An image with a pathWhitelist is a layer that has to be made: what it and its dependencies hold, less what
  * is not in the list. That part alone is rendered (render.c); the layers above it stay as they are.
  *
+ * Over all of them lies one more if images have something in directories for which they have no entry
+ * (attributes.c).
+ *
  * The images on the way to the one that is looked at are kept on a stack of bounded depth, for cycles (which
  * names make possible, though hashes do not) and for messages.
  */
@@ -266,12 +269,33 @@ static int render(Resolver *v, Frame *f, char **ret, Error *e)
         return 0;
 }
 
+/* Directories that an upper image only implies keep the attributes that they have below. The layers of an OCI
+ * image have been seen to when it was imported. */
+static int add_attributes(const Resolver *v, Frame *f, Error *e)
+{
+        _cleanup_strv_free_ char **below = NULL;
+        char *path = NULL;
+
+        int r = f->image->layer_ids ? 0 : render_attributes(v->store, f->layers, &path, e);
+        if (r <= 0)
+                return r < 0 ? error_prefix(e, r, "Cannot render the image %s", f->image->manifest->name)
+                             : 0;
+        below = TAKE_PTR(f->layers);
+        r = strv_consume(&f->layers, path);
+        STRV_FOREACH (l, below)
+                if (r >= 0)
+                        r = strv_extend(&f->layers, *l);
+        return r < 0 ? error_oom(e) : 0;
+}
+
 /* All dependencies of the topmost image have been added. */
 static int leave(Resolver *v, Error *e)
 {
         Frame *f = &v->frames[v->depth - 1], root = {};
-        int r = 0;
 
+        int r = add_attributes(v, f, e);
+        if (r < 0)
+                return r;
         if (has_whitelist(f->image)) {
                 char *path = NULL;
                 r = render(v, f, &path, e);

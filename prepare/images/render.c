@@ -4,7 +4,7 @@
  *
  * Everything that is not in the list has to be absent, which no overlay of the layers can do, so there is a
  * tree of its own; its files are hard links to those of the images, so it costs directories only. It is made
- * once: its place in the store is the hash of the layers and of the list, both of which never change.
+ * once (rendered.c).
  *
  * The layers are gone through from the lowest to the uppermost, as the specification extracts them, but only
  * the listed paths and the directories on the way to them are looked at. The list is sorted as a tree, so
@@ -13,14 +13,11 @@
  * absolute set".
  */
 
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
 #include "prepare/unpack/unpack.h"
-#include "prepare/images/images.h"
-
-#define LAYERS_SIZE_MAX (16U * 1024U * 1024U)
+#include "prepare/images/images-internal.h"
 
 typedef struct Rendering {
         Store *store;
@@ -91,25 +88,6 @@ static int read_paths(Rendering *x, char *const *paths, Error *e)
                         x->paths[n++] = x->paths[i];
         x->n_paths = n;
         return 0;
-}
-
-static int make_key(const Rendering *x, char **ret)
-{
-        unsigned char hash[EVP_MAX_MD_SIZE];
-        EVP_MD_CTX *c = EVP_MD_CTX_new();
-        unsigned size;
-
-        /* With the final NULs: two lists that differ can never look the same. */
-        bool good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) == 1;
-        STRV_FOREACH (l, x->layers)
-                good = good && EVP_DigestUpdate(c, *l, strlen(*l) + 1) == 1;
-        good = good && EVP_DigestUpdate(c, "", 1) == 1;
-        for (size_t i = 0; i < x->n_paths; i++)
-                good = good && EVP_DigestUpdate(c, x->paths[i], strlen(x->paths[i]) + 1) == 1;
-        good = good && EVP_DigestFinal_ex(c, hash, &size) == 1;
-        EVP_MD_CTX_free(c);
-        *ret = good ? hex_encode(hash, size) : NULL;
-        return *ret ? 0 : -ENOMEM;
 }
 
 /* --- One path of one layer ----------------------------------------------------------------------------- */
@@ -276,8 +254,10 @@ static int open_layers(Rendering *x, Error *e)
         return 0;
 }
 
-static int make_tree(Rendering *x, int dir_fd, Error *e)
+static int make_tree(int dir_fd, void *userdata, Error *e)
 {
+        Rendering *x = userdata;
+
         if (mkdirat(dir_fd, "rootfs", 0700) < 0)
                 return error_set_errno(e, errno, "Cannot make a directory in the store");
         x->root_fd = openat(dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -294,63 +274,20 @@ static int make_tree(Rendering *x, int dir_fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot set the metadata of the root") : 0;
 }
 
-/* --- The file "layers" --------------------------------------------------------------------------------- */
-
-int render_read_layers(int key_fd, char **ret)
-{
-        return read_file_at(key_fd, "layers", LAYERS_SIZE_MAX, ret, NULL);
-}
-
-/* The layers of a layer that was rendered itself are written, too: whoever removes an image looks here
- * alone. */
-static int write_layers(const Rendering *x, int dir_fd, Error *e)
-{
-        _cleanup_text_ Text t = {};
-        int r = 0;
-
-        for (size_t i = 0; i < x->n_layers && r >= 0; i++) {
-                _cleanup_free_ char *key = NULL, *nested = NULL;
-                _cleanup_close_ int fd = -EBADF;
-
-                text_addf(&t, "%s\n", x->layers[i]);
-                if (!startswith(x->layers[i], "rendered/"))
-                        continue;
-                key = strndup(x->layers[i], strlen(x->layers[i]) - strlen("/rootfs"));
-                if (!key)
-                        return error_oom(e);
-                fd = open_beneath(x->store->fd, key, O_PATH | O_DIRECTORY);
-                r = fd < 0 ? fd : render_read_layers(fd, &nested);
-                if (r >= 0)
-                        text_add(&t, nested);
-        }
-        if (r >= 0)
-                r = t.failed ? -ENOMEM : write_file_new_at(dir_fd, "layers", t.data, t.size, 0644);
-        return r < 0 ? error_set_errno(e, r, "Cannot write down the layers") : 0;
-}
-
 int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e)
 {
         _cleanup_(rendering_done) Rendering x = {.store = s, .layers = layers, .root_fd = -EBADF};
-        _cleanup_(store_temporary_done) StoreTemporary temporary = STORE_TEMPORARY_NULL;
-        _cleanup_free_ char *key = NULL, *directory = NULL, *path = NULL;
 
         int r = read_paths(&x, paths, e);
         if (r < 0)
                 return r;
-        if (make_key(&x, &key) < 0 || xasprintf(&directory, "rendered/%s", key) < 0 ||
-            xasprintf(&path, "%s/rootfs", directory) < 0)
-                return error_oom(e);
-        if (faccessat(s->fd, directory, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-                r = store_temporary_new(s, &temporary, e);
-                if (r >= 0)
-                        r = make_tree(&x, temporary.dir_fd, e);
-                if (r >= 0)
-                        r = write_layers(&x, temporary.dir_fd, e);
-                if (r >= 0)
-                        r = store_temporary_publish(&temporary, directory, e);
-                if (r < 0)
-                        return r;
-        }
-        *ret = TAKE_PTR(path);
-        return 0;
+        const RenderedTree t = {
+                        .store = s,
+                        .layers = layers,
+                        .paths = x.paths,
+                        .n_paths = x.n_paths,
+                        .make = make_tree,
+                        .userdata = &x,
+        };
+        return rendered_get(&t, ret, e);
 }

@@ -160,8 +160,8 @@ static int write_files(Reading *x, Error *e)
 
         int n = snprintf(size, sizeof(size), "%" PRIu64 "\n", x->result.size);
         int r = write_file_new_at(dir_fd, "size", size, (size_t) n, 0644);
-        if (r >= 0 && u->implied.size > 0)
-                r = write_file_new_at(dir_fd, "implied", u->implied.data, u->implied.size, 0644);
+        if (r >= 0)
+                r = implied_write(dir_fd, &u->implied);
         if (r >= 0 && u->has_whiteouts)
                 r = write_file_new_at(dir_fd, "whiteouts", "", 0, 0644);
         if (r < 0)

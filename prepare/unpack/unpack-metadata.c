@@ -153,7 +153,7 @@ static int read_part(FILE *f, size_t size, void **ret, Error *e)
         return 0;
 }
 
-/* Keeps the name of a directory of a layer that has no entry of its own. Its mode still tells it from one that
+/* Keeps the name of a directory that has no entry of its own. Its mode still tells it from one that
  * has got one since. */
 static int note_implied(Unpack *u, int fd, const Record *record, const char *path)
 {
@@ -194,10 +194,10 @@ static int apply_record(Unpack *u, const Record *record, Error *e)
         if (u->layer) {
                 (void) fremovexattr(fd, ACL_ACCESS);
                 (void) fremovexattr(fd, ACL_DEFAULT);
-                r = note_implied(u, fd, record, path);
-                if (r < 0)
-                        return unpack_error_errno(e, r, path, "cannot write down that it has no entry");
         }
+        r = note_implied(u, fd, record, path);
+        if (r < 0)
+                return unpack_error_errno(e, r, path, "cannot write down that it has no entry");
         r = set_owner(u, &t, &record->metadata);
         if (r >= 0)
                 r = set_mode(&t, &record->metadata);

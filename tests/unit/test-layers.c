@@ -239,7 +239,8 @@ TEST(whitelist)
         ASSERT_TRUE(has(layers[0], "deep/er"));
         ASSERT_FALSE(has(layers[0], "deep/er/x"));
         ASSERT_FALSE(has(layers[0], "missing"));
-        ASSERT_EQ(count_entries(f.store, "rendered"), 1);
+        /* And that "etc" and "deep" need no layer of their own. */
+        ASSERT_EQ(count_entries(f.store, "rendered"), 2);
         ASSERT_EQ(count_entries(f.store, "tmp"), 0);
         /* No copies. */
         ASSERT_OK(fstatat(base->dir_fd, "rootfs/etc/base", &st, 0));

@@ -50,8 +50,7 @@ static const TreeCase cases[] = {
            {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "b/link01.txt>", "c/", "c/file01.txt=5", "d/",
             "d/file01.txt=5", "e/file01.txt=5"}},
           {"t2", DEPS(DEP("t1")), {"b/file01.txt=10", "c/file02.txt=5"}}},
-         /* The directory "c" is the upper image's, where it is implied. */
-         "a/file01.txt=5 a/file02.txt=5 b/file01.txt=10 b/link01.txt> c/file02.txt=5 d/"},
+         "a/file01.txt=5 a/file02.txt=5 b/file01.txt=10 b/link01.txt> c/ c/file02.txt=5 d/"},
         {"list_only_image",
          {{"t1",
            "",
@@ -61,7 +60,8 @@ static const TreeCase cases[] = {
            DEPS(DEP("t1")) LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/b/link01.txt\",\"/b/file01.txt\","
                                 "\"/c/file02.txt\",\"/d/\""),
            {"a/file01.txt=10", "c/file02.txt=5"}}},
-         "a/file01.txt=10 a/file02.txt=5 b/link01.txt> c/file02.txt=5 d/"},
+         /* The reference, which extracts only what is in the list, makes "c" anew; it has been extracted. */
+         "a/file01.txt=10 a/file02.txt=5 b/link01.txt> c/ c/file02.txt=5 d/"},
         {"two_dependencies_list_of_the_first",
          {{"t1",
            LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\",\"/a/file04.txt\",\"/b/link01.txt\","
@@ -103,6 +103,32 @@ static const TreeCase cases[] = {
          "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 b/link01.txt> "
          "c/file01.txt=5"},
         {"empty_root", {{"t1", "", {}}}, ""},
+
+        /* Directories that are only implied keep what they have below; those nobody has an entry for have mode
+         * 0755. */
+        {"implied_over_two",
+         {{"t1", "", {"a/", "a/b/"}}, {"t2", DEPS(DEP("t1")), {"a/b/x=1"}}, {"t3", DEPS(DEP("t2")), {"a/b/y=2"}}},
+         "a/ a/b/ a/b/x=1 a/b/y=2"},
+        {"implied_half_way", {{"t1", "", {"a/b/"}}, {"t2", DEPS(DEP("t1")), {"a/b/c/x=1"}}}, "a/b/ a/b/c/x=1"},
+        {"implied_below_explicit", {{"t1", "", {"a/x=1"}}, {"t2", DEPS(DEP("t1")), {"a/"}}}, "a/ a/x=1"},
+        {"implied_in_both", {{"t1", "", {"a/x=1"}}, {"t2", DEPS(DEP("t1")), {"a/y=1"}}}, "a/x=1 a/y=1"},
+        {"implied_over_file_over_dir",
+         {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {"a=2"}}, {"t3", DEPS(DEP("t2")), {"a/x=3"}}},
+         "a/x=3"},
+        {"implied_in_a_dependency",
+         {{"t1", "", {"a/"}}, {"t2", "", {"a/x=1"}}, {"t3", DEPS(DEP("t1") "," DEP("t2")), {"b=1"}}},
+         "a/ a/x=1 b=1"},
+        {"implied_of_a_list",
+         {{"t1", "", {"a/"}},
+          {"t2", LIST("\"/a/x\""), {"a/x=1", "a/y=1"}},
+          {"t3", DEPS(DEP("t1") "," DEP("t2")), {}}},
+         "a/ a/x=1"},
+        {"implied_of_a_list_with_dependencies",
+         {{"t1", "", {"a/", "c/"}},
+          {"t2", "", {"a/b/", "c/"}},
+          {"t3", DEPS(DEP("t2")) LIST("\"/a/b/x\""), {"a/b/x=1"}},
+          {"t4", DEPS(DEP("t1") "," DEP("t3")), {"c/y=1"}}},
+         "a/ a/b/ a/b/x=1 c/ c/y=1"},
 
         /* Replaced, both ways, with a list and without. */
         {"dir_over_file", {{"t1", "", {"a=5"}}, {"t2", DEPS(DEP("t1")), {"a/x=1"}}}, "a/x=1"},

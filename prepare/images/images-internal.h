@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/images/ share. */
+
+#include "prepare/images/images.h"
+
+/* --- Trees made from layers (rendered.c) --------------------------------------------------------------- */
+
+typedef struct RenderedTree {
+        Store *store;
+        char *const *layers; /* uppermost first, relative to the store */
+        char *const *paths;  /* a list, sorted; NULL: none */
+        size_t n_paths;
+        /* Makes it, as the directory "rootfs" of DIR_FD. If it makes none, that is what is kept. */
+        int (*make)(int dir_fd, void *userdata, Error *e);
+        void *userdata;
+} RenderedTree;
+
+/* The tree's path relative to the store: there already, or made now. 1: it has a rootfs; 0: it has none. */
+int rendered_get(const RenderedTree *t, char **ret, Error *e);
+/* The layers' directories, lowest first: those that have "rootfs". */
+typedef struct LayerFds {
+        int *fds;
+        size_t n;
+} LayerFds;
+
+void layer_fds_done(LayerFds *l);
+#define _cleanup_layer_fds_ _cleanup_(layer_fds_done)
+/* For a layer's "rootfs", the path of another file of the layer. */
+int layer_file(const char *layer, const char *file, char **ret);
+int layer_fds_open(Store *s, char *const *layers, LayerFds *l, Error *e);
+/* Whether one of the LAYERS, N of them, has directories without an entry. */
+int layers_imply(Store *s, char *const *layers, size_t n, Error *e);
