@@ -24,6 +24,7 @@
  * The store, by default /var/lib/acnspawn (mode 0700, root's):
  *
  *     version                      "1\n": the layout below; another number is refused
+ *     file-system                  the type and ID of the one on which it was tried that it can carry pods
  *     lock                         flock: shared while images are looked up for a pod, exclusive while they
  *                                  are removed
  *     tmp/                         images being unpacked; anything there that is not locked is rubbish

@@ -8,15 +8,13 @@
  * others, as the set-user-ID programs of images in it must not be within the reach of the host's users.
  */
 
-#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include <dirent.h>
 
-#include "prepare/store/store.h"
+#include "prepare/store/store-internal.h"
 
 #define STORE_VERSION "1\n"
 
@@ -27,53 +25,6 @@ static const char *const store_directories[] = {
                 "pods/exited", "pods/garbage",   "names",         "uids",
                 "downloads",   "layers",
 };
-
-/* What cannot be the upper directory of an overlay, or does not keep owners, device nodes and extended
- * attributes. */
-static const struct {
-        uint32_t magic;
-        const char *name;
-} unfit_file_systems[] = {
-                {OVERLAYFS_SUPER_MAGIC, "overlay"},
-                {NFS_SUPER_MAGIC, "NFS"},
-                {SMB_SUPER_MAGIC, "SMB"},
-                {CIFS_SUPER_MAGIC, "CIFS"},
-                {SMB2_SUPER_MAGIC, "SMB"},
-                {V9FS_MAGIC, "9p"},
-                {FUSE_SUPER_MAGIC, "FUSE"},
-                {MSDOS_SUPER_MAGIC, "FAT"},
-                {EXFAT_SUPER_MAGIC, "exFAT"},
-                {ECRYPTFS_SUPER_MAGIC, "eCryptfs"},
-                {AFS_SUPER_MAGIC, "AFS"},
-                {AFS_FS_MAGIC, "AFS"},
-                {CEPH_SUPER_MAGIC, "Ceph"},
-                {CODA_SUPER_MAGIC, "Coda"},
-                {NCP_SUPER_MAGIC, "NCP"},
-                {SQUASHFS_MAGIC, "squashfs"},
-                {ISOFS_SUPER_MAGIC, "ISO 9660"},
-                {CRAMFS_MAGIC, "cramfs"},
-                {EROFS_SUPER_MAGIC_V1, "EROFS"},
-                {PROC_SUPER_MAGIC, "proc"},
-                {SYSFS_MAGIC, "sysfs"},
-                {RAMFS_MAGIC, "ramfs"},
-};
-
-static int check_file_system(int fd, const char *path, Error *e)
-{
-        struct statfs fs;
-
-        if (fstatfs(fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot look at the file system of the store %s", path);
-        for (size_t i = 0; i < ELEMENTSOF(unfit_file_systems); i++) {
-                if ((uint32_t) fs.f_type != unfit_file_systems[i].magic)
-                        continue;
-                int r = error_set(e, -EOPNOTSUPP,
-                                  "The store %s lies on a file system that cannot carry pods (%s)", path,
-                                  unfit_file_systems[i].name);
-                return error_hint(e, r, "Choose a directory on ext4, XFS, Btrfs or tmpfs with --dir=.");
-        }
-        return 0;
-}
 
 static int check_access(int fd, const char *path, bool is_new, Error *e)
 {
@@ -165,11 +116,15 @@ static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
                                   "Choose another directory with --dir=; it is made if it is missing.");
         }
         r = check_access(fd, path, true, e);
+        if (r >= 0 && !(flags & STORE_UNPRIVILEGED))
+                r = file_system_check(fd, path, true, e);
         if (r < 0)
                 return r;
         r = write_file_atomic_at(fd, "version", STORE_VERSION, strlen(STORE_VERSION), 0644, true);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write to the store %s", path);
+        if (!(flags & STORE_UNPRIVILEGED))
+                file_system_note(fd);
         return 0;
 }
 
@@ -233,7 +188,7 @@ int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error 
                 return r;
         bool is_new = r == 0;
         if (!(flags & STORE_UNPRIVILEGED)) {
-                r = check_file_system(s->fd, s->path, e);
+                r = file_system_check_name(s->fd, s->path, e);
                 if (r < 0)
                         return r;
         }
@@ -247,6 +202,8 @@ int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error 
         if (r < 0)
                 return r;
         r = make_directories(s->fd, s->path, e);
+        if (r >= 0 && !(flags & STORE_UNPRIVILEGED))
+                r = file_system_check(s->fd, s->path, false, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);

@@ -335,24 +335,76 @@ def bombs_are_bounded(host):
     refused(host, tar_bytes(long_name))
 
 
+# What to mount on $D, what it needs, and what is said of it. $F: a file for it to be in.
+UNFIT = (
+    ("ramfs", (), "mount -t ramfs x $D", "ramfs"),
+    ("overlay", (), "mount -t tmpfs x $D && mkdir $D/l $D/u $D/w $D/o && "
+                    "mount -t overlay -o lowerdir=$D/l,upperdir=$D/u,workdir=$D/w x $D/o && D=$D/o", "overlay"),
+    ("vfat", ("mkfs.vfat",), "mkfs.vfat -C $F 16384 && mount -t vfat -o loop $F $D", "FAT"),
+    ("ext2-filetype", ("mkfs.ext2",), "mkfs.ext2 -q -O ^filetype $F 16M && mount -t ext2 -o loop $F $D && rmdir $D/lost+found",
+     "do not tell the types"),
+    ("xfs-ftype", ("mkfs.xfs",), "truncate -s 32M $F && mkfs.xfs -q -m crc=0 -n ftype=0 $F && mount -t xfs -o loop $F $D",
+     "do not tell the types"),
+    # What a call says on a file system that cannot do it.
+    ("xattr", ("strace",), "T='strace -qq -o /dev/null -e trace=fsetxattr -e inject=fsetxattr:error=EOPNOTSUPP'",
+     "keeps no extended attributes"),
+    ("owners", ("strace",), "T='strace -qq -o /dev/null -e trace=fchownat -e inject=fchownat:error=EINVAL'",
+     "keeps no owners"),
+    ("whiteouts", ("strace",), "T='strace -qq -o /dev/null -e trace=mknodat -e inject=mknodat:error=EINVAL'",
+     "has no device nodes"),
+    ("upper", ("strace",), "T='strace -qq -o /dev/null -e trace=fsconfig -e inject=fsconfig:error=EINVAL:when=5'",
+     "makes no overlay on it"),
+)
+
+
+def on_file_system(host, name, mount, command):
+    """Runs the command where $D is a file system of that kind; None where there is none. What the mounting says is lost."""
+    place = host.path(name)
+    os.mkdir(place)
+    script = "D=%s F=%s.file T=; { %s; } >/dev/null 2>&1 || exit 77; %s" % (place, place, mount, command)
+    r = subprocess.run(["unshare", "--mount", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return None if r.returncode == 77 else r
+
+
 @case
 def e11_stores_that_cannot_carry_overlays(host):
-    """Refused by name before anything is made, with the way out."""
+    """Refused by name before anything is made, with the way out; each time, as nothing is kept of it."""
     image = write(host, b"no image")
-    for kind, mount in (("ramfs", "mount -t ramfs x $D"),
-                        ("overlay", "mount -t tmpfs x $D && mkdir $D/l $D/u $D/w $D/o && "
-                                    "mount -t overlay -o lowerdir=$D/l,upperdir=$D/u,workdir=$D/w x $D/o && D=$D/o")):
-        place = host.path(kind)
-        os.mkdir(place)
-        script = "D=%s; %s || exit 77; mkdir $D/store; %s --dir=$D/store fetch %s; r=$?; ls -A $D/store; exit $r" % (
-            place, mount, ACNSPAWN, image)
-        r = subprocess.run(["unshare", "--mount", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if r.returncode == 77:
+    tried = 0
+    for name, programs, mount, why in UNFIT:
+        if not all(shutil.which(p) for p in programs):
+            continue
+        r = on_file_system(host, name, mount, "$T %s --dir=$D fetch %s; r=$?; ls -A $D; exit $r" % (ACNSPAWN, image))
+        if r is None:
             continue # this kernel has no such file system
-        equal(r.returncode, 1, "exit status on " + kind)
-        contains(r.stderr, "cannot carry pods (%s)" % kind, "message")
-        contains(r.stderr, "--dir=", "message")
-        equal(r.stdout, "", "what was made on " + kind)
+        tried += 1
+        equal(r.returncode, 1, "exit status on " + name)
+        contains(r.stderr, "cannot carry pods (", "message on " + name)
+        contains(r.stderr, why, "message on " + name)
+        contains(r.stderr, "--dir=", "message on " + name)
+        equal([n for n in r.stdout.split() if n not in ("l", "u", "w", "o")], [], "what was made on " + name)
+    true(tried >= 4, "only %d file systems could be tried" % tried)
+
+
+@case
+def e11_store_that_was_moved(host):
+    """What its file system can do is tried again on another one, and only then."""
+    host.acnspawn("fetch", host.image()).expect(0)
+    marker = os.path.join(host.dir, "file-system")
+    stat = os.stat(marker)
+    host.acnspawn("image", "list").expect(0)
+    equal(os.stat(marker).st_ino, stat.st_ino, "the file after another command")
+    trial = "mkfs.ext2 -q -O ^filetype $F 16M && mount -t ext2 -o loop $F $D && cp -a %s $D/store" % host.dir
+    r = on_file_system(host, "moved", trial, "%s --dir=$D/store image list" % ACNSPAWN)
+    if r is None:
+        raise Skip("no ext2 here")
+    equal(r.returncode, 1, "exit status")
+    contains(r.stderr, "do not tell the types", "message")
+    with open(marker, "w") as f:
+        f.write("of another\n")
+    host.acnspawn("image", "list").expect(0)
+    true(open(marker).read() != "of another\n", "it was not tried again")
+    equal(os.listdir(os.path.join(host.dir, "tmp")), [], "what is left of trying")
 
 
 @case
