@@ -39,6 +39,18 @@ int run_pod(Pod *p, const RunOptions *o, Error *e);
 /* control/stop.c: asks a running pod to end in order, or kills it; waits until it has ended. */
 int stop_pod(Pod *p, bool force, Error *e);
 
+/* control/enter.c: runs a command beside an app that runs, confined as the app is, with our standard streams,
+ * and waits until it has ended. *RET_STATUS is the command's exit status, 128 + the number of a signal; of a
+ * command that could not be started 125 to 127, with the reason in E. */
+typedef struct EnterOptions {
+        const char *app;       /* NULL: the only one */
+        char *const *argv;     /* empty: the shell of the image */
+        const char *user;      /* USER[:GROUP] that the app could become; NULL: the app's */
+        char **environment;    /* NAME=VALUE, added to the app's */
+        const char *directory; /* absolute; NULL: the app's working directory */
+} EnterOptions;
+int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
+
 /* report/pod-status.c: everything "status" tells of a pod. */
 typedef struct AppReport {
         const PodApp *app;

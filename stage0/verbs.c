@@ -21,6 +21,7 @@ const Verb *const verbs[] = {
                 &verb_validate,
                 &verb_prepare,
                 &verb_run,
+                &verb_enter,
                 &verb_stop,
                 &verb_rm,
                 &verb_gc,

@@ -51,12 +51,6 @@ int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e);
 int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
 
-/* --- programs.c ---------------------------------------------------------------------------------------- */
-
-/* Where one of our own helper programs is: in $ACNSPAWN_LIBEXECDIR if that is set; else beside us in the
- * build tree, or where it was installed. */
-int helper_program_path(const char *name, char **ret, Error *e);
-
 /* --- supervisor.c -------------------------------------------------------------------------------------- */
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte

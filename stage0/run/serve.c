@@ -116,7 +116,11 @@ static int open_metadata_listener(Server *s, pid_t peer, Error *e)
         if (r < 0)
                 return r;
         r = xasprintf(&s->metadata_url, "http://127.0.0.1:%u/%s", port, s->token);
-        return r < 0 ? error_oom(e) : 0;
+        if (r < 0)
+                return error_oom(e);
+        /* For those who go into the pod later. */
+        r = pod_metadata_url_write(s->pod, s->metadata_url);
+        return r < 0 ? error_set_errno(e, r, "Cannot record the metadata service of pod %s", s->pod->uuid) : 0;
 }
 
 static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)

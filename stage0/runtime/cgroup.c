@@ -241,6 +241,36 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret)
         return r < 0 ? r : -ENOENT;
 }
 
+const char *cgroup_unified_mount(void)
+{
+        for (size_t i = 0; i < ELEMENTSOF(hierarchies); i++)
+                if (hierarchies[i].unified)
+                        return find_mount(i);
+        return NULL;
+}
+
+int pod_cgroup_unified(Pod *p, char **ret)
+{
+        const char *mount = cgroup_unified_mount();
+        _cleanup_strv_free_ char **paths = NULL;
+        int r = read_paths(p, &paths);
+
+        if (r < 0)
+                return r;
+        STRV_FOREACH (path, paths) {
+                _cleanup_free_ char *file = NULL;
+                if (!mount || !path_is_ours(p, *path) || !path_has_prefix(*path, mount))
+                        continue;
+                if (xasprintf(&file, "%s/cgroup.freeze", *path) < 0)
+                        return -ENOMEM;
+                if (access(file, F_OK) < 0)
+                        continue;
+                *ret = strdup(*path);
+                return *ret ? 0 : -ENOMEM;
+        }
+        return -ENOENT;
+}
+
 /* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload
  * liked. */
 static int collect_children(const char *path, char ***ret)

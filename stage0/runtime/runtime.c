@@ -99,3 +99,13 @@ int pod_result_read(Pod *p, PodResult *ret)
         };
         return 0;
 }
+
+int pod_metadata_url_write(Pod *p, const char *url)
+{
+        return write_file_atomic_at(p->dir_fd, "metadata-url", url, strlen(url), 0600, false);
+}
+
+int pod_metadata_url_read(Pod *p, char **ret)
+{
+        return read_file_at(p->dir_fd, "metadata-url", FILE_SIZE_MAX, ret, NULL);
+}

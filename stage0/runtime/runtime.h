@@ -24,6 +24,10 @@ int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e);
 /* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
+/* The pod's own directory in the v2 hierarchy. -ENOENT: it has none. */
+int pod_cgroup_unified(Pod *p, char **ret);
+/* Where the v2 hierarchy is mounted, or NULL. */
+const char *cgroup_unified_mount(void);
 /* What POD really has, while it runs. -ENOENT: it has no cgroup. */
 int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
@@ -58,6 +62,10 @@ typedef struct PodResult {
 int pod_result_write(Pod *p, const PodResult *r);
 int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 
+/* The address of the pod's metadata service, with the pod's secret in it. */
+int pod_metadata_url_write(Pod *p, const char *url);
+int pod_metadata_url_read(Pod *p, char **ret); /* -ENOENT */
+
 /* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
 
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record
@@ -80,3 +88,24 @@ int control_receive(int listen_fd, ControlOp *ret);
  * path is. */
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
 int socket_connect_at(int dir_fd, const char *name, int *ret_fd);
+
+/* --- programs.c ---------------------------------------------------------------------------------------- */
+
+/* Where one of our own helper programs is: in $ACNSPAWN_LIBEXECDIR if that is set; else beside us in the
+ * build tree, or where it was installed. */
+int helper_program_path(const char *name, char **ret, Error *e);
+
+/* --- cgroup-join.c: going where a process of the pod is ------------------------------------------------- */
+
+/* Opens the cgroup.procs of every hierarchy in which process PID, of POD, is not where we are; at most MAX.
+ * -ESRCH: the process is not one of the pod's (any more). */
+int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
+
+/* --- freeze.c: stopping the clock of a whole pod --------------------------------------------------------- */
+
+/* Whether the pod was paused, and not resumed yet. */
+bool pod_is_paused(Pod *p);
+/* Returns when every process of the pod has stopped, or may go on. -ENOENT: the pod has no cgroup. */
+int pod_freeze(Pod *p, bool freeze, Error *e);
+/* What people are told: the state's name, or "paused". */
+const char *pod_shown_state(Pod *p);

@@ -8,7 +8,9 @@
  * called but the exec.
  */
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -61,19 +63,33 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         return 0;
 }
 
-/* The pipes are given to the app's user, who may then open /dev/stdout. */
-static int use_streams(Launch *l, const Identity *id, Failure *f)
+/* The pipes are given to the app's user, who may then open /dev/stdout; of a terminal the group stays the one
+ * that terminals have. */
+static int give_stream(int fd, const Identity *id, Failure *f)
 {
-        _cleanup_close_ int null = open("/dev/null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-
-        if (fchown(l->stdout_fd, id->uid, id->gid) < 0 || fchown(l->stderr_fd, id->uid, id->gid) < 0)
+        if (fchown(fd, id->uid, isatty(fd) ? (gid_t) -1 : id->gid) < 0)
                 return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
                                          "Cannot give the standard streams to user %u, group %u%s", id->uid,
                                          id->gid,
                                          errno == EINVAL ? ", which the pod's range does not have" : "");
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(l->stdout_fd, STDOUT_FILENO) < 0 ||
-            dup2(l->stderr_fd, STDERR_FILENO) < 0)
+        return 0;
+}
+
+static int use_streams(Launch *l, const Identity *id, Failure *f)
+{
+        _cleanup_close_ int null = open("/dev/null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+        const int fds[] = {l->stdin_fd, l->stdout_fd, l->stderr_fd};
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(fds); i++)
+                r = fds[i] < 0 ? 0 : give_stream(fds[i], id, f);
+        if (r < 0)
+                return r;
+        if (null < 0 || dup2(l->stdin_fd >= 0 ? l->stdin_fd : null, STDIN_FILENO) < 0 ||
+            dup2(l->stdout_fd, STDOUT_FILENO) < 0 || dup2(l->stderr_fd, STDERR_FILENO) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
+        if (l->terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot take the terminal");
         return 0;
 }
 
@@ -91,8 +107,10 @@ static void reset_signals(void)
  * go: the directory of records, for one, is a way to the pod's root. */
 static void close_descriptors(Launch *l)
 {
-        (void) syscall(SYS_close_range, 3U, ~0U, 0U);
-        l->root_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd = -EBADF;
+        if (l->parent_fd >= 0)
+                l->parent_fd = dup3(l->parent_fd, 3, O_CLOEXEC);
+        (void) syscall(SYS_close_range, l->parent_fd >= 0 ? 4U : 3U, ~0U, 0U);
+        l->stdin_fd = l->root_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd = -EBADF;
         l->n_volumes = 0;
 }
 
@@ -120,6 +138,19 @@ static int enter_working_directory(const Launch *l, Failure *f)
         return 0;
 }
 
+/* Only now: the kernel forgets it when the identity changes. What is left of our descriptors closes with the
+ * exec. */
+static int die_with_parent(const Launch *l, Failure *f)
+{
+        struct pollfd p = {.fd = l->parent_fd};
+
+        if (l->parent_fd < 0)
+                return 0;
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || poll(&p, 1, 0) != 0)
+                return failure_set(f, CAUSE_SETUP, -ECHILD, "Who started this process is gone");
+        return 0;
+}
+
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
 {
         _cleanup_(command_done) Command command = {};
@@ -137,6 +168,8 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 r = confine_sight(&l->config, f);
         if (r >= 0)
                 r = confine_identity(&l->config, id, f);
+        if (r >= 0)
+                r = die_with_parent(l, f);
         if (r >= 0)
                 r = enter_working_directory(l, f);
         if (r >= 0)
@@ -182,6 +215,6 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
                 r = running(l, f);
         if (r >= 0)
                 r = launch_execute(l, phase_command(l), &id, f);
-        free(id.home);
+        identity_done(&id);
         return r;
 }

@@ -42,13 +42,14 @@ static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
 typedef struct Entry {
         bool found;
         uint32_t id, gid;
-        char *name, *home;
+        char *name, *home, *shell;
 } Entry;
 
 static void entry_done(Entry *e)
 {
         free(e->name);
         free(e->home);
+        free(e->shell);
 }
 
 /* Looks NAME (or, with NAME NULL, the number ID) up in passwd or group: the number is field 2 in both. */
@@ -69,12 +70,14 @@ static int scan_database(char *text, const char *name, uint32_t id, Entry *ret)
                 if (n >= 4)
                         (void) parse_u32(fields[3], &gid);
                 char *home = n >= 6 && path_is_absolute(fields[5]) ? strdup(fields[5]) : NULL;
+                char *shell = n >= 7 && path_is_absolute(fields[6]) ? strdup(fields[6]) : NULL;
                 *ret = (Entry){
                                 .found = true,
                                 .id = number,
                                 .gid = gid,
                                 .name = strdup(fields[0]),
                                 .home = home,
+                                .shell = shell,
                 };
                 return 1;
         }
@@ -240,6 +243,14 @@ static int resolve_group(const LaunchConfig *c, const Entry *user, Identity *id,
         return r;
 }
 
+void identity_done(Identity *id)
+{
+        free(id->groups);
+        free(id->home);
+        free(id->shell);
+        *id = (Identity){};
+}
+
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
 {
         Identity id = {};
@@ -254,8 +265,10 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
                 if (r >= 0)
                         r = add_group(&id, c->gids[i], f);
         }
-        if (r >= 0)
+        if (r >= 0) {
                 id.home = TAKE_PTR(user.home);
+                id.shell = TAKE_PTR(user.shell);
+        }
         entry_done(&user);
         if (r < 0) {
                 free(id.groups);

@@ -6,6 +6,7 @@
  *     launch pre-start APP    runs the pre-start handler and waits for it (ExecStartPre=)
  *     launch end APP          records how the app ended (ExecStopPost=)
  *     launch post-stop APP    the same, and runs the post-stop handler
+ *     launch enter            runs a command beside an app; this one is started by stage0, on the host
  *
  * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity
  * and execs, so that the process that systemd watches is the app itself. It is linked statically, since the
@@ -29,8 +30,10 @@ void launch_done(Launch *l)
         safe_close(l->root_fd);
         safe_close(l->dev_fd);
         safe_close(l->status_fd);
+        safe_close(l->stdin_fd);
         safe_close(l->stdout_fd);
         safe_close(l->stderr_fd);
+        safe_close(l->parent_fd);
 }
 
 /* Ends the process itself: the app's filter may be in force, and kill for anything but an exit. */
@@ -108,13 +111,17 @@ int main(int argc, char *argv[])
                         .root_fd = -EBADF,
                         .dev_fd = -EBADF,
                         .status_fd = -EBADF,
+                        .stdin_fd = -EBADF,
                         .stdout_fd = -EBADF,
                         .stderr_fd = -EBADF,
+                        .parent_fd = -EBADF,
         };
 
         /* In the pod this program also stands where systemd looks for the one to leave with. */
         if (argc > 0 && endswith(argv[0], "/systemd-shutdown"))
                 return shutdown_main(argv);
+        if (argc == 2 && streq(argv[1], "enter"))
+                return enter_main();
         if (argc != 3) {
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;

@@ -19,7 +19,10 @@ typedef struct Launch {
         int status_fd;            /* the directory of records */
         AppStatus status;         /* what the app's record says, once "running" is written */
         char *record;             /* the record itself, mapped from then on */
+        int stdin_fd;             /* what is read; -EBADF: nothing */
         int stdout_fd, stderr_fd; /* pipes to stage0 */
+        bool terminal;            /* the first two are a terminal, which is to be the controlling one */
+        int parent_fd;            /* breaks when who started us dies, and we are to die then; or -EBADF */
 } Launch;
 
 void launch_done(Launch *l);
@@ -48,9 +51,10 @@ typedef struct Identity {
         gid_t gid;
         gid_t *groups; /* supplementary; with their number */
         size_t n_groups, groups_allocated;
-        char *home; /* from the image's passwd, or NULL */
+        char *home, *shell; /* from the image's passwd, or NULL */
 } Identity;
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
+void identity_done(Identity *id);
 
 /* confine.c: takes the identity and gives up every privilege the app is not to have; then, after all else,
  * system calls. */
@@ -94,6 +98,9 @@ void record_main_failed(Launch *l, const Failure *f);
 /* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with
  * what is recorded. */
 void record_main_ended(Launch *l, AppStatus *ret);
+
+/* enter.c: runs a command beside an app that runs, confined as the app is; returns our exit status. */
+int enter_main(void);
 
 /* shutdown.c: ends the pod, as its process 1; returns the pod's exit status. */
 int shutdown_main(char *const *argv);

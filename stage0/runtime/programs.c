@@ -6,7 +6,8 @@
 #include <limits.h>
 
 #include "config.h"
-#include "stage0/run/run.h"
+#include "metadata/metadata.h"
+#include "stage0/runtime/runtime.h"
 
 static const struct {
         const char *name, *in_build;

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The main process of an app, held by a descriptor, so that no other can be taken for it.
+ *
+ * The pod's systemd knows which process that is. A number that it says may be another process's by the time
+ * it is looked at; if systemd, which has to reap the process first, still says the same afterwards, it was
+ * the right one. A process that systemd calls the app's may still be the launcher, which is not confined
+ * yet: what executes that program is not the app.
+ */
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "stage0/control/control.h"
+
+#define START_TIMEOUT_USEC (10 * UINT64_C(1000000))
+#define SERVICE "org.freedesktop.systemd1.Service"
+
+int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_free_ char *list = NULL, *shown = name ? text_escape_for_terminal(name) : NULL;
+        const PodManifest *m = p->manifest;
+
+        if (!m || m->n_apps == 0)
+                return error_set(e, -ENOENT, "Pod %s has no apps", p->uuid);
+        const PodApp *app = name ? pod_manifest_find_app(m, name) : m->n_apps == 1 ? &m->apps[0] : NULL;
+        if (app) {
+                *ret = app;
+                return 0;
+        }
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (strv_extend(&names, m->apps[i].name) < 0)
+                        return error_oom(e);
+        list = strv_join(names, ", ");
+        int r = name ? error_set(e, -ENOENT, "Pod %s has no app '%s'", p->uuid, shown ?: "")
+                     : error_set(e, -ENOTUNIQ, "Pod %s has several apps: say which one with --app=", p->uuid);
+        return error_hint(e, r, "Its apps are: %s", list ?: "");
+}
+
+int pod_check_running(Pod *p, Error *e)
+{
+        if (p->state == POD_RUNNING && pod_is_paused(p)) {
+                int r = error_set(e, -EBUSY, "Pod %s is paused", p->uuid);
+                return error_hint(e, r, "'acnspawn resume %s' lets it go on.", p->uuid);
+        }
+        if (p->state == POD_RUNNING)
+                return 0;
+        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid, pod_state_to_string(p->state));
+}
+
+/* --- What systemd knows -------------------------------------------------------------------------------- */
+
+typedef struct Question {
+        char unit[300];
+        uint32_t main_pid; /* by the pod's numbers; 0: there is none */
+} Question;
+
+static int get_main_pid(sd_bus *bus, const char *path, uint32_t *ret, Error *e)
+{
+        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        int r = sd_bus_get_property_trivial(bus, "org.freedesktop.systemd1", path, SERVICE, "MainPID", &error,
+                                            'u', ret);
+
+        return r < 0 ? manager_error(&error, r, "tell the app's main process", e) : 0;
+}
+
+static int find_main_process(sd_bus *bus, void *data, int *ret_fd, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        Question *q = data;
+
+        if (manager_unit_path(q->unit, &path) < 0)
+                return error_oom(e);
+        for (unsigned i = 0; i < 10; i++) {
+                uint32_t again = 0;
+                int r = get_main_pid(bus, path, &q->main_pid, e);
+                if (r < 0 || q->main_pid == 0)
+                        return r;
+                _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, q->main_pid, 0);
+                r = get_main_pid(bus, path, &again, e);
+                if (r < 0)
+                        return r;
+                if (fd >= 0 && again == q->main_pid) {
+                        *ret_fd = TAKE_FD(fd);
+                        return 0;
+                }
+        }
+        q->main_pid = 0;
+        return 0;
+}
+
+/* --- What the host knows ------------------------------------------------------------------------------- */
+
+static int pid_of_pidfd(int fd, pid_t *ret)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        int r = read_file_at(AT_FDCWD, path, 4096, &text, NULL);
+        const char *p = r < 0 ? NULL : strstr(text, "\nPid:");
+        if (!p)
+                return r < 0 ? r : -EBADMSG;
+        *ret = (pid_t) strtol(p + strlen("\nPid:"), NULL, 10);
+        return *ret > 0 ? 0 : -ESRCH;
+}
+
+/* Whether it executes something else than the launcher, as the pod has that. */
+static int is_app(Pod *p, pid_t pid)
+{
+        struct stat program, launcher;
+        PodRuntime runtime = {};
+        char path[96];
+
+        int r = pod_runtime_read(p, &runtime);
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "/proc/%d/root/acnspawn/launch", (int) runtime.leader);
+        if (stat(path, &launcher) < 0)
+                return -errno;
+        snprintf(path, sizeof(path), "/proc/%d/exe", (int) pid);
+        if (stat(path, &program) < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        return program.st_dev != launcher.st_dev || program.st_ino != launcher.st_ino;
+}
+
+static int not_running(Pod *p, const PodApp *app, Error *e)
+{
+        AppStatus *statuses = NULL;
+        AppState state = APP_WAITING;
+        size_t n = p->manifest->n_apps;
+
+        if (pod_read_statuses(p, false, &statuses) >= 0) {
+                state = statuses[app - p->manifest->apps].state;
+                app_statuses_free(statuses, n);
+        }
+        return error_set(e, -ESRCH, "App %s of pod %s is not running: %s", app->name, p->uuid,
+                         state == APP_ENDED       ? "it has ended"
+                         : state == APP_PRE_START ? "its pre-start handler runs"
+                         : state == APP_POST_STOP ? "its post-stop handler runs"
+                                                  : "it has not started");
+}
+
+static int ask(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
+{
+        Question q = {};
+        _cleanup_close_ int fd = -EBADF;
+        pid_t pid = 0;
+
+        snprintf(q.unit, sizeof(q.unit), "app-%s.service", app->name);
+        int r = pod_manager_call(p, find_main_process, &q, sizeof(q), &fd, e);
+        if (r < 0)
+                return r;
+        if (fd < 0 || pid_of_pidfd(fd, &pid) < 0)
+                return not_running(p, app, e);
+        *ret = (AppProcess){.pid = pid, .pid_fd = TAKE_FD(fd)};
+        return 0;
+}
+
+int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
+{
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + START_TIMEOUT_USEC;
+
+        for (;;) {
+                AppProcess process = {.pid_fd = -EBADF};
+                int r = pod_check_running(p, e);
+
+                if (r >= 0)
+                        r = ask(p, app, &process, e);
+                if (r < 0)
+                        return r;
+                r = is_app(p, process.pid);
+                if (r > 0) {
+                        *ret = process;
+                        return 0;
+                }
+                safe_close(process.pid_fd);
+                if (r < 0 && r != -ESRCH)
+                        return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name, p->uuid);
+                if (now_usec(CLOCK_MONOTONIC) >= end)
+                        return error_set(e, -ETIME, "App %s of pod %s has not begun to run in time", app->name,
+                                         p->uuid);
+                (void) usleep(20000);
+        }
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Going to the cgroups that a process of a pod is in: the v2 one, and on hosts that mount them the v1 ones
+ * as well, as far as they differ from our own. The files are opened before anything of ours goes into the
+ * pod, where they are out of reach. */
+
+#include "stage0/runtime/runtime.h"
+
+#define CGROUP_FILE_MAX 65536U
+
+static int read_lines(const char *path, char ***ret)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = read_file_at(AT_FDCWD, path, CGROUP_FILE_MAX, &text, NULL);
+
+        return r < 0 ? r : strv_split(text, "\n", ret);
+}
+
+/* A line is "NUMBER:CONTROLLERS:PATH"; of v2 there are no controllers. */
+static int open_procs(const char *line)
+{
+        _cleanup_free_ char *path = NULL;
+        const char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        int r;
+
+        if (!group)
+                return -EBADMSG;
+        controllers++;
+        if (group == controllers) {
+                const char *mount = cgroup_unified_mount();
+                if (!mount)
+                        return -ENOENT;
+                r = xasprintf(&path, "%s%s/cgroup.procs", mount, group + 1);
+        } else {
+                controllers = startswith(controllers, "name=") ?: controllers;
+                r = xasprintf(&path, "/sys/fs/cgroup/%.*s%s/cgroup.procs", (int) (group - controllers),
+                              controllers, group + 1);
+        }
+        if (r < 0)
+                return r;
+        int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return fd < 0 ? -errno : fd;
+}
+
+/* The v2 line of a process of the pod has the pod's cgroup in it. */
+static bool is_in_pod(const Pod *p, char *const *lines)
+{
+        STRV_FOREACH (line, lines) {
+                const char *group = startswith(*line, "0::"), *name = group ? strstr(group, "/acnspawn-") : NULL;
+                const char *rest = name ? startswith(name + strlen("/acnspawn-"), p->uuid) : NULL;
+                if (rest && *rest == '/')
+                        return true;
+        }
+        return false;
+}
+
+int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n)
+{
+        _cleanup_strv_free_ char **theirs = NULL, **own = NULL;
+        char path[64];
+        size_t n = 0;
+
+        snprintf(path, sizeof(path), "/proc/%d/cgroup", (int) pid);
+        int r = read_lines(path, &theirs);
+        if (r == -ENOENT || (r >= 0 && !is_in_pod(p, theirs)))
+                return -ESRCH;
+        if (r >= 0)
+                r = read_lines("/proc/self/cgroup", &own);
+        for (size_t i = 0; r >= 0 && theirs[i]; i++) {
+                if (strv_contains(own, theirs[i]))
+                        continue;
+                r = n < max ? open_procs(theirs[i]) : -E2BIG;
+                if (r >= 0)
+                        ret_fds[n++] = r;
+        }
+        if (r < 0)
+                while (n > 0)
+                        safe_close(ret_fds[--n]);
+        *ret_n = n;
+        return r < 0 ? r : 0;
+}

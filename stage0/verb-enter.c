@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn enter: a command, or a shell, beside an app that runs. What follows the pod is the command's own,
+ * options too. */
+
+#include "stage0/pod-words.h"
+
+typedef struct Arguments {
+        EnterOptions enter;
+} Arguments;
+
+static int option_environment(const Option *o, const char *value, void *target, Error *e)
+{
+        const char *equals = strchr(value, '=');
+
+        if (!equals || equals == value)
+                return option_invalid(o, value, e, "must be NAME=VALUE");
+        return strv_extend(target, value) < 0 ? error_oom(e) : 0;
+}
+
+static int option_directory(const Option *o, const char *value, void *target, Error *e)
+{
+        if (!path_is_absolute(value))
+                return option_invalid(o, value, e, "must be an absolute path in the app's root");
+        return option_string(o, value, target, e);
+}
+
+static int option_user(const Option *o, const char *value, void *target, Error *e)
+{
+        if (!*value || (*value != '/' && (*value == ':' || endswith(value, ":"))))
+                return option_invalid(o, value, e, "must be USER or USER:GROUP");
+        return option_string(o, value, target, e);
+}
+
+static const Option options[] = {
+                {"Options (before the pod)", "app", 0, "APP", false,
+                 "The app to enter, if the pod has several", NULL, option_string,
+                 offsetof(Arguments, enter.app)},
+                {NULL, "user", 0, "USER[:GROUP]", false,
+                 "Run the command as another user of the image that the app could become", NULL, option_user,
+                 offsetof(Arguments, enter.user)},
+                {NULL, "environment", 0, "NAME=VALUE", false,
+                 "Set a variable in the environment of the command; may be given several times", NULL,
+                 option_environment, offsetof(Arguments, enter.environment)},
+                {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
+                 option_directory, offsetof(Arguments, enter.directory)},
+                OPTION_END,
+};
+
+/* 1: *RET_POD and the command are there. */
+static int parse(Context *c, int argc, char **argv, Arguments *a, const char **ret_pod)
+{
+        OptionSet sets[] = {{options, a}, {global_options, c}};
+        OptionParser p = {.sets = sets, .n_sets = ELEMENTSOF(sets), .argc = argc, .argv = argv};
+        const char *word = NULL;
+
+        int r = options_next(&p, &word, &c->error);
+        if (r < 0)
+                return context_usage_error(c, r);
+        if (c->help || c->version)
+                return c->help ? context_show_help(c, c->verb) : context_show_version(c);
+        if (r == OPTION_DASHES && p.index < p.argc) {
+                word = p.argv[p.index++];
+                r = OPTION_WORD;
+        }
+        if (r != OPTION_WORD)
+                return context_usage(c, "'acnspawn enter' needs " A_POD);
+        if (p.index < p.argc && streq(p.argv[p.index], "--"))
+                p.index++;
+        a->enter.argv = p.argv + p.index;
+        *ret_pod = word;
+        return 1;
+}
+
+static int enter(Context *c, const char *word, const Arguments *a)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        int status = 0;
+
+        int r = context_open_store_as_root(c);
+        if (r >= 0)
+                r = context_find_pod(c, word, &p);
+        if (r >= 0)
+                r = enter_app(p, &a->enter, &status, &c->error);
+        if (r >= 0 || status == 0)
+                return r < 0 ? r : status;
+        error_print(&c->error, r);
+        error_done(&c->error);
+        return status;
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        Arguments a = {};
+        const char *word = NULL;
+
+        int r = parse(c, argc, argv, &a, &word);
+        if (r > 0)
+                r = enter(c, word, &a);
+        strv_free(a.enter.environment);
+        return r;
+}
+
+const Verb verb_enter = {
+                .name = "enter",
+                .synopsis = "[OPTIONS…] POD [COMMAND [ARGUMENTS…]]",
+                .brief = "POD [COMMAND…]",
+                .summary = "Run a command beside a running app",
+                .text = "Runs the command, or the shell of the image, in all that confines the app: its "
+                        "namespaces, cgroup, user, capabilities, filter of system calls and environment. On a "
+                        "terminal the command gets one of the pod's. Exits with the command's status; 125 to "
+                        "127 if it could not be started.",
+                .words = "pod",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
+};

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Running a command beside an app that runs ("launch enter"), confined exactly as the app is.
+ *
+ * stage0 starts this on the host, from a sealed copy in memory that no process of the pod can reach a file
+ * of the host by. It goes into the app's pid namespace with a child only: the child joins everything else
+ * that the app is in, then takes the last steps of every launch (execute.c), with the same launch file. So
+ * there is one piece of code that confines, and nothing of the host's is left when the command begins. We
+ * stay outside, pass signals on, and tell how the command ended. If stage0 dies, the kernel kills us, and
+ * then the command.
+ */
+
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+#include "stage1/enter-protocol.h"
+#include "stage1/launch/enter.h"
+
+typedef struct Enter {
+        Launch launch;
+        EnterRequest request;
+        int app_fd; /* the app's main process */
+        int cgroup_fds[ENTER_CGROUPS_MAX];
+        size_t n_cgroups;
+        Inheritance inheritance;
+        EnterReply *report; /* shared with the child: it may have no system calls left to tell by */
+} Enter;
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT};
+
+/* --- The request --------------------------------------------------------------------------------------- */
+
+static int read_launch_file(Enter *x, int fd)
+{
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+        int r = read_fd_bounded(fd, LAUNCH_FILE_SIZE_MAX, &data, &size);
+
+        if (r >= 0)
+                r = launch_config_parse(data, size, &x->launch.config);
+        if (r >= 0)
+                x->launch.app = x->launch.config.app;
+        return r;
+}
+
+static int receive_request(Enter *x, Failure *f)
+{
+        int fds[ENTER_FD_CGROUPS + ENTER_CGROUPS_MAX];
+        size_t n = 0;
+        ssize_t size = recv_fds(ENTER_SOCKET, &x->request, sizeof(x->request), fds, ELEMENTSOF(fds), &n);
+        EnterRequest *q = &x->request;
+        int r;
+
+        if (size != (ssize_t) sizeof(*q) || q->version != ENTER_PROTOCOL_VERSION || n < ENTER_FD_CGROUPS)
+                return failure_set(f, CAUSE_SETUP, -EBADMSG, "This is no request to enter an app");
+        q->user[sizeof(q->user) - 1] = q->metadata_url[sizeof(q->metadata_url) - 1] = 0;
+        x->app_fd = fds[ENTER_FD_APP];
+        x->launch.stdin_fd = fds[ENTER_FD_STDIN];
+        x->launch.stdout_fd = fds[ENTER_FD_STDOUT];
+        x->launch.stderr_fd = fds[ENTER_FD_STDERR];
+        for (size_t i = ENTER_FD_CGROUPS; i < n; i++)
+                x->cgroup_fds[x->n_cgroups++] = fds[i];
+        r = read_launch_file(x, fds[ENTER_FD_FILE]);
+        safe_close(fds[ENTER_FD_FILE]);
+        if (r >= 0 && q->metadata_url[0]) {
+                x->launch.metadata_url = strdup(q->metadata_url);
+                r = x->launch.metadata_url ? 0 : -ENOMEM;
+        }
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot read the launch file of the app") : 0;
+}
+
+/* --- The terminal -------------------------------------------------------------------------------------- */
+
+/* The pod's own, and nothing that was put in its place. */
+static int open_multiplexer(void)
+{
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -EBADF;
+        struct statfs fs;
+
+        if (root < 0)
+                return -errno;
+        dir = open_in_root(root, "/dev/pts", O_PATH | O_DIRECTORY);
+        if (dir < 0)
+                return dir;
+        if (fstatfs(dir, &fs) < 0)
+                return -errno;
+        if (fs.f_type != DEVPTS_SUPER_MAGIC)
+                return -ENOTTY;
+        int fd = openat(dir, "ptmx", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int make_terminal(Enter *x, int *ret_master)
+{
+        _cleanup_close_ int master = open_multiplexer();
+        int unlock = 0;
+
+        if (master < 0)
+                return master;
+        if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
+                return -errno;
+        int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        if (slave < 0)
+                return -errno;
+        if (x->request.size.ws_row > 0)
+                (void) ioctl(slave, TIOCSWINSZ, &x->request.size);
+        safe_close(x->launch.stdin_fd);
+        safe_close(x->launch.stdout_fd);
+        x->launch.stdin_fd = slave;
+        x->launch.stdout_fd = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+        if (x->request.terminal_errors) {
+                safe_close(x->launch.stderr_fd);
+                x->launch.stderr_fd = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+        }
+        if (x->launch.stdout_fd < 0 || x->launch.stderr_fd < 0)
+                return -errno;
+        x->launch.terminal = true;
+        *ret_master = TAKE_FD(master);
+        return 0;
+}
+
+static int open_terminal(Enter *x, Failure *f)
+{
+        const EnterReply reply = {.event = ENTER_TERMINAL};
+        _cleanup_close_ int master = -EBADF;
+
+        if (!x->request.terminal)
+                return 0;
+        int r = make_terminal(x, &master);
+        if (r >= 0)
+                r = send_fds(ENTER_SOCKET, &reply, sizeof(reply), &master, 1);
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make a terminal in app %s", x->launch.app)
+                     : 0;
+}
+
+/* --- Who and what -------------------------------------------------------------------------------------- */
+
+/* Whoever the app is, or could make itself. */
+static int check_user(const LaunchConfig *c, const Identity *app, const Identity *id, Failure *f)
+{
+        const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID;
+
+        if (app->uid == 0 && (c->capabilities & needed) == needed)
+                return 0;
+        if (app->uid == id->uid && app->gid == id->gid && id->n_groups <= app->n_groups &&
+            memcmp(app->groups ?: (gid_t *) "", id->groups ?: (gid_t *) "",
+                   id->n_groups * sizeof(gid_t)) == 0)
+                return 0;
+        return failure_set(f, CAUSE_USER, -EPERM,
+                           "App %s runs as user %u, group %u, and could not become user %u, group %u itself",
+                           c->app, app->uid, app->gid, id->uid, id->gid);
+}
+
+static int replace_user(LaunchConfig *c, const char *user)
+{
+        const char *colon = path_is_absolute(user) ? NULL : strchr(user, ':');
+        char *name = colon ? strndup(user, (size_t) (colon - user)) : strdup(user);
+        char *group = strdup(colon ? colon + 1 : GROUPS_OF_USER);
+
+        if (!name || !group) {
+                free(name);
+                free(group);
+                return -ENOMEM;
+        }
+        free(c->user);
+        free(c->group);
+        c->user = name;
+        c->group = group;
+        c->n_gids = 0;
+        return 0;
+}
+
+static int find_identity(Enter *x, Identity *ret, Failure *f)
+{
+        LaunchConfig *c = &x->launch.config;
+        Identity app = {};
+        int r = identity_resolve(c, &app, f);
+
+        if (r < 0)
+                return r;
+        if (!x->request.user[0]) {
+                *ret = app;
+                return 0;
+        }
+        r = replace_user(c, x->request.user);
+        if (r < 0)
+                r = failure_set_errno(f, CAUSE_SETUP, r, "Cannot look up user %s", x->request.user);
+        else
+                r = identity_resolve(c, ret, f);
+        if (r >= 0)
+                r = check_user(c, &app, ret, f);
+        identity_done(&app);
+        return r;
+}
+
+/* The user's own shell, unless it is there to keep him out. */
+static int use_shell(Launch *l, const Identity *id)
+{
+        const char *shell = id->shell;
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+
+        if (root >= 0 && shell && !endswith(shell, "/nologin") && !endswith(shell, "/false"))
+                fd = open_in_root(root, shell, O_PATH);
+        l->config.exec = strv_free(l->config.exec);
+        return strv_extend(&l->config.exec, fd >= 0 ? shell : "/bin/sh");
+}
+
+/* --- The child ----------------------------------------------------------------------------------------- */
+
+static int join(Enter *x, Failure *f)
+{
+        int r = join_cgroups(x->cgroup_fds, x->n_cgroups, x->launch.app, f);
+
+        if (r >= 0)
+                r = inheritance_take(&x->inheritance, f);
+        if (r >= 0)
+                r = join_namespaces(x->request.app, x->app_fd, x->launch.app, f);
+        return r;
+}
+
+static int become_command(Enter *x, Failure *f)
+{
+        Identity id = {};
+
+        (void) setsid();
+        int r = join(x, f);
+        if (r >= 0)
+                r = open_terminal(x, f);
+        if (r >= 0)
+                r = find_identity(x, &id, f);
+        if (r >= 0 && x->request.shell && use_shell(&x->launch, &id) < 0)
+                r = failure_set_errno(f, CAUSE_SETUP, -ENOMEM, "Cannot look for a shell");
+        if (r >= 0)
+                r = launch_execute(&x->launch, x->launch.config.exec, &id, f);
+        identity_done(&id);
+        return r;
+}
+
+static _noreturn_ void child(Enter *x)
+{
+        Failure f = {};
+        int r = become_command(x, &f);
+
+        snprintf(x->report->text, sizeof(x->report->text), "%s", f.error.message ?: strerror(-r));
+        x->report->cause = (int32_t) f.cause;
+        x->report->event = ENTER_FAILED;
+        _exit(125);
+}
+
+/* --- The parent ---------------------------------------------------------------------------------------- */
+
+static int wait_for(pid_t pid, const sigset_t *signals, int *ret_status)
+{
+        for (;;) {
+                pid_t p = waitpid(pid, ret_status, WNOHANG);
+                if (p < 0 && errno != EINTR)
+                        return -errno;
+                if (p == pid)
+                        return 0;
+                int s = sigwaitinfo(signals, NULL);
+                if (s > 0 && s != SIGCHLD)
+                        (void) kill(pid, s);
+        }
+}
+
+static void block_signals(sigset_t *signals)
+{
+        sigemptyset(signals);
+        sigaddset(signals, SIGCHLD);
+        for (size_t i = 0; i < ELEMENTSOF(forwarded); i++)
+                sigaddset(signals, forwarded[i]);
+        (void) sigprocmask(SIG_BLOCK, signals, NULL);
+}
+
+/* What only the child is to hold. */
+static void close_for_parent(Enter *x)
+{
+        x->launch.stdin_fd = safe_close(x->launch.stdin_fd);
+        x->launch.stdout_fd = safe_close(x->launch.stdout_fd);
+        x->launch.stderr_fd = safe_close(x->launch.stderr_fd);
+        x->launch.parent_fd = safe_close(x->launch.parent_fd);
+        x->app_fd = safe_close(x->app_fd);
+        for (size_t i = 0; i < x->n_cgroups; i++)
+                safe_close(x->cgroup_fds[i]);
+        x->n_cgroups = 0;
+}
+
+static int run_child(Enter *x, Failure *f)
+{
+        sigset_t signals;
+        int alive[2], status = 0;
+
+        block_signals(&signals);
+        if (pipe2(alive, O_CLOEXEC) < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a pipe");
+        x->launch.parent_fd = alive[0];
+        pid_t pid = fork();
+        if (pid == 0) {
+                safe_close(alive[1]);
+                child(x);
+        }
+        if (pid < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot fork");
+        close_for_parent(x);
+        int r = wait_for(pid, &signals, &status);
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot wait for the command");
+        x->report->status = status;
+        return 0;
+}
+
+static int run(Enter *x, Failure *f)
+{
+        int r = receive_request(x, f);
+
+        if (r >= 0)
+                r = inheritance_read(x->request.app, &x->inheritance, f);
+        if (r >= 0 && setns(x->app_fd, CLONE_NEWPID) < 0)
+                r = failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot join the processes of app %s%s",
+                                      x->launch.app, errno == ESRCH ? ", which has ended" : "");
+        return r < 0 ? r : run_child(x, f);
+}
+
+int enter_main(void)
+{
+        Failure f = {};
+        Enter x = {.launch = {.root_fd = -EBADF,
+                              .dev_fd = -EBADF,
+                              .status_fd = -EBADF,
+                              .stdin_fd = -EBADF,
+                              .stdout_fd = -EBADF,
+                              .stderr_fd = -EBADF,
+                              .parent_fd = -EBADF},
+                   .app_fd = -EBADF};
+
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(ENTER_SOCKET, F_SETFD, FD_CLOEXEC) < 0)
+                return 125;
+        x.report = mmap(NULL, sizeof(EnterReply), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (x.report == MAP_FAILED)
+                return 125;
+        x.report->event = ENTER_ENDED;
+        if (run(&x, &f) < 0) {
+                x.report->event = ENTER_FAILED;
+                x.report->cause = (int32_t) f.cause;
+                snprintf(x.report->text, sizeof(x.report->text), "%s", f.error.message ?: "");
+        }
+        int r = send_fds(ENTER_SOCKET, x.report, sizeof(EnterReply), NULL, 0);
+        error_done(&f.error);
+        return r < 0 ? 125 : 0;
+}

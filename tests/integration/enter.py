@@ -1,0 +1,412 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""acnspawn enter: what it runs is confined as the app is, field by field, and is no way to the host, not for an instant
+(CVE-2019-10144, -10145 and -10147 are what happens otherwise, CVE-2019-5736 is the way by the program). Streams, terminals,
+statuses and signals are the command's own."""
+
+import fcntl
+import pty
+import resource
+import select
+import struct
+import termios
+
+from harness import *
+
+# Apps and commands are told from each other by how long they sleep.
+APP, COMMAND = "100001", "100002"
+
+
+def both(function):
+    def with_userns(host):
+        function(host)
+
+    def without_userns(host):
+        function(host, "--no-userns")
+    with_userns.__name__ = function.__name__
+    without_userns.__name__ = function.__name__ + "_without_user_namespace"
+    case(with_userns)
+    case(without_userns)
+
+
+def sleeper(host, name="a", seconds=APP, app=None, **more):
+    return host.image(["/bin/sleep", seconds], name="example.com/" + name, app=app, **more)
+
+
+def find_process(host, *argv):
+    """The host's pid of the process of the pod that has this command line."""
+    wanted = "\0".join(argv).encode() + b"\0"
+
+    def look():
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                with open("/proc/%s/cmdline" % pid, "rb") as f:
+                    if f.read() == wanted and any(u in read_text("/proc/%s/cgroup" % pid) for u in host.uuids):
+                        return pid
+        return None
+    return wait_for(look, "the process %r" % (argv,))
+
+
+def entered(host, *args, argv=("sleep", COMMAND), **more):
+    """An acnspawn enter that runs, and the host's pid of its command."""
+    host.note_pods()
+    p = host.start("enter", *args, "p", *argv, **more)
+    try:
+        return p, find_process(host, *argv)
+    except Failure:
+        p.kill()
+        fail("enter did not start: %r" % p.communicate()[1])
+
+
+STATUS_FIELDS = ("Uid Gid Groups Umask NoNewPrivs Seccomp Seccomp_filters CapInh CapPrm CapEff CapBnd CapAmb Cpus_allowed "
+                 "Mems_allowed SigBlk SigIgn SigCgt Speculation_Store_Bypass").split()
+NAMESPACES = "pid mnt net ipc uts user cgroup time pid_for_children time_for_children".split()
+FILES = "cgroup limits oom_score_adj uid_map gid_map mountinfo attr/current personality".split()
+
+
+def environment(pid):
+    return sorted(read_text("/proc/%s/environ" % pid).split("\0"))
+
+
+def compare(host, app, *options):
+    host.prepare("--name=p", *options, sleeper(host, app=app))
+    host.acnspawn("run", "--detach", "p").expect(0)
+    host.note_pods()
+    one = find_process(host, "/bin/sleep", APP)
+    p, other = entered(host, env=dict(os.environ, HOST_SECRET="x"))
+    status = [dict(l.split(":", 1) for l in read_text("/proc/%s/status" % pid).splitlines()) for pid in (one, other)]
+    for field in STATUS_FIELDS:
+        if field in status[0]:
+            equal(status[1][field].strip(), status[0][field].strip(), "%s of the command" % field)
+    for name in NAMESPACES:
+        if os.path.lexists("/proc/%s/ns/%s" % (one, name)):
+            equal(os.readlink("/proc/%s/ns/%s" % (other, name)), os.readlink("/proc/%s/ns/%s" % (one, name)), "namespace " + name)
+    for name in FILES:
+        equal(read_or_errno(other, name), read_or_errno(one, name), name)
+    equal(environment(other), environment(one), "environment")
+    for name in ("cwd", "root"):
+        equal(os.stat("/proc/%s/%s" % (other, name)), os.stat("/proc/%s/%s" % (one, name)), name)
+    equal(os.getpriority(os.PRIO_PROCESS, int(other)), os.getpriority(os.PRIO_PROCESS, int(one)), "nice value")
+    equal(sorted(os.listdir("/proc/%s/fd" % other)), ["0", "1", "2"], "descriptors")
+    p.terminate()
+    equal(host.finish(p).rc, 128 + signal.SIGTERM, "status")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+def read_or_errno(pid, name):
+    try:
+        return read_text("/proc/%s/%s" % (pid, name))
+    except OSError as e:
+        return e.errno
+
+
+@both
+def the_command_is_as_the_app_is(host, *options):
+    compare(host, {"workingDirectory": "/work", "environment": [{"name": "X", "value": "a b\n$c"}]}, *options)
+
+
+@both
+def the_command_is_as_an_app_that_is_no_root(host, *options):
+    compare(host, {"user": "app", "group": "staff", "supplementaryGIDs": [7, 8]}, *options)
+
+
+@both
+def the_command_is_as_an_app_with_isolators(host, *options):
+    compare(host, {"isolators": [{"name": "os/linux/no-new-privileges", "value": True},
+                                 {"name": "os/linux/oom-score-adj", "value": 300},
+                                 {"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_KILL"]}}]}, *options)
+
+
+@both
+def the_caller_hands_nothing_on(host, *options):
+    """Limits, nice value, umask, signal dispositions, descriptors and directory of who calls are not the command's."""
+    own = int(re.search(r"CapEff:\s*(\w+)", read_text("/proc/self/status")).group(1), 16)
+    may_raise = all(own >> CAPABILITIES.index(c) & 1 for c in ("SYS_RESOURCE", "SYS_NICE"))
+
+    def spoil():
+        default_signals()
+        if may_raise:
+            os.nice(7)
+            resource.setrlimit(resource.RLIMIT_CORE, (4096, 4096))
+        os.umask(0o077)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        os.sched_setaffinity(0, {0})
+        os.dup2(os.open("/", os.O_RDONLY), 9, inheritable=True)
+
+    host.detach("--name=p", *options, sleeper(host))
+    host.note_pods()
+    one = find_process(host, "/bin/sleep", APP)
+    p, other = entered(host, preexec_fn=spoil, cwd=host.tmp, close_fds=False)
+    for name in FILES:
+        equal(read_or_errno(other, name), read_or_errno(one, name), name)
+    for field in STATUS_FIELDS:
+        found = [re.search(r"^%s:[ \t]*(.*)$" % field, read_text("/proc/%s/status" % pid), re.M) for pid in (one, other)]
+        equal(found[1] and found[1].group(1), found[0] and found[0].group(1), field)
+    equal(os.getpriority(os.PRIO_PROCESS, int(other)), os.getpriority(os.PRIO_PROCESS, int(one)), "nice value")
+    equal(sorted(os.listdir("/proc/%s/fd" % other)), ["0", "1", "2"], "descriptors")
+    for fd in "012":
+        true(os.readlink("/proc/%s/fd/%s" % (other, fd)).startswith("pipe:"), "descriptor %s is no pipe" % fd)
+    p.kill()
+    p.wait()
+    wait_for(lambda: not os.path.exists("/proc/" + other), "end of the command with its caller")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+# --- Attacks ------------------------------------------------------------------------------------------------------------
+
+WATCH = ("touch /out/up; while :; do for p in /proc/[0-9]*; do r=$(readlink $p/exe 2>/dev/null); case \"$r\" in *memfd*|*acnspawn*) echo \"exe $r\";; esac; "
+         "[ -e $p/root/etc/debian_version ] && echo \"root $p\"; [ -e $p/root/acnspawn/units ] && [ $p != /proc/1 ] && ! grep -q journal $p/comm && echo \"pod $p\"; "
+         "grep -qs -e SE[C]RET $p/environ $p/cmdline && echo \"words $p\"; done; done >>/out/seen 2>/dev/null")
+
+
+def watched(host, capabilities, *options):
+    app = {"isolators": [{"name": "os/linux/capabilities-retain-set", "value": {"set": capabilities}}]}
+    uuid = host.detach("--name=p", *options, host.shell(WATCH, name="example.com/a", app=app))
+    host.wait_up("a")
+    for _ in range(12):
+        host.acnspawn("enter", "--environment=A=SECRET", "p", "true", env=dict(os.environ, HOST="SECRET")).expect(0)
+    path = os.path.join(host.upper("a"), "out/seen")
+    seen = read_text(path) if os.path.exists(path) else ""
+    # The command itself is for the app to see, if it may look into others at all.
+    equal([l for l in seen.splitlines() if not l.startswith("words")], [], "what was seen")
+    if "CAP_SYS_ADMIN" not in capabilities:
+        equal(seen, "", "what was seen")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+ALMOST_ALL = ["CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_KILL", "CAP_SETUID", "CAP_SETGID", "CAP_SYS_CHROOT"]
+
+
+@case
+def nobody_looks_into_it_while_it_goes_in(host):
+    watched(host, ALMOST_ALL)
+
+
+@case
+def nobody_looks_into_it_who_may_mount(host):
+    watched(host, ALMOST_ALL + ["CAP_SYS_ADMIN"])
+
+
+@both
+def the_program_is_no_way_to_the_host(host, *options):
+    """CVE-2019-5736: the command is made to be whatever goes in."""
+    files = {"bin/self": Link("/proc/self/exe"), "bin/script": File("#!/proc/self/exe\n", 0o755),
+             "bin/up": Link("../../../../proc/self/exe")}
+    before = {p: os.stat(p).st_mtime_ns for p in (ACNSPAWN,)}
+    host.detach("--name=p", *options, sleeper(host, files=files))
+    for command in ("self", "script", "/bin/up", "/proc/self/exe", "/proc/1/exe", "/proc/self/fd/3", "/proc/self/fd/10"):
+        r = host.acnspawn("enter", "p", command, "main", "a")
+        true(r.rc in (2, 125, 126, 127), "%s: %s" % (command, r))
+        lacks(r.out, "acnspawn")
+    r = host.acnspawn("enter", "p", "sh", "-c", "for f in /proc/*/exe; do (: >>$f) 2>/dev/null && readlink $f; done; true").expect(0)
+    lacks(r.out, "acnspawn")
+    equal({p: os.stat(p).st_mtime_ns for p in before}, before)
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@both
+def directories_of_links_are_no_way_out(host, *options):
+    host.detach("--name=p", *options, sleeper(host))
+    for n in range(3, 16):
+        r = host.acnspawn("enter", "--working-directory=/proc/self/fd/%d" % n, "p", "ls")
+        equal(r.rc, 125, "status with descriptor %d" % n)
+    r = host.acnspawn("enter", "p", "sh", "-c", "ls -d /proc/self/cwd/../../acnspawn /acnspawn; cat /proc/self/mountinfo").expect(0)
+    lacks(r.out, "acnspawn/mnt")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def a_system_call_that_the_app_may_not_make_fails(host):
+    """CVE-2019-10145; and what CVE-2019-10144 was: devices made by root with all capabilities."""
+    app = {"isolators": [{"name": "os/linux/capabilities-remove-set", "value": {"set": ["CAP_MKNOD"]}},
+                         {"name": "os/linux/seccomp-remove-set", "value": {"set": ["mkdir", "mkdirat"], "errno": "EXDEV"}}]}
+    host.detach("--name=p", sleeper(host, app=app))
+    r = host.acnspawn("enter", "p", "mkdir", "/work/x")
+    equal(r.rc, 1)
+    contains(r.err, "ross-device")
+    r = host.acnspawn("enter", "p", "mknod", "/work/x", "b", "8", "0")
+    contains(r.err, "not permitted")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def only_who_the_app_could_become(host):
+    host.detach("--name=p", sleeper(host), sleeper(host, name="b", app={"user": "app", "group": "app"}))
+    ids = "echo $(id -u) $(id -g) $(id -G)"
+    equal(host.acnspawn("enter", "--app=a", "--user=app", "p", "sh", "-c", ids).expect(0).out, "1000 1000 1000 50\n")
+    equal(host.acnspawn("enter", "--app=a", "--user=7:8", "p", "sh", "-c", ids).expect(0).out, "7 8 8\n")
+    r = host.acnspawn("enter", "--app=b", "--user=0", "p", "id").expect(125)
+    contains(r.err, "could not become user 0")
+    r = host.acnspawn("enter", "--app=a", "--user=nobody-here", "p", "id").expect(125)
+    contains(r.err, "nobody-here is not in /etc/passwd")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+# --- What it is for -----------------------------------------------------------------------------------------------------
+
+@case
+def streams_and_status_are_the_commands(host):
+    host.detach("--name=p", sleeper(host))
+    r = host.acnspawn("enter", "p", "sh", "-c", "cat; echo err >&2; exit 7", input=b"in\0put" * 50000).expect(7)
+    equal((r.out_bytes, r.err), (b"in\0put" * 50000, "err\n"))
+    equal(host.acnspawn("enter", "p", "sh", "-c", "kill -9 $$").rc, 137)
+    equal(host.acnspawn("enter", "p", "sh", "-c", "echo x >/dev/stdout; echo y >/dev/stderr").expect(0).out, "x\n")
+    equal(host.acnspawn("enter", "p", "true", input=b"x" * 200000).rc, 0)
+    big = host.acnspawn("enter", "p", "sh", "-c", "head -c 3000000 /dev/zero").expect(0)
+    equal(len(big.out_bytes), 3000000)
+    equal(host.acnspawn("enter", "p", input=b"echo $0\n").expect(0).out, "/bin/sh\n")
+    equal(host.acnspawn("enter", "p", "--", "echo", "--app=x").expect(0).out, "--app=x\n")
+    equal(host.acnspawn("enter", "--environment=A=1", "--environment=A=2", "--working-directory=/work", "p", "sh", "-c",
+                        "echo $A; pwd; env | grep -c ^A=").expect(0).out, "2\n/work\n1\n")
+    # What a command leaves running does not keep us.
+    r = host.acnspawn("enter", "p", "sh", "-c", "sleep 30 & echo done").expect(0)
+    true(r.seconds < 10 and r.out == "done\n", str(r))
+    p = host.start("enter", "p", "sh", "-c", "trap 'echo usr1; exit 5' USR1; echo up; while :; do sleep 0.1; done")
+    equal(p.stdout.readline(), b"up\n")
+    p.send_signal(signal.SIGUSR1)
+    r = host.finish(p)
+    equal((r.rc, r.out), (5, "usr1\n"))
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def a_pipe_that_is_closed_ends_the_command(host):
+    host.detach("--name=p", sleeper(host))
+    p = host.start("enter", "p", "yes")
+    p.stdout.read(10)
+    p.stdout.close()
+    equal(p.wait(timeout=20), 128 + signal.SIGPIPE)
+    p.stdout = None
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def what_cannot_be_entered_is_said(host):
+    image = sleeper(host)
+    host.prepare("--name=p", image, sleeper(host, name="b"))
+    contains(host.acnspawn("enter", "--app=a", "p").expect(1).err, "not running: it is prepared")
+    host.acnspawn("run", "--detach", "p").expect(0)
+    r = host.acnspawn("enter", "p").expect(1)
+    contains(r.err, "several apps: say which one with --app=")
+    contains(r.err, "a, b")
+    contains(host.acnspawn("enter", "--app=c", "p").expect(1).err, "has no app 'c'")
+    contains(host.acnspawn("enter", "nope").expect(1).err, "nope")
+    equal(host.acnspawn("enter").rc, 2)
+    equal(host.acnspawn("enter", "--environment=x", "p").rc, 2)
+    equal(host.acnspawn("enter", "--working-directory=x", "p").rc, 2)
+    contains(host.acnspawn("enter", "--app=a", "p", "nope").expect(127).err, "nope is not in the image")
+    contains(host.acnspawn("enter", "--app=a", "p", "/etc/passwd").expect(126).err, "/etc/passwd")
+    contains(host.acnspawn("enter", "--app=a", "--working-directory=/nope", "p", "ls").expect(125).err, "/nope")
+    host.acnspawn("stop", "p").expect(0)
+    host.detach("--name=q", "--exit-policy=all", host.image(["/bin/true"], name="example.com/a"), sleeper(host, name="b"))
+    wait_for(lambda: host.app_status("q", "a")["state"] == "ended", "end of app a")
+    contains(host.acnspawn("enter", "--app=a", "q").expect(1).err, "App a of pod")
+    contains(host.acnspawn("enter", "--app=a", "q").expect(1).err, "not running: it has ended")
+    host.acnspawn("stop", "--force", "q").expect(0)
+
+
+@case
+def the_command_ends_with_the_pod(host):
+    host.detach("--name=p", sleeper(host))
+    p, pid = entered(host)
+    host.acnspawn("stop", "p").expect(0)
+    true(host.finish(p).rc in (137, 143), "status")
+    true(not os.path.exists("/proc/" + pid), "the command is still there")
+
+
+# --- Terminals ----------------------------------------------------------------------------------------------------------
+
+class Terminal:
+    """acnspawn on a terminal of its own."""
+
+    def __init__(self, host, *args, rows=33, columns=77, **streams):
+        self.master, slave = pty.openpty()
+        self.slave = slave
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(slave)
+        self.text = b""
+        self.process = subprocess.Popen(host.argv(*args), stdin=slave, stdout=streams.get("stdout", slave),
+                                        stderr=streams.get("stderr", slave), start_new_session=True,
+                                        preexec_fn=lambda: (default_signals(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+                                        env=dict(os.environ, TERM="xterm-test"))
+        host.children.append(self.process)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def send(self, data):
+        os.write(self.master, data)
+
+    def read(self):
+        while select.select([self.master], [], [], 0)[0]:
+            self.text += os.read(self.master, 65536)
+
+    def expect(self, words):
+        def look():
+            self.read()
+            return words in self.text
+        try:
+            wait_for(look, "%r on the terminal" % words)
+        except Failure as e:
+            fail("%s: %r" % (e, self.text))
+
+    def end(self):
+        rc = self.process.wait(timeout=20)
+        self.read()
+        after = termios.tcgetattr(self.slave)
+        os.close(self.master)
+        os.close(self.slave)
+        equal(after, self.before, "mode of the terminal")
+        return rc
+
+
+@both
+def a_terminal_is_one(host, *options):
+    host.detach("--name=p", *options, sleeper(host, app={"user": "app", "group": "app"}))
+    t = Terminal(host, "enter", "p", "sh", "-c", "tty; stty size; echo $TERM; read x; echo got $x; stty size; echo z >/dev/tty; exit 9")
+    t.expect(b"/dev/pts/")
+    t.expect(b"33 77")
+    t.expect(b"xterm-test")
+    t.resize(44, 88)
+    t.process.send_signal(signal.SIGWINCH)
+    time.sleep(0.3)
+    t.send(b"word\r")
+    t.expect(b"got word")
+    t.expect(b"44 88")
+    equal(t.end(), 9)
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def keys_are_the_commands_and_the_terminal_is_put_back(host):
+    host.detach("--name=p", sleeper(host))
+    t = Terminal(host, "enter", "p", "sh", "-c", "trap 'echo interrupted; exit 3' INT; echo up; while :; do sleep 0.1; done")
+    t.expect(b"up")
+    t.send(b"\x03")
+    t.expect(b"interrupted")
+    equal(t.end(), 3)
+    t = Terminal(host, "enter", "p", "sh", "-c", "echo up; sleep 1000")
+    t.expect(b"up")
+    t.process.terminate()
+    equal(t.end(), 143)
+    t = Terminal(host, "enter", "p", "sleep", "1000")
+    wait_for(lambda: termios.tcgetattr(t.slave) != t.before, "raw mode")
+    host.acnspawn("stop", "--force", "p").expect(0)
+    equal(t.end(), 137)
+
+
+@case
+def what_is_not_on_the_terminal_stays_apart(host):
+    host.detach("--name=p", sleeper(host))
+    path = host.path("errors")
+    with open(path, "wb") as f:
+        t = Terminal(host, "enter", "p", "sh", "-c", "echo on; echo off >&2; test -t 2 && echo wrong", stderr=f)
+        t.expect(b"on")
+        equal(t.end(), 1)
+    equal(read_text(path), "off\n")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+main()
