@@ -164,8 +164,13 @@ static int add_layer(Frame *out, const char *path, Error *e)
 {
         if (strv_contains(out->layers, path))
                 return 0;
-        if (strv_length(out->layers) >= LAYERS_MAX)
-                return error_set(e, -E2BIG, "An image has more than %u layers", LAYERS_MAX);
+        if (strv_length(out->layers) >= LAYERS_MAX) {
+                int r = error_set(e, -E2BIG,
+                                  "The image %s has more than %u layers, with those that it depends on",
+                                  out->image->manifest->name, LAYERS_MAX);
+                return error_hint(e, r,
+                                  "Make one image of some of them: 'acnspawn image render', then 'acnspawn build'.");
+        }
         return strv_extend(&out->layers, path) < 0 ? error_oom(e) : 0;
 }
 
@@ -291,7 +296,7 @@ static int add_attributes(const Resolver *v, Frame *f, Error *e)
 /* All dependencies of the topmost image have been added. */
 static int leave(Resolver *v, Error *e)
 {
-        Frame *f = &v->frames[v->depth - 1], root = {};
+        Frame *f = &v->frames[v->depth - 1], root = {.image = f->image};
 
         int r = add_attributes(v, f, e);
         if (r < 0)

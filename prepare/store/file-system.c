@@ -8,8 +8,9 @@
  * (which are whiteouts), types of entries in listings, and an overlay. That one is set up and dropped again
  * without ever being mounted anywhere.
  *
- * Trying costs about a millisecond, or a few. So it is done when a store is new, and again when the file "file-system" in
- * it, which says on which one it was tried, is of another: somebody has copied or moved the store.
+ * Trying costs about a millisecond, or a few. So it is done when a store is new, and again when the file
+ * "file-system" in it, which says on which one it was tried, is of another: somebody has copied or moved the
+ * store.
  */
 
 #include <dirent.h>

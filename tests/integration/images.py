@@ -335,6 +335,41 @@ def bombs_are_bounded(host):
     refused(host, tar_bytes(long_name))
 
 
+def add_chains(host, lengths):
+    """Images in chains, each of which depends on the one before it, and the lowest of each on the same base."""
+    base = host.image(name="example.com/base", files={"n": Dir(0o711)})
+    host.acnspawn("fetch", base).expect(0)
+    for level in range(max(lengths)):
+        files = []
+        for k in (k for k, length in enumerate(lengths) if level < length):
+            below = "example.com/c%d-%d" % (k, level - 1) if level else "example.com/base"
+            name = "example.com/c%d-%d" % (k, level)
+            manifest = image_manifest(name, dependencies=[{"imageName": below}])
+            files.append(write_aci(host.path("c%d.aci" % k), manifest, {"n/%d-%d" % (k, level): b"x", "last": name.encode()}))
+        host.acnspawn("fetch", *files, timeout=120).expect(0)
+
+
+@case
+@with_timeout(400)
+def e11_as_many_layers_as_there_may_be(host):
+    """Four hundred are stacked in a real pod; one more is refused before there is a pod."""
+    add_chains(host, [4] * 99 + [3])
+    app = {"exec": ["/bin/sh", "-c", "ls /n | busybox wc -l; cat /last; echo; busybox stat -c %a /n"], "user": "0", "group": "0"}
+
+    def stacked(name, last):
+        dependencies = ["example.com/c%d-3" % k for k in range(99)] + [last]
+        manifest = image_manifest(name, app, dependencies=[{"imageName": d} for d in dependencies])
+        return write_aci(host.path("top.aci"), manifest, {"n/top": b"x"})
+
+    # Itself, the base, and 99 * 4 + 2 images in chains. What all of them only imply keeps the mode that the base gave it.
+    r = host.acnspawn("run", stacked("example.com/most", "example.com/c99-1"), timeout=200).expect(0)
+    equal(r.out.split(), ["399", "example.com/c99-1", "711"], "output")
+    r = host.acnspawn("prepare", stacked("example.com/too-many", "example.com/c99-2"), timeout=200).expect(1)
+    contains(r.err, "The image example.com/too-many has more than 400 layers", "message")
+    contains(r.err, "acnspawn build", "message")
+    equal([p for p in host.pods() if "/exited/" not in p], [], "pods that were made")
+
+
 # What to mount on $D, what it needs, and what is said of it. $F: a file for it to be in.
 UNFIT = (
     ("ramfs", (), "mount -t ramfs x $D", "ramfs"),
