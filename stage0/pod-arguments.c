@@ -27,20 +27,11 @@ void pod_arguments_done(PodArguments *a)
 {
         pod_request_done(&a->request);
         free(a->stage1);
+        strv_free(a->options.networks);
         *a = (PodArguments){};
 }
 
 /* --- The tables ---------------------------------------------------------------------------------------- */
-
-static int option_net(const Option *o, const char *value, void *target, Error *e)
-{
-        int r = net_mode_from_string(value);
-
-        if (r < 0)
-                return option_invalid(o, value, e, "must be none or host");
-        *(NetMode *) target = (NetMode) r;
-        return 0;
-}
 
 static int option_exit_policy(const Option *o, const char *value, void *target, Error *e)
 {
@@ -83,9 +74,13 @@ const Option pod_options[] = {
                 {NULL, "mount", 0, "VOLUME:PATH", false,
                  "Mount a volume in all apps; in full: volume=VOLUME,target=PATH", NULL, option_pod_mount,
                  POD(request)},
-                {NULL, "net", 0, "none|host", false,
-                 "Network: a private one with loopback only (default), or the host's", "none|host",
-                 option_net, POD(options.net)},
+                {NULL, "net", 0, "none|host|NAME[,…]", false,
+                 "Network: a private one with loopback only (default), the host's, or named ones, each with "
+                 "arguments if need be: NAME:ARG=VALUE;…",
+                 "none|host|default", option_net, POD(options)},
+                {NULL, "port", 0, "NAME:[IP:]PORT", false,
+                 "Expose the port of an app as a port of the host; or any port: PORT:APPPORT[/udp]", NULL,
+                 option_port, POD(request)},
                 {NULL, "hostname", 0, "NAME", false, "Set the host name of the pod", NULL, option_string,
                  POD(options.hostname)},
                 {NULL, "environment", 'E', "NAME[=VALUE]", false,
@@ -346,6 +341,7 @@ static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warn
         if (r < 0)
                 return r;
         a->request.fetch = &a->fetch;
+        a->options.config_dirs = context_config_dirs(c);
         r = prepare_pod(c->store, &a->request, &a->options, ret, warnings, &c->error);
         a->request.fetch = NULL;
         return r;

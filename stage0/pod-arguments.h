@@ -37,7 +37,7 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 
-/* Handlers of values with a structure (pod-values.c, pod-isolators.c), by what TARGET is. What may be given
+/* Handlers of values with a structure (pod-values.c, pod-isolators.c, pod-network.c), by what TARGET is. What may be given
  * several times adds up; of what has a name the last one counts. */
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
@@ -49,6 +49,9 @@ int option_pair(const Option *o, const char *value, void *target, Error *e);
 /* PodRequest */
 int option_volume(const Option *o, const char *value, void *target, Error *e);
 int option_pod_mount(const Option *o, const char *value, void *target, Error *e);
+int option_port(const Option *o, const char *value, void *target, Error *e);
+/* PrepareOptions */
+int option_net(const Option *o, const char *value, void *target, Error *e);
 /* AppOverrides */
 int option_app_mount(const Option *o, const char *value, void *target, Error *e);
 int option_gids(const Option *o, const char *value, void *target, Error *e);

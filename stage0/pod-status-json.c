@@ -159,6 +159,108 @@ static json_object *users_json(const PodConfig *c)
         return take_unless(failed, o);
 }
 
+/* --- Networks and ports -------------------------------------------------------------------------------- */
+
+static json_object *texts_json(char *const *l)
+{
+        json_object *array = json_object_new_array();
+        bool failed = !array;
+
+        STRV_FOREACH (s, l)
+                failed = failed || append(array, json_new_string_lossy(*s));
+        return take_unless(failed, array);
+}
+
+static json_object *pair_json(const char *key, const char *value, const char *gateway)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_text(o, key, value);
+                failed |= put_text(o, "gateway", gateway);
+        }
+        return take_unless(failed, o);
+}
+
+static json_object *dns_json(const NetworkDns *d)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_object(o, "servers", texts_json(d->servers));
+                failed |= put_text(o, "domain", d->domain);
+                failed |= put_object(o, "search", texts_json(d->search));
+                failed |= put_object(o, "options", texts_json(d->options));
+        }
+        return take_unless(failed, o);
+}
+
+static json_object *network_json(const NetworkReport *n)
+{
+        json_object *o = json_object_new_object(), *addresses = json_object_new_array();
+        json_object *routes = json_object_new_array();
+        bool failed = !o || !addresses || !routes;
+
+        for (size_t i = 0; !failed && i < n->n_addresses; i++)
+                failed |= append(addresses,
+                                 pair_json("address", n->addresses[i].address, n->addresses[i].gateway));
+        for (size_t i = 0; !failed && i < n->n_routes; i++)
+                failed |= append(routes,
+                                 pair_json("destination", n->routes[i].destination, n->routes[i].gateway));
+        if (!o) {
+                json_object_put(addresses);
+                json_object_put(routes);
+                return NULL;
+        }
+        failed |= put_text(o, "name", n->network);
+        failed |= put_text(o, "interface", n->interface);
+        failed |= put_text(o, "mac", n->mac);
+        failed |= put_object(o, "addresses", addresses);
+        failed |= put_object(o, "routes", routes);
+        failed |= put_object(o, "dns", dns_json(&n->dns));
+        return take_unless(failed, o);
+}
+
+static json_object *networks_json(const PodReport *r)
+{
+        json_object *l = json_object_new_array();
+        bool failed = !l;
+
+        for (size_t i = 0; !failed && i < r->n_networks; i++)
+                failed |= append(l, network_json(&r->networks[i]));
+        return take_unless(failed, l);
+}
+
+static json_object *port_json(const PortMapping *q)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_text(o, "name", q->name);
+                failed |= put_text(o, "protocol", q->udp ? "udp" : "tcp");
+                failed |= put_text(o, "hostIP", q->host_ip);
+                failed |= put_unsigned(o, "hostPort", q->host_port);
+                failed |= put_unsigned(o, "port", q->port);
+                failed |= put_unsigned(o, "count", q->count);
+        }
+        return take_unless(failed, o);
+}
+
+static json_object *ports_json(const PodReport *r)
+{
+        json_object *l = json_object_new_array();
+        bool failed = !l;
+
+        for (size_t i = 0; !failed && i < r->n_ports; i++)
+                failed |= append(l, port_json(&r->ports[i]));
+        return take_unless(failed, l);
+}
+
+/* --- The pod ------------------------------------------------------------------------------------------- */
+
 json_object *pod_status_json(const Pod *p, const PodReport *r)
 {
         json_object *o = json_object_new_object();
@@ -177,6 +279,8 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_number(o, "leader", r->leader, 1);
         failed |= put_text(o, "hostname", k->hostname);
         failed |= put_text(o, "network", net_mode_to_string(k->net));
+        failed |= put_object(o, "networks", networks_json(r));
+        failed |= put_object(o, "ports", ports_json(r));
         failed |= put_object(o, "users", users_json(k));
         failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));
         failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL)

@@ -227,14 +227,59 @@ static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *
 static void add_network(Text *t, const Pod *p, const PodReport *r)
 {
         _cleanup_free_ char *addresses = strv_join(r->addresses, ", ");
+        _cleanup_free_ char *names = strv_join(p->config.networks, ", ");
 
         add_label(t, "Network");
-        text_add(t, net_mode_to_string(p->config.net));
+        if (p->config.net == NET_NETWORKS)
+                add_escaped(t, names ?: "");
+        else
+                text_add(t, net_mode_to_string(p->config.net));
         if (!isempty(addresses)) {
                 text_add(t, "; ");
                 add_escaped(t, addresses);
         }
         text_add(t, "\n");
+}
+
+/* "eth0 of default, 172.16.28.2/22, gateway 172.16.28.1": what its plugins answered has been checked. */
+static void add_interfaces(Text *t, const PodReport *r)
+{
+        for (size_t i = 0; i < r->n_networks; i++) {
+                const NetworkReport *n = &r->networks[i];
+                _cleanup_free_ char *servers = strv_join(n->dns.servers, " ");
+
+                text_addf(t, "%*s%s of %s", LABEL_WIDTH + 2, "", n->interface, n->network);
+                for (size_t k = 0; k < n->n_addresses; k++)
+                        text_addf(t, ", %s%s%s", n->addresses[k].address,
+                                  n->addresses[k].gateway ? ", gateway " : "",
+                                  n->addresses[k].gateway ?: "");
+                if (!isempty(servers))
+                        text_addf(t, ", name servers %s", servers);
+                text_add(t, "\n");
+        }
+}
+
+/* "http: 127.0.0.1:8080/tcp to 80" */
+static void add_ports(Text *t, const PodReport *r)
+{
+        for (size_t i = 0; i < r->n_ports; i++) {
+                const PortMapping *q = &r->ports[i];
+                bool v6 = q->host_ip && strchr(q->host_ip, ':');
+
+                if (i == 0)
+                        add_label(t, "Ports");
+                else
+                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
+                add_escaped(t, q->name);
+                text_addf(t, ": %s%s%s%s%" PRIu32, v6 ? "[" : "", q->host_ip ?: "", v6 ? "]" : "",
+                          q->host_ip ? ":" : "", q->host_port);
+                if (q->count > 1)
+                        text_addf(t, "-%" PRIu32, q->host_port + q->count - 1);
+                text_addf(t, "/%s to %" PRIu32, q->udp ? "udp" : "tcp", q->port);
+                if (q->count > 1)
+                        text_addf(t, "-%" PRIu32, q->port + q->count - 1);
+                text_add(t, "\n");
+        }
 }
 
 static void add_config(Text *t, const Pod *p)
@@ -301,6 +346,8 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
         }
         if (p->manifest) {
                 add_network(&t, p, report);
+                add_interfaces(&t, report);
+                add_ports(&t, report);
                 add_config(&t, p);
         }
         add_apps(&t, d, report);

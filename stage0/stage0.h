@@ -6,6 +6,7 @@
  * lines, so that another front (a node agent, say) can call them as well. Rooms, from the lowest floor up:
  *
  *     cli/        what is written for people: command lines, tables
+ *     network/    interfaces, addresses and ports of a pod
  *     runtime/    what a running pod has on the host besides its processes
  *     report/     what is known of a pod, and what its apps wrote
  *     control/    what is done to pods by request: preparing, stopping
@@ -13,6 +14,7 @@
  */
 
 #include "prepare/prepare.h"
+#include "stage0/network/network.h"
 #include "stage1/stage1.h"
 
 /* --- Operations on pods -------------------------------------------------------------------------------- */
@@ -22,6 +24,8 @@ typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
         bool private_users;
         NetMode net;
+        char **networks;                /* of NET_NETWORKS; see pod_network_check() */
+        const char *const *config_dirs; /* where net.d is; NULL: the usual directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
 } PrepareOptions;
@@ -32,7 +36,8 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
  * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
 typedef struct RunOptions {
         bool detach;
-        bool quiet; /* do not show the apps' output */
+        bool quiet;                     /* do not show the apps' output */
+        const char *const *config_dirs; /* as in PrepareOptions */
 } RunOptions;
 int run_pod(Pod *p, const RunOptions *o, Error *e);
 
@@ -69,13 +74,18 @@ typedef struct PodReport {
         size_t n_apps;
         IsolatorReport *isolators;
         size_t n_isolators;
-        char **addresses;                  /* "lo 127.0.0.1", …: of a running pod */
+        char **addresses; /* "lo 127.0.0.1", …: of a running pod */
+        NetworkReport *networks;
+        size_t n_networks;
+        PortMapping *ports; /* of the host that lead to the pod, or would */
+        size_t n_ports;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
 } PodReport;
 
-int pod_report(Pod *p, PodReport *ret, Error *e);
+/* CONFIG_DIRS as in PrepareOptions. */
+int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
 void pod_report_done(PodReport *r);
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);

@@ -28,7 +28,7 @@ static int exit_status_of(Pod *p)
 
         if (p->state != POD_EXITED || !p->manifest)
                 return -1;
-        if (pod_report(p, &report, NULL) >= 0)
+        if (pod_report(p, NULL, &report, NULL) >= 0)
                 status = report.exit_status;
         pod_report_done(&report);
         return status;

@@ -177,7 +177,7 @@ static int remove_pod(Context *c, const char *uuid)
 static int run_and_release(Context *c, Pod *p, const Arguments *a)
 {
         _cleanup_(pod_freep) Pod *owned = p;
-        const RunOptions o = {.detach = a->detach, .quiet = c->quiet};
+        const RunOptions o = {.detach = a->detach, .quiet = c->quiet, .config_dirs = context_config_dirs(c)};
 
         int r = run_pod(owned, &o, &c->error);
         if (r >= 0 && a->detach)

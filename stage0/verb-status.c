@@ -43,7 +43,7 @@ static int show(Context *c, Pod *p, Arguments *a)
         _cleanup_free_ char *text = NULL;
         Display d = display_of(STDOUT_FILENO);
 
-        int r = pod_report(p, &report, &c->error);
+        int r = pod_report(p, context_config_dirs(c), &report, &c->error);
         if (r < 0)
                 return r;
         if (c->json != JSON_OFF) {

@@ -19,6 +19,7 @@ static const char *const exit_policies[_EXIT_POLICY_MAX] = {
 static const char *const net_modes[_NET_MODE_MAX] = {
                 [NET_NONE] = "none",
                 [NET_HOST] = "host",
+                [NET_NETWORKS] = "networks",
 };
 
 static int table_lookup(const char *const *table, size_t n, const char *s)
@@ -49,11 +50,45 @@ int net_mode_from_string(const char *s)
         return table_lookup(net_modes, _NET_MODE_MAX, s);
 }
 
+/* Names as the CNI specification has them; arguments in printable characters, and none that separate networks.
+ * They are passed on in an environment variable. */
+int pod_network_check(const char *s, Error *e)
+{
+        static const char alnum[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        size_t n = strcspn(s, ":"), k = 0;
+
+        while (k < n && (strchr(alnum, s[k]) || (k > 0 && strchr("_.-", s[k]))))
+                k++;
+        if (n == 0 || k < n || n > 255)
+                return error_set(e, -EINVAL,
+                                 "'%.*s' is not the name of a network: letters, digits, and '_', '.', '-' "
+                                 "after "
+                                 "the first",
+                                 (int) MIN(n, (size_t) 255), s);
+        for (const char *p = s + n; *p; p += strcspn(p, ";")) {
+                size_t name = strspn(++p, alnum), length = strcspn(p, ";");
+
+                if (name == 0 || p[name] != '=' || length > 1024)
+                        return error_set(e, -EINVAL,
+                                         "what follows the name of network '%.*s' must be ARG=VALUE[;…]",
+                                         (int) n, s);
+                for (size_t i = 0; i < length; i++)
+                        if ((unsigned char) p[i] <= ' ' || (unsigned char) p[i] >= 0x7f || p[i] == ',')
+                                return error_set(e, -EINVAL,
+                                                 "the arguments of network '%.*s' hold a character that "
+                                                 "cannot "
+                                                 "be in them",
+                                                 (int) n, s);
+        }
+        return 0;
+}
+
 void pod_config_done(PodConfig *c)
 {
         free(c->name);
         free(c->hostname);
         free(c->stage1);
+        strv_free(c->networks);
         *c = (PodConfig){};
 }
 
@@ -89,6 +124,25 @@ static const void *member_of(const PodConfig *c, const struct Member *m)
         return (const char *) c + m->offset;
 }
 
+/* A mode, or the list of networks. */
+static json_object *net_format(const PodConfig *c)
+{
+        _cleanup_json_ json_object *l = NULL;
+
+        if (c->net != NET_NETWORKS)
+                return json_object_new_string(net_mode_to_string(c->net));
+        l = json_object_new_array();
+        STRV_FOREACH (s, c->networks) {
+                json_object *v = json_object_new_string(*s);
+
+                if (!l || !v || json_object_array_add(l, v) < 0) {
+                        json_object_put(v);
+                        return NULL;
+                }
+        }
+        return TAKE_PTR(l);
+}
+
 static json_object *member_format(const PodConfig *c, const struct Member *m)
 {
         const void *p = member_of(c, m);
@@ -103,7 +157,7 @@ static json_object *member_format(const PodConfig *c, const struct Member *m)
         case MEMBER_BOOLEAN:
                 return json_object_new_boolean(*(const bool *) p);
         case MEMBER_NET:
-                return json_object_new_string(net_mode_to_string(*(const NetMode *) p));
+                return net_format(c);
         case MEMBER_EXIT_POLICY:
                 return json_object_new_string(exit_policy_to_string(*(const ExitPolicy *) p));
         }
@@ -136,6 +190,25 @@ static int text_parse(json_object *v, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
+static int net_parse(json_object *v, PodConfig *c)
+{
+        if (!json_object_is_type(v, json_type_array)) {
+                int r = word_parse(v, net_mode_from_string);
+                c->net = r < 0 ? NET_NONE : (NetMode) r;
+                return r == NET_NETWORKS ? -EINVAL : r;
+        }
+        c->net = NET_NETWORKS;
+        for (size_t i = 0; i < json_object_array_length(v); i++) {
+                json_object *item = json_object_array_get_idx(v, i);
+
+                if (!json_object_is_type(item, json_type_string))
+                        return -EINVAL;
+                if (strv_extend(&c->networks, json_object_get_string(item)) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
 {
         void *p = (char *) c + m->offset;
@@ -157,9 +230,7 @@ static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
                 *(bool *) p = json_object_get_boolean(v);
                 return 0;
         case MEMBER_NET:
-                r = word_parse(v, net_mode_from_string);
-                *(NetMode *) p = r < 0 ? NET_NONE : (NetMode) r;
-                return r;
+                return net_parse(v, c);
         case MEMBER_EXIT_POLICY:
                 r = word_parse(v, exit_policy_from_string);
                 *(ExitPolicy *) p = r < 0 ? EXIT_ON_FAILURE : (ExitPolicy) r;
@@ -194,6 +265,12 @@ static int check_values(const PodConfig *c, Error *e)
                 return error_set(e, -EINVAL, "%u does not begin a range of uids for pods", c->uid_base);
         if (c->stage1 && !path_is_absolute(c->stage1))
                 return error_set(e, -EINVAL, "stage1 is no absolute path: '%s'", c->stage1);
+        if ((c->net == NET_NETWORKS) != (strv_length(c->networks) > 0))
+                return error_set(e, -EINVAL, "the list of networks does not fit to the mode '%s'",
+                                 net_mode_to_string(c->net));
+        STRV_FOREACH (s, c->networks)
+                if (pod_network_check(*s, e) < 0)
+                        return -EINVAL;
         return 0;
 }
 

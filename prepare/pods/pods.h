@@ -31,10 +31,17 @@ typedef enum ExitPolicy {
 const char *exit_policy_to_string(ExitPolicy p);
 int exit_policy_from_string(const char *s); /* -EINVAL */
 
-typedef enum NetMode { NET_NONE, NET_HOST, _NET_MODE_MAX } NetMode;
+typedef enum NetMode {
+        NET_NONE,     /* loopback only */
+        NET_HOST,     /* the host's */
+        NET_NETWORKS, /* those of PodConfig.networks */
+        _NET_MODE_MAX,
+} NetMode;
 
 const char *net_mode_to_string(NetMode m);
 int net_mode_from_string(const char *s); /* -EINVAL */
+/* A network of a pod, as users write it: NAME[:ARG=VALUE[;ARG=VALUE…]]. -EINVAL with what is wrong. */
+int pod_network_check(const char *s, Error *e);
 
 #define UID_RANGE_SIZE 65536U
 
@@ -45,6 +52,7 @@ typedef struct PodConfig {
         uint32_t uid_base; /* the pod's range; there also when private_users is off */
         bool private_users;
         NetMode net;
+        char **networks; /* as pod_network_check() takes them; some if and only if NET_NETWORKS */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec; /* from SIGTERM to SIGKILL, and the bound of a post-stop handler */
         uint64_t created_usec;      /* since the epoch */
@@ -158,7 +166,7 @@ typedef struct PodRequest {
         ExposedPort *ports;
         size_t n_ports, ports_allocated;
         const FetchOptions *fetch; /* how images are fetched; NULL: only local ones are used */
-        bool verify; /* refuse images that were altered in the store */
+        bool verify;               /* refuse images that were altered in the store */
 } PodRequest;
 
 void pod_request_done(PodRequest *r);

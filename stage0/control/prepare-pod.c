@@ -19,6 +19,8 @@ static int configure(Pod *p, const PrepareOptions *o)
         c->stop_timeout_usec = o->stop_timeout_usec;
         if (c->created_usec == 0)
                 c->created_usec = now_usec(CLOCK_REALTIME);
+        if (strv_copy(o->networks, &c->networks) < 0)
+                return -ENOMEM;
         if (o->hostname && !(c->hostname = strdup(o->hostname)))
                 return -ENOMEM;
         if (o->stage1 && !(c->stage1 = strdup(o->stage1)))
@@ -77,6 +79,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = pod_reserve_name(p, o->name, e);
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
+        if (r >= 0)
+                r = network_check(p, o->config_dirs, warnings, e);
         if (r >= 0)
                 r = write_root(p, e);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)

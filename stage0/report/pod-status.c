@@ -20,6 +20,8 @@ void pod_report_done(PodReport *r)
         free(r->apps);
         free(r->isolators);
         strv_free(r->addresses);
+        network_report_free(r->networks, r->n_networks);
+        port_mappings_free(r->ports, r->n_ports);
         *r = (PodReport){.exit_status = -1};
 }
 
@@ -43,15 +45,33 @@ static int report_apps(Pod *p, PodReport *r)
         return 0;
 }
 
-static int report_isolators(const IsolatorList *l, const char *app, const HostFeatures *h, PodReport *r,
-                            size_t *allocated)
+/* What a report of isolators is made from and goes to. */
+typedef struct IsolatorReporter {
+        const Pod *pod;
+        const char *const *config_dirs;
+        HostFeatures features;
+        PodReport *report;
+        size_t allocated;
+} IsolatorReporter;
+
+static int judge(const IsolatorReporter *k, const Isolator *i, IsolatorReport *item)
 {
+        if (i->type == ISOLATOR_RESOURCE_NETWORK_BANDWIDTH)
+                return network_bandwidth_verdict(k->pod, i, item->app, k->config_dirs, &item->verdict,
+                                                 &item->detail);
+        return isolator_verdict(i, !item->app, &k->features, &item->verdict, &item->detail);
+}
+
+static int report_isolators(const IsolatorList *l, const char *app, IsolatorReporter *reporter)
+{
+        PodReport *r = reporter->report;
+
         for (size_t i = 0; i < l->n; i++) {
                 IsolatorReport item = {.app = app, .name = l->items[i].name};
 
-                if (GREEDY_REALLOC(r->isolators, *allocated, r->n_isolators + 1) < 0)
+                if (GREEDY_REALLOC(r->isolators, reporter->allocated, r->n_isolators + 1) < 0)
                         return -ENOMEM;
-                int k = isolator_verdict(&l->items[i], !app, h, &item.verdict, &item.detail);
+                int k = judge(reporter, &l->items[i], &item);
                 if (k < 0)
                         return k;
                 r->isolators[r->n_isolators++] = item;
@@ -59,19 +79,18 @@ static int report_isolators(const IsolatorList *l, const char *app, const HostFe
         return 0;
 }
 
-static int report_all_isolators(Pod *p, PodReport *r)
+static int report_all_isolators(Pod *p, const char *const *config_dirs, PodReport *r)
 {
-        HostFeatures h = {};
-        size_t allocated = 0;
+        IsolatorReporter reporter = {.pod = p, .config_dirs = config_dirs, .report = r};
 
-        int k = pod_cgroup_features(p, &h);
+        int k = pod_cgroup_features(p, &reporter.features);
         if (k == -ENOENT)
-                k = host_features_detect(&h);
+                k = host_features_detect(&reporter.features);
         if (k >= 0)
-                k = report_isolators(&p->manifest->isolators, NULL, &h, r, &allocated);
+                k = report_isolators(&p->manifest->isolators, NULL, &reporter);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
-                k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name, &h, r,
-                                     &allocated);
+                k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name,
+                                     &reporter);
         return k;
 }
 
@@ -138,6 +157,15 @@ static int report_addresses(PodReport *r)
         return read_addresses(fd, &r->addresses);
 }
 
+/* A record that cannot be read is told when the pod is taken out of its networks. */
+static int report_networks(Pod *p, PodReport *r)
+{
+        if (network_report(p, &r->networks, &r->n_networks, NULL) == -ENOMEM)
+                return -ENOMEM;
+        /* An older pod may have ports that are refused today. */
+        return port_mappings_new(p->manifest, &r->ports, &r->n_ports, NULL) == -ENOMEM ? -ENOMEM : 0;
+}
+
 static int report_times(Pod *p, PodReport *r)
 {
         PodRuntime runtime = {};
@@ -157,7 +185,7 @@ static int report_times(Pod *p, PodReport *r)
         return 0;
 }
 
-int pod_report(Pod *p, PodReport *ret, Error *e)
+int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
 {
         PodReport r = {.exit_status = -1};
         int k = 0;
@@ -165,7 +193,9 @@ int pod_report(Pod *p, PodReport *ret, Error *e)
         if (p->manifest) {
                 k = report_apps(p, &r);
                 if (k >= 0)
-                        k = report_all_isolators(p, &r);
+                        k = report_all_isolators(p, config_dirs, &r);
+                if (k >= 0)
+                        k = report_networks(p, &r);
         }
         if (k >= 0)
                 k = report_times(p, &r);

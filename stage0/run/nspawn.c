@@ -255,7 +255,11 @@ static int child_setup(const Child *c, Error *e)
         int r = wait_for_go(c);
         if (r < 0)
                 return error_set_errno(e, r, "The process that runs the pod is gone");
-        r = mount_namespace_unshare(e);
+        /* With --network-namespace-path= nspawn would go there when it is in the pod's user namespace already,
+         * from which it may not. */
+        r = network_enter(c->pod, e);
+        if (r >= 0)
+                r = mount_namespace_unshare(e);
         if (r < 0)
                 return r;
         r = mount_proc();

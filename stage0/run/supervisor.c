@@ -26,6 +26,7 @@ typedef struct Supervisor {
         sd_event *event;
         PodCgroup cgroup;
         Nspawn nspawn;
+        PodNetwork *network; /* NULL: the pod has none of its own, or none yet */
         PodMounts *mounts;
         Server *server;
         Pumps *pumps;
@@ -223,7 +224,8 @@ static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
 
         int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "acnspawn/%s/notify",
                          s->pod->uuid);
-        s->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        /* Such an address is known in one network namespace only, and nspawn is in the pod's. */
+        s->notify_fd = network_socket(s->pod, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (s->notify_fd < 0 || setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0 ||
             bind(s->notify_fd, (struct sockaddr *) &address,
                  (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n)) < 0)
@@ -325,6 +327,8 @@ static int start(Supervisor *s, Error *e)
                 return error_oom(e);
         r = server_new(s->pod, s->event, s->pumps, &s->server, e);
         if (r >= 0)
+                r = network_up(s->pod, s->options->config_dirs, &s->network, e);
+        if (r >= 0)
                 r = start_nspawn(s, e);
         if (r >= 0)
                 r = server_start_metadata(s->server, s->event, e);
@@ -419,9 +423,24 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
                 explain_failures(s, statuses);
 }
 
+/* What was done in the host's mount namespace is undone there; what we have mounted is of no use any more. */
+static void leave_networks(Supervisor *s, Error *e)
+{
+        int r = pod_network_return(s->network);
+
+        if (r < 0)
+                (void) error_set_errno(
+                                e, r,
+                                "Cannot return to the host's mounts to take pod %s out of its networks",
+                                s->pod->uuid);
+        else if (s->network)
+                (void) network_down(s->pod, e);
+        s->network = pod_network_free(s->network);
+}
+
 static int finish(Supervisor *s, Error *e)
 {
-        Error errors[2] = {};
+        Error errors[3] = {};
         AppStatus *statuses = NULL;
 
         (void) waitpid(s->nspawn.pid, NULL, 0);
@@ -430,6 +449,7 @@ static int finish(Supervisor *s, Error *e)
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);
+        leave_networks(s, &errors[2]);
         int status = conclude(s, &statuses, e);
         (void) pod_end_run(s->pod, &errors[1]);
         show_rest(s, statuses);
@@ -447,6 +467,7 @@ static void supervisor_done(Supervisor *s)
         sd_event_source_disable_unref(s->idle_source);
         server_free(s->server);
         nspawn_done(&s->nspawn);
+        pod_network_free(s->network);
         pod_mounts_free(s->mounts);
         pumps_free(s->pumps);
         pod_cgroup_done(&s->cgroup);
@@ -505,6 +526,7 @@ int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
                         (void) finish(&s, NULL);
                 else {
                         (void) pod_cgroup_remove(p, NULL);
+                        leave_networks(&s, NULL);
                         (void) pod_end_run(p, NULL);
                 }
                 return r;

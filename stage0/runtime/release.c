@@ -2,8 +2,8 @@
 
 /* What may be left of a pod outside of its directory, or on it, when it is to be removed.
  *
- * Its cgroups are left if the process that ran it was killed; mounts, namespaces and processes of its own
- * went with that process. What remains is what somebody else did: a file system that was mounted by hand
+ * Its cgroups are left if the process that ran it was killed, and so is what its networks gave it; mounts,
+ * namespaces that are not bound and processes of its own went with that process. What remains is what somebody else did: a file system that was mounted by hand
  * below the pod's directory, to look for something or to bring something in. Removing never goes through a
  * mount, so it would stop half-way there. Therefore the table of mounts is looked at before anything is
  * touched, and the pod stays as it is until whoever mounted it has unmounted it. */
@@ -73,5 +73,7 @@ int pod_release(Pod *p, void *userdata, Error *e)
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
         r = pod_cgroup_remove(p, e);
-        return r < 0 || sd_booted() <= 0 ? r : pod_scope_stop(p, e);
+        if (r >= 0 && sd_booted() > 0)
+                r = pod_scope_stop(p, e);
+        return r < 0 ? r : network_down(p, e);
 }

@@ -104,7 +104,16 @@ USAGE_ERRORS = [
     (["run", "--rm", "-d", "x"], "--rm works in the foreground only", None),
     (["run", "i", "--rm"], "Option --rm is for the whole pod: put it before the first image", None),
     # values
-    (["prepare", "--net=bridge", "i"], "Invalid value 'bridge' for --net: must be none or host", None),
+    (["prepare", "--net=br:idge", "i"], "what follows the name of network 'br' must be ARG=VALUE", None),
+    (["prepare", "--net=../x", "i"], "'../x' is not the name of a network", None),
+    (["prepare", "--net=a,host", "i"], "'host' stands alone", None),
+    (["prepare", "--net=host", "--net=a", "i"], "cannot be combined with --net=host", None),
+    (["prepare", "--net=a", "--net=none", "i"], "cannot be combined with the network 'a'", None),
+    (["prepare", "--port=80", "i"], "must be NAME:[IP:]PORT or [IP:]PORT:APPPORT[/udp]", None),
+    (["prepare", "--port=http:70000", "i"], "'70000' is no port", None),
+    (["prepare", "--port=http:1.2.3:80", "i"], "'1.2.3' is no IP address", None),
+    (["prepare", "--port=80:80/sctp", "i"], "the protocol must be tcp or udp", None),
+    (["prepare", "--port=[::1:80", "i"], "must be NAME:[IP:]PORT", None),
     (["prepare", "--exit-policy=never", "i"], "for --exit-policy: must be on-failure, all or any", None),
     (["prepare", "--stop-timeout=x", "i"], "Invalid value 'x' for --stop-timeout: not a time span", None),
     (["prepare", "--stage1=/no/such", "i"], "Invalid value '/no/such' for --stage1: No such file or directory", None),
@@ -413,7 +422,7 @@ def completions():
     """
     r = subprocess.run(["bash", "-c", script], env=CLEAN, text=True, capture_output=True)
     check("what bash offers", r.stdout.splitlines(),
-          ["status stop", "list rm show cat-manifest verify export render gc", "--full", "none host", "all any", "", "--follow"])
+          ["status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow"])
 
 
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option, version, man_page,

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The network namespace of a pod with networks.
+ *
+ * It is bound to a file, so that it is there before the pod's first process and after its last one: plugins take
+ * away on the host what they had put there by looking at the namespace's end of it. It belongs to the user
+ * namespace of the host, not to the pod's. A child makes it, and so we never leave our own.
+ */
+
+#include <linux/magic.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+#include "stage0/network/network-internal.h"
+
+/* Neither the kernel nor nspawn raises it in a namespace that is made like this. */
+static int raise_loopback(void)
+{
+        _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+
+        return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+/* The pod's user namespace has no power over this network namespace: CAP_NET_BIND_SERVICE and CAP_NET_RAW, which
+ * apps have by default, are worth nothing here. Ports below 1024 and ping need no more than this. */
+static int allow_any_port(void)
+{
+        (void) write_attribute_at(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+        return write_attribute_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+}
+
+static int bind_namespace(const char *path)
+{
+        return mount("/proc/self/ns/net", path, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+}
+
+enum { STEP_UNSHARE, STEP_LOOPBACK, STEP_PORTS, STEP_BIND, _STEP_MAX };
+
+static const char *const step_messages[_STEP_MAX] = {
+                [STEP_UNSHARE] = "Cannot make a network namespace",
+                [STEP_LOOPBACK] = "Cannot raise the loopback interface of a network namespace",
+                [STEP_PORTS] = "Cannot write net.ipv4.ip_unprivileged_port_start of a network namespace",
+                [STEP_BIND] = "Cannot bind a network namespace to a file",
+};
+
+typedef struct Outcome {
+        int step, code;
+} Outcome;
+
+static Outcome work_in_child(const char *path, bool any_port)
+{
+        if (unshare(CLONE_NEWNET) < 0)
+                return (Outcome){STEP_UNSHARE, -errno};
+        int r = raise_loopback();
+        if (r < 0)
+                return (Outcome){STEP_LOOPBACK, r};
+        r = any_port ? allow_any_port() : 0;
+        if (r < 0)
+                return (Outcome){STEP_PORTS, r};
+        return (Outcome){STEP_BIND, bind_namespace(path)};
+}
+
+static int run_child(const char *path, bool any_port, Outcome *ret)
+{
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        pid_t pid = fork();
+        if (pid == 0) {
+                (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                Outcome o = work_in_child(path, any_port);
+                _exit(loop_write(fds[1], &o, sizeof(o)) < 0);
+        }
+        int r = pid < 0 ? -errno : 0;
+        safe_close(fds[1]);
+        if (r >= 0 && loop_read(fds[0], ret, sizeof(*ret)) != (ssize_t) sizeof(*ret))
+                r = -ECHILD;
+        safe_close(fds[0]);
+        if (pid > 0)
+                (void) waitpid(pid, NULL, 0);
+        return r;
+}
+
+int network_namespace_make(const char *path, bool any_port, Error *e)
+{
+        Outcome o = {};
+
+        int r = mkdir_p(NETWORK_NETNS_DIRECTORY, 0755);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the directory " NETWORK_NETNS_DIRECTORY);
+        r = write_file_new_at(AT_FDCWD, path, "", 0, 0444);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the file %s", path);
+        r = run_child(path, any_port, &o);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot start a process that makes a network namespace");
+        if (o.code < 0 && (unsigned) o.step < _STEP_MAX)
+                return error_set_errno(e, o.code, "%s", step_messages[o.step]);
+        return 0;
+}
+
+static int open_namespace(const Pod *p)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (network_namespace_path(p, &path) < 0)
+                return -ENOMEM;
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        return fd < 0 ? -errno : fd;
+}
+
+int network_enter(const Pod *p, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        if (p->config.net != NET_NETWORKS)
+                return 0;
+        fd = open_namespace(p);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot open the network namespace of pod %s", p->uuid);
+        return setns(fd, CLONE_NEWNET) < 0
+                               ? error_set_errno(e, -errno, "Cannot enter the network namespace of pod %s",
+                                                 p->uuid)
+                               : 0;
+}
+
+/* We have one thread: going there and back is safe. */
+int network_socket(const Pod *p, int family, int type)
+{
+        _cleanup_close_ int own = -EBADF, theirs = -EBADF;
+
+        if (p->config.net != NET_NETWORKS)
+                return socket(family, type, 0);
+        own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+        theirs = open_namespace(p);
+        if (own < 0 || theirs < 0 || setns(theirs, CLONE_NEWNET) < 0)
+                return -1;
+        int fd = socket(family, type, 0), saved = errno;
+        if (setns(own, CLONE_NEWNET) < 0)
+                abort(); /* nothing that we do from here on would happen where it should */
+        errno = saved;
+        return fd;
+}
+
+bool network_namespace_is_bound(const char *path)
+{
+        struct statfs st;
+
+        return statfs(path, &st) >= 0 && st.f_type == NSFS_MAGIC;
+}
+
+int network_namespace_remove(const char *path, Error *e)
+{
+        if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL && errno != ENOENT)
+                return error_set_errno(e, -errno, "Cannot unmount the network namespace %s", path);
+        if (unlink(path) < 0 && errno != ENOENT)
+                return error_set_errno(e, -errno, "Cannot remove %s", path);
+        return 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of stage0/network/ share with each other and with their tests. */
+
+#include "stage0/network/network.h"
+
+/* --- config.c: what a network's name stands for -------------------------------------------------------- */
+
+#define CNI_CONFIG_SIZE_MAX (1024U * 1024U)
+#define CNI_PLUGINS_MAX 32U /* of one network */
+
+typedef struct CniNetwork {
+        char *name, *file;
+        char **versions; /* of the CNI protocol that the configuration is written for, the highest first */
+        json_object *plugins; /* an array of objects, each with a valid "type" */
+} CniNetwork;
+
+CniNetwork *cni_network_free(CniNetwork *n);
+DEFINE_TRIVIAL_CLEANUP_FUNC(CniNetwork *, cni_network_free);
+/* Pure. LIST: the text is that of a .conflist, else of a .conf with one plugin. FILE is for messages. */
+int cni_network_parse(const char *text, size_t size, bool list, const char *file, CniNetwork **ret,
+                      Error *e);
+/* The directories of net.d, the first first. */
+int cni_config_directories(const char *const *config_dirs, char ***ret);
+/* The first of that name. -ENOENT: there is none; the hint lists those that there are. */
+int cni_network_find(char *const *directories, const char *name, CniNetwork **ret, Error *e);
+/* Whether any plugin of the network, or this one, declares the capability. */
+bool cni_network_can(const CniNetwork *n, const char *capability);
+bool cni_plugin_can(json_object *plugin, const char *capability);
+const char *cni_plugin_type(json_object *plugin);
+/* Of two versions of the protocol that we speak, whether A is at least B. */
+bool cni_version_at_least(const char *a, const char *b);
+bool cni_version_is_known(const char *version);
+
+/* --- request.c: what a user writes for a network ------------------------------------------------------- */
+
+/* NAME[:ARG=VALUE[;…]] */
+typedef struct NetworkRequest {
+        char *name;
+        char *args;     /* for CNI_ARGS */
+        char **ips;     /* of IP=, as written */
+        char **aliases; /* of ALIAS= */
+        char *mac;      /* of MAC=, or NULL */
+} NetworkRequest;
+
+void network_request_done(NetworkRequest *r);
+int network_request_parse(const char *s, NetworkRequest *ret, Error *e);
+
+/* --- plugin.c: running one plugin ---------------------------------------------------------------------- */
+
+#define CNI_OUTPUT_MAX (1024U * 1024U)
+extern uint64_t cni_timeout_usec; /* for one plugin; tests have less time */
+
+typedef struct CniCall {
+        const char *command; /* "ADD" */
+        const char *type;    /* the plugin */
+        const char *network; /* for messages */
+        const char *container, *netns, *interface, *args;
+        const char *path; /* directories of plugins, between colons */
+        json_object *input;
+        bool interruptible; /* see network_up() */
+} CniCall;
+
+/* The file of the plugin TYPE. -ENOENT, with the package that has it. */
+int cni_plugin_find(const char *path, const char *type, char **ret, Error *e);
+/* Runs it, and returns what it printed if it ended well. Else -EIO with what it said of the failure, with
+ * *RET_CODE (or 0), the code of the protocol. Time and output are bounded: -ETIME, -EFBIG. */
+int cni_plugin_run(const CniCall *c, char **ret_output, size_t *ret_size, unsigned *ret_code, Error *e);
+/* What to do about a failure of which the plugin said MESSAGE, or NULL. */
+const char *cni_failure_hint(const char *type, const char *message);
+
+/* --- result.c: what a plugin answers ------------------------------------------------------------------- */
+
+/* Pure. What the result of an ADD says of INTERFACE. */
+int cni_result_parse(json_object *result, const char *interface, NetworkReport *ret, Error *e);
+
+/* --- record.c: what is to be undone, and how ----------------------------------------------------------- */
+
+typedef struct Attachment {
+        char *network, *interface, *args, *version;
+        json_object *plugins;
+        json_object *runtime; /* an object: what plugins with the capability get as runtimeConfig */
+        json_object *result;  /* of ADD; NULL: it has not ended, or not well */
+} Attachment;
+
+typedef struct NetworkRecord {
+        char *plugin_path;
+        PortMapping *ports;
+        size_t n_ports;
+        Attachment *attachments;
+        size_t n_attachments;
+} NetworkRecord;
+
+void attachment_done(Attachment *a);
+void network_record_done(NetworkRecord *r);
+int network_record_parse(const char *text, size_t size, NetworkRecord *ret);
+int network_record_format(const NetworkRecord *r, char **ret);
+int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT, without a message */
+int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
+int network_record_remove(Pod *p, Error *e);
+
+/* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */
+
+typedef struct CniTarget {
+        const char *container; /* the pod's UUID */
+        const char *netns;     /* "": there is none any more */
+        const char *path;      /* directories of plugins */
+} CniTarget;
+
+/* Of the versions in VERSIONS the highest that all plugins speak. */
+int cni_choose_version(const CniNetwork *n, const CniTarget *t, char **ret, Error *e);
+/* Every program that it takes is there. */
+int cni_check_programs(json_object *plugins, const char *network, const char *path, Error *e);
+/* Fills in A->result. */
+int cni_attach(Attachment *a, const CniTarget *t, Error *e);
+int cni_detach(const Attachment *a, const CniTarget *t, Error *e);
+
+/* --- ports.c ------------------------------------------------------------------------------------------- */
+
+bool port_mappings_overlap(const PortMapping *a, const PortMapping *b);
+/* Whether a port that P is about to take is one of another pod of the store. */
+int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error *e);
+/* Takes the ports of the host, by sockets that are bound and do nothing. *RET has one or two of them for each
+ * port. */
+int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret_n, Error *e);
+/* What plugins with the capability "portMappings" get. NULL: out of memory. */
+json_object *port_mappings_runtime(const PortMapping *l, size_t n);
+
+/* --- bandwidth.c --------------------------------------------------------------------------------------- */
+
+/* Bytes a second each way for the pod's interfaces; UINT64_MAX: as they come. */
+uint64_t network_bandwidth_limit(const PodManifest *m);
+/* What plugins with the capability "bandwidth" get. NULL: out of memory. */
+json_object *network_bandwidth_runtime(uint64_t limit);
+
+/* --- namespace.c --------------------------------------------------------------------------------------- */
+
+/* Makes a network namespace whose loopback is up, and binds it to PATH. ANY_PORT: everybody in it may listen on
+ * ports below 1024. */
+int network_namespace_make(const char *path, bool any_port, Error *e);
+/* Whether PATH is one: after a restart of the host the file is gone, or is a plain one. */
+bool network_namespace_is_bound(const char *path);
+int network_namespace_remove(const char *path, Error *e);

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The networks of a pod as a whole: up before its first process, down after its last one.
+ *
+ * Up: what is left of pods that were killed is undone, as it may be in our way; the ports of the host are taken;
+ * the record is written, the namespace made, and then for each network the record once more, the plugins' ADD,
+ * and the record with what they answered. Down reads the record and does the reverse. All of it may be done
+ * twice, so that it can be done again after it was broken off.
+ */
+
+#include <sched.h>
+
+#include "stage0/network/network-internal.h"
+
+#define DEFAULT_PLUGIN_PATH "/usr/lib/cni:/opt/cni/bin"
+
+struct PodNetwork {
+        int *ports;
+        size_t n_ports;
+        int mount_ns_fd;
+};
+
+PodNetwork *pod_network_free(PodNetwork *n)
+{
+        if (!n)
+                return NULL;
+        for (size_t i = 0; i < n->n_ports; i++)
+                safe_close(n->ports[i]);
+        free(n->ports);
+        safe_close(n->mount_ns_fd);
+        free(n);
+        return NULL;
+}
+
+int network_namespace_path(const Pod *p, char **ret)
+{
+        return xasprintf(ret, NETWORK_NETNS_DIRECTORY "/%s", p->uuid);
+}
+
+/* --- What the pod asks for ----------------------------------------------------------------------------- */
+
+typedef struct Wanted {
+        NetworkRequest request;
+        CniNetwork *network;
+} Wanted;
+
+typedef struct WantedList {
+        Wanted items[NETWORKS_MAX];
+        size_t n;
+} WantedList;
+
+static void wanted_done(WantedList *l)
+{
+        for (size_t i = 0; i < l->n; i++) {
+                network_request_done(&l->items[i].request);
+                cni_network_free(l->items[i].network);
+        }
+        l->n = 0;
+}
+
+static int find_wanted(const Pod *p, const char *const *config_dirs, WantedList *l, Error *e)
+{
+        _cleanup_strv_free_ char **directories = NULL;
+
+        if (cni_config_directories(config_dirs, &directories) < 0)
+                return error_oom(e);
+        STRV_FOREACH (s, p->config.networks) {
+                if (l->n >= NETWORKS_MAX)
+                        return error_set(e, -E2BIG, "A pod can be in no more than %u networks",
+                                         NETWORKS_MAX);
+                Wanted *w = &l->items[l->n++];
+                *w = (Wanted){};
+                int r = network_request_parse(*s, &w->request, e);
+                if (r >= 0)
+                        r = cni_network_find(directories, w->request.name, &w->network, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* The network that ports are mapped by: the first that can, or l->n. */
+static size_t port_network(const WantedList *l)
+{
+        size_t i = 0;
+
+        while (i < l->n && !cni_network_can(l->items[i].network, "portMappings"))
+                i++;
+        return i;
+}
+
+static int check_ports_can(const Pod *p, const WantedList *l, size_t n_ports, Error *e)
+{
+        if (n_ports == 0 || port_network(l) < l->n)
+                return 0;
+        int r = error_set(e, -EOPNOTSUPP,
+                          "The ports of pod %s cannot be exposed: no plugin of its networks has "
+                          "the capability \"portMappings\"",
+                          p->uuid);
+        return error_hint(e, r, "The network 'default' has one.");
+}
+
+/* --- Before anything is done --------------------------------------------------------------------------- */
+
+static int warn_of_ports(const Pod *p, const PortMapping *l, size_t n, char ***warnings)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                const PortMapping *q = &l[i];
+
+                /* Whoever opens the host's socket for the pod needs no network. */
+                if (p->config.net == NET_NONE && !q->socket_activated)
+                        r = strv_extendf(warnings,
+                                         "Port '%s' is not exposed as port %u of the host: the pod has no "
+                                         "network "
+                                         "(--net=none); --net=default gives it one",
+                                         q->name, q->host_port);
+                else if (p->config.net == NET_HOST && (q->host_port != q->port || q->host_ip))
+                        r = strv_extendf(warnings,
+                                         "Port '%s' is not exposed as port %u%s%s: the pod has the host's "
+                                         "network "
+                                         "(--net=host), in which it is port %u itself",
+                                         q->name, q->host_port, q->host_ip ? " of " : "", q->host_ip ?: "",
+                                         q->port);
+        }
+        return r;
+}
+
+int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e)
+{
+        _cleanup_(wanted_done) WantedList l = {};
+        PortMapping *ports = NULL;
+        size_t n = 0;
+
+        int r = port_mappings_new(p->manifest, &ports, &n, e);
+        if (r < 0)
+                return r;
+        if (warn_of_ports(p, ports, n, warnings) < 0)
+                r = error_oom(e);
+        port_mappings_free(ports, n);
+        if (r >= 0 && p->config.net == NET_NETWORKS)
+                r = find_wanted(p, config_dirs, &l, e);
+        return r < 0 || p->config.net != NET_NETWORKS ? r : check_ports_can(p, &l, n, e);
+}
+
+/* --- Up ------------------------------------------------------------------------------------------------ */
+
+/* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
+ * removed. */
+static void undo_dead_pods(Pod *p)
+{
+        Pod **pods = NULL;
+        size_t n = 0;
+
+        if (pod_list(p->store, &pods, &n, NULL) < 0)
+                return;
+        for (size_t i = 0; i < n; i++)
+                if (pods[i]->state == POD_EXITED)
+                        (void) network_down(pods[i], NULL);
+        pod_list_free(pods, n);
+}
+
+/* Takes V, which must not be NULL. */
+static int put(json_object *o, const char *key, json_object *v)
+{
+        if (v && json_object_object_add(o, key, v) >= 0)
+                return 0;
+        json_object_put(v);
+        return -ENOMEM;
+}
+
+static json_object *text_array(char *const *l)
+{
+        _cleanup_json_ json_object *a = json_object_new_array();
+
+        STRV_FOREACH (s, l) {
+                json_object *v = json_new_string_lossy(*s);
+
+                if (!a || !v || json_object_array_add(a, v) < 0) {
+                        json_object_put(v);
+                        return NULL;
+                }
+        }
+        return TAKE_PTR(a);
+}
+
+/* The pod's wishes, for the plugins that declare that they deal with them. */
+static int make_runtime(const Pod *p, const NetworkRequest *q, const NetworkRecord *record, bool with_ports,
+                        json_object **ret)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        uint64_t limit = network_bandwidth_limit(p->manifest);
+        int r = o ? 0 : -ENOMEM;
+
+        if (r >= 0 && with_ports && record->n_ports > 0)
+                r = put(o, "portMappings", port_mappings_runtime(record->ports, record->n_ports));
+        if (r >= 0 && limit != UINT64_MAX)
+                r = put(o, "bandwidth", network_bandwidth_runtime(limit));
+        if (r >= 0 && q->ips)
+                r = put(o, "ips", text_array(q->ips));
+        if (r >= 0 && q->mac)
+                r = put(o, "mac", json_object_new_string(q->mac));
+        if (r >= 0 && q->aliases)
+                r = put(o, "aliases", text_array(q->aliases));
+        if (r >= 0)
+                *ret = TAKE_PTR(o);
+        return r;
+}
+
+static int make_attachment(const Pod *p, const Wanted *w, const NetworkRecord *record, bool with_ports,
+                           const CniTarget *t, Attachment *ret, Error *e)
+{
+        _cleanup_(attachment_done) Attachment a = {.network = strdup(w->network->name),
+                                                   .args = strdup(w->request.args),
+                                                   .plugins = json_object_get(w->network->plugins)};
+
+        if (!a.network || !a.args || xasprintf(&a.interface, "eth%zu", record->n_attachments) < 0 ||
+            make_runtime(p, &w->request, record, with_ports, &a.runtime) < 0)
+                return error_oom(e);
+        int r = cni_check_programs(a.plugins, a.network, t->path, e);
+        if (r >= 0)
+                r = cni_choose_version(w->network, t, &a.version, e);
+        if (r < 0)
+                return r;
+        *ret = a;
+        a = (Attachment){};
+        return 0;
+}
+
+/* All that may be asked of anybody is known before the first thing is done. */
+static int make_record(const Pod *p, const WantedList *l, const CniTarget *t, NetworkRecord *record,
+                       Error *e)
+{
+        size_t by = port_network(l);
+
+        record->plugin_path = strdup(t->path);
+        record->attachments = calloc(NETWORKS_MAX, sizeof(Attachment));
+        if (!record->plugin_path || !record->attachments)
+                return error_oom(e);
+        int r = port_mappings_new(p->manifest, &record->ports, &record->n_ports, e);
+        if (r >= 0)
+                r = check_ports_can(p, l, record->n_ports, e);
+        for (size_t i = 0; r >= 0 && i < l->n; i++) {
+                r = make_attachment(p, &l->items[i], record, i == by, t, &record->attachments[i], e);
+                if (r >= 0)
+                        record->n_attachments++;
+        }
+        return r;
+}
+
+static int attach_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
+{
+        size_t n = record->n_attachments;
+        int r = 0;
+
+        /* What is not written down yet is not done yet. */
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                record->n_attachments = i + 1;
+                r = network_record_write(p, record, e);
+                if (r >= 0)
+                        r = cni_attach(&record->attachments[i], t, e);
+                if (r >= 0)
+                        r = network_record_write(p, record, e);
+        }
+        record->n_attachments = n;
+        return r;
+}
+
+static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
+{
+        size_t n = record->n_attachments;
+
+        record->n_attachments = 0;
+        int r = network_record_write(p, record, e);
+        record->n_attachments = n;
+        if (r >= 0)
+                r = network_namespace_make(t->netns, p->config.private_users, e);
+        if (r >= 0)
+                r = attach_all(p, record, t, e);
+        if (r < 0)
+                (void) network_down(p, NULL);
+        return r < 0 ? error_prefix(e, r, "Cannot connect pod %s", p->uuid) : 0;
+}
+
+static int plugin_path(char **ret)
+{
+        const char *first = getenv("CNI_PATH");
+
+        return isempty(first) ? xasprintf(ret, DEFAULT_PLUGIN_PATH)
+                              : xasprintf(ret, "%s:" DEFAULT_PLUGIN_PATH, first);
+}
+
+static int reserve(Pod *p, const NetworkRecord *record, PodNetwork *n, Error *e)
+{
+        int r = port_mappings_check_pods(p, record->ports, record->n_ports, e);
+
+        return r < 0 ? r : port_mappings_reserve(record->ports, record->n_ports, &n->ports, &n->n_ports, e);
+}
+
+static int bring_up(Pod *p, const char *const *config_dirs, PodNetwork *n, Error *e)
+{
+        _cleanup_(network_record_done) NetworkRecord record = {};
+        _cleanup_(wanted_done) WantedList wanted = {};
+        _cleanup_free_ char *netns = NULL, *path = NULL;
+
+        if (network_namespace_path(p, &netns) < 0 || plugin_path(&path) < 0)
+                return error_oom(e);
+        CniTarget t = {.container = p->uuid, .netns = netns, .path = path};
+        int r = find_wanted(p, config_dirs, &wanted, e);
+        if (r >= 0)
+                r = make_record(p, &wanted, &t, &record, e);
+        if (r < 0)
+                return r;
+        undo_dead_pods(p);
+        r = reserve(p, &record, n, e);
+        return r < 0 ? r : build(p, &record, &t, e);
+}
+
+int network_up(Pod *p, const char *const *config_dirs, PodNetwork **ret, Error *e)
+{
+        _cleanup_(pod_network_freep) PodNetwork *n = NULL;
+
+        if (p->config.net != NET_NETWORKS) {
+                *ret = NULL;
+                return 0;
+        }
+        n = calloc(1, sizeof(PodNetwork));
+        if (!n)
+                return error_oom(e);
+        n->mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (n->mount_ns_fd < 0)
+                return error_set_errno(e, -errno, "Cannot open our mount namespace");
+        int r = bring_up(p, config_dirs, n, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(n);
+        return 0;
+}
+
+/* --- Down ---------------------------------------------------------------------------------------------- */
+
+int pod_network_return(PodNetwork *n)
+{
+        return n && setns(n->mount_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+/* As for the plugins themselves: the first failure is told, and keeps no other network from its turn. */
+static int detach_all(const NetworkRecord *record, const CniTarget *t, Error *e)
+{
+        int result = 0;
+
+        for (size_t i = record->n_attachments; i-- > 0;) {
+                _cleanup_error_ Error own = ERROR_NULL;
+
+                int r = cni_detach(&record->attachments[i], t, result < 0 ? NULL : &own);
+                if (r >= 0 || result < 0)
+                        continue;
+                result = r;
+                if (e) {
+                        error_done(e);
+                        *e = own;
+                        own = ERROR_NULL;
+                }
+        }
+        return result;
+}
+
+static int tell_leftover(const Pod *p, int r, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        r = error_prefix(e, r, "Cannot take pod %s out of its networks", p->uuid);
+        if ((e && e->hint) || pod_path(p, &path) < 0)
+                return r;
+        return error_hint(
+                        e, r,
+                        "It is tried again by 'acnspawn rm %s'; if nothing is left to be undone, remove the "
+                        "file %s/network.",
+                        p->uuid, path);
+}
+
+int network_down(Pod *p, Error *e)
+{
+        _cleanup_(network_record_done) NetworkRecord record = {};
+        _cleanup_free_ char *netns = NULL;
+
+        int r = network_record_read(p, &record, e);
+        if (r < 0)
+                return r == -ENOENT ? 0 : tell_leftover(p, r, e);
+        if (network_namespace_path(p, &netns) < 0)
+                return error_oom(e);
+        bool bound = network_namespace_is_bound(netns);
+        CniTarget t = {.container = p->uuid, .netns = bound ? netns : "", .path = record.plugin_path};
+        r = detach_all(&record, &t, e);
+        if (r < 0)
+                return tell_leftover(p, r, e);
+        r = network_namespace_remove(netns, e);
+        return r < 0 ? r : network_record_remove(p, e);
+}

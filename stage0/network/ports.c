@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Ports of the host that lead to the pod's (spec: pods.md, "ports").
+ *
+ * Plugins with the capability "portMappings" do it, by rules of the packet filter that reach in front of whatever
+ * listens on the host, and do not notice one another either. So we take the ports ourselves: a socket that is
+ * bound to the host's port, and does not listen, is in the way of everybody else who wants the port, fails if
+ * somebody has it, and is gone when we are, however we end.
+ */
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include "stage0/network/network-internal.h"
+
+#define PORTS_MAX 4096U /* of the host, for one pod */
+
+void port_mappings_free(PortMapping *l, size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                free(l[i].name);
+                free(l[i].host_ip);
+        }
+        free(l);
+}
+
+/* --- From the manifest --------------------------------------------------------------------------------- */
+
+/* The port of the apps that an exposed port names. That it is the only one has been checked. */
+static const Port *find_port(const PodManifest *m, const ExposedPort *x)
+{
+        if (x->pod_port)
+                return x->pod_port;
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; m->apps[i].app && k < m->apps[i].app->n_ports; k++)
+                        if (streq_ptr(m->apps[i].app->ports[k].name, x->name))
+                                return &m->apps[i].app->ports[k];
+        return NULL;
+}
+
+static bool is_any(const char *ip)
+{
+        return isempty(ip) || streq(ip, "0.0.0.0") || streq(ip, "::");
+}
+
+static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
+{
+        struct in6_addr buffer;
+
+        if (!streq(protocol, "tcp") && !streq(protocol, "udp"))
+                return error_set(e, -EINVAL,
+                                 "Port '%s' cannot be exposed: its protocol is '%s', not tcp or udp",
+                                 q->name, protocol);
+        if (q->host_port == 0 || q->port == 0 || q->host_port + q->count - 1 > UINT16_MAX ||
+            q->port + q->count - 1 > UINT16_MAX)
+                return error_set(e, -EINVAL,
+                                 "Port '%s' cannot be exposed: %u ports from %u of the pod and from %u of "
+                                 "the "
+                                 "host on do not lie between 1 and 65535",
+                                 q->name, q->count, q->port, q->host_port);
+        if (q->host_ip && inet_pton(AF_INET, q->host_ip, &buffer) != 1 &&
+            inet_pton(AF_INET6, q->host_ip, &buffer) != 1)
+                return error_set(e, -EINVAL, "Port '%s' cannot be exposed: '%s' is no IP address", q->name,
+                                 q->host_ip);
+        return 0;
+}
+
+static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping *q, Error *e)
+{
+        const Port *p = find_port(m, x);
+
+        if (!p)
+                return error_set(e, -ENOENT,
+                                 "The port '%s' cannot be exposed: no app has a port of that name", x->name);
+        *q = (PortMapping){.udp = streq_ptr(p->protocol, "udp"),
+                           .socket_activated = p->socket_activated,
+                           .host_port = x->host_port,
+                           .port = p->port,
+                           .count = MAX(p->count, 1U)};
+        q->name = strdup(x->name ?: p->name ?: "");
+        if (!is_any(x->host_ip))
+                q->host_ip = strdup(x->host_ip);
+        if (!q->name || (!is_any(x->host_ip) && !q->host_ip))
+                return error_oom(e);
+        if (q->count > UINT16_MAX)
+                q->count = UINT16_MAX; /* which is too many in any case */
+        return check_mapping(q, p->protocol ?: "", e);
+}
+
+bool port_mappings_overlap(const PortMapping *a, const PortMapping *b)
+{
+        return a->udp == b->udp && a->host_port < b->host_port + b->count &&
+               b->host_port < a->host_port + a->count &&
+               (!a->host_ip || !b->host_ip || streq(a->host_ip, b->host_ip));
+}
+
+static int check_all(const PortMapping *l, size_t n, Error *e)
+{
+        size_t sum = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                sum += l[i].count;
+                for (size_t k = 0; k < i; k++)
+                        if (port_mappings_overlap(&l[i], &l[k]))
+                                return error_set(e, -EINVAL,
+                                                 "Ports '%s' and '%s' are both exposed as port %u of "
+                                                 "the host",
+                                                 l[k].name, l[i].name, MAX(l[i].host_port, l[k].host_port));
+        }
+        if (sum > PORTS_MAX)
+                return error_set(e, -E2BIG, "The pod exposes %zu ports; more than %u of one pod cannot be",
+                                 sum, PORTS_MAX);
+        return 0;
+}
+
+int port_mappings_new(const PodManifest *m, PortMapping **ret, size_t *ret_n, Error *e)
+{
+        PortMapping *l = calloc(m->n_ports + 1, sizeof(PortMapping));
+        size_t n = 0;
+        int r = l ? 0 : error_oom(e);
+
+        while (r >= 0 && n < m->n_ports) {
+                r = fill_mapping(m, &m->ports[n], &l[n], e);
+                n++;
+        }
+        if (r >= 0)
+                r = check_all(l, n, e);
+        if (r < 0) {
+                port_mappings_free(l, l ? n : 0);
+                return r;
+        }
+        *ret = l;
+        *ret_n = n;
+        return 0;
+}
+
+/* --- Other pods ---------------------------------------------------------------------------------------- */
+
+static int refuse_taken(const Pod *other, const PortMapping *a, Error *e)
+{
+        int r = error_set(e, -EADDRINUSE, "Port %u/%s of the host is taken by pod %s%s%s%s", a->host_port,
+                          a->udp ? "udp" : "tcp", other->uuid, other->config.name ? " (" : "",
+                          other->config.name ?: "", other->config.name ? ")" : "");
+        return error_hint(e, r, "Stop that pod, or expose '%s' as another port.", a->name);
+}
+
+static int check_pod(const Pod *other, const PortMapping *l, size_t n, Error *e)
+{
+        _cleanup_(network_record_done) NetworkRecord record = {};
+
+        if (network_record_read(other, &record, NULL) < 0)
+                return 0;
+        for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < record.n_ports; k++)
+                        if (port_mappings_overlap(&l[i], &record.ports[k]))
+                                return refuse_taken(other, &l[i], e);
+        return 0;
+}
+
+int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error *e)
+{
+        Pod **pods = NULL;
+        size_t n_pods = 0;
+
+        if (n == 0)
+                return 0;
+        int r = pod_list(p->store, &pods, &n_pods, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; r >= 0 && i < n_pods; i++)
+                if (pods[i]->state == POD_RUNNING && !streq(pods[i]->uuid, p->uuid))
+                        r = check_pod(pods[i], l, n, e);
+        pod_list_free(pods, n_pods);
+        return r;
+}
+
+/* --- Taking them --------------------------------------------------------------------------------------- */
+
+typedef union Address {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+} Address;
+
+/* IP NULL: every address of the family. */
+static int make_address(int family, const char *ip, uint32_t port, Address *ret)
+{
+        *ret = (Address){};
+        ret->any.sa_family = (sa_family_t) family;
+        if (family == AF_INET6) {
+                ret->in6.sin6_port = htons((uint16_t) port);
+                return !ip || inet_pton(AF_INET6, ip, &ret->in6.sin6_addr) == 1 ? 0 : -EINVAL;
+        }
+        ret->in.sin_port = htons((uint16_t) port);
+        return !ip || inet_pton(AF_INET, ip, &ret->in.sin_addr) == 1 ? 0 : -EINVAL;
+}
+
+/* A connection that has ended a moment ago is in the way of nobody. Whoever wants the port after us is to be
+ * refused all the same. */
+static int bind_port(int fd, const Address *a)
+{
+        socklen_t size = a->any.sa_family == AF_INET6 ? sizeof(a->in6) : sizeof(a->in);
+        int on = 1, off = 0;
+
+        if (bind(fd, &a->any, size) >= 0)
+                return 0;
+        if (errno != EADDRINUSE || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+                return -errno;
+        int r = bind(fd, &a->any, size) < 0 ? -errno : 0;
+        (void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof(off));
+        return r;
+}
+
+static int take_port(int family, const char *ip, bool udp, uint32_t port)
+{
+        _cleanup_close_ int fd = -EBADF;
+        int one = 1;
+        Address a;
+
+        int r = make_address(family, ip, port, &a);
+        if (r < 0)
+                return r;
+        fd = socket(family, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return -errno;
+        if (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) < 0)
+                return -errno;
+        r = bind_port(fd, &a);
+        return r < 0 ? r : TAKE_FD(fd);
+}
+
+static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
+{
+        const char *protocol = q->udp ? "udp" : "tcp";
+
+        if (code == -EADDRINUSE) {
+                int r = error_set(e, code, "Port %u/%s of the host is taken by another process", port,
+                                  protocol);
+                return error_hint(e, r,
+                                  "This shows by which: ss -Hlnp%s 'sport = :%u'; or expose '%s' as another "
+                                  "port.",
+                                  q->udp ? "u" : "t", port, q->name);
+        }
+        if (code == -EADDRNOTAVAIL)
+                return error_set(e, code, "Port '%s' cannot be exposed: the host has no address %s", q->name,
+                                 q->host_ip ?: "0.0.0.0");
+        return error_set_errno(e, code, "Cannot take port %u/%s of the host", port, protocol);
+}
+
+/* Without a certain address both families are taken. The host may be without IPv6, and who listens there alone is
+ * not in the way of a network without it. */
+static int reserve_one(const PortMapping *q, uint32_t port, int *fds, size_t *n, Error *e)
+{
+        int family = q->host_ip && strchr(q->host_ip, ':') ? AF_INET6 : AF_INET;
+        int fd = take_port(family, q->host_ip, q->udp, port);
+
+        if (fd < 0)
+                return cannot_take(q, port, fd, e);
+        fds[(*n)++] = fd;
+        fd = q->host_ip ? -EBADF : take_port(AF_INET6, NULL, q->udp, port);
+        if (fd >= 0)
+                fds[(*n)++] = fd;
+        return 0;
+}
+
+int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret_n, Error *e)
+{
+        size_t n_fds = 0, sum = 0;
+        int r = 0;
+
+        for (size_t i = 0; i < n; i++)
+                sum += l[i].count;
+        _cleanup_free_ int *fds = calloc(2 * sum + 1, sizeof(int));
+        if (!fds)
+                return error_oom(e);
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                for (uint32_t k = 0; r >= 0 && k < l[i].count; k++)
+                        r = reserve_one(&l[i], l[i].host_port + k, fds, &n_fds, e);
+        if (r < 0) {
+                for (size_t i = 0; i < n_fds; i++)
+                        safe_close(fds[i]);
+                return r;
+        }
+        *ret = TAKE_PTR(fds);
+        *ret_n = n_fds;
+        return 0;
+}
+
+/* --- For plugins --------------------------------------------------------------------------------------- */
+
+/* Takes V. */
+static bool put(json_object *o, const char *key, json_object *v)
+{
+        if (v && json_object_object_add(o, key, v) >= 0)
+                return false;
+        json_object_put(v);
+        return true;
+}
+
+static int add_mapping(json_object *l, const PortMapping *q, uint32_t k)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put(o, "hostPort", json_object_new_int64(q->host_port + k));
+                failed |= put(o, "containerPort", json_object_new_int64(q->port + k));
+                failed |= put(o, "protocol", json_object_new_string(q->udp ? "udp" : "tcp"));
+                if (q->host_ip)
+                        failed |= put(o, "hostIP", json_object_new_string(q->host_ip));
+        }
+        if (!failed && json_object_array_add(l, o) >= 0)
+                return 0;
+        json_object_put(o);
+        return -ENOMEM;
+}
+
+json_object *port_mappings_runtime(const PortMapping *l, size_t n)
+{
+        _cleanup_json_ json_object *list = json_object_new_array();
+        int r = list ? 0 : -ENOMEM;
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                for (uint32_t k = 0; r >= 0 && k < l[i].count; k++)
+                        r = add_mapping(list, &l[i], k);
+        return r < 0 ? NULL : TAKE_PTR(list);
+}

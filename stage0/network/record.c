@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The file "network" of a pod: what is to be undone when it has ended, with everything that it takes to do so.
+ *
+ * It is there from before the first thing is done to after the last one is undone, and replaced as a whole.
+ * Configurations of networks are in it as they were used, as the administrator may change them while the pod
+ * runs. The file is ours, yet its content is partly what plugins answered: it is bounded, and each member has to
+ * be what it should be.
+ */
+
+#include "stage0/network/network-internal.h"
+
+#define RECORD_FILE "network"
+#define RECORD_SIZE_MAX                                                                                     \
+        (48U * 1024U * 1024U) /* a configuration and an answer, at their largest, of each network */
+#define RECORD_PORTS_MAX 8192U
+
+void attachment_done(Attachment *a)
+{
+        free(a->network);
+        free(a->interface);
+        free(a->args);
+        free(a->version);
+        json_object_put(a->plugins);
+        json_object_put(a->runtime);
+        json_object_put(a->result);
+        *a = (Attachment){};
+}
+
+void network_record_done(NetworkRecord *r)
+{
+        for (size_t i = 0; i < r->n_attachments; i++)
+                attachment_done(&r->attachments[i]);
+        free(r->attachments);
+        port_mappings_free(r->ports, r->n_ports);
+        free(r->plugin_path);
+        *r = (NetworkRecord){};
+}
+
+/* --- Writing ------------------------------------------------------------------------------------------- */
+
+/* Takes V, which must not be NULL. Returns whether it failed, for |=. */
+static bool put(json_object *o, const char *key, json_object *v)
+{
+        if (v && json_object_object_add(o, key, v) >= 0)
+                return false;
+        json_object_put(v);
+        return true;
+}
+
+static bool append(json_object *l, json_object *v)
+{
+        if (v && json_object_array_add(l, v) >= 0)
+                return false;
+        json_object_put(v);
+        return true;
+}
+
+static json_object *format_port(const PortMapping *q)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put(o, "name", json_object_new_string(q->name));
+                failed |= put(o, "hostIP", json_object_new_string(q->host_ip ?: ""));
+                failed |= put(o, "udp", json_object_new_boolean(q->udp));
+                failed |= put(o, "hostPort", json_object_new_int64(q->host_port));
+                failed |= put(o, "port", json_object_new_int64(q->port));
+                failed |= put(o, "count", json_object_new_int64(q->count));
+        }
+        if (!failed)
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+static json_object *format_attachment(const Attachment *a)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put(o, "network", json_object_new_string(a->network));
+                failed |= put(o, "interface", json_object_new_string(a->interface));
+                failed |= put(o, "args", json_object_new_string(a->args));
+                failed |= put(o, "version", json_object_new_string(a->version));
+                failed |= put(o, "plugins", json_object_get(a->plugins));
+                failed |= put(o, "runtime", json_object_get(a->runtime));
+                if (a->result)
+                        failed |= put(o, "result", json_object_get(a->result));
+        }
+        if (!failed)
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+int network_record_format(const NetworkRecord *r, char **ret)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        json_object *ports = json_object_new_array(), *networks = json_object_new_array();
+        bool failed = !o || !ports || !networks;
+
+        for (size_t i = 0; !failed && i < r->n_ports; i++)
+                failed |= append(ports, format_port(&r->ports[i]));
+        for (size_t i = 0; !failed && i < r->n_attachments; i++)
+                failed |= append(networks, format_attachment(&r->attachments[i]));
+        if (!o) {
+                json_object_put(ports);
+                json_object_put(networks);
+                return -ENOMEM;
+        }
+        failed |= put(o, "ports", ports);
+        failed |= put(o, "networks", networks);
+        failed |= put(o, "pluginPath", json_object_new_string(r->plugin_path ?: ""));
+        const char *text = failed ? NULL : json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+        if (!text || !(*ret = strdup(text)))
+                return -ENOMEM;
+        return 0;
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------- */
+
+static int get(json_object *o, const char *key, json_type type, json_object **ret)
+{
+        return json_object_object_get_ex(o, key, ret) && json_object_is_type(*ret, type) ? 0 : -EBADMSG;
+}
+
+static int get_text(json_object *o, const char *key, char **ret)
+{
+        json_object *v;
+        int r = get(o, key, json_type_string, &v);
+
+        if (r < 0)
+                return r;
+        *ret = strdup(json_object_get_string(v));
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int get_number(json_object *o, const char *key, uint32_t *ret)
+{
+        json_object *v;
+        int r = get(o, key, json_type_int, &v);
+
+        if (r < 0)
+                return r;
+        if (json_object_get_int64(v) < 1 || json_object_get_int64(v) > UINT16_MAX)
+                return -EBADMSG;
+        *ret = (uint32_t) json_object_get_int64(v);
+        return 0;
+}
+
+static int parse_port(json_object *o, PortMapping *q)
+{
+        json_object *udp;
+
+        int r = get_text(o, "name", &q->name);
+        if (r >= 0)
+                r = get_text(o, "hostIP", &q->host_ip);
+        if (r >= 0 && isempty(q->host_ip)) {
+                free(q->host_ip);
+                q->host_ip = NULL;
+        }
+        if (r >= 0)
+                r = get(o, "udp", json_type_boolean, &udp);
+        if (r >= 0) {
+                q->udp = json_object_get_boolean(udp);
+                r = get_number(o, "hostPort", &q->host_port);
+        }
+        if (r >= 0)
+                r = get_number(o, "port", &q->port);
+        return r < 0 ? r : get_number(o, "count", &q->count);
+}
+
+static int check_plugins(json_object *l)
+{
+        if (json_object_array_length(l) > CNI_PLUGINS_MAX)
+                return -EBADMSG;
+        for (size_t i = 0; i < json_object_array_length(l); i++) {
+                json_object *o = json_object_array_get_idx(l, i);
+
+                if (!json_object_is_type(o, json_type_object) || isempty(cni_plugin_type(o)) ||
+                    strchr(cni_plugin_type(o), '/'))
+                        return -EBADMSG;
+        }
+        return 0;
+}
+
+static int parse_attachment(json_object *o, Attachment *a)
+{
+        json_object *plugins, *runtime, *result;
+
+        int r = get_text(o, "network", &a->network);
+        if (r >= 0)
+                r = get_text(o, "interface", &a->interface);
+        if (r >= 0)
+                r = get_text(o, "args", &a->args);
+        if (r >= 0)
+                r = get_text(o, "version", &a->version);
+        if (r >= 0)
+                r = get(o, "plugins", json_type_array, &plugins);
+        if (r >= 0)
+                r = check_plugins(plugins);
+        if (r >= 0) {
+                a->plugins = json_object_get(plugins);
+                r = get(o, "runtime", json_type_object, &runtime);
+        }
+        if (r < 0)
+                return r;
+        a->runtime = json_object_get(runtime);
+        if (!json_object_object_get_ex(o, "result", &result))
+                return 0;
+        if (!json_object_is_type(result, json_type_object))
+                return -EBADMSG;
+        a->result = json_object_get(result);
+        return 0;
+}
+
+static int parse_ports(json_object *o, NetworkRecord *r)
+{
+        json_object *l;
+        int k = get(o, "ports", json_type_array, &l);
+
+        if (k < 0 || json_object_array_length(l) > RECORD_PORTS_MAX)
+                return -EBADMSG;
+        r->ports = calloc(json_object_array_length(l) + 1, sizeof(PortMapping));
+        if (!r->ports)
+                return -ENOMEM;
+        while (k >= 0 && r->n_ports < json_object_array_length(l)) {
+                json_object *item = json_object_array_get_idx(l, r->n_ports);
+                k = json_object_is_type(item, json_type_object) ? parse_port(item, &r->ports[r->n_ports++])
+                                                                : -EBADMSG;
+        }
+        return k;
+}
+
+static int parse_attachments(json_object *o, NetworkRecord *r)
+{
+        json_object *l;
+        int k = get(o, "networks", json_type_array, &l);
+
+        if (k < 0 || json_object_array_length(l) > NETWORKS_MAX)
+                return -EBADMSG;
+        r->attachments = calloc(NETWORKS_MAX, sizeof(Attachment));
+        if (!r->attachments)
+                return -ENOMEM;
+        while (k >= 0 && r->n_attachments < json_object_array_length(l)) {
+                json_object *item = json_object_array_get_idx(l, r->n_attachments);
+                k = json_object_is_type(item, json_type_object)
+                                    ? parse_attachment(item, &r->attachments[r->n_attachments++])
+                                    : -EBADMSG;
+        }
+        return k;
+}
+
+int network_record_parse(const char *text, size_t size, NetworkRecord *ret)
+{
+        _cleanup_(network_record_done) NetworkRecord r = {};
+        _cleanup_json_ json_object *o = NULL;
+
+        int k = json_parse_strict(text, size, &o, NULL, NULL);
+        if (k >= 0 && !json_object_is_type(o, json_type_object))
+                k = -EBADMSG;
+        if (k >= 0)
+                k = get_text(o, "pluginPath", &r.plugin_path);
+        if (k >= 0)
+                k = parse_ports(o, &r);
+        if (k >= 0)
+                k = parse_attachments(o, &r);
+        if (k < 0)
+                return k;
+        *ret = r;
+        r = (NetworkRecord){};
+        return 0;
+}
+
+/* --- The file ------------------------------------------------------------------------------------------ */
+
+int network_record_read(const Pod *p, NetworkRecord *ret, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size = 0;
+
+        int r = read_file_at(p->dir_fd, RECORD_FILE, RECORD_SIZE_MAX, &text, &size);
+        if (r == -ENOENT)
+                return r;
+        if (r >= 0)
+                r = network_record_parse(text, size, ret);
+        return r < 0 ? error_set_errno(e, r, "Cannot read which networks pod %s is in", p->uuid) : 0;
+}
+
+int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+
+        int k = network_record_format(r, &text);
+        if (k >= 0)
+                k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false);
+        return k < 0 ? error_set_errno(e, k, "Cannot write down which networks pod %s is in", p->uuid) : 0;
+}
+
+int network_record_remove(Pod *p, Error *e)
+{
+        if (unlinkat(p->dir_fd, RECORD_FILE, 0) < 0 && errno != ENOENT)
+                return error_set_errno(e, -errno,
+                                       "Cannot remove what is written down of the networks of pod %s",
+                                       p->uuid);
+        return 0;
+}
