@@ -271,7 +271,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
                 return NULL;
         failed |= put_text(o, "uuid", p->uuid);
         failed |= put_text(o, "name", k->name);
-        failed |= put_text(o, "state", pod_state_to_string(p->state));
+        failed |= put_text(o, "state", r->paused ? "paused" : pod_state_to_string(p->state));
         failed |= put_time(o, "created", k->created_usec);
         failed |= put_time(o, "started", r->started_usec);
         failed |= put_time(o, "ended", r->ended_usec);

@@ -56,6 +56,13 @@ typedef struct EnterOptions {
 } EnterOptions;
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
 
+/* control/signal.c: sends SIGNAL to the main process of the app NAME, or (NULL) of every app that runs. */
+int kill_app(Pod *p, const char *name, int signal, Error *e);
+/* control/restart.c: ends the app NAME in order, if it runs, and starts it again with a clean root. */
+int restart_app(Pod *p, const char *name, Error *e);
+/* control/stop.c: stops every process of a running pod where it is, or lets them go on. */
+int pause_pod(Pod *p, bool pause, Error *e);
+
 /* report/pod-status.c: everything "status" tells of a pod. */
 typedef struct AppReport {
         const PodApp *app;
@@ -82,6 +89,7 @@ typedef struct PodReport {
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
+        bool paused;
 } PodReport;
 
 /* CONFIG_DIRS as in PrepareOptions. */

@@ -3,6 +3,7 @@
 /* acnspawn list: the pods there are, one per line. */
 
 #include "stage0/pod-words.h"
+#include "stage0/runtime/runtime.h"
 
 static const TableColumn columns[] = {
                 {"UUID", "uuid", false, 0},       {"NAME", "name", false, 12},
@@ -54,7 +55,7 @@ static int add_pod(Table *t, Pod *p, size_t uuid_length)
                 return -ENOMEM;
         table_add_text_as(t, p->uuid, uuid);
         table_add_text(t, p->config.name);
-        table_add_text(t, pod_state_to_string(p->state));
+        table_add_text(t, pod_shown_state(p));
         table_set_color(t, pod_state_color(p->state, status));
         int r = add_apps(t, p);
         table_add_time(t, p->config.created_usec);

@@ -125,7 +125,7 @@ static int is_app(Pod *p, pid_t pid)
         return program.st_dev != launcher.st_dev || program.st_ino != launcher.st_ino;
 }
 
-static int not_running(Pod *p, const PodApp *app, Error *e)
+int app_not_running(Pod *p, const PodApp *app, Error *e)
 {
         AppStatus *statuses = NULL;
         AppState state = APP_WAITING;
@@ -153,7 +153,7 @@ static int ask(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
         if (r < 0)
                 return r;
         if (fd < 0 || pid_of_pidfd(fd, &pid) < 0)
-                return not_running(p, app, e);
+                return app_not_running(p, app, e);
         *ret = (AppProcess){.pid = pid, .pid_fd = TAKE_FD(fd)};
         return 0;
 }

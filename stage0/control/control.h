@@ -29,6 +29,9 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e);
 /* -ESRCH unless the pod runs, is up, and is not paused. */
 int pod_check_running(Pod *p, Error *e);
 
+/* The error of an app that should run and does not. */
+int app_not_running(Pod *p, const PodApp *app, Error *e);
+
 typedef struct AppProcess {
         pid_t pid; /* by the host's numbers */
         int pid_fd;

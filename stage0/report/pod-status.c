@@ -175,6 +175,7 @@ static int report_times(Pod *p, PodReport *r)
                 r->started_usec = runtime.started_usec;
         if (p->state == POD_RUNNING) {
                 r->leader = runtime.leader;
+                r->paused = pod_is_paused(p);
                 return 0;
         }
         if (p->state == POD_EXITED && pod_result_read(p, &result) >= 0) {

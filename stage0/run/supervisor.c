@@ -51,6 +51,8 @@ static void kill_pod(Supervisor *s)
 /* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end. */
 static void signal_leader(Supervisor *s)
 {
+        if (pod_is_paused(s->pod)) /* who is to end has to go on first */
+                (void) pod_freeze(s->pod, false, NULL);
         if (s->leader_fd >= 0)
                 (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGRTMIN + 3, NULL, 0);
 }

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Acting on running pods: signals to apps, pausing and resuming, starting one app again."""
+
+from harness import *
+
+TRAP = "trap 'echo got usr1' USR1; trap 'echo got term; exit 3' TERM; touch /out/up; while :; do sleep 0.05; done"
+
+
+def both(function):
+    def with_userns(host):
+        function(host)
+
+    def without_userns(host):
+        function(host, "--no-userns")
+    with_userns.__name__ = function.__name__
+    without_userns.__name__ = function.__name__ + "_without_user_namespace"
+    case(with_userns)
+    case(without_userns)
+
+
+def logged(host, words, app="a"):
+    return wait_for(lambda: words in host.acnspawn("logs", "--app=" + app, "p").out, "%r in the log" % words)
+
+
+@both
+def signals_reach_apps(host, *options):
+    host.detach("--name=p", "--exit-policy=all", *options, host.shell(TRAP, name="example.com/a"), host.shell(TRAP, name="example.com/b"))
+    host.wait_up("a")
+    host.wait_up("b")
+    host.acnspawn("kill", "--signal=USR1", "--app=a", "p").expect(0)
+    logged(host, "got usr1")
+    lacks(host.acnspawn("logs", "--app=b", "p").out, "got")
+    host.acnspawn("kill", "-s", "10", "p").expect(0)
+    logged(host, "got usr1", "b")
+    host.acnspawn("kill", "--app=b", "p").expect(0)
+    wait_for(lambda: host.app_status("p", "b")["state"] == "ended", "end of app b")
+    equal(host.app_status("p", "b")["exitStatus"], 3)
+    contains(host.acnspawn("kill", "--app=b", "p").expect(1).err, "not running: it has ended")
+    contains(host.acnspawn("kill", "--app=c", "p").expect(1).err, "has no app 'c'")
+    equal(host.acnspawn("kill", "--signal=NOPE", "p").rc, 2)
+    host.acnspawn("kill", "--signal=KILL", "p").expect(0)
+    host.acnspawn("status", "--wait=20s", "p").expect(0)
+    equal(host.app_status("p", "a")["signal"], 9)
+    contains(host.acnspawn("kill", "p").expect(1).err, "not running: it is exited")
+
+
+def count(host, pod):
+    return len(host.written("a", "out/count", host.pod_dir(pod)))
+
+
+@both
+def a_paused_pod_does_nothing_until_it_goes_on(host, *options):
+    uuid = host.detach("--name=p", *options, host.shell("touch /out/up; while :; do printf x >>/out/count; sleep 0.02; done",
+                                                        name="example.com/a"))
+    host.wait_up("a")
+    wait_for(lambda: count(host, uuid) > 3, "work of the app")
+    host.acnspawn("pause", "p").expect(0)
+    n = count(host, uuid)
+    time.sleep(0.5)
+    equal(count(host, uuid), n, "work while paused")
+    equal(host.state("p"), "paused")
+    contains(host.acnspawn("status", "p").expect(0).out, "paused")
+    contains(host.acnspawn("list").expect(0).out, "paused")
+    equal(json.loads(host.acnspawn("list", "--json=short").out)[0]["state"], "paused")
+    for verb in (["enter", "p", "true"], ["kill", "p"], ["restart-app", "p", "a"]):
+        r = host.acnspawn(*verb).expect(1)
+        contains(r.err, "is paused")
+        contains(r.err, "acnspawn resume")
+    host.acnspawn("pause", "p").expect(0)
+    host.acnspawn("resume", "p").expect(0)
+    host.acnspawn("resume", "p").expect(0)
+    equal(host.state("p"), "running")
+    wait_for(lambda: count(host, uuid) > n, "work of the app")
+    host.acnspawn("stop", "p").expect(0)
+    contains(host.acnspawn("pause", "p").expect(1).err, "not running: it is exited")
+
+
+@case
+def a_paused_pod_can_be_stopped(host):
+    for force in [], ["--force"]:
+        uuid = host.detach(host.shell(TRAP, name="example.com/a"))
+        host.wait_up("a", uuid)
+        host.acnspawn("pause", uuid).expect(0)
+        host.acnspawn("stop", *force, uuid).expect(0)
+        equal(host.state(uuid), "exited")
+        if not force:
+            equal(host.app_status(uuid, "a")["exitStatus"], 3)
+
+
+@case
+def a_paused_pod_in_the_foreground_ends_on_a_signal(host):
+    p = host.start("run", "--name=p", host.shell(TRAP, name="example.com/a"))
+    host.wait_up("a")
+    host.acnspawn("pause", "p").expect(0)
+    p.terminate()
+    equal(host.finish(p).rc, 3)
+
+
+def restarted(host, policy, *options):
+    script = ("test -e /out/mark && echo dirty; touch /out/mark; echo started; trap 'exit 3' TERM; touch /out/up; "
+              "while :; do sleep 0.05; done")
+    host.detach("--name=p", "--exit-policy=" + policy, *options, host.shell(script, name="example.com/a"),
+                host.shell(TRAP, name="example.com/b"))
+    host.wait_up("a")
+    for n in range(2, 9):
+        host.acnspawn("restart-app", "p", "a").expect(0)
+        wait_for(lambda: host.acnspawn("logs", "--app=a", "p").out.count("started") == n, "start number %d" % n)
+        wait_for(lambda: host.app_status("p", "a")["state"] == "running", "app a")
+    lacks(host.acnspawn("logs", "p").out, "dirty")
+    equal(host.app_status("p", "b")["state"], "running")
+    contains(host.acnspawn("restart-app", "p", "c").expect(1).err, "has no app 'c'")
+    equal(host.acnspawn("restart-app", "p").rc, 2)
+    equal([f for f in os.listdir(os.path.join(host.one_pod(), "root/acnspawn/units")) if f.endswith(".d")], [])
+    if policy != "all":
+        # The exit policy is in force again.
+        host.acnspawn("kill", "--app=a", "p").expect(0)
+        host.acnspawn("status", "--wait=20s", "p").expect(0)
+        equal(host.state("p"), "exited")
+    else:
+        host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@both
+def an_app_is_started_again(host, *options):
+    restarted(host, "on-failure", *options)
+
+
+@case
+def an_app_is_started_again_where_its_end_ends_the_pod(host):
+    restarted(host, "any")
+
+
+@case
+def an_app_is_started_again_where_all_have_to_end(host):
+    restarted(host, "all")
+
+
+main()
