@@ -223,9 +223,9 @@ static int skip_armor_headers(Lines *l, Error *e)
 static int decode_block(Lines *l, const char *kind, unsigned char *out, size_t *n_out, Error *e)
 {
         EVP_ENCODE_CTX *c = EVP_ENCODE_CTX_new();
-        const char *line;
+        const char *line = NULL; /* there may be none at all */
         bool sum = false;
-        size_t n;
+        size_t n = 0;
         int k = 0, r = 0;
 
         if (!c)

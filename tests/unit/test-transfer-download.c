@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/unit/faults.h"
 #include "tests/unit/transfer-fixture.h"
 
 #define SIZE 300000U
@@ -545,6 +546,79 @@ TEST(interrupted)
         ASSERT_EQ(s.n_requests, 1);
 }
 
+/* --- Faults -------------------------------------------------------------------------------------------- */
+
+typedef struct Faulty {
+        Net *net;
+        const Server *server;
+} Faulty;
+
+/* Of another process, so with a connection of its own. */
+static int download_anew(void *userdata, Error *e)
+{
+        const Faulty *x = userdata;
+        Net *n = x->net;
+
+        int r = net_open(n, INSECURE_HTTP);
+        if (r >= 0)
+                r = net_download(n, x->server, "/file");
+        *e = TAKE_GENERIC(n->error, Error, ERROR_NULL);
+        return r >= 0 && !is_content(n->fd, 'a') ? -EBADMSG : r;
+}
+
+/* Whatever fails at whichever step, and wherever it is killed: what is said to be there is the file, and the
+ * next one gets it, by resuming or anew, and leaves nothing that is not collected. */
+static void download_under(FaultKind kind)
+{
+        SERVER(s, serve_whole);
+        NET(n, INSECURE_HTTP);
+        Faulty x = {.net = &n, .server = &s};
+        bool more = true;
+        unsigned step;
+
+        for (step = 1; more && step < 500; step++) {
+                Fault f = {.kind = kind, .step = step};
+
+                int r = fault_run(&f, download_anew, &x);
+                if (r == -ENOSYS)
+                        TEST_SKIP("system calls cannot be made to fail here");
+                ASSERT_OK(r);
+                more = f.reached;
+                if (!more)
+                        ASSERT_OK(f.result);
+                if (f.result < 0 && (f.result == -EBADMSG || !f.message[0]))
+                        TEST_FAIL("%s at step %u (system call %d): %d, \"%s\"", fault_kinds[kind].name, step,
+                                  f.call, f.result, f.message);
+                ASSERT_OK(net_download(&n, &s, "/file"));
+                ASSERT_TRUE(is_content(n.fd, 'a'));
+                /* Half a note, if it was killed at that. */
+                if (kind == FAULT_KILL)
+                        ASSERT_OK(store_gc(n.store, &(GcOptions){.expire_prepared_usec = UINT64_MAX}, &n.error));
+                if (count_downloads(&n) > 0)
+                        TEST_FAIL("%s at step %u (system call %d): it left something", fault_kinds[kind].name,
+                                  step, f.call);
+        }
+        ASSERT_FALSE(more);
+        ASSERT_GT(step, 3);
+}
+
+TEST(e1_download_killed)
+{
+        download_under(FAULT_KILL);
+}
+TEST(e2_download_enospc)
+{
+        download_under(FAULT_ENOSPC);
+}
+TEST(e2_download_eio)
+{
+        download_under(FAULT_EIO);
+}
+TEST(e2_download_emfile)
+{
+        download_under(FAULT_EMFILE);
+}
+
 int main(void)
 {
         RUN(whole);
@@ -563,6 +637,10 @@ int main(void)
         RUN(locked);
         RUN(collected);
         RUN(killed);
-        RUN(interrupted);
+        RUN(e1_download_killed);
+        RUN(e2_download_enospc);
+        RUN(e2_download_eio);
+        RUN(e2_download_emfile);
+        RUN(interrupted); /* last: it is noted for good */
         return TEST_END();
 }
