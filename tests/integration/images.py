@@ -370,6 +370,47 @@ def e11_as_many_layers_as_there_may_be(host):
     equal([p for p in host.pods() if "/exited/" not in p], [], "pods that were made")
 
 
+def write_many_entries(path, n_directories, n_files):
+    """An image of so many directories, with so many empty files in each."""
+    def header(name, size=0, type=tarfile.REGTYPE, mode=0o644):
+        info = tarfile.TarInfo(name)
+        info.size, info.type, info.mode = size, type, mode
+        return info.tobuf(tarfile.USTAR_FORMAT)
+
+    manifest = json.dumps(image_manifest("example.com/many")).encode()
+    with open(path, "wb", 1 << 20) as f:
+        f.write(header("manifest", len(manifest)) + manifest + bytes(-len(manifest) % 512))
+        f.write(header("rootfs", type=tarfile.DIRTYPE, mode=0o755))
+        for d in range(n_directories):
+            f.write(header("rootfs/d%d" % d, type=tarfile.DIRTYPE, mode=0o755))
+            for k in range(n_files):
+                f.write(header("rootfs/d%d/f%d" % (d, k)))
+        f.write(bytes(1024))
+    return path
+
+
+@case
+@with_timeout(1200)
+def a9_a_million_entries(host):
+    """Imported and removed within memory that is bounded, and with no more disk than a record of a hundred bytes an entry."""
+    if not os.environ.get("ACNSPAWN_TEST_LONG"):
+        raise Skip("takes minutes; set ACNSPAWN_TEST_LONG=1")
+    image = write_many_entries(host.path("many.aci"), 1000, 999)
+    p = subprocess.Popen(host.argv("fetch", image), stdout=subprocess.PIPE)
+    out = p.stdout.read().decode()
+    status, usage = os.wait4(p.pid, 0)[1:]
+    p.returncode = os.waitstatus_to_exitcode(status)
+    equal(p.returncode, 0, "exit status")
+    true(usage.ru_maxrss < 192 << 10, "%d kB of memory were used" % usage.ru_maxrss)
+    directory = os.path.join(host.dir, "images", out.strip())
+    equal(sum(len(files) for _, _, files in os.walk(os.path.join(directory, "rootfs"))), 999000, "number of files")
+    disk = sum(os.lstat(os.path.join(where, name)).st_blocks * 512 for where, names, files in os.walk(directory)
+               for name in names + files)
+    true(disk < 192 << 20, "%d bytes of disk are used" % disk)
+    host.acnspawn("image", "rm", "example.com/many", timeout=600).expect(0)
+    equal(os.listdir(os.path.join(host.dir, "images")) + os.listdir(os.path.join(host.dir, "tmp")), [], "what is left")
+
+
 # What to mount on $D, what it needs, and what is said of it. $F: a file for it to be in.
 UNFIT = (
     ("ramfs", (), "mount -t ramfs x $D", "ramfs"),
