@@ -7,8 +7,7 @@
  * a NUL. The reader checks every size against what is there, and points into the one buffer it has read.
  */
 
-#include <openssl/crypto.h>
-
+#include "library/libcrypto.h"
 #include "metadata/protocol.h"
 
 #define CONFIG_MAGIC 0x31646d6e70736361ULL

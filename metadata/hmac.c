@@ -8,11 +8,9 @@
  * not be, where the service lives.
  */
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/random.h>
 
+#include "library/libcrypto.h"
 #include "metadata/metadata.h"
 
 #define DIGEST_SIZE 64U

@@ -9,6 +9,7 @@
 
 #include <sys/socket.h>
 
+#include "library/libcrypto.h"
 #include "metadata/drop.h"
 #include "metadata/server.h"
 
@@ -68,6 +69,9 @@ static int run(int argc, char **argv, Error *e)
         int r = parse_arguments(argc, argv, &uid, &gid, e);
         if (r >= 0)
                 r = check_channel(e);
+        /* Later there is no file system to load it from. */
+        if (r >= 0)
+                r = library_load(&crypto_library, e);
         if (r >= 0)
                 r = metadata_drop(uid, gid, METADATA_CONNECTIONS_MAX, e);
         if (r < 0)

@@ -7,8 +7,7 @@
  * from an unknown path by nobody.
  */
 
-#include <openssl/crypto.h>
-
+#include "library/libcrypto.h"
 #include "metadata/routes.h"
 
 #define PREFIX "/acMetadata/v1/"

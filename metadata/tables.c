@@ -7,8 +7,7 @@
  * configuration makes new ones, and the old ones go when the last connection has sent what it was sending.
  */
 
-#include <openssl/crypto.h>
-
+#include "library/libcrypto.h"
 #include "metadata/tables.h"
 
 #define REQUEST_TIMEOUT_MSEC 15000U

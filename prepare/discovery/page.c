@@ -16,9 +16,9 @@
  * people.
  */
 
-#include <libxml/HTMLparser.h>
 #include <pthread.h>
 
+#include "library/libxml.h"
 #include "prepare/discovery/discovery.h"
 
 #define OPEN_MAX 256 /* elements within each other */

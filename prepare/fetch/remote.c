@@ -10,9 +10,9 @@
  * Readable are these files by nobody but us, and URLs are in them without user and password.
  */
 
-#include <openssl/sha.h>
 #include <sys/stat.h>
 
+#include "library/libcrypto.h"
 #include "prepare/fetch/fetch-internal.h"
 
 #define REMOTE_SIZE_MAX (64U * 1024U)

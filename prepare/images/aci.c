@@ -6,9 +6,7 @@
  * entries below rootfs, which is the business of a function that the caller gives.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
-
+#include "library/libarchive.h"
 #include "prepare/images/aci.h"
 
 void aci_reader_done(AciReader *x)

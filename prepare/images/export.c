@@ -7,8 +7,7 @@
  * not believe in them before.
  */
 
-#include <openssl/evp.h>
-
+#include "library/libcrypto.h"
 #include "prepare/images/images.h"
 #include "prepare/unpack/unpack.h"
 

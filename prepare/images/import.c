@@ -10,10 +10,9 @@
  * takes it away.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sys/stat.h>
 
+#include "library/libarchive.h"
 #include "prepare/images/aci.h"
 
 typedef struct Import {

@@ -9,8 +9,7 @@
  * for: when it lies over others, these take their attributes from them, as those of any layer do.
  */
 
-#include <openssl/evp.h>
-
+#include "library/libcrypto.h"
 #include "prepare/images/images-internal.h"
 
 #define LAYERS_SIZE_MAX (16U * 1024U * 1024U)

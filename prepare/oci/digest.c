@@ -2,8 +2,7 @@
 
 /* Digests as OCI writes them: the algorithm, a colon, and lower case hex. */
 
-#include <openssl/evp.h>
-
+#include "library/libcrypto.h"
 #include "prepare/oci/oci-internal.h"
 
 int digester_init(Digester *d, const char *algorithm)
@@ -63,7 +62,7 @@ int digest_check_bytes(const char *digest, const void *p, size_t n, const char *
         if (r < 0)
                 return error_set_errno(e, r, "Cannot hash %s", what);
         if (!streq(digest, found))
-                return error_set(e, -EBADMSG, "%s is damaged or was exchanged: its digest is %s, not %s", what,
-                                 found, digest);
+                return error_set(e, -EBADMSG, "%s is damaged or was exchanged: its digest is %s, not %s",
+                                 what, found, digest);
         return 0;
 }

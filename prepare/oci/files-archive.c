@@ -7,11 +7,10 @@
  * member holds is checked by its digest, by whoever reads it.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "library/libarchive.h"
 #include "prepare/oci/oci-internal.h"
 
 #define MEMBERS_MAX 65536U
@@ -263,8 +262,7 @@ static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
         if (fstat(fd, &st) < 0)
                 return error_set_errno(e, errno, "Cannot read the archive");
         if (!s && (!S_ISREG(st.st_mode) || !stream_is_plain(stream)))
-                return error_hint(e,
-                                  error_set(e, -ENOTSUP, "The archive is compressed, or no plain file"),
+                return error_hint(e, error_set(e, -ENOTSUP, "The archive is compressed, or no plain file"),
                                   "Give it as a file that is not compressed.");
         if (!S_ISREG(st.st_mode) || !stream_is_plain(stream))
                 return make_copy(s, stream, ret_fd, e);

@@ -9,10 +9,10 @@
  * in a fixed order.
  */
 
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "library/libcrypto.h"
 #include "prepare/pack/pack.h"
 
 #define RECORD_SIZE 512U

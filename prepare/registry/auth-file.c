@@ -15,8 +15,7 @@
  * All that was read is wiped before it is freed, and no message has any of it.
  */
 
-#include <openssl/evp.h>
-
+#include "library/libcrypto.h"
 #include "prepare/registry/registry-internal.h"
 
 #define AUTH_FILE_SIZE_MAX (1024U * 1024U)

@@ -12,9 +12,9 @@
  * digest is computed, and compared with the one that the registry claims.
  */
 
-#include <openssl/evp.h>
 #include <sys/stat.h>
 
+#include "library/libcrypto.h"
 #include "prepare/registry/endpoint.h"
 
 typedef struct RegistrySource {

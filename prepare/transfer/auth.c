@@ -7,8 +7,8 @@
  */
 
 #include <ctype.h>
-#include <openssl/evp.h>
 
+#include "library/libcrypto.h"
 #include "prepare/transfer/transfer-internal.h"
 
 char *authorization_free(char *s)

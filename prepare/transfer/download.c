@@ -12,11 +12,11 @@
  * What is complete loses its name at once: its space is given back when the caller closes it.
  */
 
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "library/libcrypto.h"
 #include "schema/schema.h"
 
 #include "prepare/transfer/transfer-internal.h"

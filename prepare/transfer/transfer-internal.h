@@ -13,9 +13,9 @@
  *     download     the body into a file that can be resumed
  */
 
-#include <curl/curl.h>
 #include <pthread.h>
 
+#include "library/libcurl.h"
 #include "prepare/transfer/transfer.h"
 
 /* --- URLs ---------------------------------------------------------------------------------------------- */

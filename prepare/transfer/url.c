@@ -5,8 +5,8 @@
  */
 
 #include <ctype.h>
-#include <curl/curl.h>
 
+#include "library/libcurl.h"
 #include "prepare/transfer/transfer-internal.h"
 
 #define DISPLAY_MAX 512U /* bytes of a URL in a message */

@@ -9,8 +9,7 @@
  * more than a few bytes, so that it can follow a stream of any length.
  */
 
-#include <openssl/evp.h>
-
+#include "library/libcrypto.h"
 #include "prepare/trust/trust-internal.h"
 
 /* --- Packets ------------------------------------------------------------------------------------------- */

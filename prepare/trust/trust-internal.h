@@ -3,9 +3,9 @@
 
 /* What the files of prepare/trust/ share. */
 
-#include <gpgme.h>
 #include <pthread.h>
 
+#include "library/libgpgme.h"
 #include "prepare/trust/trust.h"
 
 /* --- GPGME and gpg (gpg.c) ----------------------------------------------------------------------------- */

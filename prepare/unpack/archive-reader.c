@@ -9,10 +9,9 @@
  * made it.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <locale.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/unpack.h"
 
 #define TAR_BLOCK 512U

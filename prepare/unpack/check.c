@@ -8,10 +8,9 @@
  * the archive cannot know.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sys/random.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/unpack.h"
 
 #define NAMES_MAX (256U << 20) /* bytes of all names */

@@ -9,8 +9,8 @@
  */
 
 #include <endian.h>
-#include <openssl/evp.h>
 
+#include "library/libcrypto.h"
 #include "prepare/unpack/record.h"
 
 #define SPARSE_BLOCK (64U * 1024U)

@@ -9,11 +9,11 @@
  * is what was unpacked.
  */
 
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
+#include "library/libcrypto.h"
 #include "prepare/unpack/unpack.h"
 
 #define BLOCK_SIZE (256U * 1024U)

@@ -8,9 +8,9 @@
  * verify-content.c). Of a directory that is missing or was added, what is below it is not listed.
  */
 
-#include <openssl/evp.h>
 #include <sys/sysmacros.h>
 
+#include "library/libcrypto.h"
 #include "prepare/unpack/record-verify.h"
 
 static const char *const kinds[_DIFFERENCE_KIND_MAX] = {

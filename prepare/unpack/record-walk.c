@@ -10,9 +10,9 @@
 
 #include <dirent.h>
 #include <endian.h>
-#include <openssl/evp.h>
 #include <sys/xattr.h>
 
+#include "library/libcrypto.h"
 #include "prepare/unpack/record.h"
 
 #define XATTR_NAMES_MAX (64U * 1024U)

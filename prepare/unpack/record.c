@@ -12,9 +12,9 @@
  * accuses nobody.
  */
 
-#include <openssl/evp.h>
 #include <sys/mman.h>
 
+#include "library/libcrypto.h"
 #include "prepare/unpack/record.h"
 
 /* --- Digests by inode ---------------------------------------------------------------------------------- */

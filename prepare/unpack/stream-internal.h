@@ -3,11 +3,10 @@
 
 /* What the files of streams share: the input, and the kinds of compression. */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <zlib.h>
 #include <zstd.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/unpack.h"
 
 typedef struct StreamKind StreamKind;
@@ -18,7 +17,7 @@ struct Stream {
         bool is_regular, eof;
         unsigned char *input;
         size_t input_size, input_used; /* bytes in INPUT, of which so many have been taken */
-        uint64_t total, reported; /* bytes read; those of which progress was told */
+        uint64_t total, reported;      /* bytes read; those of which progress was told */
         StreamHooks hooks;
         z_stream gzip;
         bool gzip_ready, gzip_between; /* initialized; between two members */

@@ -17,12 +17,11 @@
  * following symlinks, and only then is the new thing made, exclusively, as ever.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/unpack.h"
 
 #define WHITEOUT_PREFIX ".wh."

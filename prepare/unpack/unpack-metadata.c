@@ -9,11 +9,10 @@
  * before takes effect.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/unpack.h"
 
 static struct timespec make_time(time_t seconds, long nanoseconds)

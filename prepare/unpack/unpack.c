@@ -8,12 +8,11 @@
  * charged before it is used, by the size the archive states, holes included.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/record.h"
 
 #define CHECK_INTERVAL                                                                                      \

@@ -8,8 +8,6 @@
  * they are translated here, by number only, as the names of the host's users mean nothing in an image.
  */
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <endian.h>
 #include <limits.h>
 #include <linux/posix_acl.h>
@@ -17,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
+#include "library/libarchive.h"
 #include "prepare/unpack/unpack.h"
 
 static bool acts_on_overlay(const char *name)

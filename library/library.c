@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Loading a library and finding its functions.
+ *
+ * A library stays loaded until the program ends: some of them leave threads or exit handlers behind that
+ * need their code. They are loaded with all their symbols bound, so that a version that lacks a function is
+ * found out here and not in the middle of its use.
+ */
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "library/library.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int find_functions(Library *l, void *handle, Error *e)
+{
+        for (size_t i = 0; i < l->n_functions; i++) {
+                void *address = dlsym(handle, l->functions[i].name);
+                if (!address)
+                        return error_set(e, -ELIBACC,
+                                         "The library %s, which is needed for %s, is another one than it "
+                                         "was built for: "
+                                         "it has no %s()",
+                                         l->file, l->purpose, l->functions[i].name);
+                memcpy(l->functions[i].slot, &address, sizeof(address));
+        }
+        return 0;
+}
+
+static int load(Library *l, Error *e)
+{
+        void *handle = dlopen(l->file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+        if (!handle) {
+                const char *why = dlerror();
+                int r = error_set(e, -ENOENT, "Cannot load a library that is needed for %s: %s", l->purpose,
+                                  why ?: l->file);
+                return error_hint(e, r, "Debian has it in the package %s.", l->package);
+        }
+        return find_functions(l, handle, e);
+}
+
+int library_load(Library *l, Error *e)
+{
+        int r = 0;
+
+        if (__atomic_load_n(&l->loaded, __ATOMIC_ACQUIRE))
+                return 0;
+        (void) pthread_mutex_lock(&lock);
+        if (!l->loaded) {
+                r = load(l, e);
+                if (r >= 0)
+                        __atomic_store_n(&l->loaded, 1, __ATOMIC_RELEASE);
+        }
+        (void) pthread_mutex_unlock(&lock);
+        return r;
+}
+
+void library_need(Library *l)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (library_load(l, &e) >= 0)
+                return;
+        log_error("%s%s%s", e.message ?: "Out of memory", e.hint ? "\n" : "", e.hint ?: "");
+        _exit(EXIT_FAILURE);
+}
