@@ -98,6 +98,18 @@ void pod_report_done(PodReport *r);
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);
 
+/* report/usage.c: what a running pod uses. UINT64_MAX: this host cannot measure it, or there is no limit. */
+typedef struct Usage {
+        uint64_t cpu_usec;
+        uint64_t memory, memory_max; /* bytes */
+        uint64_t io_read, io_written;
+        uint64_t pids;
+} Usage;
+
+void usage_init(Usage *u);
+/* Of the pod as a whole, and an array of what each of its apps uses, in the order of the manifest. */
+int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
+
 /* report/logs.c: the apps' output out of the pod's journal. */
 typedef struct LogOptions {
         bool follow;     /* until the pod has ended */

@@ -31,6 +31,8 @@ const Verb *const verbs[] = {
                 &verb_gc,
                 &verb_list,
                 &verb_status,
+                &verb_stats,
+                &verb_top,
                 &verb_logs,
                 &verb_cat_manifest,
                 &verb_cat,

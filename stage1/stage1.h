@@ -59,6 +59,8 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
 /* The name of the unit of an app ("app-web.service"). */
 int stage1_app_unit_name(const char *app, char **ret);
+/* And of the slice that it is in. */
+int stage1_app_slice_name(const char *app, char **ret);
 /* What the launcher is to do for APP (whose App object must be resolved): content of its launch file. */
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
 /* The capabilities that an app's processes may have at all: bit n is capability n. */

@@ -128,7 +128,7 @@ int stage1_app_unit_name(const char *app, char **ret)
 /* In the name of a slice a dash means "below", so that the app "a-b" would be a part of the app "a". Another
  * character stands for it, which names of apps cannot have; systemd's own escape would make long names too
  * long for a file. */
-static int app_slice_name(const char *app, char **ret)
+int stage1_app_slice_name(const char *app, char **ret)
 {
         int r = xasprintf(ret, "app-%s.slice", app);
 
@@ -154,6 +154,9 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
         _cleanup_text_ Text t = {};
 
         text_addf(&t, "[Unit]\nDescription=%s%s\nDefaultDependencies=no\n\n[Slice]\n", description, detail);
+        /* The one controller that systemd does not have count by itself. */
+        if (!pod_scope)
+                text_add(&t, "IOAccounting=yes\n");
         int r = stage1_isolator_directives(isolators, pod_scope, &t, service);
         return r < 0 ? r : add_unit_text(files, name, &t);
 }
@@ -221,7 +224,7 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
 
         int r = app_settings_read(app, &settings, e);
         if (r >= 0)
-                r = app_slice_name(app->name, &slice);
+                r = stage1_app_slice_name(app->name, &slice);
         if (r >= 0)
                 r = stage1_app_unit_name(app->name, &unit);
         if (r >= 0)

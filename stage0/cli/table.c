@@ -107,6 +107,15 @@ void table_add_number(Table *t, int64_t n)
         add_cell(t, CELL_NUMBER)->number = n;
 }
 
+void table_add_number_as(Table *t, int64_t n, const char *shown)
+{
+        Cell *c = add_cell(t, CELL_NUMBER);
+
+        c->number = n;
+        if (!t->failed && !(c->shown = strdup(shown)))
+                t->failed = true;
+}
+
 void table_add_size(Table *t, uint64_t bytes)
 {
         add_cell(t, CELL_SIZE)->unsigned_number = bytes;
@@ -151,6 +160,8 @@ static char *cell_text(const Cell *c, const Display *d)
         case CELL_LIST:
                 return list_text(c);
         case CELL_NUMBER:
+                if (c->shown)
+                        return strdup(c->shown);
                 return xasprintf(&s, "%" PRId64, c->number) < 0 ? NULL : s;
         case CELL_SIZE:
                 return format_size(c->unsigned_number);

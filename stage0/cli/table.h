@@ -30,6 +30,8 @@ void table_add_text_as(Table *t, const char *s, const char *shown);
 /* "a, b" and an array. */
 void table_add_list(Table *t, char *const *l);
 void table_add_number(Table *t, int64_t n);
+/* N in JSON, SHOWN as text. */
+void table_add_number_as(Table *t, int64_t n, const char *shown);
 /* "1.5M" and a number. */
 void table_add_size(Table *t, uint64_t bytes);
 /* "2min ago" and microseconds since the epoch; 0 is none. */

@@ -45,12 +45,13 @@ static int open_procs(const char *line)
 /* The v2 line of a process of the pod has the pod's cgroup in it. */
 static bool is_in_pod(const Pod *p, char *const *lines)
 {
-        STRV_FOREACH (line, lines) {
-                const char *group = startswith(*line, "0::"), *name = group ? strstr(group, "/acnspawn-") : NULL;
-                const char *rest = name ? startswith(name + strlen("/acnspawn-"), p->uuid) : NULL;
-                if (rest && *rest == '/')
+        _cleanup_free_ char *name = NULL;
+
+        if (xasprintf(&name, "/acnspawn-%s/", p->uuid) < 0)
+                return false;
+        STRV_FOREACH (line, lines)
+                if (startswith(*line, "0::") && strstr(*line, name))
                         return true;
-        }
         return false;
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Acting on running pods: signals to apps, pausing and resuming, starting one app again."""
+"""Acting on running pods: signals to apps, pausing and resuming, starting one app again; what they use."""
+
+import pty
 
 from harness import *
 
@@ -134,6 +136,54 @@ def an_app_is_started_again_where_its_end_ends_the_pod(host):
 @case
 def an_app_is_started_again_where_all_have_to_end(host):
     restarted(host, "all")
+
+
+@case
+def what_pods_use_is_counted(host):
+    busy = host.shell("touch /out/up; while :; do :; done", name="example.com/busy")
+    host.detach("--name=p", busy, host.shell("touch /out/up; sleep 1000 & wait", name="example.com/idle-one"))
+    host.wait_up("busy")
+    host.wait_up("idle-one")
+    time.sleep(0.5)
+    rows = json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)
+    equal([(r["pod"], r["app"]) for r in rows], [("p", None), ("p", "busy"), ("p", "idle-one")])
+    pod, busy, idle = rows
+    true(pod["cpuUsec"] >= busy["cpuUsec"] > 200000 > idle["cpuUsec"] > 0, "processor times: %r" % rows)
+    equal((busy["pids"], idle["pids"]), (1, 2))
+    true(pod["pids"] >= 6, "processes of the pod: %r" % pod)
+    # Against what the kernel says of the processes themselves.
+    r = host.acnspawn("stats").expect(0)
+    lines = r.out.splitlines()
+    equal(lines[0].split(), "POD APP CPU MEMORY LIMIT READ WRITTEN PIDS".split())
+    equal([l.split()[1] for l in lines[1:]], ["-", "busy", "idle-one"])
+    equal(host.acnspawn("stats", "--no-legend").expect(0).out.count("\n"), 3)
+    if pod["memory"] is None:
+        contains(r.err, "cannot be measured: this host has no cgroup v2 controller")
+        equal(r.err.count("\n"), 1, "lines of notes")
+    rows = json.loads(host.acnspawn("top", "--json=short", "p").expect(0).out)
+    true(rows[1]["cpuPermille"] > 200 > rows[2]["cpuPermille"], "shares: %r" % rows)
+    contains(host.acnspawn("stats", "nope").expect(1).err, "nope")
+    equal(host.acnspawn("top", "--delay=1us").rc, 2)
+    host.acnspawn("stop", "--force", "p").expect(0)
+    contains(host.acnspawn("stats", "p").expect(1).err, "not running: it is exited")
+    equal(json.loads(host.acnspawn("stats", "--json=short").expect(0).out), [])
+    host.acnspawn("top").expect(0)
+
+
+@case
+def top_goes_on_on_a_terminal(host):
+    host.detach("--name=p", host.shell("touch /out/up; sleep 1000", name="example.com/a"))
+    master, slave = pty.openpty()
+    p = subprocess.Popen(host.argv("top", "--delay=200ms"), stdin=slave, stdout=slave, stderr=slave)
+    host.children.append(p)
+    os.close(slave)
+    text = b""
+    while text.count(b"\033[H\033[J") < 3:
+        text += os.read(master, 65536)
+    host.acnspawn("stop", "--force", "p").expect(0)
+    equal(p.wait(timeout=20), 0)
+    os.close(master)
+    contains(text.decode(), "CPU%")
 
 
 main()

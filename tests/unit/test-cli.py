@@ -422,7 +422,7 @@ def completions():
     """
     r = subprocess.run(["bash", "-c", script], env=CLEAN, text=True, capture_output=True)
     check("what bash offers", r.stdout.splitlines(),
-          ["status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow"])
+          ["stats status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow"])
 
 
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option, version, man_page,

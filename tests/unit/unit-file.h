@@ -19,7 +19,7 @@ static const struct {
                  "RuntimeDirectoryPreserve"
                  " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
                 {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service "},
-                {"Slice", " MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
+                {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };
 
 /* What an app's service may have at all, and only once. */

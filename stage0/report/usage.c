@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a running pod and its apps use: processor time, memory, I/O, processes.
+ *
+ * All of it is counted by the kernel in the pod's cgroups and read from there, by the host, so that a pod
+ * can neither hide nor be charged for the asking. Processor time every cgroup has; the rest takes
+ * controllers. What cannot be measured is not made up. Processes can be counted in any case.
+ */
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "stage0/report/report.h"
+
+#define CGROUP_FILE_MAX (1U << 20)
+#define CGROUPS_MAX 65536U
+
+void usage_init(Usage *u)
+{
+        *u = (Usage){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+}
+
+/* The number in a file of one; "max" is UINT64_MAX, too. */
+static uint64_t read_number(int fd, const char *name)
+{
+        _cleanup_free_ char *text = NULL;
+        uint64_t n;
+
+        if (read_file_at(fd, name, 64, &text, NULL) < 0)
+                return UINT64_MAX;
+        text[strcspn(text, "\n")] = 0;
+        return parse_u64(text, &n) < 0 ? UINT64_MAX : n;
+}
+
+/* The sum of all values of KEY, which ends with what stands in front of the number. */
+static uint64_t sum_of(const char *text, const char *key)
+{
+        uint64_t sum = 0;
+
+        for (const char *p = text; (p = strstr(p, key));) {
+                p += strlen(key);
+                sum += strtoull(p, NULL, 10);
+        }
+        return sum;
+}
+
+static uint64_t read_sum(int fd, const char *name, const char *key)
+{
+        _cleanup_free_ char *text = NULL;
+
+        return read_file_at(fd, name, CGROUP_FILE_MAX, &text, NULL) < 0 ? UINT64_MAX : sum_of(text, key);
+}
+
+static uint64_t count_lines(int fd, const char *name)
+{
+        _cleanup_free_ char *text = NULL;
+        uint64_t n = 0;
+
+        if (read_file_at(fd, name, CGROUP_FILE_MAX, &text, NULL) < 0)
+                return 0;
+        for (const char *p = text; (p = strchr(p, '\n')); p++)
+                n++;
+        return n;
+}
+
+static int add_children(const char *path, char ***all)
+{
+        DIR *d = opendir(path);
+        int r = 0;
+
+        if (!d)
+                return errno == ENOENT ? 0 : -errno;
+        for (struct dirent *de; r >= 0 && (de = readdir(d));)
+                if (de->d_type == DT_DIR && de->d_name[0] != '.')
+                        r = strv_extendf(all, "%s/%s", path, de->d_name);
+        closedir(d);
+        return r;
+}
+
+/* Where nothing counts them they are counted: those of all cgroups below, by a list that grows while it is
+ * walked. */
+static uint64_t count_processes(const char *path)
+{
+        _cleanup_strv_free_ char **all = NULL;
+        uint64_t n = 0;
+        int r = strv_extend(&all, path);
+
+        for (size_t i = 0; r >= 0 && all[i] && i < CGROUPS_MAX; i++) {
+                _cleanup_close_ int fd = open(all[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+                if (fd < 0)
+                        continue;
+                n += count_lines(fd, "cgroup.procs");
+                r = add_children(all[i], &all);
+        }
+        return r < 0 ? UINT64_MAX : n;
+}
+
+/* -ENOENT: there is no such cgroup. */
+static int read_usage(const char *path, Usage *ret)
+{
+        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        Usage u;
+
+        usage_init(&u);
+        if (fd < 0)
+                return -errno;
+        u.cpu_usec = read_sum(fd, "cpu.stat", "usage_usec ");
+        u.memory = read_number(fd, "memory.current");
+        u.memory_max = read_number(fd, "memory.max");
+        u.io_read = read_sum(fd, "io.stat", " rbytes=");
+        u.io_written = read_sum(fd, "io.stat", " wbytes=");
+        u.pids = read_number(fd, "pids.current");
+        if (u.pids == UINT64_MAX)
+                u.pids = count_processes(path);
+        *ret = u;
+        return 0;
+}
+
+static int read_app(const char *pod_path, const PodApp *app, Usage *ret)
+{
+        _cleanup_free_ char *slice = NULL, *path = NULL;
+
+        usage_init(ret);
+        int r = stage1_app_slice_name(app->name, &slice);
+        if (r >= 0)
+                r = xasprintf(&path, "%s/payload/app.slice/%s", pod_path, slice);
+        if (r >= 0)
+                r = read_usage(path, ret);
+        return r == -ENOENT ? 0 : r; /* it has ended, or has not started */
+}
+
+int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_free_ Usage *apps = calloc(p->manifest ? p->manifest->n_apps + 1 : 1, sizeof(Usage));
+        Usage pod;
+
+        if (!apps)
+                return error_oom(e);
+        if (p->state != POD_RUNNING)
+                return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
+                                 pod_state_to_string(p->state));
+        int r = pod_cgroup_unified(p, &path);
+        if (r >= 0)
+                r = read_usage(path, &pod);
+        for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++)
+                r = read_app(path, &p->manifest->apps[i], &apps[i]);
+        if (r == -ENOENT)
+                return error_set(e, -ESRCH, "Pod %s is just starting, or about to end", p->uuid);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read what pod %s uses", p->uuid);
+        *ret_pod = pod;
+        *ret_apps = TAKE_PTR(apps);
+        return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn stats: what running pods and their apps have used so far. */
+
+#include "stage0/pod-usage.h"
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.max = SIZE_MAX, .what = A_POD};
+        _cleanup_(usage_sample_done) UsageSample sample = {};
+        _cleanup_(table_freep) Table *t = NULL;
+        int status = 0;
+
+        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        r = words.n > 0 ? context_open_existing_store(c) : context_open_store_if_there(c);
+        if (words.n > 0 ? r >= 0 : r > 0)
+                r = usage_sample_take(c, &words, &sample, &status);
+        if (r < 0)
+                return r;
+        t = usage_table(&sample, NULL);
+        if (!t)
+                return error_oom(&c->error);
+        r = context_show_table(c, t, words.n > 0 ? NULL : "running pods");
+        if (r >= 0 && c->json == JSON_OFF)
+                usage_note(&sample);
+        return r < 0 ? r : status;
+}
+
+const Verb verb_stats = {
+                .name = "stats",
+                .synopsis = "[POD…]",
+                .brief = "[POD…]",
+                .summary = "Show what running pods use",
+                .text = "Shows processor time, memory, I/O and number of processes of the pods, or of all that "
+                        "run, and of each of their apps. What this host cannot measure is '-'.",
+                .words = "pod",
+                .run = run,
+};
