@@ -5,16 +5,18 @@
 #include "stage0/pod-usage.h"
 
 static const TableColumn columns[] = {
-                {"POD", "pod", false, 12},   {"APP", "app", false, 12},        {"CPU", "cpuUsec", true, 0},
-                {"MEMORY", "memory", true, 0}, {"LIMIT", "memoryLimit", true, 0}, {"READ", "read", true, 0},
-                {"WRITTEN", "written", true, 0}, {"PIDS", "pids", true, 0},
+                {"POD", "pod", false, 12},         {"APP", "app", false, 12},
+                {"CPU", "cpuUsec", true, 0},       {"MEMORY", "memory", true, 0},
+                {"LIMIT", "memoryLimit", true, 0}, {"READ", "read", true, 0},
+                {"WRITTEN", "written", true, 0},   {"PIDS", "pids", true, 0},
 };
 
 /* The same, with a share instead of a sum: thousandths of one processor. */
 static const TableColumn share_columns[] = {
-                {"POD", "pod", false, 12},   {"APP", "app", false, 12},        {"CPU%", "cpuPermille", true, 0},
-                {"MEMORY", "memory", true, 0}, {"LIMIT", "memoryLimit", true, 0}, {"READ", "read", true, 0},
-                {"WRITTEN", "written", true, 0}, {"PIDS", "pids", true, 0},
+                {"POD", "pod", false, 12},         {"APP", "app", false, 12},
+                {"CPU%", "cpuPermille", true, 0},  {"MEMORY", "memory", true, 0},
+                {"LIMIT", "memoryLimit", true, 0}, {"READ", "read", true, 0},
+                {"WRITTEN", "written", true, 0},   {"PIDS", "pids", true, 0},
 };
 
 void usage_sample_done(UsageSample *s)
@@ -164,6 +166,10 @@ void usage_note(const UsageSample *s)
 
         if (memory || io)
                 log_info("%s cannot be measured: this host has no cgroup v2 controller%s for pods.",
-                         memory && io ? "Memory and I/O" : memory ? "Memory" : "I/O",
-                         memory && io ? "s 'memory' and 'io'" : memory ? " 'memory'" : " 'io'");
+                         memory && io ? "Memory and I/O"
+                         : memory     ? "Memory"
+                                      : "I/O",
+                         memory && io ? "s 'memory' and 'io'"
+                         : memory     ? " 'memory'"
+                                      : " 'io'");
 }

@@ -107,8 +107,10 @@ const Verb verb_enter = {
                 .brief = "POD [COMMAND…]",
                 .summary = "Run a command beside a running app",
                 .text = "Runs the command, or the shell of the image, in all that confines the app: its "
-                        "namespaces, cgroup, user, capabilities, filter of system calls and environment. On a "
-                        "terminal the command gets one of the pod's. Exits with the command's status; 125 to "
+                        "namespaces, cgroup, user, capabilities, filter of system calls and environment. On "
+                        "a "
+                        "terminal the command gets one of the pod's. Exits with the command's status; 125 "
+                        "to "
                         "127 if it could not be started.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},

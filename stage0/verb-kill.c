@@ -25,8 +25,9 @@ static int option_signal(const Option *o, const char *value, void *target, Error
 static const Option options[] = {
                 {"Options", "app", 0, "APP", false, "Only to this app; else to every app that runs", NULL,
                  option_string, offsetof(Arguments, app)},
-                {NULL, "signal", 's', "SIGNAL", false, "The signal, by name or number; SIGTERM if none is given",
-                 NULL, option_signal, offsetof(Arguments, signal)},
+                {NULL, "signal", 's', "SIGNAL", false,
+                 "The signal, by name or number; SIGTERM if none is given", NULL, option_signal,
+                 offsetof(Arguments, signal)},
                 OPTION_END,
 };
 
@@ -54,7 +55,8 @@ const Verb verb_kill = {
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Send a signal to apps",
-                .text = "Sends a signal to the main process of each app that runs, or of one. What follows from "
+                .text = "Sends a signal to the main process of each app that runs, or of one. What follows "
+                        "from "
                         "that is the app's, its restart policy's and the pod's exit policy's.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},

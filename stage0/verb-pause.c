@@ -25,7 +25,8 @@ const Verb verb_pause = {
                 .synopsis = "POD…",
                 .brief = "POD…",
                 .summary = "Stop the processes of pods for a while",
-                .text = "Stops every process of the pods where it is, until 'acnspawn resume'. A pod that is paused can be stopped.",
+                .text = "Stops every process of the pods where it is, until 'acnspawn resume'. A pod that "
+                        "is paused can be stopped.",
                 .words = "pod",
                 .run = run,
 };

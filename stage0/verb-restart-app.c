@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn restart-app: ends apps of a running pod in order and starts them again, each with a clean root. */
+/* acnspawn restart-app: ends apps of a running pod in order and starts them again, each with a clean
+ * root. */
 
 #include "stage0/pod-words.h"
 
@@ -39,8 +40,10 @@ const Verb verb_restart_app = {
                 .synopsis = "POD APP…",
                 .brief = "POD APP…",
                 .summary = "Start apps of a running pod again",
-                .text = "Ends the apps in order, if they run, and starts them again, each with a clean root and "
-                        "its handlers, as in every execution. The pod does not end by that, whatever its exit "
+                .text = "Ends the apps in order, if they run, and starts them again, each with a clean root "
+                        "and "
+                        "its handlers, as in every execution. The pod does not end by that, whatever its "
+                        "exit "
                         "policy.",
                 .words = "pod",
                 .run = run,

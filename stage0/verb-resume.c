@@ -25,7 +25,8 @@ const Verb verb_resume = {
                 .synopsis = "POD…",
                 .brief = "POD…",
                 .summary = "Let paused pods go on",
-                .text = "Lets the processes of pods that were paused go on. Pods that are not paused are left as they are.",
+                .text = "Lets the processes of pods that were paused go on. Pods that are not paused are "
+                        "left as they are.",
                 .words = "pod",
                 .run = run,
 };

@@ -33,7 +33,8 @@ const Verb verb_stats = {
                 .synopsis = "[POD…]",
                 .brief = "[POD…]",
                 .summary = "Show what running pods use",
-                .text = "Shows processor time, memory, I/O and number of processes of the pods, or of all that "
+                .text = "Shows processor time, memory, I/O and number of processes of the pods, or of all "
+                        "that "
                         "run, and of each of their apps. What this host cannot measure is '-'.",
                 .words = "pod",
                 .run = run,

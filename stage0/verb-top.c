@@ -81,8 +81,10 @@ const Verb verb_top = {
                 .synopsis = "[OPTIONS…] [POD…]",
                 .brief = "[POD…]",
                 .summary = "Watch what running pods use",
-                .text = "As 'acnspawn stats', with the share of a processor that was used since the last look. "
-                        "On a terminal goes on until it is interrupted or the pods have ended; elsewhere looks "
+                .text = "As 'acnspawn stats', with the share of a processor that was used since the last "
+                        "look. "
+                        "On a terminal goes on until it is interrupted or the pods have ended; elsewhere "
+                        "looks "
                         "once.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},

@@ -34,7 +34,8 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
                         return error_oom(e);
         list = strv_join(names, ", ");
         int r = name ? error_set(e, -ENOENT, "Pod %s has no app '%s'", p->uuid, shown ?: "")
-                     : error_set(e, -ENOTUNIQ, "Pod %s has several apps: say which one with --app=", p->uuid);
+                     : error_set(e, -ENOTUNIQ,
+                                 "Pod %s has several apps: say which one with --app=", p->uuid);
         return error_hint(e, r, "Its apps are: %s", list ?: "");
 }
 
@@ -46,7 +47,8 @@ int pod_check_running(Pod *p, Error *e)
         }
         if (p->state == POD_RUNNING)
                 return 0;
-        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid, pod_state_to_string(p->state));
+        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
+                         pod_state_to_string(p->state));
 }
 
 /* --- What systemd knows -------------------------------------------------------------------------------- */
@@ -59,8 +61,8 @@ typedef struct Question {
 static int get_main_pid(sd_bus *bus, const char *path, uint32_t *ret, Error *e)
 {
         _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
-        int r = sd_bus_get_property_trivial(bus, "org.freedesktop.systemd1", path, SERVICE, "MainPID", &error,
-                                            'u', ret);
+        int r = sd_bus_get_property_trivial(bus, "org.freedesktop.systemd1", path, SERVICE, "MainPID",
+                                            &error, 'u', ret);
 
         return r < 0 ? manager_error(&error, r, "tell the app's main process", e) : 0;
 }
@@ -179,8 +181,8 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                 if (r < 0 && r != -ESRCH)
                         return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name, p->uuid);
                 if (now_usec(CLOCK_MONOTONIC) >= end)
-                        return error_set(e, -ETIME, "App %s of pod %s has not begun to run in time", app->name,
-                                         p->uuid);
+                        return error_set(e, -ETIME, "App %s of pod %s has not begun to run in time",
+                                         app->name, p->uuid);
                 (void) usleep(20000);
         }
 }

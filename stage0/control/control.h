@@ -49,9 +49,9 @@ int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e);
 /* --- forward.c: streams and signals between our caller and a command in a pod -------------------------- */
 
 typedef struct Forward {
-        int fds[3];   /* the ends of the command's streams; a terminal's master is the first two */
-        int socket;   /* on which the launcher tells what happens */
-        pid_t pid;    /* the launcher, which gets our signals */
+        int fds[3]; /* the ends of the command's streams; a terminal's master is the first two */
+        int socket; /* on which the launcher tells what happens */
+        pid_t pid;  /* the launcher, which gets our signals */
         bool terminal;
 } Forward;
 

@@ -55,8 +55,9 @@ static int add_terminal(LaunchConfig *c)
         STRV_FOREACH (e, c->environment)
                 if (startswith(*e, "TERM="))
                         return 0;
-        if (isempty(term) || strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") !=
-                                             strlen(term))
+        if (isempty(term) ||
+            strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") !=
+                            strlen(term))
                 term = "linux";
         return strv_extendf(&c->environment, "TERM=%s", term);
 }
@@ -212,7 +213,8 @@ static int find_place(Session *s, Pod *p, const PodApp *app, Error *e)
         s->n_fds += n;
         if (r == -ESRCH)
                 return error_set(e, r, "App %s of pod %s has just ended", app->name, p->uuid);
-        return r < 0 ? error_set_errno(e, r, "Cannot find the cgroups of app %s of pod %s", app->name, p->uuid)
+        return r < 0 ? error_set_errno(e, r, "Cannot find the cgroups of app %s of pod %s", app->name,
+                                       p->uuid)
                      : 0;
 }
 

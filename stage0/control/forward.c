@@ -3,8 +3,8 @@
 /* Between our caller and a command in a pod: what is typed goes in, what is written comes out, signals are
  * passed on, and a terminal is one.
  *
- * Our own descriptors are our caller's as well and are never made non-blocking: they are written to in pieces
- * that fit when poll() says so. A terminal is put into raw mode, as the pod's end does the line editing, and
+ * Our own descriptors are our caller's as well and are never made non-blocking: they are written to in
+ * pieces that fit when poll() says so. A terminal is put into raw mode, as the pod's end does the line editing, and
  * put back whatever ends us; after a stop it is made raw again. What a command has left in its streams when
  * it ends is still passed on; what it started and left behind does not keep us.
  */

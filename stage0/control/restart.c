@@ -3,8 +3,8 @@
 /* Starting an app again: its unit is restarted, and the app gets a clean root as in every execution.
  *
  * Where the pod ends with its apps, systemd would take the stop that is half of a restart for such an end.
- * So for the time of the restart a drop-in takes these actions away. What puts them there, and away again, is
- * a process that goes on when we are killed.
+ * So for the time of the restart a drop-in takes these actions away. What puts it there, and away again, is a
+ * process that goes on when we are killed.
  */
 
 #include <signal.h>
@@ -16,7 +16,8 @@
 #define MANAGER "org.freedesktop.systemd1.Manager"
 #define DROP_IN "restart.conf"
 
-static const char drop_in[] = "# While acnspawn restarts the app.\n[Unit]\nSuccessAction=none\nFailureAction=none\n";
+static const char drop_in[] =
+                "# While acnspawn restarts the app.\n[Unit]\nSuccessAction=none\nFailureAction=none\n";
 
 typedef struct Restart {
         char unit[300];
@@ -44,8 +45,8 @@ static int call_manager(sd_bus *bus, const char *method, const char *unit, const
         _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
         const char *types = mode ? "ss" : unit ? "s" : "";
 
-        int r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1", MANAGER, method,
-                                   &error, ret, types, unit, mode);
+        int r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1", MANAGER,
+                                   method, &error, ret, types, unit, mode);
         return r < 0 ? manager_error(&error, r, "restart the app", e) : 0;
 }
 

@@ -19,8 +19,8 @@ static int kill_unit(sd_bus *bus, void *data, int *ret_fd, Error *e)
         KillCall *k = data;
 
         int r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-                                   "org.freedesktop.systemd1.Manager", "KillUnit", &error, NULL, "ssi", k->unit,
-                                   "main", k->signal);
+                                   "org.freedesktop.systemd1.Manager", "KillUnit", &error, NULL, "ssi",
+                                   k->unit, "main", k->signal);
         if (r >= 0)
                 return 0;
         if (sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchProcess") ||

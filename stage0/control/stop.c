@@ -54,7 +54,8 @@ static int send_patiently(Pod *p, ControlOp op, Error *e)
 
 static int not_running(Pod *p, Error *e)
 {
-        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid, pod_state_to_string(p->state));
+        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
+                         pod_state_to_string(p->state));
 }
 
 int pause_pod(Pod *p, bool pause, Error *e)

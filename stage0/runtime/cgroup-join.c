@@ -20,7 +20,8 @@ static int read_lines(const char *path, char ***ret)
 static int open_procs(const char *line)
 {
         _cleanup_free_ char *path = NULL;
-        const char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        const char *controllers = strchr(line, ':'),
+                   *group = controllers ? strchr(controllers + 1, ':') : NULL;
         int r;
 
         if (!group)

@@ -95,13 +95,13 @@ int socket_connect_at(int dir_fd, const char *name, int *ret_fd);
  * build tree, or where it was installed. */
 int helper_program_path(const char *name, char **ret, Error *e);
 
-/* --- cgroup-join.c: going where a process of the pod is ------------------------------------------------- */
+/* --- cgroup-join.c: going where a process of the pod is ------------------------------------------ */
 
 /* Opens the cgroup.procs of every hierarchy in which process PID, of POD, is not where we are; at most MAX.
  * -ESRCH: the process is not one of the pod's (any more). */
 int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
 
-/* --- freeze.c: stopping the clock of a whole pod --------------------------------------------------------- */
+/* --- freeze.c: stopping the clock of a whole pod ---------------------------------------------------- */
 
 /* Whether the pod was paused, and not resumed yet. */
 bool pod_is_paused(Pod *p);

@@ -29,8 +29,9 @@ int join_cgroups(const int *fds, size_t n, const char *app, Failure *f)
 {
         for (size_t i = 0; i < n; i++)
                 if (write(fds[i], "0", 1) != 1)
-                        return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot join the cgroup of app %s%s",
-                                                 app, errno == ENODEV ? ", which has ended" : "");
+                        return failure_set_errno(f, CAUSE_SETUP, -errno,
+                                                 "Cannot join the cgroup of app %s%s", app,
+                                                 errno == ENODEV ? ", which has ended" : "");
         return 0;
 }
 

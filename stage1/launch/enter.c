@@ -137,7 +137,8 @@ static int open_terminal(Enter *x, Failure *f)
         int r = make_terminal(x, &master);
         if (r >= 0)
                 r = send_fds(ENTER_SOCKET, &reply, sizeof(reply), &master, 1);
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make a terminal in app %s", x->launch.app)
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make a terminal in app %s",
+                                         x->launch.app)
                      : 0;
 }
 
@@ -151,8 +152,8 @@ static int check_user(const LaunchConfig *c, const Identity *app, const Identity
         if (app->uid == 0 && (c->capabilities & needed) == needed)
                 return 0;
         if (app->uid == id->uid && app->gid == id->gid && id->n_groups <= app->n_groups &&
-            memcmp(app->groups ?: (gid_t *) "", id->groups ?: (gid_t *) "",
-                   id->n_groups * sizeof(gid_t)) == 0)
+            memcmp(app->groups ?: (gid_t *) "", id->groups ?: (gid_t *) "", id->n_groups * sizeof(gid_t)) ==
+                            0)
                 return 0;
         return failure_set(f, CAUSE_USER, -EPERM,
                            "App %s runs as user %u, group %u, and could not become user %u, group %u itself",

@@ -63,8 +63,8 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         return 0;
 }
 
-/* The pipes are given to the app's user, who may then open /dev/stdout; of a terminal the group stays the one
- * that terminals have. */
+/* The pipes are given to the app's user, who may then open /dev/stdout; of a terminal the group stays the
+ * one that terminals have. */
 static int give_stream(int fd, const Identity *id, Failure *f)
 {
         if (fchown(fd, id->uid, isatty(fd) ? (gid_t) -1 : id->gid) < 0)
