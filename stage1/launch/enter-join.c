@@ -102,6 +102,21 @@ static int read_scheduling(pid_t pid, Inheritance *i)
         return 0;
 }
 
+/* What the pod's PID 1 did not have, its children do not, whatever the launch file says. */
+static int read_bounding_set(pid_t pid, uint64_t *ret)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+        int r = read_file_at(AT_FDCWD, path, 1U << 20, &text, NULL);
+        const char *p = r < 0 ? NULL : strstr(text, "\nCapBnd:");
+        if (!p)
+                return r < 0 ? r : -EBADMSG;
+        *ret = strtoull(p + strlen("\nCapBnd:"), NULL, 16);
+        return 0;
+}
+
 int inheritance_read(pid_t pid, Inheritance *ret, Failure *f)
 {
         char personality_text[32] = "";
@@ -110,6 +125,8 @@ int inheritance_read(pid_t pid, Inheritance *ret, Failure *f)
 
         if (r >= 0)
                 r = read_scheduling(pid, &i);
+        if (r >= 0)
+                r = read_bounding_set(pid, &i.bounding);
         if (r >= 0)
                 r = read_value(pid, "oom_score_adj", i.oom_score_adj, sizeof(i.oom_score_adj));
         if (r >= 0)

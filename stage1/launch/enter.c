@@ -324,6 +324,8 @@ static int run(Enter *x, Failure *f)
 
         if (r >= 0)
                 r = inheritance_read(x->request.app, &x->inheritance, f);
+        if (r >= 0)
+                x->launch.config.capabilities &= x->inheritance.bounding;
         if (r >= 0 && setns(x->app_fd, CLONE_NEWPID) < 0)
                 r = failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot join the processes of app %s%s",
                                       x->launch.app, errno == ESRCH ? ", which has ended" : "");

@@ -16,6 +16,7 @@ typedef struct Inheritance {
         struct sched_param priority;
         int policy, nice, io_priority;
         unsigned long personality;
+        uint64_t bounding; /* capabilities: the pod may have fewer than the launch file gives */
 } Inheritance;
 
 /* Reads what process PID, by our numbers, would hand on. */

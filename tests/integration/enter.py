@@ -117,6 +117,12 @@ def the_command_is_as_an_app_with_isolators(host, *options):
                                  {"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_KILL"]}}]}, *options)
 
 
+@case
+def the_command_is_as_an_app_on_the_network_of_the_host(host):
+    """There systemd-nspawn gives a pod fewer capabilities than its apps ask for."""
+    compare(host, {}, "--net=host")
+
+
 @both
 def the_caller_hands_nothing_on(host, *options):
     """Limits, nice value, umask, signal dispositions, descriptors and directory of who calls are not the command's."""
