@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Networks: what users write, what configurations and plugins say, and plugins that behave badly. The plugins are
+ * shell scripts made here; no network is touched. */
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "stage0/network/network-internal.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+/* --- What users write ---------------------------------------------------------------------------------- */
+
+TEST(requests)
+{
+        _cleanup_(network_request_done) NetworkRequest q = {};
+
+        ASSERT_OK(network_request_parse("lan:IP=10.0.0.9;MAC=02:00:00:00:00:01;ALIAS=a;ALIAS=b;K=v", &q,
+                                        NULL));
+        ASSERT_STREQ(q.name, "lan");
+        ASSERT_STREQ(q.args, "IgnoreUnknown=1;IP=10.0.0.9;MAC=02:00:00:00:00:01;ALIAS=a;K=v");
+        ASSERT_STREQ(q.ips[0], "10.0.0.9");
+        ASSERT_STREQ(q.mac, "02:00:00:00:00:01");
+        ASSERT_EQ(strv_length(q.aliases), 2U);
+}
+
+TEST(requests_that_are_refused)
+{
+        static const char *const bad[] = {"",
+                                          ":",
+                                          "a:",
+                                          "a:b",
+                                          "a:=x",
+                                          "a/b",
+                                          ".a",
+                                          "-a",
+                                          "a b",
+                                          "a:K=v;",
+                                          "a:IP=x",
+                                          "a:MAC=1",
+                                          "a:K=\xff",
+                                          "a:K=a,b",
+                                          "a:IP=1.2.3",
+                                          "a:K=v\nX=y",
+                                          "a:MAC=02:00:00:00:00:0"};
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                NetworkRequest q = {};
+                ASSERT_ERR(network_request_parse(bad[i], &q, NULL), -EINVAL);
+        }
+}
+
+/* --- Configurations ------------------------------------------------------------------------------------ */
+
+static int parse(const char *text, bool list, CniNetwork **ret, Error *e)
+{
+        return cni_network_parse(text, strlen(text), list, "/etc/x.conf", ret, e);
+}
+
+TEST(configurations)
+{
+        _cleanup_(cni_network_freep) CniNetwork *l = NULL, *one = NULL;
+
+        ASSERT_OK(parse("{\"cniVersion\":\"0.4.0\",\"cniVersions\":[\"0.3.1\",\"1.0.0\",\"9.9.9\"],\"name\":"
+                        "\"n\","
+                        "\"plugins\":[{\"type\":\"a\",\"capabilities\":{\"portMappings\":true,\"ips\":false}"
+                        "}]}",
+                        true, &l, NULL));
+        ASSERT_STREQ(l->name, "n");
+        ASSERT_STREQ(l->versions[0], "1.0.0");
+        ASSERT_EQ(strv_length(l->versions), 3U);
+        ASSERT_TRUE(cni_network_can(l, "portMappings"));
+        ASSERT_FALSE(cni_network_can(l, "ips"));
+        ASSERT_OK(parse("{\"cniVersion\":\"0.3.1\",\"name\":\"n\",\"type\":\"a\"}", false, &one, NULL));
+        ASSERT_EQ(json_object_array_length(one->plugins), 1U);
+        ASSERT_TRUE(cni_version_at_least("1.0.0", "0.4.0"));
+        ASSERT_FALSE(cni_version_at_least("0.3.1", "0.4.0"));
+}
+
+TEST(configurations_that_are_refused)
+{
+        static const struct {
+                const char *text, *message;
+        } bad[] = {
+                        {"[]", "it is no JSON object"},
+                        {"{\"cniVersion\":\"0.4.0\",\"plugins\":[]}", "\"name\" is not"},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"../n\",\"plugins\":[]}", "\"name\" is not"},
+                        {"{\"name\":\"n\",\"plugins\":[]}", "it has no \"cniVersion\""},
+                        {"{\"cniVersion\":\"0.1.0\",\"name\":\"n\",\"plugins\":[]}",
+                         "\"cniVersion\" is 0.1.0"},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[]}",
+                         "is not a list of plugins"},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[1]}",
+                         "plugin 1 is no JSON object"},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"../sh\"}]}",
+                         "not the name of a program"},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a\","
+                         "\"ipam\":{\"type\":\"/bin/sh\"}}]}",
+                         "in the \"ipam\" of plugin 1"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                _cleanup_(cni_network_freep) CniNetwork *n = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_TRUE(parse(bad[i].text, true, &n, &e) < 0);
+                ASSERT_CONTAINS(e.message, bad[i].message);
+        }
+}
+
+/* --- Results ------------------------------------------------------------------------------------------- */
+
+static int parse_result(const char *text, NetworkReport **ret, Error *e)
+{
+        _cleanup_json_ json_object *o = NULL;
+
+        *ret = calloc(1, sizeof(NetworkReport));
+        int r = json_parse_strict(text, strlen(text), &o, NULL, e);
+        return r < 0 ? r : cni_result_parse(o, "eth0", *ret, e);
+}
+
+TEST(results)
+{
+        NetworkReport *r = NULL;
+
+        ASSERT_OK(parse_result(
+                        "{\"interfaces\":[{\"name\":\"eth0\"},{\"name\":\"eth0\",\"mac\":\"02:00\","
+                        "\"sandbox\":"
+                        "\"/x\"}],\"ips\":[{\"address\":\"10.0.0.2/24\",\"gateway\":\"10.0.0.1\","
+                        "\"interface\":1},{\"address\":\"10.0.0.3/"
+                        "24\",\"interface\":0}],\"routes\":[{\"dst\":"
+                        "\"::/0\",\"gw\":\"fe80::1\"}],\"dns\":{\"nameservers\":[\"10.0.0.1\"],\"domain\":"
+                        "\"example.com\",\"search\":[],\"options\":[\"ndots:2\"]}}",
+                        &r, NULL));
+        ASSERT_EQ(r->n_addresses, 1U);
+        ASSERT_STREQ(r->addresses[0].address, "10.0.0.2/24");
+        ASSERT_STREQ(r->mac, "02:00");
+        ASSERT_STREQ(r->routes[0].gateway, "fe80::1");
+        ASSERT_STREQ(r->dns.options[0], "ndots:2");
+        network_report_free(r, 1);
+}
+
+TEST(results_that_are_refused)
+{
+        static const char *const bad[] = {
+                        "[]",
+                        "{\"ips\":{}}",
+                        "{\"ips\":[1]}",
+                        "{\"ips\":[{}]}",
+                        "{\"ips\":[{\"address\":\"10.0.0.2\"}]}",
+                        "{\"ips\":[{\"address\":\"10.0.0.2/33\"}]}",
+                        "{\"ips\":[{\"address\":\"x/1\"}]}",
+                        "{\"routes\":[{\"dst\":\"0.0.0.0/0\",\"gw\":\"here\"}]}",
+                        "{\"dns\":{\"nameservers\":[\"a\\nnameserver b\"]}}",
+                        "{\"dns\":{\"domain\":\"a b\"}}",
+                        "{\"dns\":[]}",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                NetworkReport *r = NULL;
+                ASSERT_ERR(parse_result(bad[i], &r, NULL), -EBADMSG);
+                network_report_free(r, 1);
+        }
+}
+
+/* --- Plugins ------------------------------------------------------------------------------------------- */
+
+static const char protocol[] = "#!/bin/sh\n"
+                               "cat >\"$0.$CNI_COMMAND.stdin\"; env | sort >\"$0.$CNI_COMMAND.env\"\n"
+                               "echo \"$CNI_COMMAND ${0##*/}\" >>\"${0%/*}/order\"\n";
+
+/* A script that notes what it is given and then does what BODY says. */
+static int make_plugin(const Scratch *s, const char *name, const char *body)
+{
+        _cleanup_free_ char *text = NULL;
+
+        int r = xasprintf(&text, "%s%s\n", protocol, body);
+        if (r >= 0)
+                r = scratch_file(s, name, text);
+        return r >= 0 && fchmodat(s->fd, name, 0755, 0) < 0 ? -errno : r;
+}
+
+static int run(const Scratch *s, const char *type, unsigned *ret_code, Error *e)
+{
+        _cleanup_json_ json_object *input = json_object_new_object();
+        _cleanup_free_ char *text = NULL;
+        CniCall c = {.command = "ADD",
+                     .type = type,
+                     .network = "net",
+                     .container = "id",
+                     .netns = "/ns",
+                     .interface = "eth0",
+                     .args = "IgnoreUnknown=1",
+                     .path = s->path,
+                     .input = input};
+        size_t size = 0;
+
+        return cni_plugin_run(&c, &text, &size, ret_code, e);
+}
+
+TEST(plugins_that_fail)
+{
+        static const struct {
+                const char *body;
+                int code;
+                const char *message;
+        } bad[] = {
+                        {"echo '{\"code\":7,\"msg\":\"no room\",\"details\":\"left\"}'; exit 1", -EIO,
+                         "The CNI plugin 'p' of network 'net' failed (ADD): no room; left"},
+                        {"echo first >&2; echo last >&2; exit 3", -EIO, "failed (ADD): last"},
+                        {"exit 3", -EIO, "it ended with status 3 and said nothing"},
+                        {"kill -9 $$", -EIO, "it was killed by SIGKILL"},
+                        {"exec cat /dev/zero", -EFBIG, "it printed more than 1048576 bytes and was killed"},
+                        {"exec cat /dev/zero >&2", -ETIME, "it did not end within"},
+                        {"sleep 1000 & sleep 1000", -ETIME, "it did not end within"},
+                        {"printf '{\"msg\":\"\\\\u001b[31m\"}'; exit 1", -EIO, "\\x1b[31m"},
+        };
+
+        cni_timeout_usec = 1000000;
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                unsigned code = 0;
+
+                ASSERT_OK(scratch_new(&s));
+                ASSERT_OK(make_plugin(&s, "p", bad[i].body));
+                ASSERT_ERR(run(&s, "p", &code, &e), bad[i].code);
+                ASSERT_CONTAINS(e.message, bad[i].message);
+                ASSERT_EQ(code, i == 0 ? 7U : 0U);
+        }
+        cni_timeout_usec = 60000000;
+}
+
+TEST(a_plugin_that_is_missing)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        unsigned code;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(scratch_dir(&s, "bridge"));
+        ASSERT_ERR(run(&s, "bridge", &code, &e), -ENOENT);
+        ASSERT_CONTAINS(e.message, "There is no CNI plugin 'bridge'");
+        ASSERT_CONTAINS(e.hint, "containernetworking-plugins");
+}
+
+static char *slurp(const Scratch *s, const char *name)
+{
+        char *text = NULL;
+
+        return read_file_at(s->fd, name, 65536, &text, NULL) < 0 ? NULL : text;
+}
+
+static void make_attachment(Attachment *a, const char *plugins)
+{
+        *a = (Attachment){.network = strdup("net"),
+                          .interface = strdup("eth0"),
+                          .args = strdup("IgnoreUnknown=1"),
+                          .version = strdup("0.4.0"),
+                          .plugins = json_tokener_parse(plugins),
+                          .runtime = json_tokener_parse("{\"ips\":[\"10.0.0.2\"],\"mac\":\"x\"}")};
+}
+
+TEST(a_list_of_plugins)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_(attachment_done) Attachment a = {};
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(make_plugin(&s, "one",
+                              "[ $CNI_COMMAND = DEL ] || echo '{\"ips\":[{\"address\":\"10.0.0.2/24\"}]}'"));
+        ASSERT_OK(make_plugin(&s, "two",
+                              "[ $CNI_COMMAND = DEL ] || echo '{\"ips\":[{\"address\":\"10.0.0.3/24\"}]}'"));
+        make_attachment(&a, "[{\"type\":\"one\",\"capabilities\":{\"ips\":true}},{\"type\":\"two\"}]");
+        CniTarget t = {.container = "id", .netns = "/ns", .path = s.path};
+        ASSERT_OK(cni_attach(&a, &t, NULL));
+        ASSERT_OK(cni_detach(&a, &t, NULL));
+
+        _cleanup_free_ char *order = slurp(&s, "order"), *first = slurp(&s, "one.ADD.stdin");
+        _cleanup_free_ char *second = slurp(&s, "two.ADD.stdin"), *del = slurp(&s, "one.DEL.stdin");
+        _cleanup_free_ char *environment = slurp(&s, "one.ADD.env");
+        ASSERT_STREQ(order, "ADD one\nADD two\nDEL two\nDEL one\n");
+        ASSERT_CONTAINS(first, "\"runtimeConfig\":{\"ips\":[\"10.0.0.2\"]}");
+        ASSERT_NOT_CONTAINS(first, "prevResult");
+        ASSERT_CONTAINS(second, "\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.2/24\"}]}");
+        ASSERT_NOT_CONTAINS(second, "runtimeConfig");
+        ASSERT_CONTAINS(del, "\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.3/24\"}]}");
+        ASSERT_CONTAINS(environment,
+                        "CNI_ARGS=IgnoreUnknown=1\nCNI_COMMAND=ADD\nCNI_CONTAINERID=id\nCNI_IFNAME=eth0\n"
+                        "CNI_NETNS=/ns\n");
+        ASSERT_NOT_CONTAINS(environment, "HOME=");
+}
+
+TEST(answers_that_are_none)
+{
+        static const char *const bodies[] = {"", "echo '{'", "echo '{\"ips\":[{}]}'", "echo '{} {}'"};
+
+        for (size_t i = 0; i < ELEMENTSOF(bodies); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                _cleanup_(attachment_done) Attachment a = {};
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_OK(scratch_new(&s));
+                ASSERT_OK(make_plugin(&s, "one", bodies[i]));
+                make_attachment(&a, "[{\"type\":\"one\"}]");
+                CniTarget t = {.container = "id", .netns = "/ns", .path = s.path};
+                ASSERT_TRUE(cni_attach(&a, &t, &e) < 0);
+                ASSERT_CONTAINS(e.message,
+                                "The CNI plugin 'one' of network 'net' gave an answer that is none");
+                ASSERT_NULL(a.result);
+        }
+}
+
+/* --- The record, ports, bandwidth ---------------------------------------------------------------------- */
+
+TEST(records)
+{
+        _cleanup_(network_record_done) NetworkRecord r = {}, again = {};
+        _cleanup_free_ char *text = NULL;
+
+        r.plugin_path = strdup("/a:/b");
+        r.attachments = calloc(1, sizeof(Attachment));
+        r.n_attachments = 1;
+        make_attachment(&r.attachments[0], "[{\"type\":\"one\"}]");
+        r.ports = calloc(1, sizeof(PortMapping));
+        r.n_ports = 1;
+        r.ports[0] = (PortMapping){
+                        .name = strdup("http"), .udp = true, .host_port = 80, .port = 8080, .count = 2};
+        ASSERT_OK(network_record_format(&r, &text));
+        ASSERT_OK(network_record_parse(text, strlen(text), &again));
+        ASSERT_STREQ(again.attachments[0].version, "0.4.0");
+        ASSERT_NULL(again.attachments[0].result);
+        ASSERT_TRUE(again.ports[0].udp && again.ports[0].count == 2 && !again.ports[0].host_ip);
+        for (size_t n = 0; n < strlen(text); n++) {
+                NetworkRecord half = {};
+                ASSERT_TRUE(network_record_parse(text, n, &half) < 0);
+        }
+}
+
+TEST(ports_overlap)
+{
+        char ip[] = "10.0.0.1", other[] = "10.0.0.2";
+        PortMapping a = {.host_port = 80, .count = 10}, b = {.host_port = 89, .count = 1};
+
+        ASSERT_TRUE(port_mappings_overlap(&a, &b));
+        b.host_port = 90;
+        ASSERT_FALSE(port_mappings_overlap(&a, &b));
+        b = (PortMapping){.host_port = 80, .count = 1, .udp = true};
+        ASSERT_FALSE(port_mappings_overlap(&a, &b));
+        b = (PortMapping){.host_port = 80, .count = 1, .host_ip = ip};
+        ASSERT_TRUE(port_mappings_overlap(&a, &b));
+        a.host_ip = other;
+        ASSERT_FALSE(port_mappings_overlap(&a, &b));
+}
+
+TEST(ports_are_taken)
+{
+        PortMapping q = {.host_port = 0, .count = 1};
+        char ip[] = "127.0.0.1", name[] = "p";
+        _cleanup_error_ Error e = ERROR_NULL;
+        int *fds = NULL, *more = NULL;
+        size_t n = 0, n_more = 0;
+
+        q.host_ip = ip;
+        q.name = name;
+        for (q.host_port = 47000; q.host_port < 47100; q.host_port++)
+                if (port_mappings_reserve(&q, 1, &fds, &n, NULL) >= 0)
+                        break;
+        ASSERT_EQ(n, 1U);
+        ASSERT_ERR(port_mappings_reserve(&q, 1, &more, &n_more, &e), -EADDRINUSE);
+        ASSERT_CONTAINS(e.message, "is taken by another process");
+        safe_close(fds[0]);
+        free(fds);
+        ASSERT_OK(port_mappings_reserve(&q, 1, &fds, &n, NULL));
+        safe_close(fds[0]);
+        free(fds);
+}
+
+TEST(bandwidth)
+{
+        _cleanup_json_ json_object *o = network_bandwidth_runtime(1000000),
+                                   *huge = network_bandwidth_runtime(UINT64_MAX - 1);
+
+        ASSERT_STREQ(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
+                     "{\"ingressRate\":8000000,\"ingressBurst\":400000,\"egressRate\":8000000,"
+                     "\"egressBurst\":400000}");
+        ASSERT_CONTAINS(json_object_to_json_string(huge), "9223372036854775807");
+}
+
+TEST(hints)
+{
+        ASSERT_CONTAINS(cni_failure_hint("portmap",
+                                         "exec: \"iptables\": executable file not found in $PATH"),
+                        "package iptables");
+        ASSERT_CONTAINS(cni_failure_hint("bridge", "could not add \"br\": operation not supported"),
+                        "modprobe bridge");
+        ASSERT_NULL(cni_failure_hint("bridge", "something else"));
+}
+
+int main(void)
+{
+        RUN(requests);
+        RUN(requests_that_are_refused);
+        RUN(configurations);
+        RUN(configurations_that_are_refused);
+        RUN(results);
+        RUN(results_that_are_refused);
+        RUN(plugins_that_fail);
+        RUN(a_plugin_that_is_missing);
+        RUN(a_list_of_plugins);
+        RUN(answers_that_are_none);
+        RUN(records);
+        RUN(ports_overlap);
+        RUN(ports_are_taken);
+        RUN(bandwidth);
+        RUN(hints);
+        return TEST_END();
+}
