@@ -539,6 +539,9 @@ def belongs_to(host, kind, thing):
     if kind == "cgroup":
         # nspawn that got no cgroup of its own would split ours.
         return "acnspawn" in thing or any(thing == own + split for own in own_cgroups() for split in ("/payload", "/supervisor"))
+    # What the network "default" keeps for all pods; an address that is not given back has the pod's UUID in its file.
+    if thing in ("/run/acnspawn", "/run/acnspawn/netns") or thing.startswith("/run/acnspawn/networks"):
+        return False
     return "nspawn" in thing
 
 
