@@ -261,6 +261,9 @@ def symlinks_are_never_followed(host):
 def what_changes_is_noticed(host):
     """A file that grows all the time: no archive of half of it."""
     top = layout(host)
+    # Large, so that it grows while it is read.
+    with open(top + "/rootfs/log", "wb") as f:
+        f.truncate(256 << 20)
     grower = subprocess.Popen(["sh", "-c", "while :; do echo more >>%s/rootfs/log; done" % top])
     try:
         wait_for(lambda: os.path.exists(top + "/rootfs/log"), "the file")
@@ -283,7 +286,7 @@ def killed_or_interrupted_leaves_nothing(host):
         f.truncate(1 << 30)
     for s in (signal.SIGKILL, signal.SIGINT):
         p = subprocess.Popen([os.environ["ACNSPAWN"], "build", top, "-o", host.path("x.aci"), "--compression=xz"],
-                             stderr=subprocess.DEVNULL)
+                             stderr=subprocess.DEVNULL, preexec_fn=default_signals)
         time.sleep(0.5)
         p.send_signal(s)
         equal(p.wait(timeout=30), -s, "how it ended")

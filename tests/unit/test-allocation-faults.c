@@ -216,7 +216,6 @@ static int import(void *userdata, Error *e)
 {
         Import *i = userdata;
         _cleanup_(image_freep) Image *image = NULL;
-        _cleanup_free_ char *path = NULL;
 
         if (lseek(i->fd, 0, SEEK_SET) < 0)
                 return -errno;

@@ -205,6 +205,13 @@ def help_shows_every_option():
         check_contains(f"the help of {verb}", " ".join(shown.split()), text)
 
 
+def what_few_verbs_need_is_not_loaded_by_all():
+    """Five libraries, with the forty that they bring, are loaded when they are needed: see library/."""
+    needed = subprocess.run(["readelf", "-d", PROGRAM], capture_output=True, text=True, check=True).stdout
+    for library in ("libcurl", "libgpgme", "libxml2", "libarchive", "libcrypto"):
+        check("whether %s is always loaded" % library, library in needed, False)
+
+
 def version():
     for words in (["version"], ["--version"], ["list", "--version"]):
         r = run(*words)
@@ -425,7 +432,8 @@ def completions():
           ["stats status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow"])
 
 
-for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option, version, man_page,
+for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option,
+             what_few_verbs_need_is_not_loaded_by_all, version, man_page,
              dump_is_well_formed, colors, help_fits_terminal, closed_streams, reader_goes_away, validation, fetching,
              missing_store, needs_root,
              completions):

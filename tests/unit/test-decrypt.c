@@ -112,6 +112,7 @@ TEST(decrypts)
         _cleanup_free_ char *plain = gpg_fixture_read(&g, "plain", &n),
                             *file = gpg_fixture_read(&g, "good.gpg", &m);
 
+        ASSERT_TRUE(file);
         decrypt(&r, "good.gpg", "right");
         if (r.r < 0)
                 TEST_FAIL("%s", r.error.message);
@@ -125,8 +126,7 @@ TEST(recognized)
         static const char *const others[] = {"",
                                              "\x1f\x8b\x08\x00\x00\x00\x00\x00",
                                              "BZh91AY&",
-                                             "\xfd"
-                                             "7zXZ\x00\x00\x04",
+                                             "\xfd\x37zXZ\x00\x00\x04",
                                              "\x28\xb5\x2f\xfd\x04\x00\x00\x00",
                                              "manifest",
                                              "rootfs/x"};

@@ -141,7 +141,7 @@ TEST(lengths)
 TEST(format)
 {
         static const char *const same[] = {"app", "app:1", "example.com/app", "example.com:5000/a/b:1",
-                                           "[::1]:1/app:x@sha256:" HEX64};
+                                           ("[::1]:1/app:x@sha256:" HEX64)};
 
         for (size_t i = 0; i < ELEMENTSOF(same); i++) {
                 _cleanup_(registry_reference_done) RegistryReference r = {};

@@ -148,7 +148,7 @@ static void check_store(Fixture *f)
         }
         /* From the uppermost down, nothing is needed any more. */
         for (unsigned k = IMAGES; k-- > 0;) {
-                char name[8];
+                char name[16];
                 snprintf(name, sizeof(name), "i%u", k);
                 ASSERT_WORKS(*f, image_remove(f->store, name, NULL, &f->error));
         }
