@@ -11,20 +11,11 @@
 
 typedef enum RestartPolicy { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS, _RESTART_POLICY_MAX } RestartPolicy;
 
-/* What an app's standard input is. */
-typedef enum AppInput {
-        INPUT_NULL,   /* /dev/null */
-        INPUT_STREAM, /* a pipe that somebody may attach to */
-        INPUT_TTY,    /* a terminal that somebody may attach to; standard output and error are it, too */
-        _APP_INPUT_MAX,
-} AppInput;
-
 typedef struct AppSettings {
         int restart;                /* RestartPolicy */
         uint64_t restart_usec;      /* between an end and the next start */
         int stop_signal;            /* 0: SIGTERM */
         uint64_t stop_timeout_usec; /* 0: the pod's */
-        int input;                  /* AppInput */
         char **after;               /* apps that have to be ready before this one starts */
         bool oom_group;             /* out of memory kills all processes of the app */
 } AppSettings;
