@@ -3,22 +3,13 @@
 /* acnspawn build: makes an image of a layout, and prints its ID. Needs neither root nor a store. */
 
 #include "prepare/build/build.h"
+#include "stage0/archive-options.h"
 #include "stage0/verb.h"
 
 typedef struct Arguments {
         BuildOptions options;
         const char *output;
 } Arguments;
-
-static int option_compression(const Option *o, const char *value, void *target, Error *e)
-{
-        int c = compression_from_string(value);
-
-        if (c < 0)
-                return option_invalid(o, value, e, "it is one of " COMPRESSION_NAMES);
-        *(Compression *) target = (Compression) c;
-        return 0;
-}
 
 static int option_sign(const Option *o, const char *value, void *target, Error *e)
 {
@@ -57,10 +48,7 @@ static int check_standard_output(Context *c, const Arguments *a)
 {
         if (a->options.sign)
                 return context_usage(c, "With --sign the image needs a file: --output=FILE.aci");
-        if (!isatty(STDOUT_FILENO))
-                return 0;
-        int r = error_set(&c->error, -ENOTSUP, "An image is not written to a terminal");
-        return error_hint(&c->error, r, "Redirect it: acnspawn build DIR -o - >FILE.aci");
+        return context_check_archive_output(c, "acnspawn build DIR -o -");
 }
 
 /* All that is wrong with the manifest, before the error says that the image was not made. */

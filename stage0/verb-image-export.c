@@ -9,18 +9,22 @@
 
 #include "prepare/build/build.h"
 #include "prepare/pack/pack.h"
+#include "stage0/archive-options.h"
 #include "stage0/verb.h"
 
 typedef struct ExportArguments {
         const char *output;
-        const char *compression;
+        Compression compression;
+        bool force;
 } ExportArguments;
 
 static const Option options[] = {
                 {"Options", "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
                  option_string, offsetof(ExportArguments, output)},
-                {NULL, "compression", 0, "KIND", false, "Compress: none (default), gzip, bzip2, xz or zstd",
-                 "none|gzip|bzip2|xz|zstd", option_string, offsetof(ExportArguments, compression)},
+                {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: none)",
+                 "none|gzip|bzip2|xz|zstd", option_compression, offsetof(ExportArguments, compression)},
+                {NULL, "force", 'f', NULL, false, "Replace FILE if it is there", NULL, option_true,
+                 offsetof(ExportArguments, force)},
                 OPTION_END,
 };
 
@@ -78,23 +82,21 @@ static int write_archive(Context *c, const Image *i, Compression compression, in
 
 static int export_to_stdout(Context *c, const Image *i, Compression compression)
 {
-        if (isatty(STDOUT_FILENO)) {
-                int r = error_set(&c->error, -ENOTSUP, "An image is not written to a terminal");
-                return error_hint(&c->error, r, "Redirect it, or name a file with -o.");
-        }
-        return write_archive(c, i, compression, STDOUT_FILENO, "standard output");
+        int r = context_check_archive_output(c, "acnspawn image export IMAGE");
+
+        return r < 0 ? r : write_archive(c, i, compression, STDOUT_FILENO, "standard output");
 }
 
-static int export_image(Context *c, const Image *i, const char *path, Compression compression)
+static int export_image(Context *c, const Image *i, const ExportArguments *a)
 {
         _cleanup_(output_done) Output o = OUTPUT_NULL;
 
-        if (!path || streq(path, "-"))
-                return export_to_stdout(c, i, compression);
-        int r = output_open(path, true, &o, &c->error);
+        if (!a->output || streq(a->output, "-"))
+                return export_to_stdout(c, i, a->compression);
+        int r = output_open(a->output, a->force, &o, &c->error);
         if (r >= 0)
-                r = write_archive(c, i, compression, o.fd, o.path);
-        return r < 0 ? r : output_publish(&o, true, &c->error);
+                r = write_archive(c, i, a->compression, o.fd, o.path);
+        return r < 0 ? r : output_publish(&o, a->force, &c->error);
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -103,24 +105,20 @@ static int run(Context *c, int argc, char **argv)
                         .min = 1, .max = 1, .what = "an image: its ID, a prefix of it, or its name"};
         _cleanup_(image_freep) Image *image = NULL;
         _cleanup_free_ char *id = NULL;
-        ExportArguments a = {.compression = "none"};
+        ExportArguments a = {.compression = COMPRESSION_NONE};
 
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
-        int compression = compression_from_string(a.compression);
-        if (compression < 0)
-                return context_usage(c, "'%s' is no kind of compression: use " COMPRESSION_NAMES,
-                                     a.compression);
         r = context_open_existing_store(c);
         if (r >= 0)
-                r = image_find_id(c->store, words.list[0], &id, &c->error);
+                r = fetch_find_id(c->store, words.list[0], context_config_dirs(c), &id, &c->error);
         if (r >= 0)
                 r = image_open(c->store, id, &image, &c->error);
         if (r < 0)
                 return r;
         (void) interrupt_catch();
-        return export_image(c, image, a.output, (Compression) compression);
+        return export_image(c, image, &a);
 }
 
 const Verb verb_image_export = {

@@ -94,11 +94,14 @@ static int render(Context *c, const Image *i, const char *directory)
 static int find_and_render(Context *c, const char *reference, const char *directory)
 {
         _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_free_ char *id = NULL;
         _cleanup_close_ int lock = -EBADF;
 
         int r = store_lock_shared(c->store, &lock, &c->error);
         if (r >= 0)
-                r = image_find(c->store, reference, &image, &c->error);
+                r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
+        if (r >= 0)
+                r = image_open(c->store, id, &image, &c->error);
         return r < 0 ? r : render(c, image, directory);
 }
 

@@ -359,7 +359,7 @@ static int show_one(Context *c, const char *reference, void *userdata)
         _cleanup_(image_freep) Image *image = NULL;
         _cleanup_free_ char *id = NULL;
 
-        int r = image_find_id(c->store, reference, &id, &c->error);
+        int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
         if (r >= 0)
                 r = image_open(c->store, id, &image, &c->error);
         if (r < 0)

@@ -158,7 +158,7 @@ static int resolve(Context *c, const Words *words, char ***ret, int *ret_status)
 
         for (size_t i = 0; !all && r >= 0 && i < words->n; i++) {
                 char *id = NULL;
-                int k = image_find_id(c->store, words->list[i], &id, &c->error);
+                int k = fetch_find_id(c->store, words->list[i], context_config_dirs(c), &id, &c->error);
                 if (k < 0) {
                         error_print(&c->error, k);
                         error_done(&c->error);

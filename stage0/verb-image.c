@@ -93,7 +93,9 @@ static int remove_one(Context *c, const char *reference, void *userdata)
 {
         _cleanup_free_ char *id = NULL;
 
-        int r = image_remove(c->store, reference, &id, &c->error);
+        int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
+        if (r >= 0)
+                r = image_remove(c->store, id, NULL, &c->error);
         if (r >= 0)
                 printf("%s\n", id);
         return r;
@@ -130,6 +132,7 @@ static int cat_manifest(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = 1, .what = "an image"};
         _cleanup_(image_freep) Image *image = NULL;
+        _cleanup_free_ char *id = NULL;
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
 
         if (r <= 0)
@@ -137,7 +140,9 @@ static int cat_manifest(Context *c, int argc, char **argv)
         r = context_open_existing_store(c);
         if (r < 0)
                 return r;
-        r = image_find(c->store, words.list[0], &image, &c->error);
+        r = fetch_find_id(c->store, words.list[0], context_config_dirs(c), &id, &c->error);
+        if (r >= 0)
+                r = image_open(c->store, id, &image, &c->error);
         if (r < 0)
                 return r;
         return context_show_document(c, image->manifest_text, image->manifest_size);

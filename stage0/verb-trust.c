@@ -32,10 +32,21 @@ static int option_insecure(const Option *o, const char *value, void *target, Err
                                : 0;
 }
 
+/* Before anything is fetched, and anybody is asked. */
+static int option_prefix(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        if (ac_identifier_check(value, &why) < 0)
+                return option_invalid_because(o, value, e, &why);
+        *(const char **) target = value;
+        return 0;
+}
+
 static const Option options[] = {
                 {"Options", "prefix", 0, "PREFIX", false,
                  "Trust the keys for the image PREFIX, and those whose names go on with a slash", NULL,
-                 option_string, offsetof(Arguments, prefix)},
+                 option_prefix, offsetof(Arguments, prefix)},
                 {NULL, "root", 0, NULL, false, "Trust the keys for all images", NULL, option_true,
                  offsetof(Arguments, root)},
                 {NULL, "yes", 'y', NULL, false, "Do not ask whether the fingerprints are right", NULL,
@@ -279,10 +290,7 @@ static int add_offered(Context *c, Arguments *a)
         _cleanup_discovery_ Discovery d = {};
         _cleanup_words_ Words words = {};
 
-        int r = ac_identifier_check(a->prefix, &c->error);
-        if (r < 0)
-                return error_prefix(&c->error, r, "Cannot look for keys for '%s'", a->prefix);
-        r = discovery_possible(a->prefix) ? find_offered(a, &d) : not_offered(a, NULL);
+        int r = discovery_possible(a->prefix) ? find_offered(a, &d) : not_offered(a, NULL);
         if (r < 0)
                 return r;
         words.n = strv_length(d.pubkeys);

@@ -90,6 +90,11 @@ int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, co
 /* One image, with a fetcher of its own. O may be NULL. */
 int fetch_image(Store *s, const char *reference, const FetchOptions *o, Image **ret, Error *e);
 
+/* The ID of the image of the store that REFERENCE means; nothing is fetched. A URL, a reference of a registry
+ * (completed by the configuration in CONFIG_DIRS; NULL: the usual ones), of a layout or an archive means what was
+ * fetched by it last. Anything else is looked up as image_find_id() does it. -ENOENT. (known.c) */
+int fetch_find_id(Store *s, const char *reference, const char *const *config_dirs, char **ret, Error *e);
+
 /* --- What names and URLs came to (remote.c) ------------------------------------------------------------ */
 
 /* Removes what is known of places whose image is no longer in the store. Appends to REMOVED (or NULL) what

@@ -14,6 +14,7 @@ typedef struct Search {
         const Wanted *wanted;
         PairList labels;
         char **attempts;
+        char **tried; /* URLs of images: pages often tell of the place that needs no page */
         int code; /* of what went wrong: the first that is more than "it is not there" */
         char *hint;
 } Search;
@@ -22,6 +23,7 @@ static void search_done(Search *s)
 {
         pair_list_done(&s->labels);
         strv_free(s->attempts);
+        strv_free(s->tried);
         free(s->hint);
 }
 
@@ -62,6 +64,10 @@ static int try_places(Search *s, const Discovery *d, Image **ret, bool *ret_foun
                 _cleanup_error_ Error error = ERROR_NULL;
                 const DiscoveryEndpoint *x = &d->endpoints[i];
 
+                if (strv_contains(s->tried, x->image_url))
+                        continue;
+                if (strv_extend(&s->tried, x->image_url) < 0)
+                        return error_oom(e);
                 int r = fetch_url(s->fetcher, x->image_url, x->signature_url, s->wanted, d->pubkeys, ret,
                                   ret_found, &error);
                 if (r >= 0)

@@ -125,6 +125,10 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
 
         if (!digits && (strlen(reference) < HEX_PREFIX_MIN || !is_hex(reference)))
                 return 0;
+        if (digits && isempty(digits)) {
+                int r = error_set(e, -EINVAL, "'%s' is no image ID: it has no digits", reference);
+                return error_hint(e, r, "All images are shown by 'acnspawn image list'.");
+        }
         if (xasprintf(&prefix, IMAGE_ID_PREFIX "%s", digits ?: reference) < 0)
                 return error_oom(e);
         int r = list_ids(s, prefix, &ids, e);

@@ -7,6 +7,7 @@
  * member holds is checked by its digest, by whoever reads it.
  */
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -270,14 +271,54 @@ static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
         return *ret_fd < 0 ? error_set_errno(e, errno, "Cannot read the archive") : 0;
 }
 
+static int check_type(int fd, Error *e)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(e, errno, "Cannot look at the archive");
+        if (isatty(fd))
+                return error_set(e, -ENOTSUP, "An archive cannot be read from a terminal");
+        if (S_ISDIR(st.st_mode))
+                return error_set(e, -EISDIR, "It is a directory, not an archive");
+        if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+                return error_set(e, -EBADMSG, "It is no regular file and no pipe");
+        return 0;
+}
+
+/* A FIFO may never get a writer: opening it does not wait for one, and the user can end the waiting. */
+static int wait_for_data(int fd, Error *e)
+{
+        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
+        int flags = fcntl(fd, F_GETFL), r;
+
+        do {
+                r = poll(p, ELEMENTSOF(p), -1);
+                if (r < 0 && errno != EINTR)
+                        return error_set_errno(e, errno, "Cannot wait for the archive");
+                int k = interrupt_check(e);
+                if (k < 0)
+                        return k;
+        } while (r <= 0 || p[0].revents == 0);
+        if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+                return error_set_errno(e, errno, "Cannot read the archive");
+        return 0;
+}
+
 static int open_file(const char *file, int *ret_fd, Error *e)
 {
-        int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        _cleanup_close_ int fd = streq(file, "-")
+                                                 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                                 : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
         if (fd < 0)
                 return error_set_errno(e, errno, "Cannot open the archive");
-        *ret_fd = fd;
+        int r = check_type(fd, e);
+        if (r >= 0)
+                r = wait_for_data(fd, e);
+        if (r < 0)
+                return r;
+        *ret_fd = TAKE_FD(fd);
         return 0;
 }
 

@@ -165,6 +165,14 @@ def what_was_tried_is_told(w):
 
 
 @world
+def a_place_is_tried_once(w):
+    w.page("https://example.com/app",
+           ("ac-discovery", "example.com https://{name}-{version}-{os}-{arch}.{ext}"))  # where simple discovery looks
+    r = w.fetch("example.com/app", rc=1)
+    equal(r.err.count("/app-latest-linux-"), 1, r.err)
+
+
+@world
 def a_host_that_does_not_answer_is_asked_once(w):
     w.web.dead.add("dead.example.com")
     r = w.fetch("dead.example.com/a/b/c/d", rc=1)

@@ -109,6 +109,18 @@ def exported_in_every_compression(host):
 
 
 @case
+def export_replaces_nothing_unless_forced(host):
+    id, _ = small(host)
+    out = host.path("there")
+    with open(out, "w") as f:
+        f.write("mine")
+    contains(host.acnspawn("image", "export", id, "-o", out).expect(1).err, "--force")
+    equal(open(out).read(), "mine")
+    host.acnspawn("image", "export", id, "--force", "-o", out).expect()
+    equal(imported(host, out), id)
+
+
+@case
 def export_to_a_pipe(host):
     id, _ = small(host)
     p = host.start("image", "export", "example.com/verbs")

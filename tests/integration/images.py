@@ -138,6 +138,14 @@ def manifest_is_shown_byte_for_byte(host):
 
 
 @case
+def an_id_without_digits_is_none(host):
+    image = host.acnspawn("fetch", host.shell("true")).expect(0).out.split()[0]
+    for words in (["image", "rm", "sha512-"], ["image", "show", "sha512-"], ["prepare", "sha512-"]):
+        contains(host.acnspawn(*words).expect(1).err, "no image ID")
+    equal(images_in_store(host), [image], "images")
+
+
+@case
 def list_and_rm(host):
     image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.split()[0]
     rows = json.loads(host.acnspawn("image", "list", "--json=short").expect(0).out)

@@ -183,6 +183,27 @@ def transports_and_compressions_come_to_the_same(host):
 
 
 @case
+def an_archive_that_comes_through_a_fifo(host):
+    b = Builder(host).base().runs("echo hello")
+    archive, fifo = host.path("a.tar"), host.path("fifo")
+    tool("skopeo", "copy", "-q", b.reference(), "oci-archive:%s:1.0" % archive)
+    os.mkfifo(fifo)
+    p = host.start("fetch", "oci-archive:" + fifo)
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)  # nobody writes: that does not keep it from ending
+    p.wait(10)
+    p = host.start("fetch", "oci-archive:" + fifo)
+    with open(archive, "rb") as f, open(fifo, "wb") as to:
+        to.write(f.read())
+    r = host.finish(p)
+    equal(r.rc, 0, r.err)
+    equal(fetch(host, b.reference()), r.out.strip(), "ID")
+    contains(host.acnspawn("image", "show", b.reference()).expect(0).out, r.out.strip())
+    for name, why in (("/dev/null", "no regular file"), (host.path(), "directory")):
+        contains(host.acnspawn("fetch", "docker-archive:" + name).expect(1).err, why)
+
+
+@case
 def an_image_made_by_buildah(host):
     storage = ["--root", host.path("storage"), "--runroot", host.path("run"), "--storage-driver", "vfs"]
     base = Builder(host).base()

@@ -166,6 +166,12 @@ def by_tag_and_by_digest(host):
     nothing_left(host, 1)
     host.run(expected)
     contains(host.run(expected).out, "from a registry", "output of the app")
+    for verb in ("cat-manifest", "verify"):
+        host.acnspawn("image", verb, reference).expect(0)
+    contains(host.acnspawn("image", "show", reference).expect(0).out, expected)
+    contains(host.acnspawn("image", "show", reference + "1").expect(1).err, "came from")
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    equal(host.acnspawn("image", "rm", reference).expect(0).out.strip(), expected)
 
 
 @case

@@ -175,8 +175,9 @@ def refused(host):
         contains(trust(host, "--yes", "--root", put(host, "empty", b"")).expect(1).err, "no public key")
         contains(trust(host, "--yes", "--root", put(host, "long", bytes(2 << 20))).expect(1).err, "longer than")
         contains(trust(host, "--yes", "--root", host.path("missing")).expect(1).err, "No such file")
-        contains(trust(host, "--yes", "--prefix=Not/A/Prefix", good).expect(1).err, "prefix 'Not/A/Prefix'")
-        contains(trust(host, "--yes", "--prefix=../x", good).expect(1).err, "prefix '../x'")
+        contains(trust(host, "--yes", "--prefix=Not/A/Prefix", good).expect(2).err, "'Not/A/Prefix' for --prefix")
+        contains(trust(host, "--yes", "--prefix=../x", good).expect(2).err, "'../x' for --prefix")
+        contains(trust(host, "--prefix=", good).expect(2).err, "for --prefix")
         equal(stored(host), [], "trusted keys")
         # One that is bad does not keep the others from being trusted.
         trust(host, "--yes", "--root", host.path("junk"), good).expect(1)

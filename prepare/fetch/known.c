@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Images of the store by what they were fetched by.
+ *
+ * What a URL or a registry's reference came to is kept as a place, as fetching needs it, too. For layouts and
+ * archives of OCI images there is none, since they cost nothing to be read again: there, an image remembers
+ * the reference by which it came last.
+ */
+
+#include "prepare/fetch/fetch-internal.h"
+#include "prepare/registry/registry.h"
+
+static int find_by_place(Store *s, const char *place, char **ret)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_remote_ Remote m = {};
+
+        int r = remote_read(s, place, &m);
+        if (r >= 0)
+                r = image_open(s, m.image, &i, NULL); /* it may be gone */
+        if (r >= 0)
+                *ret = TAKE_PTR(m.image);
+        return r;
+}
+
+static int find_by_reference(Store *s, const char *reference, char **ret, Error *e)
+{
+        Image **list = NULL;
+        size_t n = 0;
+        int found = 0;
+
+        int r = image_list(s, &list, &n, e);
+        for (size_t i = 0; r >= 0 && found == 0 && i < n; i++)
+                if (streq_ptr(list[i]->info.reference, reference))
+                        found = (*ret = strdup(list[i]->id)) ? 1 : error_oom(e);
+        image_list_free(list, n);
+        return r < 0 ? r : found;
+}
+
+/* As the place is kept: without what is secret in it, or with what it leaves out. */
+static int place_of(const Reference *ref, const char *const *config_dirs, char **ret, Error *e)
+{
+        const RegistryOptions o = {.config_dirs = config_dirs};
+
+        if (ref->kind == REFERENCE_DOCKER)
+                return registry_reference_resolve(ref->body, &o, ret, e);
+        return url_without_credentials(ref->body, ret) < 0 ? error_oom(e) : 0;
+}
+
+int fetch_find_id(Store *s, const char *reference, const char *const *config_dirs, char **ret, Error *e)
+{
+        _cleanup_reference_ Reference ref = {};
+        _cleanup_free_ char *place = NULL, *shown = NULL;
+
+        int r = isempty(reference) ? -EINVAL : reference_parse(reference, &ref, NULL);
+        if (r < 0 || ref.kind == REFERENCE_IMAGE || ref.kind == REFERENCE_FILE ||
+            ref.kind == REFERENCE_STANDARD_INPUT)
+                return image_find_id(s, reference, ret, e);
+        if (ref.kind == REFERENCE_DOCKER || ref.kind == REFERENCE_URL) {
+                r = place_of(&ref, config_dirs, &place, e);
+                if (r >= 0 && find_by_place(s, place, ret) >= 0)
+                        return 0;
+        } else
+                r = find_by_reference(s, reference, ret, e);
+        if (r != 0)
+                return r < 0 ? r : 0;
+        shown = text_escape_for_terminal(reference);
+        r = error_set(e, -ENOENT, "No image in the store %s came from '%s'", store_path(s), shown ?: "?");
+        return error_hint(e, r, "Fetch it with 'acnspawn fetch'; 'acnspawn image list' shows what there is.");
+}
