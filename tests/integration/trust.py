@@ -269,7 +269,7 @@ def keys_that_pages_offer(host):
             r = trust(host, "--yes", "--insecure-options=http", "--prefix=example.com/else", env=env).expect(1)
             contains(r.err, "No page offers keys for 'example.com/else'")
         contains(trust(host, "--prefix=nowhere").expect(1).err, "No page offers keys for 'nowhere'")
-        contains(trust(host, "--prefix=No/Where").expect(1).err, "No/Where")
+        contains(trust(host, "--prefix=No/Where").expect(2).err, "No/Where")
 
 
 def fetch(host, *args):
