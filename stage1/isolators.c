@@ -7,10 +7,7 @@
  * and the verdict says so. Whatever has no row that does something is reported as ignored, with the reason.
  */
 
-#include <cap-ng.h>
-
-#include "stage1/seccomp-filter.h"
-#include "stage1/stage1.h"
+#include "stage1/isolators-internal.h"
 
 #define CPU_WEIGHT_MIN 1U
 #define CPU_WEIGHT_MAX 10000U
@@ -152,12 +149,24 @@ static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool 
                 text_addf(s.service, "OOMScoreAdjust=%d\n", oom_score(i));
 }
 
+/* The limits themselves are not systemd's to set: it looks for the disk below the pod's root, which is none.
+ * stage0 sets them from outside (stage0/run/app-limits.c); systemd only hands the controller on. */
+static void block_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
+{
+        (void) pod_scope;
+        /* Once, if both are given. */
+        if (i->type == ISOLATOR_RESOURCE_BLOCK_BANDWIDTH ||
+            !find_isolator(l, ISOLATOR_RESOURCE_BLOCK_BANDWIDTH))
+                text_add(s.slice, "IOAccounting=yes\n");
+}
+
 /* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ------------- */
 
-static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, Text *detail)
+static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
 {
         uint64_t request = 0;
 
+        (void) h;
         if (i->has_limit)
                 text_addf(detail, "%s at most %llu bytes, without swap",
                           pod_scope ? "all apps together" : "the app", (unsigned long long) i->limit);
@@ -187,10 +196,11 @@ static void cpu_limit_detail(const Isolator *i, bool pod_scope, Text *detail)
                 text_add(detail, ", the least there is");
 }
 
-static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, Text *detail)
+static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
 {
         bool exact;
 
+        (void) h;
         if (i->has_limit)
                 cpu_limit_detail(i, pod_scope, detail);
         if (!i->has_request)
@@ -208,11 +218,13 @@ static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, Text *deta
         return ISOLATOR_MODIFIED;
 }
 
-static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, Text *detail)
+static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h,
+                                          Text *detail)
 {
         bool exact;
         uint64_t weight = cpu_shares_weight(i, &exact);
 
+        (void) h;
         if (pod_scope) {
                 text_add(detail, "the pod has no share of its own of the CPUs");
                 return ISOLATOR_IGNORED;
@@ -223,13 +235,17 @@ static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, Tex
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* The kernel lets nobody but the host's own root go below the value that the pod was started with. */
-static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, Text *detail)
+/* The kernel lets nobody but the host's own root go below the value that the pod was started with; so what
+ * is below zero is written from outside (stage0/run/app-limits.c). */
+static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h,
+                                         Text *detail)
 {
         (void) pod_scope;
-        if (oom_score(i) < 0) {
+        if (oom_score(i) < 0 && !h->resources) {
                 text_addf(detail,
-                          "%d in a pod without private users; with them an app cannot go below its pod",
+                          "%d takes CAP_SYS_RESOURCE, which is not to be had here; the app starts with no "
+                          "less "
+                          "than its pod",
                           oom_score(i));
                 return ISOLATOR_MODIFIED;
         }
@@ -237,59 +253,37 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, Text
         return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* Names of a set that mean nothing here are passed over by whoever applies it. */
-static IsolatorVerdict set_verdict(char *const *unknown, const char *known_detail, Text *detail)
+/* A limit of nothing would be no limit for the kernel. */
+uint64_t stage1_block_limit(const Isolator *i)
 {
-        _cleanup_free_ char *names = unknown ? strv_join(unknown, ", ") : NULL;
+        return MAX(i->limit, UINT64_C(1));
+}
 
-        text_add(detail, known_detail);
-        if (!unknown)
+static IsolatorVerdict block_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+{
+        bool bytes = i->type == ISOLATOR_RESOURCE_BLOCK_BANDWIDTH;
+
+        if (!i->has_limit)
+                return ISOLATOR_IGNORED;
+        if (!h->block_device) {
+                text_add(detail, "the disk that the pod's files are on is not known (not a block device, or "
+                                 "several)");
+                return ISOLATOR_IGNORED;
+        }
+        text_addf(detail, "%s at most %llu %s a second read from each disk of the pod, and as many written",
+                  pod_scope ? "all apps together" : "the app", (unsigned long long) stage1_block_limit(i),
+                  bytes ? "bytes" : "operations");
+        if (stage1_block_limit(i) == i->limit)
                 return ISOLATOR_ENFORCED;
-        text_addf(detail, "; without effect, or with another one, on this machine: %s",
-                  names ?: "some names");
+        text_add(detail, ", the least there is");
         return ISOLATOR_MODIFIED;
-}
-
-static IsolatorVerdict capabilities_verdict(const Isolator *i, bool pod_scope, Text *detail)
-{
-        _cleanup_strv_free_ char **unknown = NULL;
-
-        (void) pod_scope;
-        STRV_FOREACH (name, i->set)
-                if (!startswith(*name, "CAP_") || capng_name_to_capability(*name + strlen("CAP_")) < 0)
-                        if (strv_extend(&unknown, *name) < 0)
-                                detail->failed = true;
-        return set_verdict(unknown, "the launcher bounds the app's capabilities", detail);
-}
-
-/* A set that cannot be applied at all keeps the app from starting, and the reason is the same as there. */
-static IsolatorVerdict seccomp_verdict(const Isolator *i, bool pod_scope, Text *detail)
-{
-        _cleanup_strv_free_ char **different = NULL;
-        _cleanup_error_ Error e = ERROR_NULL;
-        int r = seccomp_isolator_check(i, &different, &e);
-
-        (void) pod_scope;
-        if (r >= 0)
-                return set_verdict(different, "the launcher filters the app's system calls", detail);
-        detail->failed |= r == -ENOMEM;
-        text_add(detail, e.message ?: strerror(-r));
-        return ISOLATOR_IGNORED;
-}
-
-static IsolatorVerdict no_new_privileges_verdict(const Isolator *i, bool pod_scope, Text *detail)
-{
-        (void) pod_scope;
-        text_add(detail, i->enabled ? "the launcher sets the flag before it starts the app"
-                                    : "the flag is not set, as asked");
-        return ISOLATOR_ENFORCED;
 }
 
 /* --- The table ----------------------------------------------------------------------------------------- */
 
 typedef struct IsolatorRule {
         void (*directives)(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s);
-        IsolatorVerdict (*verdict)(const Isolator *i, bool pod_scope, Text *detail);
+        IsolatorVerdictFunction verdict;
         size_t feature;      /* offset in HostFeatures of what it needs */
         const char *needs;   /* how that is called; NULL: nothing */
         bool app_only;       /* means nothing for a pod as a whole */
@@ -302,9 +296,8 @@ typedef struct IsolatorRule {
 
 static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
-                [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {NOTHING(
-                                "reading and writing disks is not slowed down")},
-                [ISOLATOR_RESOURCE_BLOCK_IOPS] = {NOTHING("disk operations are not counted or slowed down")},
+                [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {block_directives, block_verdict, FEATURE(io)},
+                [ISOLATOR_RESOURCE_BLOCK_IOPS] = {block_directives, block_verdict, FEATURE(io)},
                 [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
                 [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
                 [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
@@ -313,11 +306,11 @@ static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_SECCOMP_RETAIN_SET] = {LAUNCHER(seccomp_verdict)},
                 [ISOLATOR_SECCOMP_REMOVE_SET] = {LAUNCHER(seccomp_verdict)},
                 [ISOLATOR_NO_NEW_PRIVILEGES] = {LAUNCHER(no_new_privileges_verdict)},
-                [ISOLATOR_SELINUX_CONTEXT] = {NOTHING("processes keep the SELinux label they start with")},
-                [ISOLATOR_APPARMOR_PROFILE] = {NOTHING("processes are put into no AppArmor profile")},
+                [ISOLATOR_SELINUX_CONTEXT] = {LAUNCHER(selinux_verdict)},
+                [ISOLATOR_APPARMOR_PROFILE] = {LAUNCHER(apparmor_verdict)},
                 [ISOLATOR_OOM_SCORE_ADJ] = {oom_score_directives, oom_score_verdict, .app_only = true},
                 [ISOLATOR_CPU_SHARES] = {cpu_shares_directives, cpu_shares_verdict, FEATURE(cpu)},
-                [ISOLATOR_SYSCTL] = {NOTHING("kernel parameters keep the values that a new pod has")},
+                [ISOLATOR_SYSCTL] = {.verdict = sysctl_verdict},
 };
 
 static const IsolatorRule *rule_of(const Isolator *i)
@@ -340,7 +333,7 @@ static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, b
                 text_addf(detail, "this host has no cgroup v2 controller '%s' for pods", rule->needs);
                 return ISOLATOR_IGNORED;
         }
-        return rule->verdict(i, pod_scope, detail);
+        return rule->verdict(i, pod_scope, h, detail);
 }
 
 int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret,
@@ -369,77 +362,4 @@ int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slic
                         rule->directives(l, &l->items[i], pod_scope, (Sections){slice, service});
         }
         return slice->failed || (service && service->failed) ? -ENOMEM : 0;
-}
-
-/* --- The host ------------------------------------------------------------------------------------------ */
-
-int host_features_read(const char *file, HostFeatures *ret)
-{
-        _cleanup_strv_free_ char **controllers = NULL;
-        _cleanup_free_ char *text = NULL;
-
-        int r = read_file_at(AT_FDCWD, file, 4096, &text, NULL);
-        if (r >= 0)
-                r = strv_split(text, " \n", &controllers);
-        if (r < 0)
-                return r;
-        *ret = (HostFeatures){
-                        .cpu = strv_contains(controllers, "cpu"),
-                        .memory = strv_contains(controllers, "memory"),
-                        .io = strv_contains(controllers, "io"),
-                        .pids = strv_contains(controllers, "pids"),
-        };
-        return 0;
-}
-
-/* Our own place in the v2 hierarchy: "/" at the top of it. */
-static int own_cgroup(char **ret)
-{
-        _cleanup_strv_free_ char **lines = NULL;
-        _cleanup_free_ char *text = NULL;
-
-        int r = read_file_at(AT_FDCWD, "/proc/self/cgroup", 65536, &text, NULL);
-        if (r >= 0)
-                r = strv_split(text, "\n", &lines);
-        if (r < 0)
-                return r;
-        STRV_FOREACH (line, lines) {
-                const char *path = startswith(*line, "0::");
-                if (path)
-                        return xasprintf(ret, "%s", path);
-        }
-        return -ENOENT;
-}
-
-/* systemd gives a pod every controller that it has. Elsewhere the pod's cgroup is below our own, and has
- * what that one hands on. */
-static int controllers_file(const char *mount, char **ret)
-{
-        _cleanup_free_ char *own = NULL;
-
-        if (access("/run/systemd/system/", F_OK) >= 0)
-                return xasprintf(ret, "%s/cgroup.controllers", mount);
-        int r = own_cgroup(&own);
-        return r < 0 ? r : xasprintf(ret, "%s%s/cgroup.subtree_control", mount, own);
-}
-
-/* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such files. */
-static const char *const cgroup_mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-
-int host_features_detect(HostFeatures *ret)
-{
-        HostFeatures h = {};
-
-        for (size_t i = 0; i < ELEMENTSOF(cgroup_mounts); i++) {
-                _cleanup_free_ char *file = NULL;
-                int r = controllers_file(cgroup_mounts[i], &file);
-                if (r >= 0)
-                        r = host_features_read(file, &h);
-                if (r >= 0)
-                        break;
-                if (r != -ENOENT && r != -ENOTDIR)
-                        return r;
-        }
-        *ret = h;
-        return 0;
 }

@@ -23,6 +23,8 @@ void launch_config_done(LaunchConfig *c)
         free(c->gids);
         free(c->working_directory);
         strv_free(c->mounts);
+        free(c->apparmor_profile);
+        free(c->selinux_context);
         free(c->filter);
         *c = (LaunchConfig){};
 }
@@ -114,6 +116,8 @@ static const struct {
                 {"mount", set_list, offsetof(LaunchConfig, mounts)},
                 {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
                 {"filter", set_filter, 0},
+                {"apparmor-profile", set_string, offsetof(LaunchConfig, apparmor_profile)},
+                {"selinux-context", set_string, offsetof(LaunchConfig, selinux_context)},
                 {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
                 {"may-mount", set_flag, offsetof(LaunchConfig, may_mount)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
@@ -207,6 +211,10 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_list(&t, "mount", c->mounts);
         add_number(&t, "capabilities", c->capabilities);
         add_pair(&t, "filter", filter);
+        if (c->apparmor_profile)
+                add_pair(&t, "apparmor-profile", c->apparmor_profile);
+        if (c->selinux_context)
+                add_pair(&t, "selinux-context", c->selinux_context);
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
         add_pair(&t, "may-mount", c->may_mount ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");

@@ -26,6 +26,7 @@ typedef struct LaunchConfig {
         struct sock_filter *filter; /* of system calls */
         size_t n_filter;            /* instructions; 0: no filter, which the file has to say, too */
         bool has_filter;
+        char *apparmor_profile, *selinux_context; /* or NULL */
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it makes */
         bool read_only_root;

@@ -53,6 +53,18 @@ static bool wants_no_new_privileges(const App *app)
         return false;
 }
 
+static int plan_label(const App *app, IsolatorType type, char **ret)
+{
+        for (size_t i = 0; i < app->isolators.n; i++)
+                if (app->isolators.items[i].type == type) {
+                        free(*ret);
+                        *ret = strdup(app->isolators.items[i].text);
+                        if (!*ret)
+                                return -ENOMEM;
+                }
+        return 0;
+}
+
 static int plan_environment(const App *app, LaunchConfig *c)
 {
         for (size_t i = 0; i < app->environment.n; i++) {
@@ -109,6 +121,10 @@ static int plan_app(const PodApp *pa, LaunchConfig *c)
                 r = plan_groups(pa->app, c);
         if (r >= 0)
                 r = plan_mounts(pa, c);
+        if (r >= 0)
+                r = plan_label(pa->app, ISOLATOR_APPARMOR_PROFILE, &c->apparmor_profile);
+        if (r >= 0)
+                r = plan_label(pa->app, ISOLATOR_SELINUX_CONTEXT, &c->selinux_context);
         c->capabilities = stage1_app_capabilities(pa->app);
         c->no_new_privileges = wants_no_new_privileges(pa->app);
         c->read_only_root = pa->read_only_rootfs;

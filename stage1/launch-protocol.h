@@ -22,7 +22,7 @@
 #define LAUNCH_SOCKET_PATH "/acnspawn/socket"
 #define LAUNCH_STATUS_PATH "/acnspawn/status"
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
-#define LAUNCH_PROTOCOL_VERSION 1U
+#define LAUNCH_PROTOCOL_VERSION 2U
 #define LAUNCH_MOUNTS_MAX 200U
 #define LAUNCH_FILE_SIZE_MAX (16U * 1024U * 1024U)
 
@@ -52,8 +52,12 @@ typedef struct LaunchRequest {
         char app[248]; /* NUL-terminated */
 } LaunchRequest;
 
+/* Security modules that are active on the host; labels for others are left aside. */
+enum { LAUNCH_APPARMOR = 1, LAUNCH_SELINUX = 2 };
+
 typedef struct LaunchReply {
         int32_t error; /* 0, or a negative errno; then text says why */
         uint32_t n_volumes;
+        uint32_t modules;
         char text[2040]; /* NUL-terminated: AC_METADATA_URL, or the message */
 } LaunchReply;

@@ -74,7 +74,7 @@ uint64_t stage1_app_capabilities(const App *app);
  * the package that has it. */
 int stage1_host_files(int root_fd, char ***ret, Error *e);
 
-/* --- Isolators (isolators.c) --------------------------------------------------------------------------- */
+/* --- Isolators (isolators*.c) -------------------------------------------------------------------------- */
 
 typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;
 const char *isolator_verdict_to_string(IsolatorVerdict v);
@@ -82,6 +82,10 @@ const char *isolator_verdict_to_string(IsolatorVerdict v);
 /* What the host offers, as far as isolators depend on it. */
 typedef struct HostFeatures {
         bool cpu, memory, io, pids; /* cgroup v2 controllers that a pod can use */
+        bool apparmor, selinux;     /* security modules that are active */
+        bool resources;             /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
+        bool block_device;          /* the disk that the pod's files are on is known */
+        bool host_network;          /* the pod has no network of its own */
 } HostFeatures;
 
 /* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */
@@ -90,7 +94,19 @@ int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, I
 /* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is
  * to enforce. */
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
-/* What a pod that were started now by us would have. */
+/* The rate that a block-bandwidth or block-iops isolator comes to. */
+uint64_t stage1_block_limit(const Isolator *i);
+
+/* Refuses what a pod of this manifest cannot have on such a host and must not run without: kernel parameters
+ * that are not a pod's own (-EPERM) or are to have two values (-EINVAL), an AppArmor profile that is not
+ * loaded (-ENOENT). The error names app and isolator. */
+int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e);
+/* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
+int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
+
+/* The controllers that a pod would have if it were started now by us. */
 int host_features_detect(HostFeatures *ret);
-/* From the list of controllers in FILE, of a cgroup. */
+/* The same from the list of controllers in FILE, of a cgroup. */
 int host_features_read(const char *file, HostFeatures *ret);
+/* What does not depend on cgroups. */
+void host_features_detect_security(HostFeatures *h);

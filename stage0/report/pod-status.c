@@ -83,9 +83,7 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, PodRepor
 {
         IsolatorReporter reporter = {.pod = p, .config_dirs = config_dirs, .report = r};
 
-        int k = pod_cgroup_features(p, &reporter.features);
-        if (k == -ENOENT)
-                k = host_features_detect(&reporter.features);
+        int k = pod_features(p, &reporter.features);
         if (k >= 0)
                 k = report_isolators(&p->manifest->isolators, NULL, &reporter);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)

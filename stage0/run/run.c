@@ -91,8 +91,10 @@ static int run_detached(Pod *p, const RunOptions *o, Error *e)
 
 int run_pod(Pod *p, const RunOptions *o, Error *e)
 {
-        int r = pod_begin_run(p, e);
+        int r = pod_isolators_check(p, e);
 
+        if (r >= 0)
+                r = pod_begin_run(p, e);
         if (r < 0)
                 return r;
         return o->detach ? run_detached(p, o, e) : run_in_foreground(p, o, e);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "stage0/run/app-limits.h"
 #include "stage0/run/serve.h"
 
 /* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to
@@ -28,6 +29,7 @@ struct Server {
         sd_event_source *source, *metadata_source;
         MetadataClient *metadata;
         char *token, *metadata_url;
+        Limits limits;
 };
 
 Server *server_free(Server *s)
@@ -40,6 +42,7 @@ Server *server_free(Server *s)
         safe_close(s->listen_fd);
         free(s->token);
         free(s->metadata_url);
+        limits_done(&s->limits);
         free(s);
         return NULL;
 }
@@ -317,13 +320,11 @@ static int open_pipes(Server *s, const PodApp *app, int *streams, int *ret_fds, 
 }
 
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
-static int collect(Server *s, const LaunchRequest *request, int *streams, int *fds, size_t *n, Error *e)
+static int collect(Server *s, const PodApp *app, const LaunchRequest *request, int *streams, int *fds, size_t *n,
+                   Error *e)
 {
-        const PodApp *app = pod_manifest_find_app(s->pod->manifest, request->app);
         size_t n_mounts = 0;
 
-        if (!app)
-                return error_set(e, -ENOENT, "The pod has no app %s", request->app);
         if (!s->mounts)
                 return error_set(e, -EAGAIN, "The pod's mounts are not there");
         int r = pod_mounts_prepare_app(s->mounts, app, begins_execution(app, request->phase), e);
@@ -354,6 +355,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
 {
         int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
         LaunchRequest request;
+        const PodApp *app = NULL;
         struct ucred peer;
 
         int r = check_peer(s, fd, &peer, e);
@@ -365,11 +367,17 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         }
         if (r >= 0 && s->metadata && !s->metadata_url)
                 r = open_metadata_listener(s, peer.pid, e);
+        if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, request.app)))
+                r = error_set(e, -ENOENT, "The pod has no app %s", request.app);
         if (r >= 0)
-                r = collect(s, &request, streams, fds, n, e);
+                r = limits_apply(&s->limits, s->pod, app, fd, peer.pid, e);
+        if (r >= 0)
+                r = collect(s, app, &request, streams, fds, n, e);
         close_all(streams, _LAUNCH_STREAM_MAX);
         if (r < 0)
                 return r;
+        reply->modules = (s->limits.features.apparmor ? LAUNCH_APPARMOR : 0) |
+                         (s->limits.features.selinux ? LAUNCH_SELINUX : 0);
         reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
         snprintf(reply->text, sizeof(reply->text), "%s", s->metadata_url ?: "");
         return 0;

@@ -31,6 +31,16 @@ const char *cgroup_unified_mount(void);
 /* What POD really has, while it runs. -ENOENT: it has no cgroup. */
 int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
+/* --- features.c: what isolators can rely on ------------------------------------------------------------ */
+
+/* What the host offers to POD: while it runs, what it has. */
+int pod_features(Pod *p, HostFeatures *ret);
+/* Refuses what POD cannot have on this host and must not run without; see stage1_isolators_check(). */
+int pod_isolators_check(Pod *p, Error *e);
+/* The disks ("8:0") that the pod's own files and its host volumes are on, the former first. -ENODEV: its own
+ * files are on no disk that is known. */
+int pod_disks(const Pod *p, char ***ret);
+
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 
 /* Moves process PID into a new scope unit of its own, which is delegated to us. */

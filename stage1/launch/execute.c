@@ -194,6 +194,18 @@ static char *const *phase_command(const Launch *l)
         }
 }
 
+/* Here, where /proc is the pod's and no name is a stranger's. */
+static int choose_label(const Launch *l, Failure *f)
+{
+        _cleanup_close_ int fd = open("/proc/self/attr", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (!l->config.apparmor_profile && !l->config.selinux_context)
+                return 0;
+        if (fd < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot open /proc/self/attr");
+        return label_next_exec(&l->config, l->modules, fd, f);
+}
+
 int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
 {
         Identity id = {};
@@ -207,6 +219,8 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
         if (r >= 0 && !phase_command(l))
                 r = failure_set(f, CAUSE_SETUP, -EBADMSG, "The launch file of app %s has no such command",
                                 l->app);
+        if (r >= 0)
+                r = choose_label(l, f);
         if (r >= 0)
                 r = launch_enter_root(l, f);
         if (r >= 0)

@@ -13,6 +13,7 @@ typedef struct Launch {
         const char *app;
         LaunchConfig config;
         char *metadata_url;
+        unsigned modules;    /* LAUNCH_APPARMOR and so on */
         int root_fd, dev_fd; /* detached mounts */
         int *volume_fds;
         size_t n_volumes;
@@ -62,6 +63,9 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f);
 int confine_system_calls(const LaunchConfig *c, Failure *f);
 /* To be called before: it takes CAP_SYS_ADMIN. */
 int confine_sight(const LaunchConfig *c, Failure *f);
+
+/* label.c: the labels that the next exec gives the process. ATTR_FD is /proc/self/attr. */
+int label_next_exec(const LaunchConfig *c, unsigned modules, int attr_fd, Failure *f);
 
 /* command.c: the executable, found as the app's user in the app's root. */
 typedef struct Command {

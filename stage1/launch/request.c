@@ -57,6 +57,7 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         if (n_fds < LAUNCH_FD_VOLUMES || n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes)
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
+        l->modules = reply->modules;
         l->metadata_url = strdup(reply->text);
         if (!l->metadata_url)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");

@@ -86,6 +86,73 @@ def oom_score(host):
         equal(host.show("a").oom_score_adj.strip(), "300")
 
 
+def sysctl(**values):
+    return {"name": "os/unix/sysctl", "value": {k.replace("__", "."): v for k, v in values.items()}}
+
+
+@case
+def kernel_parameters_are_the_pods_and_only_its(host):
+    """Set before the first app runs, in each kind of namespace, with and without private users; the host keeps its own."""
+    own = {"net/ipv4/ip_forward": "1", "net/ipv4/tcp_keepalive_time": "321", "kernel/shmmax": "123456789", "kernel/msgmax": "4321",
+           "kernel/sem": "250\t1000\t32\t100", "fs/mqueue/msg_max": "17", "kernel/domainname": "example.org",
+           "kernel/hostname": "elsewhere"}
+    before = {k: read_text("/proc/sys/" + k).strip() for k in own}
+    values = {k.replace("/", "."): v for k, v in own.items()}
+    script = "; ".join("cat /proc/sys/" + k for k in own)
+    for number, option in enumerate(("--hostname=h", "--no-userns")):
+        r = host.run(option, "--name=p%d" % number, limited(host, script, {"name": "os/unix/sysctl", "value": values}))
+        equal(r.out.splitlines(), list(own.values()), "parameters with " + option)
+        equal(verdicts(host, "p%d" % number)["os/unix/sysctl"]["verdict"], "enforced")
+        equal({k: read_text("/proc/sys/" + k).strip() for k in own}, before, "the host's parameters")
+
+
+@case
+def kernel_parameters_of_the_host_are_refused_by_name(host):
+    for option, values, why in (
+            ("--hostname=h", sysctl(kernel__panic="1"), "kernel.panic, which is the host's"),
+            ("--hostname=h", sysctl(vm__overcommit_memory="1"), "vm.overcommit_memory, which is the host's"),
+            ("--net=host", sysctl(net__ipv4__ip_forward="1"), "net.ipv4.ip_forward, but the pod is in the host's network")):
+        contains(host.acnspawn("prepare", option, limited(host, "true", values)).expect(1).err, why)
+    one = host.shell("true", name="example.com/one", app={"isolators": [sysctl(kernel__shmmax="1")]})
+    two = host.shell("true", name="example.com/two", app={"isolators": [sysctl(kernel__shmmax="2")]})
+    contains(host.acnspawn("prepare", one, two).expect(1).err, "App two wants the kernel parameter kernel.shmmax to be '2'")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def a_kernel_parameter_that_cannot_be_set_keeps_the_app_from_starting(host):
+    r = host.acnspawn("run", "--name=p", limited(host, "echo ran", sysctl(net__ipv4__no_such_thing="1")))
+    true(r.rc != 0, "the pod ended well")
+    lacks(r.out, "ran")
+    contains(r.err, "Cannot set the kernel parameter net/ipv4/no_such_thing of the pod to '1'")
+
+
+@case
+def scores_below_zero_are_set_from_outside(host):
+    for number, option in enumerate(("--hostname=h", "--no-userns")):
+        r = host.run(option, "--name=p%d" % number, host.shell("cat /proc/self/oom_score_adj", name="example.com/a",
+                                                              app={"isolators": [{"name": "os/linux/oom-score-adj", "value": -321}]}))
+        if verdicts(host, "p%d" % number)["os/linux/oom-score-adj"]["verdict"] == "enforced":
+            equal(r.out.strip(), "-321", "score with " + option)
+
+
+@case
+def labels_of_security_modules(host):
+    """Where the module is not active the label is left aside, and that is said; where it is, a profile that is not loaded is
+    refused."""
+    image = limited(host, "echo ran", {"name": "os/linux/apparmor-profile", "value": "acnspawn-test-no-such-profile"})
+    if os.path.exists("/sys/kernel/security/apparmor/profiles"):
+        contains(host.acnspawn("prepare", image).expect(1).err, "AppArmor profile acnspawn-test-no-such-profile, which is not loaded")
+    elif not os.path.exists("/sys/module/apparmor"):
+        contains(host.run("--name=p", image).out, "ran")
+        i = verdicts(host)["os/linux/apparmor-profile"]
+        equal((i["verdict"], i["detail"]), ("ignored", "AppArmor is not active on this host"))
+    if not os.path.exists("/sys/fs/selinux/enforce"):
+        host.run("--name=q", limited(host, "true", isolator("os/linux/selinux-context", user="u", role="r", type="t", level="l")))
+        i = verdicts(host, "q")["os/linux/selinux-context"]
+        equal((i["verdict"], i["detail"]), ("ignored", "SELinux is not active on this host"))
+
+
 @case
 def malformed_isolators_are_refused(host):
     for bad in (isolator("resource/memory", limit="lots"), isolator("resource/memory", limit="-1"),

@@ -238,6 +238,60 @@ TEST(cost)
         ASSERT_EQ(status, 0);
 }
 
+/* What is written, where. A directory stands for /proc/self/attr. */
+TEST(labels)
+{
+        static const struct {
+                unsigned modules;
+                const char *apparmor, *selinux, *exec; /* what the files hold then */
+        } l[] = {
+                        {0, "", "", ""},
+                        {LAUNCH_APPARMOR, "exec web//inner", "", ""},
+                        {LAUNCH_SELINUX, "", "u:r:t:s0", ""},
+                        {LAUNCH_APPARMOR | LAUNCH_SELINUX, "exec web//inner", "u:r:t:s0", ""},
+        };
+        LaunchConfig c = {.app = (char *) "a",
+                          .apparmor_profile = (char *) "web//inner",
+                          .selinux_context = (char *) "u:r:t:s0"};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+                _cleanup_free_ char *apparmor = NULL, *selinux = NULL, *exec = NULL;
+                Failure f = {};
+                ASSERT_OK(scratch_new(&s));
+                ASSERT_OK(scratch_dir(&s, "apparmor"));
+                ASSERT_OK(scratch_dir(&s, "selinux"));
+                ASSERT_OK(scratch_file(&s, "apparmor/exec", ""));
+                ASSERT_OK(scratch_file(&s, "selinux/exec", ""));
+                ASSERT_OK(scratch_file(&s, "exec", ""));
+                ASSERT_OK(label_next_exec(&c, l[i].modules, s.fd, &f));
+                ASSERT_OK(read_file_at(s.fd, "apparmor/exec", 64, &apparmor, NULL));
+                ASSERT_OK(read_file_at(s.fd, "selinux/exec", 64, &selinux, NULL));
+                ASSERT_OK(read_file_at(s.fd, "exec", 64, &exec, NULL));
+                ASSERT_STREQ(apparmor, l[i].apparmor);
+                ASSERT_STREQ(selinux, l[i].selinux);
+                ASSERT_STREQ(exec, l[i].exec);
+        }
+}
+
+/* A kernel without stacked modules has the one file; one that has none is no kernel with an active module. */
+TEST(labels_without_directories)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_free_ char *exec = NULL;
+        LaunchConfig c = {.app = (char *) "a", .apparmor_profile = (char *) "web"};
+        Failure f = {};
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_ERR(label_next_exec(&c, LAUNCH_APPARMOR, s.fd, &f), -ENOSYS);
+        ASSERT_CONTAINS(f.error.message, "Cannot use the AppArmor profile web for app a");
+        error_done(&f.error);
+        ASSERT_OK(scratch_file(&s, "exec", ""));
+        ASSERT_OK(label_next_exec(&c, LAUNCH_APPARMOR, s.fd, &f));
+        ASSERT_OK(read_file_at(s.fd, "exec", 64, &exec, NULL));
+        ASSERT_STREQ(exec, "exec web");
+}
+
 int main(int argc, char *argv[])
 {
         if (argc == 2 && streq(argv[1], SHOW))
@@ -246,5 +300,7 @@ int main(int argc, char *argv[])
         RUN(others);
         RUN(file_capabilities);
         RUN(cost);
+        RUN(labels);
+        RUN(labels_without_directories);
         return TEST_END();
 }

@@ -5,7 +5,9 @@
 #include "stage1/stage1.h"
 #include "tests/unit/test.h"
 
-static const HostFeatures all_features = {.cpu = true, .memory = true, .io = true, .pids = true};
+static const HostFeatures all_features = {.cpu = true, .memory = true, .io = true, .pids = true,
+                                          .apparmor = true, .selinux = true, .resources = true,
+                                          .block_device = true};
 
 /* A list of isolators, from pairs of name and JSON value in single quotes, ended by NULL. */
 static int list_of(const char *const *texts, IsolatorList *l)
@@ -94,7 +96,12 @@ static const struct {
                 {"|", "|", {"os/linux/no-new-privileges", "true"}},
                 {"|", "|", {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}"}},
                 {"|", "|", {"os/linux/seccomp-remove-set", "{'set':['reboot']}"}},
-                {"|", "|", {"resource/block-iops", "{'default':true,'limit':'10'}"}},
+                /* stage0 sets the rates; the controller has to be there. */
+                {"IOAccounting=yes |", "IOAccounting=yes |", {"resource/block-iops", "{'default':true,'limit':'10'}"}},
+                {"IOAccounting=yes |",
+                 "IOAccounting=yes |",
+                 {"resource/block-iops", "{'default':true,'limit':'10'}", "resource/block-bandwidth",
+                  "{'default':true,'limit':'10'}"}},
                 {"|", "|", {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}"}},
                 {"|", "|", {"example.com/memory-max", "'1\\n[Service]\\nExecStart=/bin/sh'"}},
 };
@@ -153,7 +160,7 @@ static const struct {
                  "ignored: "},
                 {"os/linux/oom-score-adj", "100", "enforced: the app's processes start with 100",
                  "ignored: it is for apps"},
-                {"os/linux/oom-score-adj", "-100", "modified: -100 in a pod without private users",
+                {"os/linux/oom-score-adj", "-100", "enforced: the app's processes start with -100",
                  "ignored: it is for apps"},
                 {"os/linux/no-new-privileges", "true", "enforced: the launcher sets",
                  "ignored: it is for apps"},
@@ -172,15 +179,19 @@ static const struct {
                 {"os/linux/seccomp-remove-set", "{'set':['nonsense_call']}",
                  "ignored: Isolator os/linux/seccomp-remove-set names no", "ignored: it is for apps"},
                 {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t','level':'l'}",
-                 "ignored: processes keep", "ignored: processes keep"},
-                {"resource/block-bandwidth", "{'default':true,'limit':'2M'}", "ignored: reading and",
-                 "ignored: reading"},
-                {"resource/block-iops", "{'default':true,'limit':'1000'}", "ignored: disk operations",
-                 "ignored: disk"},
+                 "enforced: the app is executed in the context u:r:t:l", "ignored: it is for apps"},
+                {"os/linux/apparmor-profile", "'web'", "enforced: the app is executed in the profile web",
+                 "ignored: it is for apps"},
+                {"resource/block-bandwidth", "{'default':true,'limit':'2M'}",
+                 "enforced: the app at most 2000000 bytes a second", "enforced: all apps together at most 2000000"},
+                {"resource/block-iops", "{'default':true,'limit':'1000'}",
+                 "enforced: the app at most 1000 operations a second", "enforced: all apps together"},
+                {"resource/block-iops", "{'default':true,'limit':'0'}", "modified: the app at most 1 operations",
+                 "modified: all apps together"},
                 {"resource/network-bandwidth", "{'default':true,'limit':'1G'}", "ignored: network",
                  "ignored: network"},
-                {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}", "ignored: kernel parameters",
-                 "ignored: kernel"},
+                {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}", "enforced: net.ipv4.ip_forward: set",
+                 "enforced: net.ipv4.ip_forward: set"},
                 {"example.com/magic", "[]", "ignored: no isolator of this name is known",
                  "ignored: no isolator"},
 };
@@ -214,6 +225,92 @@ TEST(missing_controllers)
         ASSERT_CONTAINS(d, "enforced: ");
 }
 
+/* What is not there on a host is said, and what would be is not claimed. */
+TEST(missing_features)
+{
+        static const struct {
+                const char *name, *value, *expected;
+        } l[] = {
+                        {"os/linux/apparmor-profile", "'web'", "ignored: AppArmor is not active"},
+                        {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t','level':'l'}",
+                         "ignored: SELinux is not active"},
+                        {"os/linux/oom-score-adj", "-5", "modified: -5 takes CAP_SYS_RESOURCE"},
+                        {"os/linux/oom-score-adj", "5", "enforced: "},
+                        {"resource/block-iops", "{'default':true,'limit':'1'}", "ignored: the disk that"},
+        };
+        const HostFeatures h = {.io = true};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_free_ char *v = verdict(l[i].name, l[i].value, false, &h);
+                ASSERT_CONTAINS(v, l[i].expected);
+        }
+}
+
+/* A manifest with two apps that want these; NULL: nothing. */
+static int sysctls(const char *pod, const char *a, const char *b, bool host_network, PairList *ret, Error *e)
+{
+        const char *const values[] = {pod, a, b};
+        App app_objects[2] = {};
+        PodApp apps[2] = {{.name = (char *) "a", .app = &app_objects[0]},
+                          {.name = (char *) "b", .app = &app_objects[1]}};
+        PodManifest m = {.apps = apps, .n_apps = 2};
+        IsolatorList *const lists[] = {&m.isolators, &app_objects[0].isolators, &app_objects[1].isolators};
+        int r = 0;
+
+        for (size_t i = 0; i < 3; i++)
+                if (r >= 0 && values[i])
+                        r = list_of((const char *const[]){"os/unix/sysctl", values[i], NULL}, lists[i]);
+        if (r >= 0)
+                r = stage1_sysctls(&m, host_network, ret, e);
+        for (size_t i = 0; i < 3; i++)
+                isolator_list_done(lists[i]);
+        return r;
+}
+
+TEST(sysctls)
+{
+        static const struct {
+                const char *pod, *a, *b;
+                bool host_network;
+                const char *expected; /* an error, or all that is set */
+        } l[] = {
+                        {NULL, NULL, NULL, false, ""},
+                        {"{'net.ipv4.ip_forward':'1'}", NULL, NULL, false, "net/ipv4/ip_forward=1 "},
+                        {"{'net/ipv4/conf/eth0.1/forwarding':'1'}", "{'net.ipv4.conf.eth0/1.forwarding':'1'}", NULL,
+                         false, "net/ipv4/conf/eth0.1/forwarding=1 "},
+                        {NULL, "{'kernel.shmmax':'1','kernel.sem':'1 2 3 4'}", "{'fs.mqueue.msg_max':'7'}", false,
+                         "kernel/shmmax=1 kernel/sem=1 2 3 4 fs/mqueue/msg_max=7 "},
+                        {NULL, "{'kernel.shmmax':'1'}", "{'kernel/shmmax':'2'}", false,
+                         "App b wants the kernel parameter kernel/shmmax to be '2', but '1' is wanted as well"},
+                        {"{'kernel.shmmax':'1'}", NULL, "{'kernel/shmmax':'2'}", false, "but '1' is wanted as well"},
+                        {"{'kernel.panic':'1'}", NULL, NULL, false,
+                         "The pod wants the kernel parameter kernel.panic, which is the host's"},
+                        {NULL, "{'kernel.hostname/x':'1'}", NULL, false, "which is the host's"},
+                        {NULL, "{'kernel.shmmaxx':'1'}", NULL, false, "which is the host's"},
+                        {NULL, "{'vm.overcommit_memory':'1'}", NULL, false, "App a wants the kernel parameter vm."},
+                        {NULL, "{'network.x':'1'}", NULL, false, "which is the host's"},
+                        {NULL, "{'net.core.somaxconn':'1'}", NULL, true, "but the pod is in the host's network"},
+                        {NULL, "{'kernel.sem':'1'}", NULL, true, "kernel/sem=1 "},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_text_ Text t = {};
+                _cleanup_free_ char *text = NULL;
+                PairList list = {};
+
+                int r = sysctls(l[i].pod, l[i].a, l[i].b, l[i].host_network, &list, &e);
+                for (size_t k = 0; k < list.n; k++)
+                        text_addf(&t, "%s=%s ", list.items[k].name, list.items[k].value);
+                ASSERT_OK(text_take(&t, &text, NULL));
+                pair_list_done(&list);
+                if (r < 0)
+                        ASSERT_CONTAINS(e.message, l[i].expected);
+                else
+                        ASSERT_STREQ(text, l[i].expected);
+        }
+}
+
 /* Every type has a row in the table: nothing may come without a reason. */
 TEST(every_type_has_a_verdict)
 {
@@ -245,6 +342,8 @@ int main(void)
         RUN(directives);
         RUN(verdicts);
         RUN(missing_controllers);
+        RUN(missing_features);
+        RUN(sysctls);
         RUN(every_type_has_a_verdict);
         RUN(detect);
         return TEST_END();

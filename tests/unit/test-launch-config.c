@@ -47,6 +47,8 @@ static int fill(LaunchConfig *c)
                         .working_directory = all_bytes(),
                         .capabilities = UINT64_C(0x8000000000000001),
                         .no_new_privileges = true,
+                        .apparmor_profile = strdup("web//inner profile"),
+                        .selinux_context = strdup("u:r:t:s0:c1,c2"),
                         .has_filter = true,
                         .filter = calloc(2, sizeof(struct sock_filter)),
                         .n_filter = 2,
@@ -93,6 +95,14 @@ static void check_equal(const LaunchConfig *a, const LaunchConfig *b)
                 ASSERT_MEMEQ(a->filter, b->filter, a->n_filter * sizeof(struct sock_filter));
         ASSERT_EQ(a->capabilities, b->capabilities);
         ASSERT_EQ(a->no_new_privileges, b->no_new_privileges);
+        if (a->apparmor_profile)
+                ASSERT_STREQ(a->apparmor_profile, b->apparmor_profile);
+        else
+                ASSERT_NULL(b->apparmor_profile);
+        if (a->selinux_context)
+                ASSERT_STREQ(a->selinux_context, b->selinux_context);
+        else
+                ASSERT_NULL(b->selinux_context);
         ASSERT_EQ(a->may_mount, b->may_mount);
         ASSERT_EQ(a->read_only_root, b->read_only_root);
 }

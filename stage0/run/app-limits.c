@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Limits of apps that are set from outside of the pod: rates of disks, in the cgroups that the pod's systemd
+ * has made for the app, and scores that protect it from the OOM killer, which the kernel lets nobody in a
+ * user namespace have. Set anew for each process that a launcher is to become: a slice whose app has ended is
+ * made again for the next execution.
+ *
+ * The process's cgroup is what the kernel says it is. It is below the pod's own, whatever somebody in the pod
+ * may do.
+ */
+
+#include <poll.h>
+
+#include "stage0/run/app-limits.h"
+#include "stage0/runtime/runtime.h"
+
+#define POD_SLICE "app.slice/"
+
+void limits_done(Limits *l)
+{
+        l->disks = strv_free(l->disks);
+}
+
+/* --- Disks --------------------------------------------------------------------------------------------- */
+
+/* Where PID is below the pod's cgroup. */
+static int cgroup_of(const Pod *p, pid_t pid, char **ret)
+{
+        _cleanup_free_ char *text = NULL, *own = NULL;
+        char file[64];
+
+        snprintf(file, sizeof(file), "/proc/%d/cgroup", (int) pid);
+        int r = read_file_at(AT_FDCWD, file, 65536, &text, NULL);
+        if (r >= 0)
+                r = xasprintf(&own, "/acnspawn-%s/", p->uuid);
+        if (r < 0)
+                return r;
+        const char *line = startswith(text, "0::") ?: strstr(text, "\n0::");
+        line = line ? strstr(line, own) : NULL;
+        if (!line)
+                return -ENOENT;
+        line += strlen(own);
+        *ret = strndup(line, strcspn(line, "\n"));
+        return *ret ? 0 : -ENOMEM;
+}
+
+/* The slices of the pod and of the app, of which one is in the other. */
+static int open_slices(Pod *p, pid_t pid, int *ret_pod, int *ret_app)
+{
+        _cleanup_free_ char *path = NULL, *own = NULL;
+        _cleanup_close_ int base = -EBADF, pod = -EBADF;
+        char *slice, *end;
+
+        int r = cgroup_of(p, pid, &path);
+        if (r < 0)
+                return r;
+        slice = strstr(path, POD_SLICE);
+        if (!slice || (slice > path && slice[-1] != '/'))
+                return -ENOENT;
+        end = strchr(slice + strlen(POD_SLICE), '/');
+        if (!end)
+                return -ENOENT;
+        r = pod_cgroup_unified(p, &own);
+        if (r < 0)
+                return r;
+        base = open(own, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (base < 0)
+                return -errno;
+        *end = 0;
+        _cleanup_close_ int app = open_beneath(base, path, O_PATH | O_DIRECTORY);
+        slice[strlen(POD_SLICE) - 1] = 0;
+        pod = open_beneath(base, path, O_PATH | O_DIRECTORY);
+        if (app < 0 || pod < 0)
+                return app < 0 ? app : pod;
+        *ret_pod = TAKE_FD(pod);
+        *ret_app = TAKE_FD(app);
+        return 0;
+}
+
+static const struct {
+        IsolatorType type;
+        const char *read, *write; /* what they are called in io.max */
+} rates[] = {
+                {ISOLATOR_RESOURCE_BLOCK_BANDWIDTH, "rbps", "wbps"},
+                {ISOLATOR_RESOURCE_BLOCK_IOPS, "riops", "wiops"},
+};
+
+/* "rbps=1000 wbps=1000", or nothing. */
+static int format_rates(const IsolatorList *l, char **ret)
+{
+        _cleanup_text_ Text t = {};
+
+        for (size_t i = 0; i < l->n; i++)
+                for (size_t k = 0; k < ELEMENTSOF(rates); k++) {
+                        unsigned long long limit = stage1_block_limit(&l->items[i]);
+                        if (l->items[i].type == rates[k].type && l->items[i].has_limit)
+                                text_addf(&t, " %s=%llu %s=%llu", rates[k].read, limit, rates[k].write,
+                                          limit);
+                }
+        return text_take(&t, ret, NULL);
+}
+
+static int limit_disks(const Limits *l, int cgroup_fd, const char *rate)
+{
+        int r = 0;
+
+        STRV_FOREACH (disk, l->disks) {
+                _cleanup_free_ char *line = NULL;
+                if (r >= 0)
+                        r = xasprintf(&line, "%s%s", *disk, rate);
+                if (r >= 0)
+                        r = write_attribute_at(cgroup_fd, "io.max", line);
+        }
+        return r;
+}
+
+static int apply_disks(const Limits *l, Pod *p, const PodApp *app, pid_t pid, Error *e)
+{
+        _cleanup_free_ char *pod_rate = NULL, *app_rate = NULL;
+        _cleanup_close_ int pod_fd = -EBADF, app_fd = -EBADF;
+
+        if (format_rates(&p->manifest->isolators, &pod_rate) < 0 ||
+            format_rates(&app->app->isolators, &app_rate) < 0)
+                return error_oom(e);
+        if ((!*pod_rate && !*app_rate) || !l->features.io || !l->disks)
+                return 0;
+        int r = open_slices(p, pid, &pod_fd, &app_fd);
+        if (r >= 0 && *pod_rate)
+                r = limit_disks(l, pod_fd, pod_rate);
+        if (r >= 0 && *app_rate)
+                r = limit_disks(l, app_fd, app_rate);
+        return r < 0 ? error_set_errno(e, r, "Cannot limit what app %s reads and writes", app->name) : 0;
+}
+
+/* --- The OOM killer ------------------------------------------------------------------------------------ */
+
+/* The number may be another process's by the time that we use it; but not if the process is still there
+ * after its directory was opened. */
+static bool is_connected(int sock)
+{
+        struct pollfd p = {.fd = sock, .events = POLLRDHUP};
+
+        return poll(&p, 1, 0) == 0;
+}
+
+static int protect_process(int sock, pid_t pid, int64_t score)
+{
+        char path[64], text[32];
+
+        snprintf(path, sizeof(path), "/proc/%d", (int) pid);
+        snprintf(text, sizeof(text), "%lld", (long long) score);
+        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        return is_connected(sock) ? write_attribute_at(fd, "oom_score_adj", text) : -ESRCH;
+}
+
+/* Values of zero and above are the pod's systemd's to set. */
+static int apply_oom_score(const Limits *l, const PodApp *app, int sock, pid_t pid, Error *e)
+{
+        for (size_t i = 0; i < app->app->isolators.n; i++) {
+                const Isolator *isolator = &app->app->isolators.items[i];
+                if (isolator->type != ISOLATOR_OOM_SCORE_ADJ || isolator->number >= 0 ||
+                    !l->features.resources)
+                        continue;
+                int r = protect_process(sock, pid, isolator->number);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot set the OOM score of app %s to %d", app->name,
+                                               (int) isolator->number);
+        }
+        return 0;
+}
+
+/* --- All of it ----------------------------------------------------------------------------------------- */
+
+static int look_up(Limits *l, Pod *p, Error *e)
+{
+        if (l->known)
+                return 0;
+        int r = pod_features(p, &l->features);
+        if (r >= 0 && l->features.block_device)
+                r = pod_disks(p, &l->disks);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s", p->uuid);
+        l->known = true;
+        return 0;
+}
+
+int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Error *e)
+{
+        int r = look_up(l, p, e);
+
+        if (r >= 0 && !l->parameters_set) {
+                r = parameters_set(p, pid, e);
+                l->parameters_set = r >= 0;
+        }
+        if (r >= 0)
+                r = apply_disks(l, p, app, pid, e);
+        return r < 0 ? r : apply_oom_score(l, app, sock, pid, e);
+}

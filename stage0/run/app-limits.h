@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* app-limits.c, parameters.c: what isolators ask for that only the host can do, done when a launcher has asked for
+ * its app: it waits for the answer, and nothing of the app has run yet. */
+
+#include "stage0/run/run.h"
+
+typedef struct Limits {
+        bool parameters_set; /* the pod's kernel parameters are what they are to be */
+        bool known;          /* the rest has been looked up */
+        HostFeatures features;
+        char **disks;
+} Limits;
+
+void limits_done(Limits *l);
+/* The process PID, at the other end of SOCK, is to become one of APP. */
+int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Error *e);
+
+/* parameters.c: sets the pod's kernel parameters in the namespaces of PID. */
+int parameters_set(Pod *p, pid_t pid, Error *e);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What this host offers to a pod: what its cgroup really has while it runs, else what it would have; the
+ * security modules; and the disks that the pod's files are on.
+ *
+ * The limits of cgroup v2 on disks are by device, and only whole disks have them, so a partition stands for
+ * the disk it is on. File systems that are no single device (btrfs, overlayfs, tmpfs, those of a network)
+ * show a number that belongs to none: nothing can be limited there, and that is said.
+ */
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "stage0/runtime/runtime.h"
+
+static int add_disk(char ***l, const char *device)
+{
+        return strv_contains(*l, device) ? 0 : strv_extend(l, device);
+}
+
+/* "8:0" for what is on 8:1. -ENODEV: it is on no disk. */
+static int disk_of(dev_t device, char **ret)
+{
+        _cleanup_free_ char *text = NULL, *partition = NULL, *whole = NULL;
+
+        if (major(device) == 0)
+                return -ENODEV;
+        int r = xasprintf(&partition, "/sys/dev/block/%u:%u/partition", major(device), minor(device));
+        if (r >= 0)
+                r = xasprintf(&whole, "/sys/dev/block/%u:%u/%sdev", major(device), minor(device),
+                              access(partition, F_OK) >= 0 ? "../" : "");
+        if (r >= 0)
+                r = read_file_at(AT_FDCWD, whole, 64, &text, NULL);
+        if (r < 0)
+                return r == -ENOENT ? -ENODEV : r;
+        text[strcspn(text, "\n")] = 0;
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+static int add_disk_of_path(const char *path, char ***l)
+{
+        _cleanup_free_ char *device = NULL;
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return 0; /* whoever mounts it will say so */
+        int r = disk_of(st.st_dev, &device);
+        if (r < 0)
+                return r == -ENODEV ? 0 : r;
+        return add_disk(l, device);
+}
+
+int pod_disks(const Pod *p, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        _cleanup_free_ char *device = NULL;
+        struct stat st;
+
+        if (fstat(p->dir_fd, &st) < 0)
+                return -errno;
+        int r = disk_of(st.st_dev, &device);
+        if (r >= 0)
+                r = add_disk(&l, device);
+        for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_volumes; i++)
+                if (p->manifest->volumes[i].kind == VOLUME_HOST && p->manifest->volumes[i].source)
+                        r = add_disk_of_path(p->manifest->volumes[i].source, &l);
+        if (r >= 0)
+                *ret = TAKE_PTR(l);
+        return r;
+}
+
+int pod_features(Pod *p, HostFeatures *ret)
+{
+        _cleanup_strv_free_ char **disks = NULL;
+        HostFeatures h = {};
+
+        int r = pod_cgroup_features(p, &h);
+        if (r == -ENOENT)
+                r = host_features_detect(&h);
+        if (r < 0)
+                return r;
+        host_features_detect_security(&h);
+        h.block_device = pod_disks(p, &disks) >= 0;
+        h.host_network = p->config.net == NET_HOST;
+        *ret = h;
+        return 0;
+}
+
+int pod_isolators_check(Pod *p, Error *e)
+{
+        HostFeatures h;
+        int r = pod_features(p, &h);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s", p->uuid);
+        return stage1_isolators_check(p->manifest, &h, e);
+}

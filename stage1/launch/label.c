@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Labels of security modules: the AppArmor profile and the SELinux context that the app is executed in. The
+ * kernel keeps them for the next exec, so they can be chosen before the launcher gives anything up. What is
+ * for a module that the host does not run is left aside; status says so. What an active module refuses keeps
+ * the app from starting.
+ */
+
+#include "stage1/launch/launch.h"
+
+static int write_label(int attr_fd, const char *const *files, const char *label)
+{
+        for (size_t i = 0; files[i]; i++)
+                if (faccessat(attr_fd, files[i], F_OK, 0) >= 0)
+                        return write_attribute_at(attr_fd, files[i], label);
+        return -ENOSYS;
+}
+
+static int choose_profile(const LaunchConfig *c, int attr_fd, Failure *f)
+{
+        /* Where modules are stacked, each has a directory of its own. */
+        static const char *const files[] = {"apparmor/exec", "exec", NULL};
+        _cleanup_free_ char *command = NULL;
+
+        int r = xasprintf(&command, "exec %s", c->apparmor_profile);
+        if (r >= 0)
+                r = write_label(attr_fd, files, command);
+        if (r == -ENOENT)
+                return failure_set(f, CAUSE_SETUP, r, "The AppArmor profile %s of app %s is not loaded",
+                                   c->apparmor_profile, c->app);
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot use the AppArmor profile %s for app %s",
+                                         c->apparmor_profile, c->app)
+                     : 0;
+}
+
+static int choose_context(const LaunchConfig *c, int attr_fd, Failure *f)
+{
+        static const char *const files[] = {"selinux/exec", "exec", NULL};
+        int r = write_label(attr_fd, files, c->selinux_context);
+
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot use the SELinux context %s for app %s",
+                                         c->selinux_context, c->app)
+                     : 0;
+}
+
+int label_next_exec(const LaunchConfig *c, unsigned modules, int attr_fd, Failure *f)
+{
+        int r = 0;
+
+        if (c->apparmor_profile && modules & LAUNCH_APPARMOR)
+                r = choose_profile(c, attr_fd, f);
+        if (r >= 0 && c->selinux_context && modules & LAUNCH_SELINUX)
+                r = choose_context(c, attr_fd, f);
+        return r;
+}
