@@ -57,9 +57,14 @@ int option_app_mount(const Option *o, const char *value, void *target, Error *e)
 int option_gids(const Option *o, const char *value, void *target, Error *e);
 /* IsolatorList: NAME=JSON, and short forms for the usual ones. */
 int option_isolator(const Option *o, const char *value, void *target, Error *e);
-int option_memory(const Option *o, const char *value, void *target, Error *e);
-int option_cpu(const Option *o, const char *value, void *target, Error *e);
+int option_isolator_short(const Option *o, const char *value, void *target, Error *e); /* by the option's name */
+int option_sysctl(const Option *o, const char *value, void *target, Error *e);
+int option_selinux_context(const Option *o, const char *value, void *target, Error *e);
+int option_seccomp(const Option *o, const char *value, void *target, Error *e);
 int option_caps_retain(const Option *o, const char *value, void *target, Error *e);
 int option_caps_remove(const Option *o, const char *value, void *target, Error *e);
+/* What all of them end in. */
+int option_add_isolator(const Option *o, const char *value, const char *name, const char *json, IsolatorList *l,
+                        Error *e);
 /* char **: becomes a list of this one word. */
 int option_exec(const Option *o, const char *value, void *target, Error *e);

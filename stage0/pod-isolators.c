@@ -2,7 +2,7 @@
 
 /* The options of prepare and run that become isolators.
  *
- * The short forms build the JSON value that a manifest would have, and all of them go through the parser of
+ * The short forms (pod-isolators-short.c has the rest of them) build the JSON value that a manifest would have, and all of them go through the parser of
  * manifests: limits and sets obey one set of rules, wherever they are written.
  */
 
@@ -22,8 +22,8 @@ static int refuse_value(const Option *o, const char *value, const Error *reason,
 }
 
 /* Of two of one name the later counts. */
-static int add_isolator(const Option *o, const char *value, const char *name, const char *json,
-                        IsolatorList *l, Error *e)
+int option_add_isolator(const Option *o, const char *value, const char *name, const char *json, IsolatorList *l,
+                        Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
         Isolator isolator = {};
@@ -58,7 +58,7 @@ int option_isolator(const Option *o, const char *value, void *target, Error *e)
         name = strndup(value, (size_t) (equals - value));
         if (!name)
                 return error_oom(e);
-        return add_isolator(o, value, name, equals + 1, target, e);
+        return option_add_isolator(o, value, name, equals + 1, target, e);
 }
 
 /* {"KEY": …} around a value, which is taken. */
@@ -73,19 +73,7 @@ static int add_object_isolator(const Option *o, const char *value, IsolatorType 
                 return error_oom(e);
         }
         text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN);
-        return text ? add_isolator(o, value, isolator_type_to_string(type), text, l, e) : error_oom(e);
-}
-
-int option_memory(const Option *o, const char *value, void *target, Error *e)
-{
-        return add_object_isolator(o, value, ISOLATOR_RESOURCE_MEMORY, "limit", json_new_string_lossy(value),
-                                   target, e);
-}
-
-int option_cpu(const Option *o, const char *value, void *target, Error *e)
-{
-        return add_object_isolator(o, value, ISOLATOR_RESOURCE_CPU, "limit", json_new_string_lossy(value),
-                                   target, e);
+        return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e) : error_oom(e);
 }
 
 /* A capability as it stands in manifests: people also write "net_bind_service". In a manifest one that is

@@ -28,6 +28,9 @@ typedef struct PrepareOptions {
         const char *const *config_dirs; /* where net.d is; NULL: the usual directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
+        bool strict;  /* refuse the pod unless all isolators are enforced here */
+        bool dry_run; /* stop when it is known what the pod would be: it is in the state preparing, and the
+                       * caller gives it up with pod_abandon() */
 } PrepareOptions;
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
@@ -37,6 +40,7 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
 typedef struct RunOptions {
         bool detach;
         bool quiet;                     /* do not show the apps' output */
+        bool strict;                    /* not unless all isolators are enforced */
         const char *const *config_dirs; /* as in PrepareOptions */
 } RunOptions;
 int run_pod(Pod *p, const RunOptions *o, Error *e);
@@ -95,6 +99,11 @@ typedef struct PodReport {
 /* CONFIG_DIRS as in PrepareOptions. */
 int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
 void pod_report_done(PodReport *r);
+/* Its isolators alone; works for a pod that is being prepared, too. */
+int pod_report_isolators(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
+/* report/isolators-strict.c: -EOPNOTSUPP, with all of them in the message, if one of the isolators would not be
+ * enforced on this host. */
+int pod_require_isolators(Pod *p, const char *const *config_dirs, Error *e);
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);
 

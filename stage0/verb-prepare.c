@@ -3,23 +3,46 @@
 /* acnspawn prepare: makes a pod that can be run, and prints its UUID alone on stdout. */
 
 #include "stage0/pod-arguments.h"
+#include "stage0/pod-plan.h"
+
+typedef struct Arguments {
+        bool dry_run, strict;
+} Arguments;
+
+static const Option options[] = {
+                {"Prepare Options (before the first image)", "dry-run", 0, NULL, false,
+                 "Show what would be made, and make no pod", NULL, option_true, offsetof(Arguments, dry_run)},
+                {NULL, "strict", 0, NULL, false, "Refuse the pod, now and when it runs, unless all isolators are enforced",
+                 NULL, option_true, offsetof(Arguments, strict)},
+                OPTION_END,
+};
 
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
+        Arguments own = {};
 
         pod_arguments_init(&a);
-        int r = pod_arguments_parse(c, NULL, NULL, argc, argv, &a);
+        int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
         if (r <= 0)
                 return r;
         if (a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "'acnspawn prepare' needs an image, or --pod-manifest=");
+        a.options.strict = own.strict;
+        a.options.dry_run = own.dry_run;
+        if (own.dry_run && a.uuid_file)
+                return context_usage(c, "--uuid-file cannot be given together with --dry-run: there is no pod");
         r = context_open_store_as_root(c);
         if (r >= 0)
                 r = pod_arguments_prepare(c, &a, &p);
         if (r < 0)
                 return r;
+        if (own.dry_run) {
+                r = context_show_plan(c, p);
+                pod_abandon(p);
+                return r < 0 ? r : EXIT_SUCCESS;
+        }
         printf("%s\n", p->uuid);
         return EXIT_SUCCESS;
 }
@@ -39,6 +62,6 @@ const Verb verb_prepare = {
                         "ends "
                         "them.",
                 .words = "image",
-                .options = (const Option *const[]){pod_options, app_options, NULL},
+                .options = (const Option *const[]){options, pod_options, app_options, NULL},
                 .run = run,
 };

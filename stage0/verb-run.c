@@ -12,7 +12,7 @@
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {
-        bool detach, remove;
+        bool detach, remove, strict;
 } Arguments;
 
 static const Option options[] = {
@@ -21,6 +21,8 @@ static const Option options[] = {
                  offsetof(Arguments, detach)},
                 {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)",
                  NULL, option_true, offsetof(Arguments, remove)},
+                {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL, option_true,
+                 offsetof(Arguments, strict)},
                 OPTION_END,
 };
 
@@ -177,7 +179,7 @@ static int remove_pod(Context *c, const char *uuid)
 static int run_and_release(Context *c, Pod *p, const Arguments *a)
 {
         _cleanup_(pod_freep) Pod *owned = p;
-        const RunOptions o = {.detach = a->detach, .quiet = c->quiet, .config_dirs = context_config_dirs(c)};
+        const RunOptions o = {.detach = a->detach, .quiet = c->quiet, .strict = a->strict, .config_dirs = context_config_dirs(c)};
 
         int r = run_pod(owned, &o, &c->error);
         if (r >= 0 && a->detach)
@@ -237,6 +239,7 @@ static int run(Context *c, int argc, char **argv)
         int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
         if (r <= 0)
                 return r;
+        a.options.strict = own.strict;
         if (own.remove && own.detach)
                 return context_usage(c, "--rm works in the foreground only: it cannot be given together "
                                         "with --detach");

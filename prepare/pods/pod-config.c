@@ -112,6 +112,7 @@ static const struct Member {
                 {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
                 {"uidBase", MEMBER_U32, offsetof(PodConfig, uid_base)},
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
+                {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict)},
                 {"net", MEMBER_NET, offsetof(PodConfig, net)},
                 {"exitPolicy", MEMBER_EXIT_POLICY, offsetof(PodConfig, exit_policy)},
                 {"stopTimeoutUSec", MEMBER_NUMBER, offsetof(PodConfig, stop_timeout_usec)},

@@ -51,6 +51,7 @@ typedef struct PodConfig {
         char *hostname;    /* or NULL: derived from the name or the UUID */
         uint32_t uid_base; /* the pod's range; there also when private_users is off */
         bool private_users;
+        bool strict; /* it is not to run unless all its isolators are enforced */
         NetMode net;
         char **networks; /* as pod_network_check() takes them; some if and only if NET_NETWORKS */
         ExitPolicy exit_policy;

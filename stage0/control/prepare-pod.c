@@ -15,6 +15,7 @@ static int configure(Pod *p, const PrepareOptions *o)
 
         c->private_users = o->private_users;
         c->net = o->net;
+        c->strict = o->strict;
         c->exit_policy = o->exit_policy;
         c->stop_timeout_usec = o->stop_timeout_usec;
         if (c->created_usec == 0)
@@ -83,6 +84,10 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = network_check(p, o->config_dirs, warnings, e);
         if (r >= 0)
                 r = pod_isolators_check(p, e);
+        if (r >= 0 && o->strict)
+                r = pod_require_isolators(p, o->config_dirs, e);
+        if (r < 0 || o->dry_run)
+                return r;
         if (r >= 0)
                 r = write_root(p, e);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
@@ -103,7 +108,7 @@ int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Po
                 pod_abandon(p);
                 return r;
         }
-        r = pod_publish(p, e);
+        r = o->dry_run ? 0 : pod_publish(p, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(p);

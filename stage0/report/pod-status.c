@@ -92,6 +92,19 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, PodRepor
         return k;
 }
 
+int pod_report_isolators(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
+{
+        PodReport r = {.exit_status = -1};
+        int k = p->manifest ? report_all_isolators(p, config_dirs, &r) : 0;
+
+        if (k < 0) {
+                pod_report_done(&r);
+                return error_set_errno(e, k, "Cannot tell what becomes of the isolators of pod %s", p->uuid);
+        }
+        *ret = r;
+        return 0;
+}
+
 /* --- Addresses: a child looks at them from inside the pod's network ------------------------------------ */
 
 static int print_address(int fd, const struct ifaddrs *a)

@@ -93,6 +93,8 @@ int run_pod(Pod *p, const RunOptions *o, Error *e)
 {
         int r = pod_isolators_check(p, e);
 
+        if (r >= 0 && (o->strict || p->config.strict))
+                r = pod_require_isolators(p, o->config_dirs, e);
         if (r >= 0)
                 r = pod_begin_run(p, e);
         if (r < 0)

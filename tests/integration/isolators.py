@@ -35,7 +35,7 @@ def every_isolator_is_reported(host):
         if i["verdict"] != "enforced":
             true(i["detail"], "no reason why %s is %s" % (name, i["verdict"]))
     equal(found["example.com/unheard-of"]["verdict"], "ignored")
-    equal(found["resource/network-bandwidth"]["verdict"], "ignored")
+    equal(found["resource/network-bandwidth"]["verdict"], "enforced")  # there is only loopback, which has no limits
     equal(found["os/linux/capabilities-retain-set"]["verdict"], "enforced")
     equal(found["os/linux/no-new-privileges"]["verdict"], "enforced")
 
@@ -151,6 +151,57 @@ def labels_of_security_modules(host):
         host.run("--name=q", limited(host, "true", isolator("os/linux/selinux-context", user="u", role="r", type="t", level="l")))
         i = verdicts(host, "q")["os/linux/selinux-context"]
         equal((i["verdict"], i["detail"]), ("ignored", "SELinux is not active on this host"))
+
+
+@case
+def strict_refuses_what_is_not_enforced(host):
+    """By name, with the reason, all of them; at prepare, at run, and at the run of a pod that was prepared so."""
+    bad = limited(host, "echo ran", {"name": "example.com/one", "value": 1}, {"name": "example.com/two", "value": 1})
+    good = host.shell("echo ran", name="example.com/good", app={"isolators": [{"name": "os/linux/no-new-privileges", "value": True}]})
+    for verb in "prepare", "run":
+        r = host.acnspawn(verb, "--strict", bad).expect(1)
+        equal(r.out, "")
+        for name in "example.com/one", "example.com/two":
+            contains(r.err, name + " of app a would be ignored: no isolator of this name is known")
+    equal(host.pods(), [], "pods")
+    uuid = host.prepare(bad)
+    contains(host.acnspawn("run", "--strict", uuid).expect(1).err, "example.com/one")
+    equal(host.state(uuid), "prepared")
+    contains(host.run(uuid).out, "ran")
+    contains(host.run("--strict", good).out, "ran")
+    contains(host.run(host.prepare("--strict", good)).out, "ran")
+
+
+@case
+def dry_run_shows_and_makes_nothing(host):
+    image = limited(host, "true", {"name": "example.com/one", "value": 1}, {"name": "os/linux/oom-score-adj", "value": 5})
+    args = ["--dry-run", "--volume=v,kind=empty", image, "--mount=v:/data"]
+    r = host.acnspawn("prepare", *args).expect(0)
+    for word in "APP", "example.com/a", "VOLUME", "empty", "ISOLATOR", "example.com/one", "ignored", "enforced":
+        contains(r.out, word)
+    plan = json.loads(host.acnspawn("prepare", "--json=short", *args).expect(0).out)
+    equal([a["app"] for a in plan["apps"]], ["a"])
+    equal(plan["volumes"], [{"volume": "v", "kind": "empty", "source": None}])
+    equal([(i["app"], i["name"], i["verdict"]) for i in plan["isolators"]],
+          [("a", "example.com/one", "ignored"), ("a", "os/linux/oom-score-adj", "enforced")])
+    contains(host.acnspawn("prepare", "--strict", *args).expect(1).err, "example.com/one")
+    contains(host.acnspawn("prepare", "--uuid-file=" + host.path("u"), *args).expect(2).err, "--dry-run")
+    equal(host.pods(), [], "pods")
+
+
+@case
+def options_are_measured_inside(host):
+    """Capabilities and flags read back from /proc; a system call that was removed gives its error, or kills."""
+    image = host.image(["/bin/show"], name="example.com/a")
+    host.run(image, "--caps-retain=kill,chown", "--no-new-privileges", "--oom-score-adj=123", "--sysctl=kernel.msgmax=777")
+    show = host.show("a")
+    equal(show.capabilities("Bnd"), frozenset(("KILL", "CHOWN")))
+    equal((show.status_field("NoNewPrivs"), show.oom_score_adj.strip()), ("1", "123"))
+    script = "mkdir /out/x; echo status $?"
+    r = host.run("--name=e", host.shell(script, name="example.com/b"), "--seccomp=mode=remove,errno=EROFS,mkdir,mkdirat")
+    contains(r.out + r.err, "Read-only file system")
+    host.acnspawn("run", "--name=k", host.image(["/bin/mkdir", "/out/x"], name="example.com/c"), "--seccomp=mode=remove,mkdir,mkdirat")
+    equal(host.app_status("k", "c")["signal"], int(signal.SIGSYS))
 
 
 @case

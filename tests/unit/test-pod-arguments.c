@@ -186,6 +186,52 @@ TEST(isolators)
         ASSERT_EQ(l->items[3].type, ISOLATOR_UNKNOWN);
 }
 
+TEST(short_isolators)
+{
+        SETUP;
+        const IsolatorList *l;
+
+        ASSERT_EQ(PARSE("--memory=1Gi", "--cpu=2", "--block-iops=100", "--sysctl=net.core.somaxconn=1",
+                        "--sysctl=kernel.sem=1 2 3 4", "i", "--cpu-shares=512", "--oom-score-adj=-7",
+                        "--block-bandwidth=2M", "--seccomp=mode=remove,errno=EACCES,reboot,@appc.io/empty",
+                        "--no-new-privileges", "--apparmor-profile=web", "--selinux-context=u:r:t:s0:c1,c2"),
+                  1);
+        l = &a.request.isolators;
+        ASSERT_EQ(l->n, 4);
+        ASSERT_EQ(l->items[0].limit, 1ULL << 30);
+        ASSERT_EQ(l->items[1].limit, 2000);
+        ASSERT_EQ(l->items[2].limit, 100);
+        ASSERT_EQ(l->items[3].sysctl.n, 2);
+        ASSERT_STREQ(pair_list_get(&l->items[3].sysctl, "kernel.sem"), "1 2 3 4");
+        l = &app(&a, 0)->isolators;
+        ASSERT_EQ(l->n, 7);
+        ASSERT_EQ(l->items[0].number, 512);
+        ASSERT_EQ(l->items[1].number, -7);
+        ASSERT_EQ(l->items[2].limit, 2000000);
+        ASSERT_EQ(l->items[3].type, ISOLATOR_SECCOMP_REMOVE_SET);
+        ASSERT_STREQ(l->items[3].errno_name, "EACCES");
+        ASSERT_STREQ(l->items[3].set[0], "reboot");
+        ASSERT_TRUE(l->items[4].enabled);
+        ASSERT_STREQ(l->items[5].text, "web");
+        ASSERT_STREQ(l->items[6].text, "u:r:t:s0:c1,c2");
+}
+
+TEST(bad_short_isolators)
+{
+        static const char *const l[] = {
+                        "--cpu-shares=lots", "--cpu-shares=1", "--oom-score-adj=-1001", "--oom-score-adj=--5",
+                        "--block-bandwidth=", "--block-iops=x", "--seccomp=reboot", "--seccomp=mode=maybe,reboot",
+                        "--seccomp=mode=retain", "--seccomp=mode=retain,errno=x,read", "--apparmor-profile=a b",
+                        "--selinux-context=u:r:t", "--selinux-context=u::t:l", "--sysctl=x", "--sysctl==1",
+                        "--sysctl=../x=1", "--memory=-1", "--cpu=x",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                SETUP;
+                ASSERT_EQ(PARSE("i", (char *) l[i]), -EINVAL);
+        }
+}
+
 TEST(environment)
 {
         SETUP;
@@ -257,6 +303,8 @@ int main(void)
         RUN(volumes);
         RUN(mounts);
         RUN(isolators);
+        RUN(short_isolators);
+        RUN(bad_short_isolators);
         RUN(environment);
         RUN(the_rest);
         RUN(failures_are_clean);

@@ -813,7 +813,7 @@ TEST(find_ambiguous)
 
 #define CONFIG(uid, more)                                                                                   \
         "{\"name\":null,\"hostname\":\"h\",\"uidBase\":" uid ",\"privateUsers\":true,\"net\":\"none\","     \
-        "\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":5,\"stage1\":"     \
+        "\"strict\":false,\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":5,\"stage1\":"     \
         "null" more "}"
 
 static int parse_config(const char *text, PodConfig *ret, Error *e)

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The short forms of isolators on the command line of prepare and run: one table has a row for each option
+ * with the isolator it becomes and the shape of that one's JSON value. What the value may be is for the parser
+ * of manifests to say.
+ */
+
+#include "stage0/pod-arguments.h"
+
+typedef enum Shape {
+        SHAPE_LIMIT,  /* {"limit": "VALUE"} */
+        SHAPE_RATE,   /* {"default": true, "limit": "VALUE"} */
+        SHAPE_NUMBER, /* VALUE */
+        SHAPE_STRING, /* "VALUE" */
+        SHAPE_TRUE,   /* true: the option has no value */
+} Shape;
+
+static const struct {
+        const char *option;
+        IsolatorType type;
+        Shape shape;
+} forms[] = {
+                {"apparmor-profile", ISOLATOR_APPARMOR_PROFILE, SHAPE_STRING},
+                {"block-bandwidth", ISOLATOR_RESOURCE_BLOCK_BANDWIDTH, SHAPE_RATE},
+                {"block-iops", ISOLATOR_RESOURCE_BLOCK_IOPS, SHAPE_RATE},
+                {"cpu", ISOLATOR_RESOURCE_CPU, SHAPE_LIMIT},
+                {"cpu-shares", ISOLATOR_CPU_SHARES, SHAPE_NUMBER},
+                {"memory", ISOLATOR_RESOURCE_MEMORY, SHAPE_LIMIT},
+                {"no-new-privileges", ISOLATOR_NO_NEW_PRIVILEGES, SHAPE_TRUE},
+                {"oom-score-adj", ISOLATOR_OOM_SCORE_ADJ, SHAPE_NUMBER},
+};
+
+static bool add_member(json_object *o, const char *key, json_object *member)
+{
+        if (o && member && json_object_object_add(o, key, member) >= 0)
+                return true;
+        json_object_put(member);
+        return false;
+}
+
+static json_object *make_object(Shape shape, const char *value)
+{
+        json_object *o = json_object_new_object();
+
+        if (add_member(o, "limit", json_new_string_lossy(value)) &&
+            (shape == SHAPE_LIMIT || add_member(o, "default", json_object_new_boolean(true))))
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+static json_object *make_value(Shape shape, const char *value, int64_t number)
+{
+        switch (shape) {
+        case SHAPE_NUMBER:
+                return json_object_new_int64(number);
+        case SHAPE_STRING:
+                return json_new_string_lossy(value);
+        case SHAPE_TRUE:
+                return json_object_new_boolean(true);
+        default:
+                return make_object(shape, value);
+        }
+}
+
+static int add_value(const Option *o, const char *value, IsolatorType type, json_object *json,
+                     IsolatorList *l, Error *e)
+{
+        _cleanup_json_ json_object *owned = json;
+        const char *text = json ? json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN) : NULL;
+
+        return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e)
+                    : error_oom(e);
+}
+
+static int parse_number(const char *s, int64_t *ret)
+{
+        uint32_t n;
+        int r = parse_u32(*s == '-' ? s + 1 : s, &n);
+
+        if (r >= 0)
+                *ret = *s == '-' ? -(int64_t) n : (int64_t) n;
+        return r;
+}
+
+int option_isolator_short(const Option *o, const char *value, void *target, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(forms); i++) {
+                int64_t number = 0;
+                if (!streq(forms[i].option, o->name))
+                        continue;
+                if (forms[i].shape == SHAPE_NUMBER && parse_number(value, &number) < 0)
+                        return option_invalid(o, value, e, "must be a whole number");
+                return add_value(o, value ?: "", forms[i].type, make_value(forms[i].shape, value, number),
+                                 target, e);
+        }
+        return -EINVAL;
+}
+
+/* --- Those that are more than a value ------------------------------------------------------------------ */
+
+/* Adds to the parameters that earlier ones have named. */
+int option_sysctl(const Option *o, const char *value, void *target, Error *e)
+{
+        const char *equals = strchr(value, '='), *name = isolator_type_to_string(ISOLATOR_SYSCTL);
+        _cleanup_free_ char *key = NULL;
+        json_object *json = NULL;
+        IsolatorList *l = target;
+
+        if (!equals || equals == value)
+                return option_invalid(o, value, e, "must be NAME=VALUE, such as net.ipv4.ip_forward=1");
+        key = strndup(value, (size_t) (equals - value));
+        for (size_t i = 0; key && i < l->n; i++)
+                if (streq(l->items[i].name, name) &&
+                    json_object_deep_copy(l->items[i].value, &json, NULL) < 0)
+                        return error_oom(e);
+        if (!json)
+                json = json_object_new_object();
+        if (!key || !add_member(json, key, json_new_string_lossy(equals + 1))) {
+                json_object_put(json);
+                return error_oom(e);
+        }
+        return add_value(o, value, ISOLATOR_SYSCTL, json, l, e);
+}
+
+int option_selinux_context(const Option *o, const char *value, void *target, Error *e)
+{
+        static const char *const keys[] = {"user", "role", "type", "level"};
+        json_object *json = json_object_new_object();
+        const char *rest = value;
+        bool failed = !json;
+
+        for (size_t i = 0; !failed && i < ELEMENTSOF(keys); i++) {
+                size_t n = i + 1 < ELEMENTSOF(keys) ? strcspn(rest, ":") : strlen(rest);
+                _cleanup_free_ char *part = strndup(rest, n);
+                if (n == 0 || (i + 1 < ELEMENTSOF(keys) && !rest[n])) {
+                        json_object_put(json);
+                        return option_invalid(o, value, e, "must be USER:ROLE:TYPE:LEVEL");
+                }
+                failed = !part || !add_member(json, keys[i], json_new_string_lossy(part));
+                rest += n + 1;
+        }
+        if (failed) {
+                json_object_put(json);
+                return error_oom(e);
+        }
+        return add_value(o, value, ISOLATOR_SELINUX_CONTEXT, json, target, e);
+}
+
+/* --- System calls -------------------------------------------------------------------------------------- */
+
+typedef struct SeccompWords {
+        IsolatorType type;
+        const char *errno_name;
+        json_object *set;
+} SeccompWords;
+
+static int take_seccomp_word(const Option *o, const char *value, const char *word, SeccompWords *w, Error *e)
+{
+        const char *mode = startswith(word, "mode="), *name = startswith(word, "errno=");
+        json_object *item;
+
+        if (mode && !streq(mode, "retain") && !streq(mode, "remove"))
+                return option_invalid(o, value, e, "the mode must be retain or remove");
+        if (mode)
+                w->type = streq(mode, "retain") ? ISOLATOR_SECCOMP_RETAIN_SET : ISOLATOR_SECCOMP_REMOVE_SET;
+        else if (name)
+                w->errno_name = name;
+        else {
+                item = json_new_string_lossy(word);
+                if (!item || json_object_array_add(w->set, item) < 0) {
+                        json_object_put(item);
+                        return error_oom(e);
+                }
+        }
+        return 0;
+}
+
+int option_seccomp(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        json_object *json = json_object_new_object();
+        SeccompWords w = {.set = json_object_new_array()};
+        int r = strv_split(value, ",", &words) < 0 || !json || !w.set ? error_oom(e) : 0;
+
+        for (size_t i = 0; r >= 0 && words && words[i]; i++)
+                r = take_seccomp_word(o, value, words[i], &w, e);
+        if (r >= 0 && w.type == ISOLATOR_UNKNOWN)
+                r = option_invalid(o, value, e, "must be mode=retain|remove[,errno=NAME],CALL[,…]");
+        if (r >= 0 && w.errno_name && !add_member(json, "errno", json_new_string_lossy(w.errno_name)))
+                r = error_oom(e);
+        if (r < 0) {
+                json_object_put(w.set);
+                json_object_put(json);
+                return r;
+        }
+        if (!add_member(json, "set", w.set)) {
+                json_object_put(json);
+                return error_oom(e);
+        }
+        return add_value(o, value, w.type, json, target, e);
+}
