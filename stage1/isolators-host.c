@@ -89,7 +89,7 @@ static bool says(const char *file, char letter)
 {
         _cleanup_free_ char *text = NULL;
 
-        return read_file_at(AT_FDCWD, file, 64, &text, NULL) >= 0 && *text == letter;
+        return read_file_at(AT_FDCWD, file, 8192, &text, NULL) >= 0 && *text == letter;
 }
 
 void host_features_detect_security(HostFeatures *h)

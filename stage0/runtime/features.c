@@ -30,7 +30,7 @@ static int disk_of(dev_t device, char **ret)
                 r = xasprintf(&whole, "/sys/dev/block/%u:%u/%sdev", major(device), minor(device),
                               access(partition, F_OK) >= 0 ? "../" : "");
         if (r >= 0)
-                r = read_file_at(AT_FDCWD, whole, 64, &text, NULL);
+                r = read_file_at(AT_FDCWD, whole, 8192, &text, NULL);
         if (r < 0)
                 return r == -ENOENT ? -ENODEV : r;
         text[strcspn(text, "\n")] = 0;

@@ -40,11 +40,50 @@ def processor_time_keeps_to_the_quota(host):
     host.acnspawn("stop", "--force", uuid)
 
 
-def cpu_usec(host, uuid):
+@case
+def bytes_and_operations_of_disks_keep_to_their_rates(host):
+    """Written past the page cache, by an app whose root is an overlay; what counts is what the disk saw."""
+    # dd of busybox may have no direct I/O: what is synced at its end has to go through.
+    script = "dd if=/dev/zero of=/out/f bs=1M count=8 conv=fsync"
+    uuid = host.prepare("--name=p", host.shell(script, name="example.com/a"), "--block-bandwidth=2M")
+    start = time.monotonic()
+    r = host.acnspawn("run", uuid).expect(0)
+    whole = time.monotonic() - start
+    equal(verdict(host, "resource/block-bandwidth"), "enforced")
+    seconds = float(re.search(r"copied, ([0-9.]+) s", r.err + r.out).group(1))
+    rate = 8 * 1048576 / seconds
+    true(1.8e6 <= rate <= 2.2e6, "the app wrote %d bytes a second (%.1f s, the pod %.1f s), expected 2000000" % (rate, seconds, whole))
+
+
+@case
+def limit_of_the_pod_bounds_its_apps_together(host):
+    image = host.shell("while :; do :; done", name="example.com/a")
+    uuid = host.detach("--name=p", "--cpu=300m", image, "--name=a", "---", image, "--name=b")
+    equal(verdict(host, "resource/cpu", app=None), "enforced")
+    before, start = [cpu_usec(host, uuid, a) for a in "ab"], time.monotonic()
+    time.sleep(5)
+    used = sum(cpu_usec(host, uuid, a) for a in "ab") - sum(before)
+    share = used / 1e6 / (time.monotonic() - start)
+    true(0.285 <= share <= 0.315, "the apps had %.3f of a processor, expected 0.3" % share)
+    host.acnspawn("stop", "--force", uuid)
+
+
+@case
+def shares_divide_what_apps_compete_for(host):
+    image = host.shell("while :; do :; done", name="example.com/a")
+    uuid = host.detach("--name=p", "--cpu=500m", image, "--name=a", "--cpu-shares=1024", "---", image, "--name=b", "--cpu-shares=3072")
+    before = [cpu_usec(host, uuid, a) for a in "ab"]
+    time.sleep(8)
+    one, three = [cpu_usec(host, uuid, a) - b for a, b in zip("ab", before)]
+    true(2.5 <= three / one <= 3.5, "the apps had %.2f and %.2f s, expected 1 to 3" % (one / 1e6, three / 1e6))
+    host.acnspawn("stop", "--force", uuid)
+
+
+def cpu_usec(host, uuid, app="a"):
     cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
     base = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0]
     for where, _, files in os.walk(base):
-        if where.endswith(".service") and "app" in where and "cpu.stat" in files and "a.service" in where:
+        if where.endswith(".service") and "app" in where and "cpu.stat" in files and "app-%s.service" % app in where:
             return int(re.search(r"usage_usec (\d+)", read_text(where + "/cpu.stat")).group(1))
     fail("the app has no cgroup below %s: %s" % (base, [w for w, _, _ in os.walk(base)]))
 
