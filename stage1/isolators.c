@@ -149,17 +149,6 @@ static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool 
                 text_addf(s.service, "OOMScoreAdjust=%d\n", oom_score(i));
 }
 
-/* The limits themselves are not systemd's to set: it looks for the disk below the pod's root, which is none.
- * stage0 sets them from outside (stage0/run/app-limits.c); systemd only hands the controller on. */
-static void block_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
-{
-        (void) pod_scope;
-        /* Once, if both are given. */
-        if (i->type == ISOLATOR_RESOURCE_BLOCK_BANDWIDTH ||
-            !find_isolator(l, ISOLATOR_RESOURCE_BLOCK_BANDWIDTH))
-                text_add(s.slice, "IOAccounting=yes\n");
-}
-
 /* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ------------- */
 
 static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
@@ -253,7 +242,8 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, cons
         return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* A limit of nothing would be no limit for the kernel. */
+/* systemd would look for the disk below the pod's root, which is none: stage0 sets these limits from outside
+ * (stage0/run/app-limits.c). A limit of nothing would be none for the kernel. */
 uint64_t stage1_block_limit(const Isolator *i)
 {
         return MAX(i->limit, UINT64_C(1));
@@ -296,8 +286,8 @@ typedef struct IsolatorRule {
 
 static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
-                [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {block_directives, block_verdict, FEATURE(io)},
-                [ISOLATOR_RESOURCE_BLOCK_IOPS] = {block_directives, block_verdict, FEATURE(io)},
+                [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {.verdict = block_verdict, FEATURE(io)},
+                [ISOLATOR_RESOURCE_BLOCK_IOPS] = {.verdict = block_verdict, FEATURE(io)},
                 [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
                 [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
                 [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},

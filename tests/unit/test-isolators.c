@@ -96,12 +96,7 @@ static const struct {
                 {"|", "|", {"os/linux/no-new-privileges", "true"}},
                 {"|", "|", {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}"}},
                 {"|", "|", {"os/linux/seccomp-remove-set", "{'set':['reboot']}"}},
-                /* stage0 sets the rates; the controller has to be there. */
-                {"IOAccounting=yes |", "IOAccounting=yes |", {"resource/block-iops", "{'default':true,'limit':'10'}"}},
-                {"IOAccounting=yes |",
-                 "IOAccounting=yes |",
-                 {"resource/block-iops", "{'default':true,'limit':'10'}", "resource/block-bandwidth",
-                  "{'default':true,'limit':'10'}"}},
+                {"|", "|", {"resource/block-iops", "{'default':true,'limit':'10'}"}},
                 {"|", "|", {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}"}},
                 {"|", "|", {"example.com/memory-max", "'1\\n[Service]\\nExecStart=/bin/sh'"}},
 };
