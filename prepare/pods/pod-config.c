@@ -107,12 +107,13 @@ static const struct Member {
         const char *key;
         MemberType type;
         size_t offset;
+        bool optional; /* pods that were prepared before there was one lack it */
 } members[] = {
                 {"name", MEMBER_TEXT, offsetof(PodConfig, name)},
                 {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
                 {"uidBase", MEMBER_U32, offsetof(PodConfig, uid_base)},
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
-                {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict)},
+                {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
                 {"net", MEMBER_NET, offsetof(PodConfig, net)},
                 {"exitPolicy", MEMBER_EXIT_POLICY, offsetof(PodConfig, exit_policy)},
                 {"stopTimeoutUSec", MEMBER_NUMBER, offsetof(PodConfig, stop_timeout_usec)},
@@ -334,7 +335,10 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(members); i++) {
                 json_object *v;
 
-                if (!json_object_object_get_ex(o, members[i].key, &v))
+                bool there = json_object_object_get_ex(o, members[i].key, &v);
+                if (!there && members[i].optional)
+                        continue;
+                if (!there)
                         return error_set(e, -EINVAL, "'%s' is missing", members[i].key);
                 r = member_parse(&members[i], v, &c);
                 if (r == -ENOMEM)
