@@ -132,7 +132,7 @@ static int find_by_name(Resolver *v, const Dependency *d, const Image **ret, Err
 static int check_dependency(const Resolver *v, const Dependency *d, const Image *i, Error *e)
 {
         _cleanup_free_ char *path = describe_path(v), *name = NULL;
-        ImageInfo info;
+        _cleanup_image_info_ ImageInfo info = {};
 
         if (!path || image_name_format(d->image_name, &d->labels, &name) < 0)
                 return error_oom(e);

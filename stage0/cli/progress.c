@@ -9,6 +9,7 @@
  * the terminal is wide, since one that wraps would be two.
  */
 
+#include <poll.h>
 #include <sys/ioctl.h>
 
 #include "stage0/cli/progress.h"
@@ -115,9 +116,13 @@ char *progress_format(const ProgressItem *i, const Display *d, uint64_t now)
 
 /* --- The terminal -------------------------------------------------------------------------------------- */
 
+/* Nothing waits for a terminal that somebody has stopped: what cannot be shown now is out of date when it
+ * could. */
 static void put(Progress *p, const Text *t)
 {
-        if (!t->failed && t->size > 0)
+        struct pollfd terminal = {.fd = p->fd, .events = POLLOUT};
+
+        if (!t->failed && t->size > 0 && poll(&terminal, 1, 0) > 0)
                 (void) loop_write(p->fd, t->data, t->size);
 }
 
@@ -275,7 +280,8 @@ static char *format_end(Progress *p, const ProgressItem *i, ProgressState state,
 
         if (state == PROGRESS_UNCHANGED)
                 return xasprintf(&line, "%s is unchanged", i->what) < 0 ? NULL : line;
-        if (!amount || xasprintf(&line, "Fetched %s: %s in %.1fs", i->what, amount, (double) passed / 1e6) < 0)
+        if (!amount ||
+            xasprintf(&line, "Fetched %s: %s in %.1fs", i->what, amount, (double) passed / 1e6) < 0)
                 return NULL;
         return line;
 }

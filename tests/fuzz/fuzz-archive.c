@@ -4,8 +4,8 @@
  * the manifest. Whatever comes in, an import succeeds and leaves one image, or it fails with a message and
  * leaves nothing; and nothing ever appears beside the store.
  *
- * A fuzzer cannot guess checksums, so those of whatever looks like a tar header are put right first. As
- * root the store lies in a file system of its own, in a mount namespace of ours, which nothing else sees.
+ * A fuzzer cannot guess checksums, so those of whatever looks like a tar header are put right first. The
+ * store lies in a file system of its own, in a mount namespace of ours, which nothing else sees.
  */
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ static void clean_up(void)
 /* Best effort: without it the same is done on a disk, more slowly. */
 static void use_memory(void)
 {
-        if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 ||
+        if (unshare(CLONE_NEWNS) < 0 ||
             mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
             mount("tmpfs", scratch.path, "tmpfs", MS_NOSUID | MS_NODEV, "size=256m,mode=0700") < 0)
                 return;
@@ -57,6 +57,11 @@ static void open_store(void)
         _cleanup_error_ Error e = {};
         _cleanup_free_ char *path = NULL;
 
+        /* Others cannot remove again what they are not allowed to look into. */
+        if (geteuid() != 0) {
+                printf("SKIP: imports are for root\n");
+                exit(77);
+        }
         if (scratch_new(&scratch) < 0)
                 give_up("no scratch directory");
         use_memory();
