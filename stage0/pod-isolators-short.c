@@ -66,7 +66,7 @@ static json_object *make_value(Shape shape, const char *value, int64_t number)
 static int add_value(const Option *o, const char *value, IsolatorType type, json_object *json,
                      IsolatorList *l, Error *e)
 {
-        _cleanup_json_ json_object *owned = json;
+        _cleanup_json_ _unused_ json_object *owned = json;
         const char *text = json ? json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN) : NULL;
 
         return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e)
