@@ -229,6 +229,7 @@ TEST(bad_short_isolators)
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
                 SETUP;
                 ASSERT_EQ(PARSE("i", (char *) l[i]), -EINVAL);
+                error_done(&c.error);
         }
 }
 
