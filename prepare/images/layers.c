@@ -25,7 +25,7 @@
 
 typedef struct Frame {
         const Image *image;
-        size_t n_todo; /* dependencies that are still to be looked at, which is done from the last to the
+        size_t n_pending; /* dependencies that are still to be looked at, which is done from the last to the
                           first */
         size_t out;    /* the frame whose layers this image belongs to */
         char **layers; /* if that is this frame: uppermost first, relative to the store */
@@ -254,7 +254,7 @@ static int enter(Resolver *v, const Image *i, Error *e)
                         if (streq(v->rendered[k].id, i->id))
                                 return add_rendered(v, i, v->rendered[k].path, e);
         image_touch(i);
-        v->frames[v->depth++] = (Frame){.image = i, .n_todo = i->manifest->n_dependencies, .out = out};
+        v->frames[v->depth++] = (Frame){.image = i, .n_pending = i->manifest->n_dependencies, .out = out};
         return add_image_layers(v, &v->frames[out], i, own, e);
 }
 
@@ -324,9 +324,9 @@ static int step(Resolver *v, Error *e)
         Frame *f = &v->frames[v->depth - 1];
         const Image *i = NULL;
 
-        if (f->n_todo == 0)
+        if (f->n_pending == 0)
                 return leave(v, e);
-        const Dependency *d = &f->image->manifest->dependencies[--f->n_todo];
+        const Dependency *d = &f->image->manifest->dependencies[--f->n_pending];
         int r = d->image_id ? find_by_id(v, d, &i, e) : find_by_name(v, d, &i, e);
         if (r >= 0)
                 r = check_dependency(v, d, i, e);

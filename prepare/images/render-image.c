@@ -43,8 +43,8 @@ typedef struct Merge {
         int *layer_fds;
         size_t n_layers;
         int top_fd;
-        Directory *todo; /* a stack */
-        size_t n_todo, todo_allocated;
+        Directory *pending; /* a stack */
+        size_t n_pending, pending_allocated;
         Directory *done; /* parents before children */
         size_t n_done, done_allocated;
         void *links;
@@ -69,13 +69,13 @@ static void merge_done(Merge *m)
 {
         for (size_t i = 0; i < m->n_layers; i++)
                 safe_close(m->layer_fds[i]);
-        for (size_t i = 0; i < m->n_todo; i++)
-                directory_done(&m->todo[i]);
+        for (size_t i = 0; i < m->n_pending; i++)
+                directory_done(&m->pending[i]);
         for (size_t i = 0; i < m->n_done; i++)
                 directory_done(&m->done[i]);
         tdestroy(m->links, link_free);
         free(m->layer_fds);
-        free(m->todo);
+        free(m->pending);
         free(m->done);
         free(m->names);
         free(m->value);
@@ -266,7 +266,7 @@ static int push_directory(Merge *m, const Directory *d, const int *fds, size_t f
         Directory x = {.path = strdup(path), .layers = calloc(d->n_layers, sizeof(size_t))};
         struct stat st;
 
-        if (!x.path || !x.layers || GREEDY_REALLOC(m->todo, m->todo_allocated, m->n_todo + 1) < 0) {
+        if (!x.path || !x.layers || GREEDY_REALLOC(m->pending, m->pending_allocated, m->n_pending + 1) < 0) {
                 directory_done(&x);
                 return -ENOMEM;
         }
@@ -284,7 +284,7 @@ static int push_directory(Merge *m, const Directory *d, const int *fds, size_t f
                 if (is_opaque(fds[i], name))
                         break;
         }
-        m->todo[m->n_todo++] = x;
+        m->pending[m->n_pending++] = x;
         return 0;
 }
 
@@ -381,10 +381,10 @@ static int merge_directory(Merge *m, const Directory *d, Error *e)
 
 static int merge_all(Merge *m, Error *e)
 {
-        while (m->n_todo > 0) {
+        while (m->n_pending > 0) {
                 if (GREEDY_REALLOC(m->done, m->done_allocated, m->n_done + 1) < 0)
                         return error_oom(e);
-                m->done[m->n_done++] = m->todo[--m->n_todo];
+                m->done[m->n_done++] = m->pending[--m->n_pending];
                 /* A copy of the structure: the array may move. */
                 Directory d = m->done[m->n_done - 1];
                 int r = merge_directory(m, &d, e);
@@ -418,11 +418,11 @@ static int open_layers(Merge *m, char *const *layers, Error *e)
         m->value = malloc(NAMES_MAX);
         Directory top = {.path = strdup("."), .layers = calloc(n + 1, sizeof(size_t)), .n_layers = n};
         if (!m->layer_fds || !m->names || !m->value || !top.path || !top.layers ||
-            GREEDY_REALLOC(m->todo, m->todo_allocated, 1) < 0) {
+            GREEDY_REALLOC(m->pending, m->pending_allocated, 1) < 0) {
                 directory_done(&top);
                 return error_oom(e);
         }
-        m->todo[m->n_todo++] = top;
+        m->pending[m->n_pending++] = top;
         for (; m->n_layers < n; m->n_layers++) {
                 int fd = open_no_symlinks(AT_FDCWD, layers[m->n_layers], O_PATH | O_DIRECTORY);
                 if (fd < 0)

@@ -246,13 +246,13 @@ static unsigned n_helpers(const Readers *r)
 {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
         unsigned n = r->options->n_parallel;
-        size_t todo = 0;
+        size_t pending = 0;
 
         if (n == 0)
                 n = processors > 0 ? (unsigned) MIN(processors, (long) PARALLEL_MAX) : 1;
         for (size_t i = 0; i < r->n_layers; i++)
-                todo += is_to_be_read(r, &r->layers[i]);
-        return (unsigned) MIN((size_t) MIN(n, PARALLEL_MAX), MAX(todo, 1)) - 1;
+                pending += is_to_be_read(r, &r->layers[i]);
+        return (unsigned) MIN((size_t) MIN(n, PARALLEL_MAX), MAX(pending, 1)) - 1;
 }
 
 static void run_threads(Readers *r)

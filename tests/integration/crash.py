@@ -185,7 +185,7 @@ def killed_at_many_points_of_prepare(host):
 @with_timeout(400)
 def killed_at_many_points_of_gc(host):
     need_strace()
-    image = host.shell("mkdir -p /work/a/b/c; echo x >/work/a/b/c/f", name="example.com/a")
+    image = host.shell("mkdir -p /srv/a/b/c; echo x >/srv/a/b/c/f", name="example.com/a")
     host.run("--name=web", image)
     saved = host.path("saved")
     subprocess.run(["cp", "-a", host.dir, saved], check=True)

@@ -102,7 +102,7 @@ def read_or_errno(pid, name):
 
 @both
 def the_command_is_as_the_app_is(host, *options):
-    compare(host, {"workingDirectory": "/work", "environment": [{"name": "X", "value": "a b\n$c"}]}, *options)
+    compare(host, {"workingDirectory": "/srv", "environment": [{"name": "X", "value": "a b\n$c"}]}, *options)
 
 
 @both
@@ -229,10 +229,10 @@ def a_system_call_that_the_app_may_not_make_fails(host):
     app = {"isolators": [{"name": "os/linux/capabilities-remove-set", "value": {"set": ["CAP_MKNOD"]}},
                          {"name": "os/linux/seccomp-remove-set", "value": {"set": ["mkdir", "mkdirat"], "errno": "EXDEV"}}]}
     host.detach("--name=p", sleeper(host, app=app))
-    r = host.acnspawn("enter", "p", "mkdir", "/work/x")
+    r = host.acnspawn("enter", "p", "mkdir", "/srv/x")
     equal(r.rc, 1)
     contains(r.err, "ross-device")
-    r = host.acnspawn("enter", "p", "mknod", "/work/x", "b", "8", "0")
+    r = host.acnspawn("enter", "p", "mknod", "/srv/x", "b", "8", "0")
     contains(r.err, "not permitted")
     host.acnspawn("stop", "--force", "p").expect(0)
 
@@ -264,8 +264,8 @@ def streams_and_status_are_the_commands(host):
     equal(len(big.out_bytes), 3000000)
     equal(host.acnspawn("enter", "p", input=b"echo $0\n").expect(0).out, "/bin/sh\n")
     equal(host.acnspawn("enter", "p", "--", "echo", "--app=x").expect(0).out, "--app=x\n")
-    equal(host.acnspawn("enter", "--environment=A=1", "--environment=A=2", "--working-directory=/work", "p", "sh", "-c",
-                        "echo $A; pwd; env | grep -c ^A=").expect(0).out, "2\n/work\n1\n")
+    equal(host.acnspawn("enter", "--environment=A=1", "--environment=A=2", "--working-directory=/srv", "p", "sh", "-c",
+                        "echo $A; pwd; env | grep -c ^A=").expect(0).out, "2\n/srv\n1\n")
     # What a command leaves running does not keep us.
     r = host.acnspawn("enter", "p", "sh", "-c", "sleep 30 & echo done").expect(0)
     true(r.seconds < 10 and r.out == "done\n", str(r))

@@ -145,16 +145,16 @@ def home_is_that_of_the_user_or_absent(host):
 def executable_is_searched_in_path(host):
     files = {"opt": Dir(), "opt/tool": File("#!/bin/sh\necho found >/out/log\n", 0o755)}
     host.run(host.image(["tool"], name="example.com/a", files=files,
-                        app={"environment": [{"name": "PATH", "value": "/work:/opt:/bin"}]}))
+                        app={"environment": [{"name": "PATH", "value": "/srv:/opt:/bin"}]}))
     equal(host.written("a", "out/log"), b"found\n")
 
 
 @case
 def search_in_path_passes_over_directories_and_plain_files(host):
-    files = {"opt": Dir(), "opt/tool": File("#!/bin/sh\necho right >/out/log\n", 0o755), "work/tool": Dir(),
+    files = {"opt": Dir(), "opt/tool": File("#!/bin/sh\necho right >/out/log\n", 0o755), "srv/tool": Dir(),
              "tmp/tool": File("not executable", 0o644)}
     host.run(host.image(["tool"], name="example.com/a", files=files,
-                        app={"environment": [{"name": "PATH", "value": "/work:/tmp:/opt"}]}))
+                        app={"environment": [{"name": "PATH", "value": "/srv:/tmp:/opt"}]}))
     equal(host.written("a", "out/log"), b"right\n")
 
 
@@ -177,8 +177,8 @@ def exec_replaced_on_the_command_line(host):
 def working_directory(host):
     host.run("--name=one", host.image(["/bin/show"], name="example.com/a"))
     equal(host.show("a", pod=host.pod_dir(host.status("one")["uuid"])).cwd, "/")
-    host.run("--name=two", host.image(["/bin/show"], name="example.com/a", app={"workingDirectory": "/work"}))
-    equal(host.show("a", pod=host.pod_dir(host.status("two")["uuid"])).cwd, "/work")
+    host.run("--name=two", host.image(["/bin/show"], name="example.com/a", app={"workingDirectory": "/srv"}))
+    equal(host.show("a", pod=host.pod_dir(host.status("two")["uuid"])).cwd, "/srv")
 
 
 @case

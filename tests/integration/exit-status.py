@@ -78,7 +78,7 @@ def missing_interpreter_is_named(host):
 @case
 def not_executable_is_126(host):
     for number, (path, what) in enumerate((("/data", File("#!/bin/sh\n", 0o644)), ("/garbage", File(b"\1\2\3\4", 0o755)),
-                                           ("/work", Dir()))):
+                                           ("/srv", Dir()))):
         name = "n%d" % number
         r = host.acnspawn("run", "--name=" + name, host.image([path], files={path[1:]: what})).expect(126)
         contains(r.err, path, "message")

@@ -37,7 +37,7 @@ def run_in_order_once(host):
 def same_world_as_the_app(host):
     """Handlers have the app's user, groups, environment, working directory, capabilities, root and namespaces."""
     image = host.image(["/bin/show"], name="example.com/a", app={
-        "user": "1000", "group": "1000", "supplementaryGIDs": [50, 7], "workingDirectory": "/work",
+        "user": "1000", "group": "1000", "supplementaryGIDs": [50, 7], "workingDirectory": "/srv",
         "environment": [{"name": "GREETING", "value": "a\nb\\c $d %n"}],
         **handlers(["/bin/show", "pre"], ["/bin/show", "post"])})
     host.run(image)

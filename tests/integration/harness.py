@@ -142,7 +142,7 @@ def base_rootfs():
     """A root that has a shell, the helpers, some users, and /out where anybody may leave files."""
     files = {
         "bin": Dir(), "etc": Dir(), "tmp": Dir(0o1777), "out": Dir(0o1777), "root": Dir(0o700), "proc": Dir(),
-        "sys": Dir(), "dev": Dir(), "var": Dir(), "usr": Dir(), "work": Dir(),
+        "sys": Dir(), "dev": Dir(), "var": Dir(), "usr": Dir(), "srv": Dir(),
         "bin/busybox": File(_read(BUSYBOX), 0o755),
         "etc/passwd": File("root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000:App:/home/app:/bin/sh\n"
                            "other:x:1001:1002:Other:/:/bin/sh\n"),

@@ -168,10 +168,10 @@ def rm_refuses_an_image_in_use(host):
 
 @case
 def dependencies_are_below_the_image(host):
-    base = host.image(name="example.com/base", files={"work/base": "base\n", "work/both": "base\n"})
+    base = host.image(name="example.com/base", files={"srv/base": "base\n", "srv/both": "base\n"})
     host.acnspawn("fetch", base).expect(0)
-    upper = host.image(["/bin/sh", "-c", "cat /work/base /work/both /work/upper"], name="example.com/upper", base=False,
-                       files={"work": Dir(), "work/upper": "upper\n", "work/both": "upper\n"},
+    upper = host.image(["/bin/sh", "-c", "cat /srv/base /srv/both /srv/upper"], name="example.com/upper", base=False,
+                       files={"srv": Dir(), "srv/upper": "upper\n", "srv/both": "upper\n"},
                        dependencies=[{"imageName": "example.com/base"}])
     equal(host.run(upper).out, "base\nupper\nupper\n")
 
@@ -310,16 +310,16 @@ def other_archives_are_not_images(host):
 @case
 def overlay_attributes_and_whiteouts_are_inert(host):
     """trusted.overlay.* of a stranger must not reach the overlay: nothing of another image shows or vanishes."""
-    base = host.image(name="example.com/base", files={"work/secret": "secret\n"})
+    base = host.image(name="example.com/base", files={"srv/secret": "secret\n"})
     host.acnspawn("fetch", base).expect(0)
     members = good_start(dependencies=[{"imageName": "example.com/base"}]) + [
-        member("rootfs/work", mode=0o755, pax_headers={"SCHILY.xattr.trusted.overlay.opaque": "y",
+        member("rootfs/srv", mode=0o755, pax_headers={"SCHILY.xattr.trusted.overlay.opaque": "y",
                                                        "SCHILY.xattr.trusted.overlay.redirect": "/etc"})]
     path = write(host, tar_bytes(members))
     r = host.acnspawn("fetch", path)
     if r.rc == 0:
         image = r.out.split()[0]
-        root = os.path.join(host.dir, "images", image, "rootfs/work")
+        root = os.path.join(host.dir, "images", image, "rootfs/srv")
         equal([a for a in os.listxattr(root) if "overlay" in a], [], "attributes in the store")
     else:
         contains(r.err, "overlay", "message")

@@ -68,7 +68,7 @@ def devices_work(host, *options):
 @both
 def standard_streams_can_be_opened_by_name(host, *options):
     """What images do who log to a file that is a link to /dev/stdout."""
-    r = host.run(*options, host.shell("echo out >/dev/stdout; echo err >/dev/stderr; ln -s /dev/stdout /work/log; echo log >>/work/log",
+    r = host.run(*options, host.shell("echo out >/dev/stdout; echo err >/dev/stderr; ln -s /dev/stdout /srv/log; echo log >>/srv/log",
                                       app={"user": "0"}))
     equal((r.out, r.err), ("out\nlog\n", "err\n"))
 
@@ -193,10 +193,10 @@ def working_directory_is_no_way_out(host, *options):
 @both
 def system_files_that_are_links_in_the_image(host, *options):
     """Where masks, devices and terminals are put, the image has links to its own files or to where the host's would be."""
-    files = {"work/target": File("of the image"), "dev/null": Link("/work/target"), "dev/pts": Link("/etc"),
-             "dev/console": Link("/work/target"), "dev/shm": Link("/work"), "proc/kcore": Link("/work/target"),
-             "etc/resolv.conf": Link("/work/target"), "etc/hosts": Link("../../../../etc/hosts"), "etc/hostname": Link("/dev/null")}
-    r = host.run(*options, host.shell("echo x >/dev/null; cat /work/target; ls /work; test -c /dev/null && echo device", files=files))
+    files = {"srv/target": File("of the image"), "dev/null": Link("/srv/target"), "dev/pts": Link("/etc"),
+             "dev/console": Link("/srv/target"), "dev/shm": Link("/srv"), "proc/kcore": Link("/srv/target"),
+             "etc/resolv.conf": Link("/srv/target"), "etc/hosts": Link("../../../../etc/hosts"), "etc/hostname": Link("/dev/null")}
+    r = host.run(*options, host.shell("echo x >/dev/null; cat /srv/target; ls /srv; test -c /dev/null && echo device", files=files))
     equal(r.out, "of the image" + "target\ndevice\n")
 
 
@@ -258,11 +258,11 @@ def services_on_the_hosts_loopback_are_out_of_reach(host):
 @both
 def other_apps_files_and_environment_are_out_of_reach(host, *options):
     """Through /proc of the neighbour (whose process is seen in the pod's pid namespace, if it is) nothing is to be had."""
-    secret = host.shell("echo secret >/work/secret; trap 'exit 0' TERM; sleep 1000 & wait", name="example.com/secret",
+    secret = host.shell("echo secret >/srv/secret; trap 'exit 0' TERM; sleep 1000 & wait", name="example.com/secret",
                         app={"environment": [{"name": "TOKEN", "value": "hidden-word"}], "user": "1001", "group": "1001"},
-                        files={"work": Dir(0o777)})
+                        files={"srv": Dir(0o777)})
     spy = host.shell("sleep 0.5; for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep hidden-word; "
-                     "cat $p/root/work/secret 2>/dev/null; done; ls /acnspawn 2>/dev/null; true", name="example.com/spy",
+                     "cat $p/root/srv/secret 2>/dev/null; done; ls /acnspawn 2>/dev/null; true", name="example.com/spy",
                      app={"user": "1000", "group": "1000"})
     host.run("--exit-policy=any", *options, spy, secret)
     r = host.acnspawn("logs", "--app=spy", os.path.basename(host.one_pod())).expect(0)
@@ -311,7 +311,7 @@ def image_whose_system_directories_are_links(host):
     """/dev, /proc, /sys and /etc of the image lead elsewhere: everything still lands inside."""
     before = os.listdir("/var/tmp")
     for number, (name, target) in enumerate((("dev", "/var/tmp/x"), ("proc", "../../../../var/tmp"), ("sys", "/"),
-                                             ("dev", "/work"))):
+                                             ("dev", "/srv"))):
         files = base_rootfs()
         for n in list(files):
             if n == name or n.startswith(name + "/"):

@@ -456,8 +456,8 @@ def gc_leaves_running_and_prepared_pods(host):
 @case
 def rm_of_a_pod_whose_app_dug_a_deep_tree(host):
     """What an app leaves in its root, however deep or named, can be removed."""
-    host.run("--name=p", host.shell("cd /work; i=0; while test $i -lt 3000; do mkdir d && cd d || break; i=$((i+1)); done; "
-                                    "mkdir /work/.hidden /work/'\n'; chmod 0 /work/.hidden; true"), timeout=120)
+    host.run("--name=p", host.shell("cd /srv; i=0; while test $i -lt 3000; do mkdir d && cd d || break; i=$((i+1)); done; "
+                                    "mkdir /srv/.hidden /srv/'\n'; chmod 0 /srv/.hidden; true"), timeout=120)
     host.acnspawn("rm", "p").expect(0)
     equal(host.pods(), [], "pods")
 

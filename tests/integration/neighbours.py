@@ -30,12 +30,12 @@ def both(function):
 
 
 def secret(host, app="secret"):
-    return host.shell("echo secret-word >/work/secret; trap 'exit 0' TERM; touch /out/up; sleep 1000 & wait", name="example.com/" + app,
+    return host.shell("echo secret-word >/srv/secret; trap 'exit 0' TERM; touch /out/up; sleep 1000 & wait", name="example.com/" + app,
                       app={"environment": [{"name": "TOKEN", "value": "secret-word"}]})
 
 
 SPY = ("until pidof sleep >/dev/null; do sleep 0.05; done; sleep 0.3; for p in /proc/[0-9]*; do grep -q secret-word $p/environ 2>/dev/null && "
-       "echo environment of $p; cat $p/root/work/secret $p/cwd/work/secret 2>/dev/null; ls $p/root/ >/dev/null 2>&1 && echo root of $p; "
+       "echo environment of $p; cat $p/root/srv/secret $p/cwd/srv/secret 2>/dev/null; ls $p/root/ >/dev/null 2>&1 && echo root of $p; "
        "readlink $p/fd/1 >/dev/null && echo descriptors of $p; poke trace ${p#/proc/}; poke read $p/mem; done 2>/dev/null; "
        "kill -0 $(pidof sleep) && echo may signal; true")
 
@@ -67,14 +67,14 @@ def files_can_be_moved_and_linked(host, *options):
     os.makedirs(os.path.join(volume, "b"))
     os.chmod(volume, 0o777)
     r = host.run("--rm", *options, "--volume=v,kind=empty", host.shell(
-        "set -e; for d in /work /tmp /dev/shm /vol; do mkdir -p $d/a/c $d/b; echo x >$d/a/f; mv $d/a/f $d/b/f; ln $d/b/f $d/a/g; mv $d/a/c $d/b/; "
+        "set -e; for d in /srv /tmp /dev/shm /vol; do mkdir -p $d/a/c $d/b; echo x >$d/a/f; mv $d/a/f $d/b/f; ln $d/b/f $d/a/g; mv $d/a/c $d/b/; "
         "cat $d/a/g; test -d $d/b/c; done", app={"mountPoints": [{"name": "v", "path": "/vol"}]}))
     equal(r.out, "x\n" * 4)
 
 
 @case
 def who_may_mount_still_can(host):
-    r = host.run("--rm", host.shell("mount -t tmpfs none /work && touch /work/x && umount /work && echo mounted"), "--caps-retain=CAP_SYS_ADMIN")
+    r = host.run("--rm", host.shell("mount -t tmpfs none /srv && touch /srv/x && umount /srv && echo mounted"), "--caps-retain=CAP_SYS_ADMIN")
     equal(r.out, "mounted\n")
 
 

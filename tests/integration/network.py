@@ -15,7 +15,7 @@ from harness import *
 CLONE_NEWNET = 0x40000000
 DEFAULT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "stage0", "network", "default.conflist")
 WEB = {"name": "http", "protocol": "tcp", "port": 80}
-SERVE = "echo from $NAME >/work/x; touch /out/up; exec httpd -f -p 80 -h /work"
+SERVE = "echo from $NAME >/srv/x; touch /out/up; exec httpd -f -p 80 -h /srv"
 SLOW = float(os.environ.get("ACNSPAWN_TEST_SLOW", "1"))
 
 

@@ -109,7 +109,7 @@ def no_new_privileges_does_not_take_roots_capabilities(host):
 
 @case
 def capability_opens_its_calls(host):
-    mount = ["/bin/poke", "mount", "/work"]
+    mount = ["/bin/poke", "mount", "/srv"]
     equal(outcome(host, mount, capabilities("CAP_SYS_ADMIN", "CAP_CHOWN")), 0)
     equal(outcome(host, mount, capabilities("CAP_CHOWN")), errno.EPERM)
 

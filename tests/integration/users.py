@@ -46,16 +46,16 @@ def names_are_the_images_not_the_hosts(host):
 
 @case
 def owner_of_a_path(host):
-    files = {"work/owned": File("", 0o644, 1000, 50)}
-    show = identity(host, "/work/owned", "/work/owned", files)
+    files = {"srv/owned": File("", 0o644, 1000, 50)}
+    show = identity(host, "/srv/owned", "/srv/owned", files)
     equal((show.uids, show.gids), ([1000] * 3, [50] * 3))
 
 
 @case
 def owner_of_a_path_through_an_absolute_link(host):
     """The link is resolved inside the image: /etc/hostname of the host belongs to root."""
-    files = {"work/link": Link("/etc/owned"), "etc/owned": File("", 0o644, 1000, 50)}
-    show = identity(host, "/work/link", "/work/link", files)
+    files = {"srv/link": Link("/etc/owned"), "etc/owned": File("", 0o644, 1000, 50)}
+    show = identity(host, "/srv/link", "/srv/link", files)
     equal((show.uids, show.gids), ([1000] * 3, [50] * 3))
 
 
@@ -106,8 +106,8 @@ def fifo_instead_of_passwd_does_not_hang(host):
 @case
 def fifo_as_path_user_does_not_hang(host):
     """Only its owner is asked for, so it may even work; but not hang."""
-    r = host.acnspawn("run", host.image(["/bin/true"], files={"work/fifo": Fifo()},
-                                        app={"user": "/work/fifo", "group": "/work/fifo"}), timeout=30)
+    r = host.acnspawn("run", host.image(["/bin/true"], files={"srv/fifo": Fifo()},
+                                        app={"user": "/srv/fifo", "group": "/srv/fifo"}), timeout=30)
     true(r.rc in (0, 1, 125), str(r))
 
 
@@ -216,7 +216,7 @@ def capabilities_really_are_in_force(host):
     host.acnspawn("run", host.image(["/bin/poke", "mount", "/tmp"])).expect(1)
     r = host.acnspawn("run", host.shell("ip link add x type dummy"))
     true(r.rc != 0, "network could be changed")
-    host.acnspawn("run", host.image(["/bin/poke", "chroot", "/work"])).expect(0)
+    host.acnspawn("run", host.image(["/bin/poke", "chroot", "/srv"])).expect(0)
 
 
 # --- User namespaces ------------------------------------------------------------------------------------------------------
@@ -250,9 +250,9 @@ def files_written_belong_to_the_range(host):
 
 @case
 def files_of_the_image_have_their_owners(host):
-    files = {"work/f": File("x", 0o640, 1000, 50), "work/d": Dir(0o2755, 1001, 1002), "work/s": File("x", 0o4755, 0, 0)}
-    r = host.run(host.shell("stat -c '%n %u %g %a' /work/f /work/d /work/s /bin/busybox", files=files))
-    equal(r.out.split("\n"), ["/work/f 1000 50 640", "/work/d 1001 1002 2755", "/work/s 0 0 4755", "/bin/busybox 0 0 755", ""])
+    files = {"srv/f": File("x", 0o640, 1000, 50), "srv/d": Dir(0o2755, 1001, 1002), "srv/s": File("x", 0o4755, 0, 0)}
+    r = host.run(host.shell("stat -c '%n %u %g %a' /srv/f /srv/d /srv/s /bin/busybox", files=files))
+    equal(r.out.split("\n"), ["/srv/f 1000 50 640", "/srv/d 1001 1002 2755", "/srv/s 0 0 4755", "/bin/busybox 0 0 755", ""])
 
 
 @case

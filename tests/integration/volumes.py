@@ -293,8 +293,8 @@ def target_that_a_link_puts_onto_another(host):
 
 @case
 def volume_over_a_directory_of_the_image_hides_it(host):
-    r = host.run("--volume=v,kind=empty", with_mounts(host, "ls -A /work | wc -l", mount_point("v", "/work"),
-                                                      files={"work/of-the-image": "x"}))
+    r = host.run("--volume=v,kind=empty", with_mounts(host, "ls -A /srv | wc -l", mount_point("v", "/srv"),
+                                                      files={"srv/of-the-image": "x"}))
     equal(r.out, "0\n")
 
 
@@ -345,18 +345,18 @@ def read_only_root_creates_mount_targets_all_the_same(host):
 @case
 def image_is_never_changed(host):
     """What an app writes goes to its own upper directory; a second pod of the image starts clean."""
-    image = host.shell("test -e /work/new && echo dirty; echo x >/work/new; rm /etc/group; echo gone >/etc/passwd")
+    image = host.shell("test -e /srv/new && echo dirty; echo x >/srv/new; rm /etc/group; echo gone >/etc/passwd")
     for _ in range(2):
         equal(host.run(image).out, "")
     images = os.path.join(host.dir, "images")
     root = os.path.join(images, os.listdir(images)[0], "rootfs")
     true(os.path.exists(os.path.join(root, "etc/group")), "the image lost a file")
-    true(not os.path.exists(os.path.join(root, "work/new")), "the image gained a file")
+    true(not os.path.exists(os.path.join(root, "srv/new")), "the image gained a file")
 
 
 @case
 def apps_of_one_image_have_roots_of_their_own(host):
-    image = host.shell("echo $AC_APP_NAME >/work/name; sleep 0.3; cat /work/name")
+    image = host.shell("echo $AC_APP_NAME >/srv/name; sleep 0.3; cat /srv/name")
     r = host.run(image, "--name=one", image, "--name=two")
     equal(sorted(line.split()[-1] for line in r.out.splitlines()), ["one", "two"])
     for line in r.out.splitlines():

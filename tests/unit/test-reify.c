@@ -784,7 +784,7 @@ TEST(template_volumes)
 {
         FIXTURE(f);
 
-        ASSERT_NOT_NULL(import(&f, "example.com/web", POINTS(POINT("work", "/work", ""))));
+        ASSERT_NOT_NULL(import(&f, "example.com/web", POINTS(POINT("work", "/srv", ""))));
         set_template(&f, TEMPLATE("{\"name\":\"a\",\"image\":{\"name\":\"example.com/web\"},\"mounts\":["
                                   "{\"volume\":\"own\",\"path\":\"/"
                                   "own\",\"appVolume\":{\"name\":\"own\",\"kind\":\"empty\","
@@ -799,9 +799,9 @@ TEST(template_volumes)
         ASSERT_STREQ(find_mount(&m->apps[0], "/own")->volume, "a-own");
         ASSERT_NULL(find_mount(&m->apps[0], "/own")->app_volume);
         ASSERT_EQ(pod_manifest_find_volume(m, "a-own")->mode, 0700);
-        ASSERT_STREQ(find_mount(&m->apps[0], "/work")->volume, "shared");
+        ASSERT_STREQ(find_mount(&m->apps[0], "/srv")->volume, "shared");
         ASSERT_STREQ(find_mount(&m->apps[1], "/own")->volume, "own");
-        ASSERT_STREQ(find_mount(&m->apps[1], "/work")->volume, "work");
+        ASSERT_STREQ(find_mount(&m->apps[1], "/srv")->volume, "work");
         ASSERT_EQ(strv_length(f.warnings), 0);
         ASSERT_OK(pod_publish(f.pod, &f.e));
 
