@@ -3,7 +3,6 @@
 /* acnspawn list: the pods there are, one per line. */
 
 #include "stage0/pod-words.h"
-#include "stage0/runtime/runtime.h"
 
 static const TableColumn columns[] = {
                 {"UUID", "uuid", false, 0},       {"NAME", "name", false, 12},

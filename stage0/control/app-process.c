@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 
 #define START_TIMEOUT_USEC (10 * UINT64_C(1000000))
 #define SERVICE "org.freedesktop.systemd1.Service"

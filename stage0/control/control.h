@@ -1,61 +1,44 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/control/: what is done to pods by request. What others use of it is in stage0.h; here is what its
- * parts share. */
-
-#include <systemd/sd-bus.h>
+/* stage0/control/: what is done to pods by request. */
 
 #include "stage0/runtime/runtime.h"
-#include "stage1/enter-protocol.h"
 
-/* --- manager.c: the pod's systemd ---------------------------------------------------------------------- */
+/* prepare-pod.c: request -> prepared pod. */
+typedef struct PrepareOptions {
+        const char *name, *hostname, *stage1;
+        bool private_users;
+        NetMode net;
+        char **networks;                /* of NET_NETWORKS; see pod_network_check() */
+        const char *const *config_dirs; /* where net.d is; NULL: the usual directories */
+        ExitPolicy exit_policy;
+        uint64_t stop_timeout_usec;
+        bool strict;  /* refuse the pod unless all isolators are enforced here */
+        bool dry_run; /* stop when it is known what the pod would be: it is in the state preparing, and the
+                       * caller gives it up with pod_abandon() */
+} PrepareOptions;
+int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
+                Error *e);
 
-/* Calls FUNCTION in a process that has joined the pod's user and pid namespaces, with a connection to the
- * pod's systemd. DATA of SIZE bytes (at most MANAGER_DATA_MAX, no pointers) is copied there and, on success,
- * back. A descriptor that FUNCTION leaves in *RET_FD is passed back, too; RET_FD may be NULL. */
-#define MANAGER_DATA_MAX 1024U
-int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_fd, Error *e), void *data,
-                     size_t size, int *ret_fd, Error *e);
-/* The object of a unit; to be freed. */
-int manager_unit_path(const char *unit, char **ret);
-/* The error of a call that failed. */
-int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
+/* stop.c: asks a running pod to end in order, or kills it; waits until it has ended. */
+int stop_pod(Pod *p, bool force, Error *e);
 
-/* --- app-process.c ------------------------------------------------------------------------------------- */
+/* enter.c: runs a command beside an app that runs, confined as the app is, with our standard streams,
+ * and waits until it has ended. *RET_STATUS is the command's exit status, 128 + the number of a signal; of a
+ * command that could not be started 125 to 127, with the reason in E. */
+typedef struct EnterOptions {
+        const char *app;       /* NULL: the only one */
+        char *const *argv;     /* empty: the shell of the image */
+        const char *user;      /* USER[:GROUP] that the app could become; NULL: the app's */
+        char **environment;    /* NAME=VALUE, added to the app's */
+        const char *directory; /* absolute; NULL: the app's working directory */
+} EnterOptions;
+int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
 
-/* The app that NAME names; NULL: the only one. */
-int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e);
-/* -ESRCH unless the pod runs, is up, and is not paused. */
-int pod_check_running(Pod *p, Error *e);
-
-/* The error of an app that should run and does not. */
-int app_not_running(Pod *p, const PodApp *app, Error *e);
-
-typedef struct AppProcess {
-        pid_t pid; /* by the host's numbers */
-        int pid_fd;
-} AppProcess;
-
-/* The app's main process, once it is the app and not the launcher any more. */
-int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
-
-/* --- launcher.c ---------------------------------------------------------------------------------------- */
-
-/* Starts "launch enter" from a sealed copy in memory. *RET_SOCKET is its ENTER_SOCKET's other end. It dies
- * with us. */
-int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e);
-
-/* --- forward.c: streams and signals between our caller and a command in a pod -------------------------- */
-
-typedef struct Forward {
-        int fds[3]; /* the ends of the command's streams; a terminal's master is the first two */
-        int socket; /* on which the launcher tells what happens */
-        pid_t pid;  /* the launcher, which gets our signals */
-        bool terminal;
-} Forward;
-
-/* Until the command has ended; *RET says how. -ECONNRESET: the launcher is gone, too. */
-int forward_streams(Forward *f, EnterReply *ret, Error *e);
-/* The size of our terminal. */
-void forward_get_size(struct winsize *ret);
+/* signal.c: sends SIGNAL to the main process of the app NAME, or (NULL) of every app that runs. */
+int kill_app(Pod *p, const char *name, int signal, Error *e);
+/* restart.c: ends the app NAME in order, if it runs, and starts it again with a clean root. */
+int restart_app(Pod *p, const char *name, Error *e);
+/* stop.c: stops every process of a running pod where it is, or lets them go on. */
+int pause_pod(Pod *p, bool pause, Error *e);

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 

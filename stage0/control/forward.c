@@ -15,7 +15,7 @@
 #include <sys/signalfd.h>
 #include <termios.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 
 #define CHUNK 4096U /* what a pipe that can be written to takes at once */
 

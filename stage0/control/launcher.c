@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U

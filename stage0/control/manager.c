@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 
 typedef struct Call {
         Pod *pod;

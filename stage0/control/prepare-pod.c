@@ -6,7 +6,8 @@
 
 #include <sys/stat.h>
 
-#include "stage0/runtime/runtime.h"
+#include "stage0/control/control.h"
+#include "stage0/report/report.h"
 #include "stage1/launch-protocol.h"
 
 static int configure(Pod *p, const PrepareOptions *o)

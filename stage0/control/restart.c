@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 
 #define MANAGER "org.freedesktop.systemd1.Manager"
 #define DROP_IN "restart.conf"

@@ -3,7 +3,7 @@
 /* A signal to the main process of an app, by the pod's systemd, which knows it and cannot mistake another
  * process for it. */
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 
 #define LOST_TIMEOUT_USEC (5 * UINT64_C(1000000))
 

@@ -1,9 +1,69 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/report/: what is known of a pod, and what its apps wrote. What others use of it is in stage0.h. */
+/* stage0/report/: what is known of a pod, and what its apps wrote. */
 
 #include "stage0/runtime/runtime.h"
+
+/* pod-status.c: everything "status" tells of a pod. */
+typedef struct AppReport {
+        const PodApp *app;
+        AppStatus status;
+} AppReport;
+
+typedef struct IsolatorReport {
+        const char *app; /* NULL: the pod's own */
+        const char *name;
+        IsolatorVerdict verdict;
+        char *detail;
+} IsolatorReport;
+
+typedef struct PodReport {
+        AppReport *apps;
+        size_t n_apps;
+        IsolatorReport *isolators;
+        size_t n_isolators;
+        char **addresses; /* "lo 127.0.0.1", …: of a running pod */
+        NetworkReport *networks;
+        size_t n_networks;
+        PortMapping *ports; /* of the host that lead to the pod, or would */
+        size_t n_ports;
+        uint64_t started_usec, ended_usec; /* realtime; 0: never */
+        int exit_status;                   /* the pod's, or -1 while it has none */
+        pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
+        bool paused;
+} PodReport;
+
+/* CONFIG_DIRS as in PrepareOptions. */
+int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
+void pod_report_done(PodReport *r);
+/* Its isolators alone; works for a pod that is being prepared, too. */
+int pod_report_isolators(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
+/* isolators-strict.c: -EOPNOTSUPP, with all of them in the message, if one of the isolators would not be
+ * enforced on this host. */
+int pod_require_isolators(Pod *p, const char *const *config_dirs, Error *e);
+
+/* usage.c: what a running pod uses. UINT64_MAX: this host cannot measure it, or there is no limit. */
+typedef struct Usage {
+        uint64_t cpu_usec;
+        uint64_t memory, memory_max; /* bytes */
+        uint64_t io_read, io_written;
+        uint64_t pids;
+} Usage;
+
+void usage_init(Usage *u);
+/* Of the pod as a whole, and an array of what each of its apps uses, in the order of the manifest. */
+int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
+
+/* logs.c: the apps' output out of the pod's journal. */
+typedef struct LogOptions {
+        bool follow;     /* until the pod has ended */
+        const char *app; /* NULL: all */
+        bool prefix;     /* the app's name in front of each line */
+        bool json;
+        uint64_t lines; /* only the last so many; UINT64_MAX: all */
+} LogOptions;
+int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
 /* --- journal.c: what apps wrote ------------------------------------------------------------------------ */
 

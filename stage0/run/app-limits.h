@@ -4,7 +4,7 @@
 /* app-limits.c, parameters.c: what isolators ask for that only the host can do, done when a launcher has asked for
  * its app: it waits for the answer, and nothing of the app has run yet. */
 
-#include "stage0/run/run.h"
+#include "stage0/run/run-internal.h"
 
 typedef struct Limits {
         bool parameters_set; /* the pod's kernel parameters are what they are to be */

@@ -5,7 +5,7 @@
 
 #include <sys/mount.h>
 
-#include "stage0/run/run.h"
+#include "stage0/run/run-internal.h"
 
 typedef struct Layer {
         char *path; /* in the store */

@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "stage0/run/run.h"
+#include "stage0/run/run-internal.h"
 
 #define NSPAWN "/usr/bin/systemd-nspawn"
 

@@ -3,7 +3,7 @@
 
 /* pump.c: what apps write, on its way to the journal and to our own output. */
 
-#include "stage0/run/run.h"
+#include "stage0/run/run-internal.h"
 
 typedef struct Pumps Pumps;
 

@@ -5,7 +5,7 @@
 
 #include <sys/wait.h>
 
-#include "stage0/run/run.h"
+#include "stage0/run/run-internal.h"
 
 static int run_in_foreground(Pod *p, const RunOptions *o, Error *e)
 {

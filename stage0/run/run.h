@@ -1,58 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/run/: the process that runs a pod, and what it is made of. What others use of it is run_pod() in
- * stage0.h. */
+/* stage0/run/: the process that runs a pod. */
 
-#include <signal.h>
-#include <systemd/sd-event.h>
+#include "prepare/prepare.h"
 
-#include "metadata/metadata.h"
-#include "stage0/report/report.h"
-#include "stage1/launch-protocol.h"
-
-/* --- userns.c ------------------------------------------------------------------------------------------ */
-
-/* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
-int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
-
-/* --- mounts.c: roots and volumes of apps as mounts of stage0's own namespace --------------------------- */
-
-typedef struct PodMounts PodMounts;
-
-/* The caller must have a mount namespace of its own by then. */
-int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
-PodMounts *pod_mounts_free(PodMounts *m);
-DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
-/* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
-int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
-/* Detached mounts for one process of APP, in the order of the launch protocol after LAUNCH_FD_FILE. */
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e);
-/* A mount namespace of our own into which the host's mounts and unmounts still come, but from which none
- * goes out. */
-int mount_namespace_unshare(Error *e);
-
-/* --- nspawn.c: starting systemd-nspawn ----------------------------------------------------------------- */
-
-typedef struct Nspawn {
-        pid_t pid;
-        int pid_fd;
-        int output_fd; /* what it prints, and what the pod's console shows */
-        int go_fd;     /* until nspawn_go() */
-} Nspawn;
-
-#define NSPAWN_NULL ((Nspawn){.pid_fd = -EBADF, .output_fd = -EBADF, .go_fd = -EBADF})
-/* The pod's PID 1, by our numbers; 0 if it is not there (yet, or any more). */
-pid_t nspawn_leader(const Nspawn *n);
-
-/* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the
- * caller. It waits for nspawn_go(), without which it ends. */
-int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e);
-int nspawn_go(Nspawn *n, Error *e);
-void nspawn_done(Nspawn *n);
-
-/* --- supervisor.c -------------------------------------------------------------------------------------- */
-
-/* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
- * once the pod is up, or is closed; -EBADF: nobody waits. Returns the pod's exit status. */
-int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e);
+/* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
+ * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
+typedef struct RunOptions {
+        bool detach;
+        bool quiet;                     /* do not show the apps' output */
+        bool strict;                    /* not unless all isolators are enforced */
+        const char *const *config_dirs; /* as in PrepareOptions */
+} RunOptions;
+int run_pod(Pod *p, const RunOptions *o, Error *e);

@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "stage0/run/run.h"
+#include "stage0/run/run-internal.h"
 
 static int write_map(pid_t pid, const char *file, uint32_t uid_base)
 {

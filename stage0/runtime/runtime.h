@@ -5,7 +5,9 @@
  * its directory, the socket of the process that runs it. Shared by what runs pods and what looks at them or acts
  * on them. */
 
-#include "stage0/stage0.h"
+#include "prepare/prepare.h"
+#include "stage0/network/network.h"
+#include "stage1/stage1.h"
 
 /* --- cgroup.c: a cgroup for the pod -------------------------------------------------------------------- */
 
@@ -119,3 +121,14 @@ bool pod_is_paused(Pod *p);
 int pod_freeze(Pod *p, bool freeze, Error *e);
 /* What people are told: the state's name, or "paused". */
 const char *pod_shown_state(Pod *p);
+
+/* --- release.c ----------------------------------------------------------------------------------------- */
+
+/* To be called before a pod is removed. Takes away what a pod that has ended left outside its
+ * directory; -EBUSY, naming the mount, if something is mounted below that directory. For store_gc(), too. */
+int pod_release(Pod *p, void *userdata, Error *e);
+
+/* --- wait.c ---------------------------------------------------------------------------------------------- */
+
+/* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
+int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the parts of stage0/control/ share. */
+
+#include <systemd/sd-bus.h>
+
+#include "stage0/control/control.h"
+#include "stage1/enter-protocol.h"
+
+/* --- manager.c: the pod's systemd ---------------------------------------------------------------------- */
+
+/* Calls FUNCTION in a process that has joined the pod's user and pid namespaces, with a connection to the
+ * pod's systemd. DATA of SIZE bytes (at most MANAGER_DATA_MAX, no pointers) is copied there and, on success,
+ * back. A descriptor that FUNCTION leaves in *RET_FD is passed back, too; RET_FD may be NULL. */
+#define MANAGER_DATA_MAX 1024U
+int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_fd, Error *e), void *data,
+                     size_t size, int *ret_fd, Error *e);
+/* The object of a unit; to be freed. */
+int manager_unit_path(const char *unit, char **ret);
+/* The error of a call that failed. */
+int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
+
+/* --- app-process.c ------------------------------------------------------------------------------------- */
+
+/* The app that NAME names; NULL: the only one. */
+int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e);
+/* -ESRCH unless the pod runs, is up, and is not paused. */
+int pod_check_running(Pod *p, Error *e);
+
+/* The error of an app that should run and does not. */
+int app_not_running(Pod *p, const PodApp *app, Error *e);
+
+typedef struct AppProcess {
+        pid_t pid; /* by the host's numbers */
+        int pid_fd;
+} AppProcess;
+
+/* The app's main process, once it is the app and not the launcher any more. */
+int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
+
+/* --- launcher.c ---------------------------------------------------------------------------------------- */
+
+/* Starts "launch enter" from a sealed copy in memory. *RET_SOCKET is its ENTER_SOCKET's other end. It dies
+ * with us. */
+int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e);
+
+/* --- forward.c: streams and signals between our caller and a command in a pod -------------------------- */
+
+typedef struct Forward {
+        int fds[3]; /* the ends of the command's streams; a terminal's master is the first two */
+        int socket; /* on which the launcher tells what happens */
+        pid_t pid;  /* the launcher, which gets our signals */
+        bool terminal;
+} Forward;
+
+/* Until the command has ended; *RET says how. -ECONNRESET: the launcher is gone, too. */
+int forward_streams(Forward *f, EnterReply *ret, Error *e);
+/* The size of our terminal. */
+void forward_get_size(struct winsize *ret);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Waiting for the end of a pod. The process that runs it holds an exclusive lock on its directory for as long as
+ * the pod is there. */
+
+#include <sys/file.h>
+
+#include "stage0/runtime/runtime.h"
+
+int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
+{
+        _cleanup_close_ int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        uint64_t end = timeout_usec == UINT64_MAX ? UINT64_MAX : now_usec(CLOCK_MONOTONIC) + timeout_usec;
+
+        if (fd < 0)
+                return error_set_errno(e, -errno, "Cannot open the directory of pod %s", p->uuid);
+        if (timeout_usec == UINT64_MAX) {
+                while (flock(fd, LOCK_SH) < 0)
+                        if (errno != EINTR)
+                                return error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
+                return 0;
+        }
+        while (flock(fd, LOCK_SH | LOCK_NB) < 0) {
+                if (errno != EWOULDBLOCK && errno != EINTR)
+                        return error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
+                if (now_usec(CLOCK_MONOTONIC) >= end)
+                        return error_set(e, -ETIME, "Pod %s has not ended in time", p->uuid);
+                (void) usleep(10000);
+        }
+        return 0;
+}
