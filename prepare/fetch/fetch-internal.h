@@ -41,6 +41,7 @@ static inline void error_forget(Error *e)
 typedef struct Remote {
         char *image;  /* its ID */
         char *etag;   /* or NULL; of a registry, the digest of the manifest */
+        char *last_modified; /* or NULL */
         char *signer; /* fingerprint of the key whose signature was checked, or NULL */
         uint64_t expires_usec;
 } Remote;

@@ -22,6 +22,7 @@ void remote_done(Remote *r)
 {
         free(r->image);
         free(r->etag);
+        free(r->last_modified);
         free(r->signer);
         *r = (Remote){};
 }
@@ -95,6 +96,8 @@ int remote_read(Store *s, const char *place, Remote *ret)
         if (r >= 0)
                 r = get_string(o, "etag", &m.etag);
         if (r >= 0)
+                r = get_string(o, "lastModified", &m.last_modified);
+        if (r >= 0)
                 r = get_string(o, "signer", &m.signer);
         if (r < 0)
                 return r == -ENOMEM ? r : -ENOENT;
@@ -135,6 +138,8 @@ int remote_write(Store *s, const char *place, const Remote *m)
                 r = add_string(o, "image", m->image);
         if (r >= 0)
                 r = add_string(o, "etag", m->etag);
+        if (r >= 0)
+                r = add_string(o, "lastModified", m->last_modified);
         if (r >= 0)
                 r = add_string(o, "signer", m->signer);
         if (r >= 0)

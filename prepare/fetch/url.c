@@ -135,6 +135,7 @@ static void keep(Source *s, const Image *i, const TransferReply *reply)
         const Remote m = {
                         .image = i->id,
                         .etag = reply->etag ?: s->known.etag,
+                        .last_modified = reply->last_modified ?: s->known.last_modified,
                         .signer = s->archive.signer.fingerprint ?: s->known.signer,
                         .expires_usec = reply->expires_usec,
         };
@@ -156,6 +157,7 @@ static int download(Source *s, int *ret_fd, TransferReply *reply, Error *e)
         const TransferRequest q = {
                         .url = s->url,
                         .etag = s->known.etag,
+                        .last_modified = s->known.last_modified,
                         .what = s->what,
                         .progress = download_progress,
                         .userdata = s,
@@ -185,7 +187,7 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
         int r = 0;
 
         fetcher_progress(s->fetcher, s->wanted->what, FETCH_LOOKING, 0, 0);
-        if (check && !s->known.etag)
+        if (check && !s->known.etag && !s->known.last_modified)
                 r = get_signature(s, e);
         if (r >= 0)
                 r = download(s, &fd, &reply, e);

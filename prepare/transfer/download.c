@@ -379,15 +379,21 @@ static void keep_or_remove(Download *d, int r)
                 remove_names(d);
 }
 
+static int copy_if_missing(const char *from, char **to)
+{
+        if (!*to && from)
+                *to = strdup(from);
+        return *to || !from ? 0 : -ENOMEM;
+}
+
 /* That it came in parts is nobody's business. */
 static int make_whole(const Download *d, TransferReply *reply)
 {
         if (reply->status != 206 && reply->status != 416)
                 return 0;
         reply->status = 200;
-        if (!reply->etag && d->etag)
-                reply->etag = strdup(d->etag);
-        return reply->etag || !d->etag ? 0 : -ENOMEM;
+        int r = copy_if_missing(d->etag, &reply->etag);
+        return r < 0 ? r : copy_if_missing(d->last_modified, &reply->last_modified);
 }
 
 static int finish(Download *d, TransferReply *reply, int *ret_fd, Error *e)

@@ -154,14 +154,24 @@ static int add_header(Exchange *x, const char *line)
         return 0;
 }
 
+/* What we have already. Dates are for servers that have no ETags (RFC 9110, 13.1.3). */
+static int add_condition(Exchange *x)
+{
+        const char *etag = x->request->etag, *date = x->request->last_modified;
+        _cleanup_free_ char *line = NULL;
+
+        if (!etag && !date)
+                return 0;
+        int r = xasprintf(&line, "%s: %s", etag ? "If-None-Match" : "If-Modified-Since", etag ?: date);
+        return r < 0 ? r : add_header(x, line);
+}
+
 static int set_headers(Exchange *x)
 {
-        _cleanup_free_ char *match = NULL;
-        int r = 0;
+        int r = add_condition(x);
 
-        if (x->request->etag &&
-            (xasprintf(&match, "If-None-Match: %s", x->request->etag) < 0 || add_header(x, match) < 0))
-                return -ENOMEM;
+        if (r < 0)
+                return r;
         if (x->sink->headers)
                 r = x->sink->headers(x->sink, &x->headers);
         if (r < 0)

@@ -184,7 +184,7 @@ static int judge(Step *s, Exchange *x, Error *e)
 
         if (status >= 200 && status < 300)
                 return 1;
-        if (status == 304 && s->request->etag)
+        if (status == 304 && (s->request->etag || s->request->last_modified))
                 return 1;
         if (is_redirect(status) && s->request->form)
                 return exchange_error(x, e, -EREMOTEIO,

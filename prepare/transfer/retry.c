@@ -26,6 +26,7 @@ typedef struct Tries {
 void transfer_reply_done(TransferReply *r)
 {
         free(r->etag);
+        free(r->last_modified);
         free(r->content_type);
         free(r->effective_url);
         free(r->challenge);
@@ -118,6 +119,7 @@ static void fill_in_reply(Result *from, TransferReply *to)
                         .status = r->status,
                         .not_modified = r->status == 304,
                         .etag = TAKE_PTR(r->etag),
+                        .last_modified = r->last_modified_is_strong ? TAKE_PTR(r->last_modified) : NULL,
                         .content_type = TAKE_PTR(r->content_type),
                         .effective_url = TAKE_PTR(from->effective_url),
                         .challenge = TAKE_PTR(r->challenge),

@@ -72,6 +72,7 @@ typedef struct TransferRequest {
         const char *url;      /* a user and password in it go to that host only */
         char *const *headers; /* "Name: value"; but for Accept…, they go to that host only. May be NULL */
         const char *etag;     /* what we have: the reply may be that it is still so (not_modified) */
+        const char *last_modified; /* the same where there is no ETag: the reply's, as it was */
         const char *authorization; /* "Basic …" or "Bearer …"; NULL: what auth.d has for the host; "": none */
         const char *form; /* sent by POST instead of asking by GET, as a web form; not sent on by redirects */
         unsigned insecure; /* what is allowed beyond the options of the Transfer; the caller has told of it */
@@ -87,8 +88,9 @@ typedef struct TransferRequest {
 
 typedef struct TransferReply {
         unsigned status;       /* of HTTP; 0: there was no answer */
-        bool not_modified;     /* what has the request's ETag is still what there is; no body */
+        bool not_modified;     /* what has the request's ETag or date is still what there is; no body */
         char *etag;            /* as sent, with quotes; or NULL */
+        char *last_modified;   /* as sent, if it tells this file from every later one; or NULL */
         char *content_type;    /* without parameters, in lower case; or NULL */
         char *effective_url;   /* after redirects, without user and password */
         char *challenge;       /* WWW-Authenticate; or NULL */

@@ -390,6 +390,29 @@ def update(w):
 
 
 @world
+def update_by_date(w):
+    """A server without ETags says by date whether there is anything new."""
+    w.trust()
+    one, two, three = w.image(content="one"), w.image(content="two"), w.image(content="three")
+    w.publish(SIMPLE, one, headers={"Last-Modified": "Mon, 02 Jan 2023 10:00:00 GMT"})
+    w.fetch(SIMPLE)
+    w.web.forget()
+    equal(w.fetch("--update", SIMPLE).out, image_id(one) + "\n")
+    equal((w.web.asked(), w.web.said()), ([SIMPLE], [304]))
+    # Once more: what is known was not lost by the answer that had nothing in it.
+    w.web.forget()
+    w.fetch("--update", SIMPLE)
+    equal((w.web.asked(), w.web.said()), ([SIMPLE], [304]))
+    w.publish(SIMPLE, two, headers={"Last-Modified": "Tue, 03 Jan 2023 10:00:00 GMT"})
+    equal(w.fetch("--update", SIMPLE).out, image_id(two) + "\n")
+    # What was changed in the very second of the answer could be changed once more in it: such a date proves nothing.
+    w.publish(SIMPLE, one, headers={"Last-Modified": "Tue, 03 Jan 2033 10:00:00 GMT"})
+    equal(w.fetch("--update", SIMPLE).out, image_id(one) + "\n")
+    w.publish(SIMPLE, three, headers={"Last-Modified": "Tue, 03 Jan 2033 10:00:00 GMT"})
+    equal(w.fetch("--update", SIMPLE).out, image_id(three) + "\n")
+
+
+@world
 def a_server_that_says_for_how_long(w):
     w.trust()
     data = w.image()

@@ -5,6 +5,7 @@ Clients reach it by a proxy, which is what the environment in Web.env names: wha
 them to the server here, which answers for all of them. Nothing in acnspawn knows that it is being tested.
 """
 
+import email.utils
 import hashlib
 import http.server
 import os
@@ -25,6 +26,10 @@ class Page:
         self.need_auth = need_auth
         if etag:
             self.headers["ETag"] = '"%s"' % hashlib.sha256(self.body).hexdigest()[:16]
+
+
+def _date(text):
+    return email.utils.parsedate_to_datetime(text)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -52,8 +57,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def answer(self, page):
         body, status, headers = page.body, page.status, dict(page.headers)
-        etag, start = headers.get("ETag"), 0
+        etag, start, since = headers.get("ETag"), 0, self.headers.get("If-Modified-Since")
         if etag and self.headers.get("If-None-Match") == etag:
+            status, body = 304, b""
+        if since and not self.headers.get("If-None-Match") and "Last-Modified" in headers and _date(headers["Last-Modified"]) <= _date(since):
             status, body = 304, b""
         wanted = self.headers.get("Range", "")
         if status == 200 and page.ranges and wanted.startswith("bytes="):
@@ -64,6 +71,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 status = 206
                 headers["Content-Range"] = "bytes %d-%d/%d" % (start, len(body) - 1, len(body))
                 body = body[start:]
+        with self.server.web.lock:
+            self.server.web.statuses.append(status)
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -154,6 +163,7 @@ class Web:
     def __init__(self, directory, names):
         self.directory, self.names = directory, names
         self.pages, self.requests, self.connects, self.dead = {}, [], [], set()
+        self.statuses = []
         self.lock = threading.Lock()
 
     def __enter__(self):
@@ -204,7 +214,13 @@ class Web:
         with self.lock:
             return [u for u, _ in self.requests if part in u]
 
+    def said(self):
+        """The statuses of the answers, in their order."""
+        with self.lock:
+            return list(self.statuses)
+
     def forget(self):
         with self.lock:
             self.requests.clear()
+            self.statuses.clear()
             self.connects.clear()
