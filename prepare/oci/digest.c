@@ -5,6 +5,8 @@
 #include "library/libcrypto.h"
 #include "prepare/oci/oci-internal.h"
 
+#define BUFFER_SIZE (256U * 1024U)
+
 int digester_init(Digester *d, const char *algorithm)
 {
         bool sha512 = startswith(algorithm, "sha512:");
@@ -49,6 +51,27 @@ int digest_bytes(const char *like, const void *p, size_t n, char **ret)
                 return r;
         digester_add(&d, p, n);
         return digester_finish(&d, ret);
+}
+
+int digest_check_fd(const char *digest, int fd, Error *e)
+{
+        _cleanup_digester_ Digester d = {};
+        _cleanup_free_ char *found = NULL, *buffer = malloc(BUFFER_SIZE);
+        ssize_t n;
+
+        if (!buffer || digester_init(&d, digest) < 0)
+                return error_oom(e);
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return error_set_errno(e, errno, "Cannot read the file again");
+        while ((n = loop_read(fd, buffer, BUFFER_SIZE)) > 0) {
+                int r = interrupt_check(e);
+                if (r < 0)
+                        return r;
+                digester_add(&d, buffer, (size_t) n);
+        }
+        if (n < 0)
+                return error_set_errno(e, (int) n, "Cannot read the file again");
+        return digester_finish(&d, &found) < 0 ? error_oom(e) : streq(found, digest);
 }
 
 int digest_check_bytes(const char *digest, const void *p, size_t n, const char *what, Error *e)

@@ -121,15 +121,15 @@ static int read_manifest(Import *i, Error *e)
 
 /* --- Config -------------------------------------------------------------------------------------------- */
 
-static int read_config_blob(Import *i, Error *e)
+/* 1: it is not what was asked for, and can be had elsewhere. */
+static int try_config_blob(Import *i, Error *e)
 {
         const OciDescriptor *d = &i->manifest->config;
+        const OciSourceVTable *v = i->source->vtable;
         _cleanup_close_ int fd = -EBADF;
         _cleanup_free_ char *text = NULL;
 
-        if (d->size > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The image's config is longer than %u bytes", MANIFEST_SIZE_MAX);
-        int r = i->source->vtable->open_blob(i->source, d, &fd, e);
+        int r = v->open_blob(i->source, d, &fd, e);
         if (r < 0)
                 return r;
         text = malloc(d->size + 1);
@@ -142,9 +142,26 @@ static int read_config_blob(Import *i, Error *e)
                 return error_set(e, -EBADMSG, "The image's config has %zd bytes instead of %" PRIu64, n,
                                  d->size);
         text[n] = 0;
+        r = digest_check_bytes(d->digest, text, (size_t) n, "The image's config", e);
+        if (r == -EBADMSG && v->reject_blob && v->reject_blob(i->source, d) > 0)
+                return 1;
+        if (r < 0)
+                return r;
         i->config_text = TAKE_PTR(text);
         i->config_size = (size_t) n;
-        return digest_check_bytes(d->digest, i->config_text, i->config_size, "The image's config", e);
+        return 0;
+}
+
+static int read_config_blob(Import *i, Error *e)
+{
+        int r;
+
+        if (i->manifest->config.size > MANIFEST_SIZE_MAX)
+                return error_set(e, -EFBIG, "The image's config is longer than %u bytes", MANIFEST_SIZE_MAX);
+        do
+                r = try_config_blob(i, e);
+        while (r > 0);
+        return r;
 }
 
 static int make_id(Import *i, Error *e)

@@ -7,6 +7,10 @@
  * layer by the pipeline. A layer that is complete stays in its temporary directory, which no collector takes
  * as long as we live, until the image is published.
  *
+ * Where a source has several places to ask, one that has sent something else than was asked for is found out
+ * here, after the layer has been read or in the middle of it. What was unpacked of it is removed, and the
+ * layer is read once more from the next place.
+ *
  * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "implied" (directories without an entry
  * of their own, see attributes.c) and, if it hides something of the layers below it, "whiteouts".
  */
@@ -189,11 +193,37 @@ static int read_layer(Reading *x, Error *e)
                 r = unpack_finish(&x->unpack, e);
         if (r >= 0)
                 r = write_files(x, e);
-        if (r < 0) {
+        if (r < 0)
                 store_temporary_done(&x->layer->temporary);
-                return error_prefix(e, r, "Layer %u (%s)", x->layer->number, x->layer->descriptor->digest);
-        }
-        return 0;
+        return r;
+}
+
+/* Whether what was read in vain is not what was asked for, and can be had elsewhere: 1. */
+static int can_be_had_elsewhere(const Reading *x, int why, Error *e)
+{
+        const OciSourceVTable *v = x->readers->source->vtable;
+
+        if (x->fd < 0 || !v->reject_blob || why == -EINTR || why == -ENOMEM || why == -ECANCELED)
+                return 0;
+        int r = digest_check_fd(x->layer->descriptor->digest, x->fd, e);
+        if (r != 0)
+                return r < 0 ? r : 0;
+        return v->reject_blob(x->readers->source, x->layer->descriptor);
+}
+
+/* 1: it has to be tried again. */
+static int try_layer(Readers *r, Layer *l, Error *e)
+{
+        _cleanup_(reading_done) Reading x = {.readers = r, .layer = l, .unpack = UNPACK_NULL, .fd = -EBADF};
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        int k = read_layer(&x, e);
+        if (k >= 0)
+                return 0;
+        int again = can_be_had_elsewhere(&x, k, &why);
+        if (again < 0)
+                return error_set(e, again, "%s", why.message ?: strerror(-again));
+        return again > 0 ? 1 : error_prefix(e, k, "Layer %u (%s)", l->number, l->descriptor->digest);
 }
 
 /* --- All of them --------------------------------------------------------------------------------------- */
@@ -231,10 +261,11 @@ static void *reading_thread(void *userdata)
         Readers *readers = userdata;
 
         for (Layer *l; (l = next_layer(readers));) {
-                _cleanup_(reading_done) Reading x = {
-                                .readers = readers, .layer = l, .unpack = UNPACK_NULL, .fd = -EBADF};
                 _cleanup_error_ Error error = ERROR_NULL;
-                int r = read_layer(&x, &error);
+                int r;
+                do
+                        r = try_layer(readers, l, &error);
+                while (r > 0);
                 if (r < 0)
                         note_failure(readers, r, &error);
         }

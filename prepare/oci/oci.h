@@ -26,6 +26,9 @@ typedef struct OciSourceVTable {
         int (*open_blob)(OciSource *s, const OciDescriptor *d, int *ret_fd, Error *e);
         /* Frees the source, calling oci_source_done() for what is in here. */
         void (*free)(OciSource *s);
+        /* What open_blob() gave has not D's digest. 1: the next open_blob() asks somewhere else; 0: there is
+         * nowhere else. Called by several threads. NULL: there never is. */
+        int (*reject_blob)(OciSource *s, const OciDescriptor *d);
 } OciSourceVTable;
 
 /* The first member of what a kind of source consists of. */

@@ -7,33 +7,13 @@
  * manifest) decides where the next thing is asked for first. What a mirror fails at is told, and never is
  * the end.
  *
- * What is asked for by digest is checked against it here already, so that a place with something else is
- * passed over like one that has nothing. What is asked for by tag is whatever the registry says it is; its
+ * A manifest that is asked for by digest is checked against it here already, so that a place with something
+ * else is passed over like one that has nothing; blobs see blobs.c. What is asked for by tag is whatever the registry says it is; its
  * digest is computed, and compared with the one that the registry claims.
  */
 
-#include <sys/stat.h>
-
 #include "library/libcrypto.h"
-#include "prepare/registry/endpoint.h"
-
-typedef struct RegistrySource {
-        OciSource source; /* first */
-        RegistryOptions options;
-        Transfer *transfer;
-        Store *store;
-        RegistryReference reference;
-        Endpoint *endpoints;
-        size_t n_endpoints;
-        pthread_mutex_t lock; /* of the next */
-        size_t preferred;     /* where something was found last */
-        char **accept;        /* headers for manifests */
-
-        char *digest; /* what the reference came to */
-        char *kept;   /* and the document, if it has not been asked for */
-        size_t kept_size;
-        char *kept_media_type;
-} RegistrySource;
+#include "prepare/registry/source.h"
 
 static void registry_source_free(OciSource *s)
 {
@@ -44,6 +24,7 @@ static void registry_source_free(OciSource *s)
         for (size_t i = 0; i < r->n_endpoints; i++)
                 endpoint_done(r->endpoints + i);
         free(r->endpoints);
+        blob_origins_done(r);
         strv_free(r->accept);
         free(r->digest);
         free(r->kept);
@@ -53,9 +34,6 @@ static void registry_source_free(OciSource *s)
 }
 
 /* --- One place after the other ------------------------------------------------------------------------- */
-
-/* Asks one place. */
-typedef int (*AskPlace)(RegistrySource *r, Endpoint *p, void *userdata, Error *e);
 
 static bool is_dead(Endpoint *p)
 {
@@ -103,9 +81,7 @@ static void keep_failure(const Endpoint *p, int code, Error *why, int *ret, Erro
         *why = ERROR_NULL;
 }
 
-/* The place that had something last, then the others in their order; those that do not answer are only asked
- * when there is no other left. If all fail, what the registry itself says is what counts. */
-static int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)
+int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)
 {
         size_t preferred = get_preferred(r), n_left = r->n_endpoints;
         int result = 0;
@@ -280,75 +256,6 @@ int registry_source_unchanged(OciSource *src, const char *digest, Error *e)
         return k < 0 ? k : streq(r->digest, digest);
 }
 
-/* --- Blobs --------------------------------------------------------------------------------------------- */
-
-typedef struct BlobQuery {
-        const OciDescriptor *descriptor;
-        const RegistrySource *source;
-        char *what;
-        int fd;
-} BlobQuery;
-
-static void blob_query_done(BlobQuery *b)
-{
-        free(b->what);
-        safe_close(b->fd);
-}
-
-static void pass_on_progress(uint64_t done, uint64_t total, void *userdata)
-{
-        const BlobQuery *b = userdata;
-
-        b->source->options.progress(b->what, done, total, b->source->options.userdata);
-}
-
-static int ask_blob(RegistrySource *r, Endpoint *p, void *userdata, Error *e)
-{
-        _cleanup_(transfer_reply_done) TransferReply reply = TRANSFER_REPLY_NULL;
-        _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int fd = -EBADF;
-        BlobQuery *b = userdata;
-        struct stat st;
-
-        if (xasprintf(&path, "blobs/%s", b->descriptor->digest) < 0)
-                return error_oom(e);
-        const EndpointRequest q = {.path = path,
-                                   .what = b->what,
-                                   .size_max = b->descriptor->size ?: 1, /* 0 would be: without limit */
-                                   .hurry = p->place.mirror,
-                                   .progress = r->options.progress ? pass_on_progress : NULL,
-                                   .userdata = b};
-        int k = endpoint_download(p, &q, r->store, &fd, &reply, e);
-        if (k < 0)
-                return k;
-        if (fstat(fd, &st) < 0)
-                return error_set_errno(e, -errno, "Cannot look at %s", b->what);
-        if ((uint64_t) st.st_size != b->descriptor->size)
-                return error_set(e, -EBADMSG,
-                                 "%s has %llu bytes at the registry '%s', but the manifest says %llu",
-                                 b->what, (unsigned long long) st.st_size, p->place.host,
-                                 (unsigned long long) b->descriptor->size);
-        b->fd = TAKE_FD(fd);
-        return 0;
-}
-
-static int registry_open_blob(OciSource *s, const OciDescriptor *d, int *ret_fd, Error *e)
-{
-        RegistrySource *r = (RegistrySource *) s;
-        _cleanup_(blob_query_done) BlobQuery b = {.descriptor = d, .source = r, .fd = -EBADF};
-
-        int k = registry_digest_check(d->digest, e);
-        if (k < 0)
-                return k;
-        if (xasprintf(&b.what, "the blob %s of %s", d->digest, r->source.reference) < 0)
-                return error_oom(e);
-        k = ask_places(r, ask_blob, &b, e);
-        if (k < 0)
-                return k;
-        *ret_fd = TAKE_FD(b.fd);
-        return 0;
-}
-
 /* --- Making one ---------------------------------------------------------------------------------------- */
 
 /* Parses and completes. */
@@ -425,6 +332,7 @@ int registry_source_new(Transfer *t, Store *s, const char *reference, const Regi
                         .get_manifest = registry_get_manifest,
                         .open_blob = registry_open_blob,
                         .free = registry_source_free,
+                        .reject_blob = registry_reject_blob,
         };
         _cleanup_(registries_conf_done) RegistriesConf c = {};
         _cleanup_(oci_source_freep) OciSource *source = NULL;

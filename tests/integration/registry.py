@@ -34,9 +34,9 @@ def command(*argv, **more):
 class Registry:
     """A docker-registry, until the case ends. AUTH and TLS are parts of its configuration."""
 
-    def __init__(self, host, tls=None, auth=None):
+    def __init__(self, host, tls=None, auth=None, storage="storage"):
         need_tools()
-        self.storage = host.path("storage")
+        self.storage = host.path(storage)
         config = {"version": "0.1", "log": {"level": "info", "formatter": "text"},
                   "storage": {"filesystem": {"rootdirectory": self.storage}, "delete": {"enabled": True}},
                   "http": {"addr": "127.0.0.1:0", "secret": "x"}}
@@ -338,6 +338,59 @@ def blobs_that_are_damaged(host):
         with open(path, "wb") as f:
             f.write(whole)
     fetch(host, "--insecure-options=http", reference)
+
+
+@case
+def a_mirror_with_damaged_blobs(host):
+    """What has another digest at a mirror is asked for at the next place; the message says which mirror it is."""
+    registry, mirror = Registry(host), Registry(host, storage="mirror")
+    registry.push(make_layout(host), "app:1")
+    mirror.push(host.path("layout") + ":1", "app:1")
+    expected, manifest = config_id(host, mirror, "app", "1")
+    conf = ("[[registry]]\nprefix = 'images.example.com'\nlocation = '%s'\ninsecure = true\n"
+            "[[registry.mirror]]\nlocation = '%s'\ninsecure = true\n" % (registry.address, mirror.address))
+    for blob in manifest["config"], manifest["layers"][0], manifest["layers"][1]:
+        path = mirror.blob_file(blob["digest"])
+        with open(path, "rb") as f:
+            whole = f.read()
+        half = len(whole) // 2
+        for damaged in whole[:-1] + bytes([whole[-1] ^ 1]), whole[:half] + bytes(len(whole) - half), bytes(len(whole)), whole[:half]:
+            with open(path, "wb") as f:
+                f.write(damaged)
+            r = fetch(host, "docker://images.example.com/app:1", conf=conf)
+            equal(r.out.strip(), expected, "ID")
+            contains(r.err, "The mirror '%s' does not do, going on: " % mirror.address)
+            contains(r.err, blob["digest"])
+            host.acnspawn("image", "verify").expect(0)
+            host.acnspawn("image", "rm", expected).expect(0)
+            host.acnspawn("image", "gc", "--grace-period=0").expect(0)
+            nothing_left(host)
+        # Where there is nobody else to ask, it is an error as ever.
+        shutil.copy(path, registry.blob_file(blob["digest"]))
+        contains(fetch(host, "docker://images.example.com/app:1", conf=conf, rc=1).err, blob["digest"])
+        nothing_left(host)
+        for r in registry, mirror:
+            with open(r.blob_file(blob["digest"]), "wb") as f:
+                f.write(whole)
+    # A mirror that has none of it goes without saying more than that.
+    equal(fetch(host, "docker://images.example.com/app:1", conf=conf).err.count("does not do"), 0, "complaints of a good mirror")
+
+
+@case
+def a_mirror_with_another_manifest(host):
+    registry, mirror = Registry(host), Registry(host, storage="mirror")
+    registry.push(make_layout(host), "app:1")
+    mirror.push(host.path("layout") + ":1", "app:1")
+    expected, _ = config_id(host, registry, "app", "1")
+    body, _ = registry.get("/v2/app/manifests/1", "application/vnd.oci.image.manifest.v1+json")
+    with open(mirror.blob_file(digest_of(body)), "r+b") as f:
+        f.write(body.replace(b'"size"', b'"sIze"'))
+    conf = ("[[registry]]\nprefix = 'images.example.com'\nlocation = '%s'\ninsecure = true\n"
+            "[[registry.mirror]]\nlocation = '%s'\ninsecure = true\n" % (registry.address, mirror.address))
+    for reference in "app:1", "app@" + digest_of(body):
+        r = fetch(host, "docker://images.example.com/" + reference, conf=conf)
+        equal(r.out.strip(), expected, "ID")
+        contains(r.err, "The mirror '%s' does not do, going on: " % mirror.address)
 
 
 # --- TLS and passwords -------------------------------------------------------------------------------------------------
