@@ -6,8 +6,7 @@
  * manifests: limits and sets obey one set of rules, wherever they are written.
  */
 
-#include <cap-ng.h>
-
+#include "library/libcapng.h"
 #include "stage0/pod-arguments.h"
 
 /* The option has said already what the value is for. */

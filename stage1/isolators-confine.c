@@ -5,8 +5,7 @@
  * in the app's launch file (launch-plan.c); none of it depends on cgroups.
  */
 
-#include <cap-ng.h>
-
+#include "library/libcapng.h"
 #include "stage1/isolators-internal.h"
 #include "stage1/seccomp-filter.h"
 

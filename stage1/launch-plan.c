@@ -2,8 +2,7 @@
 
 /* From an app of the reified manifest to what the launcher is to do: the app's launch file. */
 
-#include <cap-ng.h>
-
+#include "library/libcapng.h"
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 #include "stage1/seccomp-filter.h"

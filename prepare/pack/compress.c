@@ -9,15 +9,15 @@
  * of how much there is: never more than a quarter.
  */
 
-#include <bzlib.h>
 #include <limits.h>
-#include <lzma.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <zlib.h>
-#include <zstd.h>
 
+#include "library/libbz2.h"
+#include "library/liblzma.h"
+#include "library/libz.h"
+#include "library/libzstd.h"
 #include "prepare/pack/pack.h"
 
 #define OUTPUT_SIZE (256U * 1024U)
@@ -59,6 +59,7 @@ typedef struct Step {
 
 struct Codec {
         const char *name;
+        Library *library;
         int (*start)(Compressor *c);         /* -ENOMEM, -ENOTSUP */
         int (*step)(Compressor *c, Step *s); /* 1: FINISH is done; 0: go on; negative errno */
         void (*stop)(Compressor *c);
@@ -222,11 +223,11 @@ static int none_step(Compressor *c, Step *s)
 }
 
 static const Codec codecs[_COMPRESSION_MAX] = {
-                [COMPRESSION_NONE] = {"none", NULL, none_step, NULL},
-                [COMPRESSION_GZIP] = {"gzip", gzip_start, gzip_step, gzip_stop},
-                [COMPRESSION_BZIP2] = {"bzip2", bzip2_start, bzip2_step, bzip2_stop},
-                [COMPRESSION_XZ] = {"xz", xz_start, xz_step, xz_stop},
-                [COMPRESSION_ZSTD] = {"zstd", zstd_start, zstd_step, zstd_stop},
+                [COMPRESSION_NONE] = {"none", NULL, NULL, none_step, NULL},
+                [COMPRESSION_GZIP] = {"gzip", &z_library, gzip_start, gzip_step, gzip_stop},
+                [COMPRESSION_BZIP2] = {"bzip2", &bz2_library, bzip2_start, bzip2_step, bzip2_stop},
+                [COMPRESSION_XZ] = {"xz", &lzma_library, xz_start, xz_step, xz_stop},
+                [COMPRESSION_ZSTD] = {"zstd", &zstd_library, zstd_start, zstd_step, zstd_stop},
 };
 
 const char *compression_to_string(Compression c)
@@ -257,7 +258,10 @@ int compressor_new(Compression k, int fd, const char *what, Compressor **ret, Er
         if (!c->what || !c->output)
                 return error_oom(e);
         c->is_regular = fstat(fd, &st) >= 0 && S_ISREG(st.st_mode);
-        int r = c->codec->start ? c->codec->start(c) : 0;
+        int r = c->codec->library ? library_load(c->codec->library, e) : 0;
+        if (r < 0)
+                return r;
+        r = c->codec->start ? c->codec->start(c) : 0;
         c->started = r >= 0;
         if (r == -ENOMEM)
                 return error_oom(e);

@@ -12,8 +12,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include <systemd/sd-id128.h>
-
+#include "library/libsystemd.h"
 #include "prepare/pods/pods-internal.h"
 
 #define NEW_TRIES 64
@@ -111,8 +110,11 @@ static int new_uuid(char ret[static SD_ID128_UUID_STRING_MAX])
 
 int pod_new(Store *s, Pod **ret, Error *e)
 {
-        int r = -EAGAIN;
+        int r = library_load(&systemd_library, e);
 
+        if (r < 0)
+                return r;
+        r = -EAGAIN;
         for (unsigned tries = 0; r == -EAGAIN && tries < NEW_TRIES; tries++) {
                 _cleanup_(pod_freep) Pod *p = NULL;
                 char uuid[SD_ID128_UUID_STRING_MAX];

@@ -19,8 +19,8 @@
  */
 
 #include <endian.h>
-#include <zstd.h>
 
+#include "library/libzstd.h"
 #include "prepare/unpack/record.h"
 
 #define HEADER_SIZE 512U
@@ -49,6 +49,9 @@ int recipe_new(Unpack *u, Recipe **ret, Error *e)
         r->fd = openat(u->dir_fd, RECIPE_FILE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (r->fd < 0)
                 return error_set_errno(e, errno, "Cannot make a file in the store");
+        int k = library_load(&zstd_library, e);
+        if (k < 0)
+                return k;
         r->zstd = ZSTD_createCCtx();
         r->output_size = ZSTD_CStreamOutSize();
         r->output = malloc(r->output_size);
@@ -56,7 +59,7 @@ int recipe_new(Unpack *u, Recipe **ret, Error *e)
             ZSTD_isError(ZSTD_CCtx_setParameter(r->zstd, ZSTD_c_compressionLevel, LEVEL)) ||
             ZSTD_isError(ZSTD_CCtx_setParameter(r->zstd, ZSTD_c_checksumFlag, 1)))
                 return error_oom(e);
-        int k = recipe_write(r, RECIPE_HEADER, strlen(RECIPE_HEADER), false, e);
+        k = recipe_write(r, RECIPE_HEADER, strlen(RECIPE_HEADER), false, e);
         if (k < 0)
                 return k;
         *ret = TAKE_PTR(r);
@@ -68,7 +71,8 @@ Recipe *recipe_free(Recipe *r)
         if (!r)
                 return NULL;
         safe_close(r->fd);
-        (void) ZSTD_freeCCtx(r->zstd);
+        if (r->zstd)
+                (void) ZSTD_freeCCtx(r->zstd);
         free(r->output);
         free(r);
         return NULL;

@@ -3,10 +3,9 @@
 
 /* What the files of streams share: the input, and the kinds of compression. */
 
-#include <zlib.h>
-#include <zstd.h>
-
 #include "library/libarchive.h"
+#include "library/libz.h"
+#include "library/libzstd.h"
 #include "prepare/unpack/unpack.h"
 
 typedef struct StreamKind StreamKind;

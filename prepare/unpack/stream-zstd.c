@@ -10,8 +10,8 @@
  */
 
 #include <endian.h>
-#include <zstd_errors.h>
 
+#include "library/libzstd.h"
 #include "prepare/unpack/stream-internal.h"
 
 #define WINDOW_LOG_MAX 27
@@ -28,6 +28,10 @@ bool zstd_is_frame(const unsigned char *p)
 
 static int zstd_start(Stream *s, Error *e)
 {
+        int r = library_load(&zstd_library, e);
+
+        if (r < 0)
+                return r;
         s->zstd = ZSTD_createDCtx();
         if (!s->zstd || ZSTD_isError(ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX)))
                 return error_oom(e);

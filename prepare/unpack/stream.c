@@ -121,6 +121,10 @@ static ssize_t plain_read(Stream *s, void *buffer, size_t size, Error *e)
 
 static int gzip_start(Stream *s, Error *e)
 {
+        int r = library_load(&z_library, e);
+
+        if (r < 0)
+                return r;
         if (inflateInit2(&s->gzip, 15 + 16) != Z_OK)
                 return error_oom(e);
         s->gzip_ready = true;
@@ -352,7 +356,8 @@ Stream *stream_free(Stream *s)
                 (void) inflateEnd(&s->gzip);
         if (s->archive)
                 (void) archive_read_free(s->archive);
-        (void) ZSTD_freeDCtx(s->zstd);
+        if (s->zstd)
+                (void) ZSTD_freeDCtx(s->zstd);
         error_done(&s->error);
         free(s->input);
         free(s);

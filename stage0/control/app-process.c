@@ -60,7 +60,7 @@ typedef struct Question {
 
 static int get_main_pid(sd_bus *bus, const char *path, uint32_t *ret, Error *e)
 {
-        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         int r = sd_bus_get_property_trivial(bus, "org.freedesktop.systemd1", path, SERVICE, "MainPID",
                                             &error, 'u', ret);
 

@@ -3,8 +3,7 @@
 
 /* What the parts of stage0/control/ share. */
 
-#include <systemd/sd-bus.h>
-
+#include "library/libsystemd.h"
 #include "stage0/control/control.h"
 #include "stage1/enter-protocol.h"
 

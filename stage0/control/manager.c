@@ -217,6 +217,9 @@ int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_f
         int r = size > MANAGER_DATA_MAX ? error_set_errno(e, -E2BIG, "Cannot ask the systemd of a pod")
                                         : open_leader(p, &c, e);
 
+        /* On the host: in the pod's namespaces nothing is loaded. */
+        if (r >= 0)
+                r = library_load(&systemd_library, e);
         if (r >= 0)
                 r = call_in_child(&c, ret_fd, e);
         safe_close(c.leader_fd);

@@ -42,7 +42,7 @@ static void slot_unrefp(sd_bus_slot **s)
 static int call_manager(sd_bus *bus, const char *method, const char *unit, const char *mode,
                         sd_bus_message **ret, Error *e)
 {
-        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         const char *types = mode ? "ss" : unit ? "s" : "";
 
         int r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1", MANAGER,

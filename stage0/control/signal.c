@@ -15,7 +15,7 @@ typedef struct KillCall {
 
 static int kill_unit(sd_bus *bus, void *data, int *ret_fd, Error *e)
 {
-        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         KillCall *k = data;
 
         int r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",

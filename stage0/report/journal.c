@@ -9,8 +9,8 @@
  */
 
 #include <syslog.h>
-#include <systemd/sd-journal.h>
 
+#include "library/libsystemd.h"
 #include "stage0/report/report.h"
 
 struct JournalReader {
@@ -50,7 +50,10 @@ int journal_reader_new(Pod *p, JournalReader **ret, Error *e)
 
         if (!reader)
                 return error_oom(e);
-        int r = journal_directory(p, &path);
+        int r = library_load(&systemd_library, e);
+        if (r < 0)
+                return r;
+        r = journal_directory(p, &path);
         if (r >= 0)
                 r = sd_journal_open_directory(&reader->journal, path, 0);
         if (r < 0)

@@ -11,7 +11,6 @@
  * namespace of its own, around the pod's: when it dies, however it dies, nothing in there survives it.
  */
 
-#include <cap-ng.h>
 #include <limits.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -21,6 +20,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "library/libcapng.h"
 #include "stage0/run/run-internal.h"
 
 #define NSPAWN "/usr/bin/systemd-nspawn"

@@ -3,9 +3,8 @@
 
 /* outlet.c: writing to a standard stream of ours without ever waiting for whoever reads it. */
 
-#include <systemd/sd-event.h>
-
 #include "basic/basic.h"
+#include "library/libsystemd.h"
 
 typedef struct Outlet Outlet;
 

@@ -4,8 +4,8 @@
 /* What the process that runs a pod is made of. */
 
 #include <signal.h>
-#include <systemd/sd-event.h>
 
+#include "library/libsystemd.h"
 #include "metadata/metadata.h"
 #include "stage0/report/report.h"
 #include "stage0/run/run.h"

@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include "library/libcapng.h"
 #include "stage0/run/run-internal.h"
 
 static int run_in_foreground(Pod *p, const RunOptions *o, Error *e)
@@ -93,6 +94,11 @@ int run_pod(Pod *p, const RunOptions *o, Error *e)
 {
         int r = pod_isolators_check(p, e);
 
+        /* What is needed once the pod counts as running is there before. */
+        if (r >= 0)
+                r = library_load(&systemd_library, e);
+        if (r >= 0)
+                r = library_load(&capng_library, e);
         if (r >= 0 && (o->strict || p->config.strict))
                 r = pod_require_isolators(p, o->config_dirs, e);
         if (r >= 0)

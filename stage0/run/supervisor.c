@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <systemd/sd-daemon.h>
 
+#include "library/libsystemd.h"
 #include "stage0/run/console.h"
 #include "stage0/run/serve.h"
 

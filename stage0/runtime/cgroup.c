@@ -13,8 +13,8 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <systemd/sd-daemon.h>
 
+#include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"
 
 #define RECORD "cgroups"

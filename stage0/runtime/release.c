@@ -8,9 +8,8 @@
  * mount, so it would stop half-way there. Therefore the table of mounts is looked at before anything is
  * touched, and the pod stays as it is until whoever mounted it has unmounted it. */
 
-#include <libmount.h>
-#include <systemd/sd-daemon.h>
-
+#include "library/libmnt.h"
+#include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"
 
 static void table_unrefp(struct libmnt_table **t)
@@ -45,7 +44,10 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
         _cleanup_free_ char *path = NULL, *shown = NULL;
         const char *target;
 
-        int r = pod_path(p, &path);
+        int r = library_load(&mount_library, e);
+        if (r < 0)
+                return r;
+        r = pod_path(p, &path);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot tell where pod %s lies", p->uuid);
         errno = 0;
@@ -72,7 +74,9 @@ int pod_release(Pod *p, void *userdata, Error *e)
          * prepared has none, and somebody may be about to make them. */
         if (r < 0 || (p->state != POD_EXITED && p->state != POD_GARBAGE))
                 return r;
-        r = pod_cgroup_remove(p, e);
+        r = library_load(&systemd_library, e);
+        if (r >= 0)
+                r = pod_cgroup_remove(p, e);
         if (r >= 0 && sd_booted() > 0)
                 r = pod_scope_stop(p, e);
         return r < 0 ? r : network_down(p, e);

@@ -10,8 +10,7 @@
  * systemd is asked over its private socket. It is there whenever systemd is, a D-Bus daemon need not be.
  */
 
-#include <systemd/sd-bus.h>
-
+#include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"
 
 #define SYSTEMD_SOCKET "/run/systemd/private"
@@ -119,7 +118,7 @@ static int connect_systemd(sd_bus **ret)
 
 static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
 {
-        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
         _cleanup_(slot_unrefp) sd_bus_slot *slot = NULL;
         Job job = {};
@@ -143,7 +142,7 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
 
 int pod_scope_stop(const Pod *p, Error *e)
 {
-        _cleanup_(sd_bus_error_free) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;
         _cleanup_free_ char *unit = NULL;
 

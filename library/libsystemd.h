@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* libsystemd, loaded when one of these functions is called for the first time; see library.h. */
+
+#include <systemd/sd-bus.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-event.h>
+#include <systemd/sd-id128.h>
+#include <systemd/sd-journal.h>
+
+#include "library/library.h"
+
+#define SYSTEMD_FUNCTIONS(F)                                                                                \
+        F(sd_booted)                                                                                        \
+        F(sd_bus_call)                                                                                      \
+        F(sd_bus_call_method)                                                                               \
+        F(sd_bus_error_free)                                                                                \
+        F(sd_bus_error_has_name)                                                                            \
+        F(sd_bus_flush_close_unref)                                                                         \
+        F(sd_bus_get_property_trivial)                                                                      \
+        F(sd_bus_match_signal)                                                                              \
+        F(sd_bus_message_append)                                                                            \
+        F(sd_bus_message_new_method_call)                                                                   \
+        F(sd_bus_message_read)                                                                              \
+        F(sd_bus_message_unref)                                                                             \
+        F(sd_bus_new)                                                                                       \
+        F(sd_bus_path_encode)                                                                               \
+        F(sd_bus_process)                                                                                   \
+        F(sd_bus_set_address)                                                                               \
+        F(sd_bus_slot_unref)                                                                                \
+        F(sd_bus_start)                                                                                     \
+        F(sd_bus_wait)                                                                                      \
+        F(sd_event_add_defer)                                                                               \
+        F(sd_event_add_io)                                                                                  \
+        F(sd_event_add_signal)                                                                              \
+        F(sd_event_add_time_relative)                                                                       \
+        F(sd_event_exit)                                                                                    \
+        F(sd_event_loop)                                                                                    \
+        F(sd_event_new)                                                                                     \
+        F(sd_event_source_disable_unref)                                                                    \
+        F(sd_event_source_set_enabled)                                                                      \
+        F(sd_event_source_set_priority)                                                                     \
+        F(sd_event_source_set_time_relative)                                                                \
+        F(sd_event_unref)                                                                                   \
+        F(sd_id128_from_string)                                                                             \
+        F(sd_id128_randomize)                                                                               \
+        F(sd_id128_to_string)                                                                               \
+        F(sd_id128_to_uuid_string)                                                                          \
+        F(sd_journal_add_match)                                                                             \
+        F(sd_journal_close)                                                                                 \
+        F(sd_journal_get_data)                                                                              \
+        F(sd_journal_get_fd)                                                                                \
+        F(sd_journal_get_realtime_usec)                                                                     \
+        F(sd_journal_next)                                                                                  \
+        F(sd_journal_open_directory)                                                                        \
+        F(sd_journal_previous)                                                                              \
+        F(sd_journal_previous_skip)                                                                         \
+        F(sd_journal_process)                                                                               \
+        F(sd_journal_seek_head)                                                                             \
+        F(sd_journal_seek_tail)                                                                             \
+        F(sd_journal_set_data_threshold)                                                                    \
+        F(sd_notify)
+
+typedef struct SystemdFunctions {
+        SYSTEMD_FUNCTIONS(LIBRARY_MEMBER)
+} SystemdFunctions;
+
+extern SystemdFunctions systemd_functions;
+extern Library systemd_library;
+
+#define SYSTEMD_CALL(function) (library_need(&systemd_library), systemd_functions.function)
+
+#define sd_booted(...) SYSTEMD_CALL(sd_booted)(__VA_ARGS__)
+#define sd_bus_call(...) SYSTEMD_CALL(sd_bus_call)(__VA_ARGS__)
+#define sd_bus_call_method(...) SYSTEMD_CALL(sd_bus_call_method)(__VA_ARGS__)
+#define sd_bus_error_free(...) SYSTEMD_CALL(sd_bus_error_free)(__VA_ARGS__)
+#define sd_bus_error_has_name(...) SYSTEMD_CALL(sd_bus_error_has_name)(__VA_ARGS__)
+#define sd_bus_flush_close_unref(...) SYSTEMD_CALL(sd_bus_flush_close_unref)(__VA_ARGS__)
+#define sd_bus_get_property_trivial(...) SYSTEMD_CALL(sd_bus_get_property_trivial)(__VA_ARGS__)
+#define sd_bus_match_signal(...) SYSTEMD_CALL(sd_bus_match_signal)(__VA_ARGS__)
+#define sd_bus_message_append(...) SYSTEMD_CALL(sd_bus_message_append)(__VA_ARGS__)
+#define sd_bus_message_new_method_call(...) SYSTEMD_CALL(sd_bus_message_new_method_call)(__VA_ARGS__)
+#define sd_bus_message_read(...) SYSTEMD_CALL(sd_bus_message_read)(__VA_ARGS__)
+#define sd_bus_message_unref(...) SYSTEMD_CALL(sd_bus_message_unref)(__VA_ARGS__)
+#define sd_bus_new(...) SYSTEMD_CALL(sd_bus_new)(__VA_ARGS__)
+#define sd_bus_path_encode(...) SYSTEMD_CALL(sd_bus_path_encode)(__VA_ARGS__)
+#define sd_bus_process(...) SYSTEMD_CALL(sd_bus_process)(__VA_ARGS__)
+#define sd_bus_set_address(...) SYSTEMD_CALL(sd_bus_set_address)(__VA_ARGS__)
+#define sd_bus_slot_unref(...) SYSTEMD_CALL(sd_bus_slot_unref)(__VA_ARGS__)
+#define sd_bus_start(...) SYSTEMD_CALL(sd_bus_start)(__VA_ARGS__)
+#define sd_bus_wait(...) SYSTEMD_CALL(sd_bus_wait)(__VA_ARGS__)
+#define sd_event_add_defer(...) SYSTEMD_CALL(sd_event_add_defer)(__VA_ARGS__)
+#define sd_event_add_io(...) SYSTEMD_CALL(sd_event_add_io)(__VA_ARGS__)
+#define sd_event_add_signal(...) SYSTEMD_CALL(sd_event_add_signal)(__VA_ARGS__)
+#define sd_event_add_time_relative(...) SYSTEMD_CALL(sd_event_add_time_relative)(__VA_ARGS__)
+#define sd_event_exit(...) SYSTEMD_CALL(sd_event_exit)(__VA_ARGS__)
+#define sd_event_loop(...) SYSTEMD_CALL(sd_event_loop)(__VA_ARGS__)
+#define sd_event_new(...) SYSTEMD_CALL(sd_event_new)(__VA_ARGS__)
+#define sd_event_source_disable_unref(...) SYSTEMD_CALL(sd_event_source_disable_unref)(__VA_ARGS__)
+#define sd_event_source_set_enabled(...) SYSTEMD_CALL(sd_event_source_set_enabled)(__VA_ARGS__)
+#define sd_event_source_set_priority(...) SYSTEMD_CALL(sd_event_source_set_priority)(__VA_ARGS__)
+#define sd_event_source_set_time_relative(...) SYSTEMD_CALL(sd_event_source_set_time_relative)(__VA_ARGS__)
+#define sd_event_unref(...) SYSTEMD_CALL(sd_event_unref)(__VA_ARGS__)
+#define sd_id128_from_string(...) SYSTEMD_CALL(sd_id128_from_string)(__VA_ARGS__)
+#define sd_id128_randomize(...) SYSTEMD_CALL(sd_id128_randomize)(__VA_ARGS__)
+#define sd_id128_to_string(...) SYSTEMD_CALL(sd_id128_to_string)(__VA_ARGS__)
+#define sd_id128_to_uuid_string(...) SYSTEMD_CALL(sd_id128_to_uuid_string)(__VA_ARGS__)
+#define sd_journal_add_match(...) SYSTEMD_CALL(sd_journal_add_match)(__VA_ARGS__)
+#define sd_journal_close(...) SYSTEMD_CALL(sd_journal_close)(__VA_ARGS__)
+#define sd_journal_get_data(...) SYSTEMD_CALL(sd_journal_get_data)(__VA_ARGS__)
+#define sd_journal_get_fd(...) SYSTEMD_CALL(sd_journal_get_fd)(__VA_ARGS__)
+#define sd_journal_get_realtime_usec(...) SYSTEMD_CALL(sd_journal_get_realtime_usec)(__VA_ARGS__)
+#define sd_journal_next(...) SYSTEMD_CALL(sd_journal_next)(__VA_ARGS__)
+#define sd_journal_open_directory(...) SYSTEMD_CALL(sd_journal_open_directory)(__VA_ARGS__)
+#define sd_journal_previous(...) SYSTEMD_CALL(sd_journal_previous)(__VA_ARGS__)
+#define sd_journal_previous_skip(...) SYSTEMD_CALL(sd_journal_previous_skip)(__VA_ARGS__)
+#define sd_journal_process(...) SYSTEMD_CALL(sd_journal_process)(__VA_ARGS__)
+#define sd_journal_seek_head(...) SYSTEMD_CALL(sd_journal_seek_head)(__VA_ARGS__)
+#define sd_journal_seek_tail(...) SYSTEMD_CALL(sd_journal_seek_tail)(__VA_ARGS__)
+#define sd_journal_set_data_threshold(...) SYSTEMD_CALL(sd_journal_set_data_threshold)(__VA_ARGS__)
+#define sd_notify(...) SYSTEMD_CALL(sd_notify)(__VA_ARGS__)
+
+/* For _cleanup_(), which takes a function and not one of the above. */
+static inline void bus_error_done(sd_bus_error *error)
+{
+        sd_bus_error_free(error);
+}
