@@ -6,6 +6,7 @@
  * Volumes are opened when they are cloned, by descriptor and without following symlinks, so that what was
  * checked when the pod was prepared cannot have become something else. */
 
+#include <linux/capability.h>
 #include <sys/mount.h>
 
 #include "stage0/run/mounts-internal.h"
@@ -45,7 +46,9 @@ static bool mount_point_is_read_only(const App *app, const char *path)
 static int clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
 {
         bool recursive = v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID};
+        /* Private: what the host mounts below it later would come along without any of these restrictions. */
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
+                                  .propagation = MS_PRIVATE};
         _cleanup_close_ int source = open_volume_source(m, v, e), tree = -EBADF;
 
         if (source < 0)
@@ -87,27 +90,48 @@ static int clone_root(PodMounts *m, const PodApp *app, Error *e)
         return fd < 0 ? error_set_errno(e, fd, "Cannot clone the root of app %s", app->name) : fd;
 }
 
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e)
+static int clone_dev(PodMounts *m, Error *e)
 {
-        size_t n = 0;
-        int fd = clone_root(m, app, e);
+        int fd = mount_clone(m->holder_fd, "dev", false);
 
-        if (fd >= 0) {
-                ret_fds[n++] = fd;
-                fd = mount_clone(m->holder_fd, "dev", false);
-                if (fd < 0)
-                        fd = error_set_errno(e, fd, "Cannot clone /dev");
-        }
+        return fd < 0 ? error_set_errno(e, fd, "Cannot clone /dev") : fd;
+}
+
+/* Without a user namespace such an app is root of the host. */
+static bool could_mount_anew(const PodMounts *m, const PodApp *app)
+{
+        return m->userns_fd >= 0 && stage1_app_capabilities(app->app) & UINT64_C(1) << CAP_SYS_ADMIN;
+}
+
+/* All but the root. */
+static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_t *n, Error *e)
+{
+        int fd = clone_dev(m, e);
+
         for (size_t i = 0; fd >= 0; i++) {
-                ret_fds[n++] = fd;
+                ret_fds[(*n)++] = fd;
                 if (i >= app->n_mounts)
                         break;
                 fd = clone_mount(m, app, i, e);
         }
+        return fd < 0 || !could_mount_anew(m, app) ? fd : pod_mounts_lock(m, ret_fds, *n, e);
+}
+
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e)
+{
+        size_t n = 0;
+        int r = clone_root(m, app, e);
+
+        if (r < 0)
+                return r;
+        ret_fds[0] = r;
+        r = clone_restricted(m, app, ret_fds + 1, &n, e);
+        n++;
+        if (r < 0) {
+                while (n > 0)
+                        safe_close(ret_fds[--n]);
+                return r;
+        }
         *ret_n = n;
-        if (fd >= 0)
-                return 0;
-        while (n > 0)
-                safe_close(ret_fds[--n]);
-        return fd;
+        return 0;
 }

@@ -33,10 +33,19 @@ struct PodMounts {
 
 /* mounts.c. A detached clone of the mount at PATH in DIR_FD, or of DIR_FD itself if PATH is empty. */
 int mount_clone(int dir_fd, const char *path, bool recursive);
+/* Moves a detached mount to what is at NAME of DIR_FD. */
+int mount_attach(int mount_fd, int dir_fd, const char *name);
 int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive);
 /* Makes owners on a detached mount those of the pod's range, if it has one. */
 int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive);
 AppMount *pod_mounts_find_app(PodMounts *m, const char *name);
+
+/* Puts a detached mount at NAME of the holder. */
+int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
+
+/* mounts-lock.c. Clones of these detached mounts, in their places, whose restrictions nobody in the pod can take
+ * away. */
+int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
 
 /* mounts-dev.c */
 int pod_mounts_make_dev(PodMounts *m);

@@ -47,13 +47,18 @@ int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive)
         return 0;
 }
 
-static int attach_at(int mount_fd, int dir_fd, const char *name)
+int mount_attach(int mount_fd, int dir_fd, const char *name)
 {
-        if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
-                return -errno;
         if (syscall(SYS_move_mount, mount_fd, "", dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
                 return -errno;
         return 0;
+}
+
+int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name)
+{
+        if (mkdirat(m->holder_fd, name, 0700) < 0 && errno != EEXIST)
+                return -errno;
+        return mount_attach(mount_fd, m->holder_fd, name);
 }
 
 /* --- The holder ---------------------------------------------------------------------------------------- */
@@ -158,7 +163,7 @@ static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
                                   "or prepare with --no-userns.");
         }
         snprintf(name, sizeof(name), "l%u", index);
-        r = attach_at(fd, m->holder_fd, name);
+        r = pod_mounts_hold(m, fd, name);
         return r < 0 ? error_set_errno(e, r, "Cannot mount image layer %s", path) : 0;
 }
 

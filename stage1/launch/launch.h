@@ -46,6 +46,12 @@ int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
 int launch_enter_root(Launch *l, Failure *f);
 
+/* targets.c: opens PATH, made if it is missing, in the root at ROOT_FD, and mounts MOUNT_FD there. */
+int target_mount(int root_fd, int mount_fd, const char *path);
+int target_attach(int mount_fd, int target_fd);
+/* All volumes of the app, once it is sure that none of them gets into the way of another. */
+int launch_mount_volumes(Launch *l, int root_fd, Failure *f);
+
 /* identity.c: user and group of the manifest, looked up in what is the root directory now. */
 typedef struct Identity {
         uid_t uid;

@@ -44,14 +44,6 @@ static const char *const masked_from_root[] = {
                 "/proc/pagetypeinfo",  "/proc/asound",      "/sys/devices/virtual/powercap",
 };
 
-static int attach(int mount_fd, int target_fd)
-{
-        if (syscall(SYS_move_mount, mount_fd, "", target_fd, "",
-                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-                return -errno;
-        return 0;
-}
-
 static int set_read_only(int mount_fd, bool recursive)
 {
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -70,63 +62,6 @@ static int clone_tree(const char *path)
         return fd < 0 ? -errno : fd;
 }
 
-/* Opens the place for a mount of a file in the image, making it if it is missing. */
-static int open_file_target(int root_fd, const char *path)
-{
-        _cleanup_free_ char *parent = NULL;
-        _cleanup_close_ int parent_fd = -EBADF;
-        const char *slash = strrchr(path, '/');
-
-        int fd = open_in_root(root_fd, path, O_PATH);
-        if (fd != -ENOENT)
-                return fd;
-        parent = strndup(path, (size_t) (slash - path) + 1);
-        if (!parent)
-                return -ENOMEM;
-        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
-        if (r < 0)
-                return r;
-        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY,
-                    0644);
-        return fd < 0 ? -errno : fd;
-}
-
-/* Opens the place for a mount of a directory; a file that is in the way gives place to a directory (spec:
- * ace.md, "Volume Setup"). */
-static int open_directory_target(int root_fd, const char *path)
-{
-        int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
-
-        if (r != -ENOTDIR)
-                return r < 0 ? r : fd;
-
-        _cleanup_free_ char *parent = strndup(path, (size_t) (strrchr(path, '/') - path) + 1);
-        _cleanup_close_ int parent_fd = -EBADF;
-        if (!parent)
-                return -ENOMEM;
-        parent_fd = open_in_root(root_fd, parent, O_PATH | O_DIRECTORY);
-        if (parent_fd < 0)
-                return parent_fd;
-        if (unlinkat(parent_fd, strrchr(path, '/') + 1, 0) < 0)
-                return -errno;
-        r = mkdir_p_in_root(root_fd, path, 0755, &fd);
-        return r < 0 ? r : fd;
-}
-
-static int mount_at(int root_fd, int mount_fd, const char *path)
-{
-        _cleanup_close_ int target = -EBADF;
-        struct stat st;
-
-        if (fstat(mount_fd, &st) < 0)
-                return -errno;
-        target = S_ISDIR(st.st_mode) ? open_directory_target(root_fd, path)
-                                     : open_file_target(root_fd, path);
-        if (target < 0)
-                return target;
-        return attach(mount_fd, target);
-}
-
 static int mount_from_pod(int root_fd, size_t i, Failure *f)
 {
         _cleanup_close_ int fd = clone_tree(pod_mounts[i].source);
@@ -137,7 +72,7 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         if (r >= 0 && pod_mounts[i].read_only)
                 r = set_read_only(fd, true);
         if (r >= 0)
-                r = mount_at(root_fd, fd, pod_mounts[i].target);
+                r = target_mount(root_fd, fd, pod_mounts[i].target);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
                                          pod_mounts[i].target);
@@ -166,7 +101,7 @@ static int mask_path(int root_fd, const char *path, bool always)
         mask = clone_tree(S_ISDIR(st.st_mode) ? "/run/host/inaccessible/dir" : "/run/host/inaccessible/reg");
         if (mask < 0)
                 return mask;
-        return attach(mask, target);
+        return target_attach(mask, target);
 }
 
 static int mask_paths(int root_fd, const char *const *paths, size_t n, bool always, Failure *f)
@@ -181,7 +116,7 @@ static int mask_paths(int root_fd, const char *const *paths, size_t n, bool alwa
 
 static int fill_root(Launch *l, int root_fd, Failure *f)
 {
-        int r = mount_at(root_fd, l->dev_fd, "/dev");
+        int r = target_mount(root_fd, l->dev_fd, "/dev");
 
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
@@ -193,15 +128,7 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
         r = mask_paths(root_fd, masked_paths, ELEMENTSOF(masked_paths), true, f);
         if (r >= 0)
                 r = mask_paths(root_fd, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < l->n_volumes; i++) {
-                r = mount_at(root_fd, l->volume_fds[i], l->config.mounts[i]);
-                if (r < 0)
-                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s",
-                                                 l->config.mounts[i]);
-        }
-        return 0;
+        return r < 0 ? r : launch_mount_volumes(l, root_fd, f);
 }
 
 /* The old root goes below the new one, at the same place, and is then detached with everything in it. */
@@ -224,7 +151,7 @@ int launch_enter_root(Launch *l, Failure *f)
         mount_point = open(LAUNCH_MOUNT_PATH, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (mount_point < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot open " LAUNCH_MOUNT_PATH);
-        int r = attach(l->root_fd, mount_point);
+        int r = target_attach(l->root_fd, mount_point);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot attach the app's root");
         r = fill_root(l, l->root_fd, f);

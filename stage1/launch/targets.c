@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where mounts go in the app's root.
+ *
+ * What is missing there is made. The paths are walked as in a chroot, so that no link of the image leads out
+ * of the root; but it may well lead from one place in it to another. So the targets of all volumes are
+ * opened before anything is mounted on the first, and then compared by where they really are: none may be,
+ * or lie in, another, and none may be where the kernel's own file systems have to be. What prepare found out
+ * from the image alone is not enough, as the app itself may have changed links and directories by the time
+ * its post-stop handler runs.
+ */
+
+#include <limits.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "stage1/launch/launch.h"
+
+int target_attach(int mount_fd, int target_fd)
+{
+        if (syscall(SYS_move_mount, mount_fd, "", target_fd, "",
+                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+/* Opens the place for a mount of a file in the image, making it if it is missing. */
+static int open_file_target(int root_fd, const char *path)
+{
+        _cleanup_free_ char *parent = NULL;
+        _cleanup_close_ int parent_fd = -EBADF;
+        const char *slash = strrchr(path, '/');
+
+        int fd = open_in_root(root_fd, path, O_PATH);
+        if (fd != -ENOENT)
+                return fd;
+        parent = strndup(path, (size_t) (slash - path) + 1);
+        if (!parent)
+                return -ENOMEM;
+        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
+        if (r < 0)
+                return r;
+        fd = openat(parent_fd, slash + 1, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_WRONLY | O_NOCTTY,
+                    0644);
+        return fd < 0 ? -errno : fd;
+}
+
+/* Opens the place for a mount of a directory; a file that is in the way gives place to a directory (spec:
+ * ace.md, "Volume Setup"). */
+static int open_directory_target(int root_fd, const char *path)
+{
+        int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
+
+        if (r != -ENOTDIR)
+                return r < 0 ? r : fd;
+
+        _cleanup_free_ char *parent = strndup(path, (size_t) (strrchr(path, '/') - path) + 1);
+        _cleanup_close_ int parent_fd = -EBADF;
+        if (!parent)
+                return -ENOMEM;
+        parent_fd = open_in_root(root_fd, parent, O_PATH | O_DIRECTORY);
+        if (parent_fd < 0)
+                return parent_fd;
+        if (unlinkat(parent_fd, strrchr(path, '/') + 1, 0) < 0)
+                return -errno;
+        r = mkdir_p_in_root(root_fd, path, 0755, &fd);
+        return r < 0 ? r : fd;
+}
+
+static int open_target(int root_fd, int mount_fd, const char *path)
+{
+        struct stat st;
+
+        if (fstat(mount_fd, &st) < 0)
+                return -errno;
+        return S_ISDIR(st.st_mode) ? open_directory_target(root_fd, path) : open_file_target(root_fd, path);
+}
+
+int target_mount(int root_fd, int mount_fd, const char *path)
+{
+        _cleanup_close_ int target = open_target(root_fd, mount_fd, path);
+
+        return target < 0 ? target : target_attach(mount_fd, target);
+}
+
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+typedef struct Target {
+        const char *path; /* as it was asked for */
+        int mount_fd;     /* what is to be there; lent */
+        int fd;
+        char real[PATH_MAX]; /* in the app's root */
+} Target;
+
+/* The root is attached at LAUNCH_MOUNT_PATH of the pod, whose /proc tells paths by that. */
+static int find_real_path(Target *t)
+{
+        char link[64], path[PATH_MAX + sizeof(LAUNCH_MOUNT_PATH)];
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", t->fd);
+        ssize_t n = readlink(link, path, sizeof(path) - 1);
+        if (n < 0)
+                return -errno;
+        path[n] = 0;
+        const char *inside = startswith(path, LAUNCH_MOUNT_PATH);
+        if (!inside || strlen(inside) >= sizeof(t->real))
+                return -EXDEV;
+        snprintf(t->real, sizeof(t->real), "%s", isempty(inside) ? "/" : inside);
+        return 0;
+}
+
+static int check_place(const Target *t, Failure *f)
+{
+        if (!streq(t->real, "/") && !streq(t->real, "/dev") && !path_has_prefix(t->real, "/proc"))
+                return 0;
+        return failure_set(f, CAUSE_SETUP, -EINVAL,
+                           "The volume at %s would really be at %s, where none may be", t->path, t->real);
+}
+
+static int check_overlap(const Target *outer, const Target *inner, Failure *f)
+{
+        if (!path_has_prefix(inner->real, outer->real))
+                return 0;
+        if (streq(inner->real, outer->real))
+                return failure_set(f, CAUSE_SETUP, -EINVAL, "The volumes at %s and %s would both be at %s",
+                                   outer->path, inner->path, inner->real);
+        return failure_set(f, CAUSE_SETUP, -EINVAL,
+                           "The volume at %s would really be at %s, inside of the one at %s", inner->path,
+                           inner->real, outer->path);
+}
+
+static int open_targets(int root_fd, Target *targets, size_t n, Failure *f)
+{
+        for (size_t i = 0; i < n; i++) {
+                Target *t = &targets[i];
+
+                int r = t->fd = open_target(root_fd, t->mount_fd, t->path);
+                if (r >= 0)
+                        r = find_real_path(t);
+                if (r < 0)
+                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", t->path);
+                r = check_place(t, f);
+                for (size_t k = 0; r >= 0 && k < i; k++) {
+                        r = check_overlap(&targets[k], t, f);
+                        if (r >= 0)
+                                r = check_overlap(t, &targets[k], f);
+                }
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static Target *targets_of(const Launch *l)
+{
+        Target *targets = calloc(l->n_volumes + 1, sizeof(Target));
+
+        for (size_t i = 0; targets && i < l->n_volumes; i++)
+                targets[i] = (Target){
+                                .path = l->config.mounts[i], .mount_fd = l->volume_fds[i], .fd = -EBADF};
+        return targets;
+}
+
+int launch_mount_volumes(Launch *l, int root_fd, Failure *f)
+{
+        Target *targets = targets_of(l);
+
+        if (!targets)
+                return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
+        int r = open_targets(root_fd, targets, l->n_volumes, f);
+        for (size_t i = 0; i < l->n_volumes; i++) {
+                if (r >= 0)
+                        r = target_attach(targets[i].mount_fd, targets[i].fd);
+                if (r < 0 && !f->error.message)
+                        (void) failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s",
+                                                 targets[i].path);
+                safe_close(targets[i].fd);
+        }
+        free(targets);
+        return r;
+}
