@@ -286,6 +286,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL)
                                                      : put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
         failed |= put_text(o, "stage1", k->stage1);
+        failed |= put_object(o, "appsExposed", json_object_new_boolean(r->apps_exposed));
         o = take_unless(failed, o);
         return o ? lists_json(r, o) : NULL;
 }

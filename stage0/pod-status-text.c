@@ -328,6 +328,16 @@ static void add_isolators(Text *t, const Display *d, const PodReport *report)
         }
 }
 
+/* What is missing is told, as of isolators: see SECURITY.md on apps of one pod. */
+static void add_exposure(Text *t, const Display *d, const PodReport *report)
+{
+        if (!report->apps_exposed)
+                return;
+        add_label(t, "Neighbours");
+        add_colored(t, d, COLOR_YELLOW, "exposed");
+        text_add(t, ", apps of one user can look into each other: this kernel has no Landlock, or it is off (lsm=)\n");
+}
+
 int pod_status_text(const Pod *p, const PodReport *report, const Display *d, char **ret)
 {
         _cleanup_text_ Text t = {};
@@ -352,5 +362,6 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
         }
         add_apps(&t, d, report);
         add_isolators(&t, d, report);
+        add_exposure(&t, d, report);
         return text_take(&t, ret, NULL);
 }

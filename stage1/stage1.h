@@ -86,6 +86,7 @@ typedef struct HostFeatures {
         bool resources;             /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
         bool block_device;          /* the disk that the pod's files are on is known */
         bool host_network;          /* the pod has no network of its own */
+        bool landlock;              /* apps can be kept from looking into each other */
 } HostFeatures;
 
 /* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */

@@ -85,6 +85,8 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, PodRepor
 
         int k = pod_features(p, &reporter.features);
         if (k >= 0)
+                r->apps_exposed = p->manifest->n_apps > 1 && !reporter.features.landlock;
+        if (k >= 0)
                 k = report_isolators(&p->manifest->isolators, NULL, &reporter);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
                 k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name,

@@ -32,6 +32,7 @@ typedef struct PodReport {
         int exit_status;                   /* the pod's, or -1 while it has none */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
         bool paused;
+        bool apps_exposed; /* nothing here keeps apps of the same user from looking into each other */
 } PodReport;
 
 /* CONFIG_DIRS as in PrepareOptions. */

@@ -73,6 +73,15 @@ def files_can_be_moved_and_linked(host, *options):
 
 
 @case
+def status_tells_whether_apps_are_exposed(host):
+    exposed = ctypes.CDLL(None).syscall(444, None, 0, CREATE_RULESET_VERSION) < 2
+    for name, apps in ("one", 1), ("two", 2):
+        host.run("--name=" + name, *[host.image(["/bin/true"], name="example.com/a%d" % i) for i in range(apps)])
+        equal(host.status(name)["appsExposed"], exposed and apps > 1, name)
+        equal("Neighbours: exposed" in host.acnspawn("status", name).out, exposed and apps > 1, name)
+
+
+@case
 def who_may_mount_still_can(host):
     r = host.run("--rm", host.shell("mount -t tmpfs none /srv && touch /srv/x && umount /srv && echo mounted"), "--caps-retain=CAP_SYS_ADMIN")
     equal(r.out, "mounted\n")

@@ -75,6 +75,17 @@ TEST(running)
                         "             pod example.com/own: ignored, not known\n");
 }
 
+TEST(exposed_apps)
+{
+        const PodReport report = {.exit_status = -1, .apps_exposed = true};
+        const Pod p = make_pod(POD_RUNNING);
+        _cleanup_free_ char *s = NULL;
+
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can look into each other: this kernel has no "
+                           "Landlock, or it is off (lsm=)\n");
+}
+
 TEST(ended)
 {
         AppReport apps[] = {
@@ -190,6 +201,7 @@ int main(void)
         setenv("TZ", "UTC", 1);
         tzset();
         RUN(running);
+        RUN(exposed_apps);
         RUN(ended);
         RUN(phrases);
         RUN(json);
