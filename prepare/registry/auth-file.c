@@ -8,9 +8,10 @@
  * Read is $REGISTRY_AUTH_FILE alone if that is set, otherwise the first of the usual files that has a
  * matching entry.
  *
- * Such files can also name helper programs that would give the credentials. These are not run, for a file
- * below somebody's home should not decide which programs root runs; where that is why there are no
- * credentials, it is said.
+ * Such files can also name programs that give the credentials (credential-helper.c): for a registry of its
+ * own (credHelpers), which is asked before the file's own entry, or for all that have no entry (credsStore). If
+ * one cannot say anything, that is told, and it is as if it was not named: what is for everybody can be
+ * fetched by those without credentials as well.
  *
  * All that was read is wiped before it is freed, and no message has any of it.
  */
@@ -20,6 +21,7 @@
 
 #define AUTH_FILE_SIZE_MAX (1024U * 1024U)
 #define AUTH_LENGTH_MAX 65536U
+#define HELPER_TIME_MAX_USEC (60 * 1000000ULL) /* one may have to ask for the key of its key ring */
 
 static void free_secret(char *s)
 {
@@ -178,27 +180,40 @@ static json_object *find_entry(json_object *table, const char *name, const char 
         return best;
 }
 
-static int copy_helper(json_object *file, const char *name, char **ret)
+void credential_helper_done(CredentialHelper *h)
+{
+        free(h->name);
+        free(h->server);
+        *h = (CredentialHelper){};
+}
+
+/* Of one registry, or if there is NO_ENTRY, of all. Helpers know registries by the name that "login" wrote: KEY,
+ * or else the host. */
+static int copy_helper(json_object *file, const char *name, const char *key, bool no_entry,
+                       CredentialHelper *ret)
 {
         json_object *helpers = get_object(file, "credHelpers"), *found = NULL;
-        const char *key, *helper;
+        const char *helper = NULL, *of_helper;
 
         if (helpers)
-                found = find_entry(helpers, name, &key);
-        helper = found && json_object_is_type(found, json_type_string) ? json_object_get_string(found)
-                                                                       : get_string(file, "credsStore");
+                found = find_entry(helpers, name, &of_helper);
+        if (found && json_object_is_type(found, json_type_string))
+                helper = json_object_get_string(found);
+        else if (no_entry)
+                helper = get_string(file, "credsStore");
         if (isempty(helper))
                 return 0;
-        *ret = text_escape_for_terminal(helper);
-        return *ret ? 0 : -ENOMEM;
+        ret->name = strdup(helper);
+        ret->server = key ? strdup(key) : strndup(name, strcspn(name, "/"));
+        return ret->name && ret->server ? 0 : -ENOMEM;
 }
 
 /* FILE, read, for NAME. */
 static int find_in_tree(json_object *file, const char *what, const char *name, RegistryCredentials *c,
-                        char **ret_helper, Error *e)
+                        CredentialHelper *ret_helper, Error *e)
 {
         json_object *auths, *entry = NULL;
-        const char *key;
+        const char *key = NULL;
 
         if (!json_object_is_type(file, json_type_object))
                 return error_set(e, -EINVAL, "%s is no file of credentials: it is not a JSON object", what);
@@ -206,8 +221,8 @@ static int find_in_tree(json_object *file, const char *what, const char *name, R
         if (auths)
                 entry = find_entry(auths, name, &key);
         int r = entry && json_object_is_type(entry, json_type_object) ? read_entry(entry, c) : 0;
-        if (r == 0)
-                r = copy_helper(file, name, ret_helper);
+        if (r >= 0 && copy_helper(file, name, key, r == 0, ret_helper) < 0)
+                r = -ENOMEM;
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0) {
@@ -221,11 +236,12 @@ static int find_in_tree(json_object *file, const char *what, const char *name, R
 }
 
 int auth_file_find(const char *text, size_t size, const char *what, const char *host, const char *repository,
-                   RegistryCredentials *ret, char **ret_helper, Error *e)
+                   RegistryCredentials *ret, CredentialHelper *ret_helper, Error *e)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
+        _cleanup_(credential_helper_done) CredentialHelper helper = {};
         _cleanup_(file_freep) json_object *file = NULL;
-        _cleanup_free_ char *name = NULL, *helper = NULL;
+        _cleanup_free_ char *name = NULL;
         _cleanup_error_ Error why = ERROR_NULL;
 
         int r = json_parse_strict(text, size, &file, NULL, &why);
@@ -244,16 +260,47 @@ int auth_file_find(const char *text, size_t size, const char *what, const char *
                 *ret = c;
                 c = (RegistryCredentials){};
         }
-        *ret_helper = TAKE_PTR(helper);
+        *ret_helper = TAKE_GENERIC(helper, CredentialHelper, (CredentialHelper){});
         return r;
 }
 
 /* --- The files of this host ---------------------------------------------------------------------------- */
 
+/* 1: it has credentials, which replace what C has. */
+static int ask_helper(const CredentialHelper *h, const char *path, const Notes *n, RegistryCredentials *c,
+                      Error *e)
+{
+        _cleanup_(registry_credentials_done) RegistryCredentials given = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        int r = credential_helper_ask(h->name, h->server, HELPER_TIME_MAX_USEC, &given, &why);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r == -EINTR)
+                return error_set(e, r, "%s", why.message ?: "Interrupted");
+        if (r < 0) {
+                _cleanup_free_ char *name = text_escape_for_terminal(h->name),
+                                    *server = text_escape_for_terminal(h->server);
+                notes_add(n, "No credentials for '%s' come from the helper '%s', which %s names: %s",
+                          server ?: "?", name ?: "?", path, why.message ?: strerror(-r));
+                return 0;
+        }
+        if (r == 0)
+                return 0;
+        given.origin = strdup(path);
+        if (!given.origin)
+                return error_oom(e);
+        registry_credentials_done(c);
+        *c = TAKE_GENERIC(given, RegistryCredentials, (RegistryCredentials){});
+        return 1;
+}
+
 static int find_in_file(const char *path, bool needed, const char *host, const char *repository,
                         const Notes *n, RegistryCredentials *ret, Error *e)
 {
-        _cleanup_free_ char *helper = NULL, *text = NULL;
+        _cleanup_(registry_credentials_done) RegistryCredentials c = {};
+        _cleanup_(credential_helper_done) CredentialHelper helper = {};
+        _cleanup_free_ char *text = NULL;
         size_t size = 0;
 
         int r = read_file_at(AT_FDCWD, path, AUTH_FILE_SIZE_MAX, &text, &size);
@@ -261,13 +308,14 @@ static int find_in_file(const char *path, bool needed, const char *host, const c
                 return 0;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the credentials in %s", path);
-        r = auth_file_find(text, size, path, host, repository, ret, &helper, e);
+        r = auth_file_find(text, size, path, host, repository, &c, &helper, e);
         explicit_bzero(text, size);
-        if (r == 0 && helper)
-                notes_add(n,
-                          "%s leaves the credentials for %s to the program '%s', which is not run: the file "
-                          "itself, or auth.d, has to have them",
-                          path, host, helper);
+        if (r >= 0 && helper.name) {
+                int k = ask_helper(&helper, path, n, &c, e);
+                r = k != 0 ? k : r;
+        }
+        if (r > 0)
+                *ret = TAKE_GENERIC(c, RegistryCredentials, (RegistryCredentials){});
         return r;
 }
 

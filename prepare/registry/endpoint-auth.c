@@ -39,6 +39,30 @@ char *endpoint_authorization(Endpoint *p)
         return copy;
 }
 
+/* --- Certificates -------------------------------------------------------------------------------------- */
+
+static int find_certificates(Endpoint *p, Error *e)
+{
+        int r = p->certificates_known ? 0 : registry_certificates_find(p->place.host, &p->certificates, e);
+
+        p->certificates_known = r >= 0;
+        return r;
+}
+
+int endpoint_tls(Endpoint *p, TransferTls *ret, Error *e)
+{
+        (void) pthread_mutex_lock(&p->lock);
+        int r = find_certificates(p, e);
+        (void) pthread_mutex_unlock(&p->lock);
+        if (r < 0)
+                return r;
+        *ret = (TransferTls){.authorities = p->certificates.authorities,
+                             .certificate = p->certificates.certificate,
+                             .key = p->certificates.key,
+                             .origin = p->certificates.directory};
+        return 0;
+}
+
 /* --- Credentials --------------------------------------------------------------------------------------- */
 
 /* What auth.d has is a header. */
@@ -153,8 +177,12 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
         _cleanup_(authorization_freep) char *body = NULL, *token = NULL;
         _cleanup_error_ Error why = ERROR_NULL;
         size_t size;
+        /* Who gives out tokens may have the registry's authority, but is not told by TLS who we are. */
+        const TransferTls tls = {.authorities = p->certificates.authorities,
+                                 .origin = p->certificates.directory};
         const TransferRequest q = {
                         .url = url,
+                        .tls = &tls,
                         .form = form,
                         .authorization = form || !p->basic ? "" : p->basic,
                         .size_max = TOKEN_REPLY_MAX,

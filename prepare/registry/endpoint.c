@@ -27,6 +27,7 @@ void endpoint_done(Endpoint *p)
         free(p->place.host);
         free(p->place.repository);
         free(p->place.insecure_by);
+        registry_certificates_done(&p->certificates);
         authorization_free(p->basic);
         authorization_free(p->bearer);
         authorization_free(p->identity_token);
@@ -129,7 +130,11 @@ static int try_once(Endpoint *p, const EndpointRequest *q, const char *scheme, c
                     const Body *b, TransferReply *reply, Error *e)
 {
         _cleanup_free_ char *url = NULL;
+        TransferTls tls = {};
 
+        int r = endpoint_tls(p, &tls, e);
+        if (r < 0)
+                return r;
         if (xasprintf(&url, "%s://%s/v2/%s/%s", scheme, p->place.host, p->place.repository, q->path) < 0)
                 return error_oom(e);
         const TransferRequest request = {
@@ -140,6 +145,7 @@ static int try_once(Endpoint *p, const EndpointRequest *q, const char *scheme, c
                         .size_max = q->size_max,
                         .what = q->what,
                         .insecure = endpoint_holes(p),
+                        .tls = &tls,
                         .probe = q->hurry || (streq(scheme, "https") && p->insecure & INSECURE_HTTP),
                         .progress = q->progress,
                         .userdata = q->userdata,

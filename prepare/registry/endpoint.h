@@ -20,6 +20,8 @@ typedef struct Endpoint {
         bool http;            /* https has been tried in vain */
         bool told;            /* that it is insecure */
         bool dead;            /* nothing answers */
+        bool certificates_known;
+        RegistryCertificates certificates; /* do not change once they are known */
         bool credentials_known;
         char *basic, *bearer;  /* credentials as headers, or NULL */
         char *identity_token;  /* a third kind, or NULL */
@@ -58,6 +60,8 @@ char *endpoint_authorization(Endpoint *p);
 int endpoint_authenticate(Endpoint *p, const char *challenge, const char *used, Error *e);
 /* The scheme to use now. */
 const char *endpoint_scheme(Endpoint *p);
+/* The certificates that are for this place; what *RET points to is the endpoint's. */
+int endpoint_tls(Endpoint *p, TransferTls *ret, Error *e);
 /* What of it the transfer does not know of. */
 static inline unsigned endpoint_holes(const Endpoint *p)
 {

@@ -96,14 +96,38 @@ typedef struct RegistryCredentials {
 } RegistryCredentials;
 
 void registry_credentials_done(RegistryCredentials *c); /* wipes them */
+
+/* A program that has credentials. */
+typedef struct CredentialHelper {
+        char *name;   /* as the file has it: anything */
+        char *server; /* what it is to be asked for */
+} CredentialHelper;
+
+void credential_helper_done(CredentialHelper *h);
 /* What the text of an auth.json or config.json file has for HOST/REPOSITORY: the entry with the longest
- * matching name. Returns 1, or 0 if there is none; *RET_HELPER is then the name of a helper program that
- * the file would have asked, or NULL. */
+ * matching name. Returns 1, or 0 if there is none. *RET_HELPER is the program that is to be asked first, or
+ * has no name; whatever it cannot give, the entry has. */
 int auth_file_find(const char *text, size_t size, const char *what, const char *host, const char *repository,
-                   RegistryCredentials *ret, char **ret_helper, Error *e);
+                   RegistryCredentials *ret, CredentialHelper *ret_helper, Error *e);
+/* Asks docker-credential-NAME, for at most so long. 1; 0: it has none. Errors say what is wrong with it, to be
+ * put after who it is. (credential-helper.c) */
+int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec,
+                          RegistryCredentials *ret, Error *e);
 /* The same in the files of this host. */
 int registry_credentials_find(const char *host, const char *repository, const Notes *n,
                               RegistryCredentials *ret, Error *e);
+
+/* --- Certificates (certs-d.c) -------------------------------------------------------------------------- */
+
+typedef struct RegistryCertificates {
+        char *directory;         /* where they are */
+        char *authorities;       /* PEM text, or NULL: only those of this host */
+        char *certificate, *key; /* files, or NULL */
+} RegistryCertificates;
+
+void registry_certificates_done(RegistryCertificates *c);
+/* What there is for HOST ("example.com:5000"). 1: something; 0: there is no directory. */
+int registry_certificates_find(const char *host, RegistryCertificates *ret, Error *e);
 
 /* --- What registries answer (challenge.c, reply.c) ----------------------------------------------------- */
 

@@ -21,7 +21,8 @@
 #define ERROR_BODY_MAX (64U << 10)    /* bytes of it that are read before the connection is dropped */
 #define STALL_SIZE 1024U              /* fewer bytes than that in the stall time-out is nothing */
 #define PROGRESS_USEC (100 * 1000ULL)
-#define POLL_MSEC 1000 /* at most; it is the stall that has to be noticed in time */
+#define AUTHORITIES_SIZE_MAX (8U << 20) /* bytes of a file of certificates */
+#define POLL_MSEC 1000                  /* at most; it is the stall that has to be noticed in time */
 
 void exchange_done(Exchange *x)
 {
@@ -186,6 +187,23 @@ static long to_msec(uint64_t usec)
 
 #define SET(option, value) ((code) = (code) != CURLE_OK ? (code) : curl_easy_setopt(easy, (option), (value)))
 
+/* Of our own configuration, or else of the request. */
+static CURLcode set_client_certificate(Exchange *x, CURL *easy)
+{
+        const Credential *c = x->credential;
+        const TransferTls *tls = c ? x->request->tls : NULL; /* no credential: another host */
+        CURLcode code = CURLE_OK;
+
+        if (c && c->certificate) {
+                SET(CURLOPT_SSLCERT, c->certificate);
+                SET(CURLOPT_SSLKEY, c->key ?: c->certificate);
+        } else if (tls && tls->certificate) {
+                SET(CURLOPT_SSLCERT, tls->certificate);
+                SET(CURLOPT_SSLKEY, tls->key);
+        }
+        return code;
+}
+
 static CURLcode set_security(Exchange *x, CURL *easy)
 {
         const Transfer *t = x->transfer;
@@ -206,11 +224,31 @@ static CURLcode set_security(Exchange *x, CURL *easy)
                 SET(CURLOPT_CAPATH, t->ca_dir);
                 SET(CURLOPT_PROXY_CAPATH, t->ca_dir);
         }
-        if (x->credential && x->credential->certificate) {
-                SET(CURLOPT_SSLCERT, x->credential->certificate);
-                SET(CURLOPT_SSLKEY, x->credential->key ?: x->credential->certificate);
-        }
-        return code;
+        return code == CURLE_OK ? set_client_certificate(x, easy) : code;
+}
+
+/* A text of authorities takes the place of libcurl's file, but not of its directory; so that file comes first. */
+static int set_authorities(Exchange *x)
+{
+        const TransferTls *tls = x->request->tls;
+        _cleanup_free_ char *own = NULL, *text = NULL;
+        const char *file = x->transfer->ca_file;
+        size_t size = 0, text_size;
+        _cleanup_text_ Text t = {};
+
+        if (!tls || !tls->authorities)
+                return 0;
+        if (!file)
+                (void) curl_easy_getinfo(x->easy, CURLINFO_CAINFO, &file);
+        int r = file ? read_file_at(AT_FDCWD, file, AUTHORITIES_SIZE_MAX, &own, &size) : 0;
+        if (r < 0 && r != -ENOENT)
+                return error_set_errno(&x->error, r, "Cannot read the trusted authorities in %s", file);
+        text_add_bytes(&t, own ?: "", size);
+        text_addf(&t, "\n%s", tls->authorities);
+        if (text_take(&t, &text, &text_size) < 0)
+                return error_oom(&x->error);
+        struct curl_blob blob = {.data = text, .len = text_size, .flags = CURL_BLOB_COPY};
+        return curl_easy_setopt(x->easy, CURLOPT_CAINFO_BLOB, &blob) == CURLE_OK ? 0 : error_oom(&x->error);
 }
 
 static CURLcode set_options(Exchange *x, CURL *easy)
@@ -351,7 +389,10 @@ static int run(Exchange *x, Handle *h)
         if (set_options(x, h->easy) != CURLE_OK)
                 return error_set(&x->error, -EIO,
                                  "libcurl does not know an option that is needed, or memory is short");
-        int r = set_headers(x);
+        int r = set_authorities(x);
+        if (r < 0)
+                return r;
+        r = set_headers(x);
         if (r < 0)
                 return error_oom(&x->error);
         if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)

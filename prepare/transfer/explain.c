@@ -75,6 +75,44 @@ static int explain_certificate(const Exchange *x, const char *host, const char *
         return error_hint(e, r, "Somebody else may answer in its place, or the name is wrong.");
 }
 
+/* --- Certificates of ours ------------------------------------------------------------------------------ */
+
+static bool has_client_certificate(const Exchange *x)
+{
+        const TransferTls *tls = x->request->tls;
+
+        return x->credential && (x->credential->certificate || (tls && tls->certificate));
+}
+
+static int explain_client_certificate(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        int r = exchange_error(x, e, -EKEYREJECTED, "the client certificate for '%s' cannot be used (%s)",
+                               host, detail);
+        if (has_client_certificate(x) && !x->credential->certificate)
+                return error_hint(e, r, "See the files *.cert and *.key in %s.", x->request->tls->origin);
+        return error_hint(e, r, "See 'ClientCertificate=' and 'ClientKey=' in auth.d.");
+}
+
+/* Why a server breaks off that wants a certificate, and gets none that it likes, is in TLS's own words only. */
+static bool is_about_our_certificate(const Exchange *x, CURLcode code, const char *detail)
+{
+        if (x->header_size > 0 || (code != CURLE_RECV_ERROR && code != CURLE_SSL_CONNECT_ERROR))
+                return false;
+        return strstr(detail, "alert certificate required") || strstr(detail, "alert bad certificate") ||
+               (strstr(detail, "alert handshake failure") && !has_client_certificate(x));
+}
+
+static int explain_rejection(const Exchange *x, const char *host, const char *detail, Error *e)
+{
+        if (has_client_certificate(x))
+                return explain_client_certificate(x, host, detail, e);
+        int r = exchange_error(x, e, -EKEYREJECTED, "'%s' wants a client certificate, as it seems (%s)",
+                               host, detail);
+        return error_hint(e, r,
+                          "It is given by 'ClientCertificate=' in auth.d (acnspawn-auth.d(5)), or for a "
+                          "registry in certs.d (acnspawn-registries(5)).");
+}
+
 /* --- Connections --------------------------------------------------------------------------------------- */
 
 static int explain_connect(const Exchange *x, const char *host, const char *detail, Error *e)
@@ -152,15 +190,12 @@ static int explain_ca_file(const Exchange *x, const char *host, const char *deta
 {
         int r = exchange_error(x, e, -EKEYREJECTED,
                                "the certificates of trusted authorities cannot be read (%s)", detail);
+        if (x->request->tls && x->request->tls->authorities)
+                return error_hint(e, r,
+                                  "See the files *.crt in %s: each has to be a certificate in PEM form.",
+                                  x->request->tls->origin);
         return error_hint(e, r,
                           "See CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR, or install ca-certificates.");
-}
-
-static int explain_client_certificate(const Exchange *x, const char *host, const char *detail, Error *e)
-{
-        int r = exchange_error(x, e, -EKEYREJECTED, "the client certificate for '%s' cannot be used (%s)",
-                               host, detail);
-        return error_hint(e, r, "See 'ClientCertificate=' and 'ClientKey=' in auth.d.");
 }
 
 static int explain_no_http(const Exchange *x, const char *host, const char *detail, Error *e)
@@ -209,6 +244,8 @@ int exchange_explain(Exchange *x, CURLcode code, Error *e)
         detail = text_escape_for_terminal(x->detail[0] ? x->detail : curl_easy_strerror(code));
         if (!shown_host || !detail)
                 return error_oom(e);
+        if (is_about_our_certificate(x, code, detail))
+                return explain_rejection(x, shown_host, detail, e);
         for (size_t i = 0; i < ELEMENTSOF(curl_reasons); i++)
                 if (curl_reasons[i].code == code) {
                         x->again = curl_reasons[i].again;

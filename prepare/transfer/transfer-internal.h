@@ -143,7 +143,7 @@ typedef struct Exchange {
         const char *url;   /* without credentials */
         const char *shown; /* the same for messages */
         struct curl_slist *headers;
-        const Credential *credential; /* whose certificate is to be shown, or NULL */
+        const Credential *credential; /* whose certificate is to be shown; NULL: this is another host */
         unsigned insecure;            /* what is allowed here */
         Sink *sink;
 

@@ -68,6 +68,13 @@ int transfer_new(const TransferOptions *o, Transfer **ret, Error *e);
 Transfer *transfer_free(Transfer *t);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Transfer *, transfer_free);
 
+/* Certificates for one request, beside those of auth.d and of this host. */
+typedef struct TransferTls {
+        const char *authorities; /* PEM text: who is trusted as well, or NULL; also where redirects lead to */
+        const char *certificate, *key; /* files that are shown to the host of the URL, or NULL */
+        const char *origin;            /* where all that is from, for messages */
+} TransferTls;
+
 typedef struct TransferRequest {
         const char *url;      /* a user and password in it go to that host only */
         char *const *headers; /* "Name: value"; but for Accept…, they go to that host only. May be NULL */
@@ -76,9 +83,10 @@ typedef struct TransferRequest {
         const char *authorization; /* "Basic …" or "Bearer …"; NULL: what auth.d has for the host; "": none */
         const char *form; /* sent by POST instead of asking by GET, as a web form; not sent on by redirects */
         unsigned insecure; /* what is allowed beyond the options of the Transfer; the caller has told of it */
-        uint64_t size_max; /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
-        const char *what;  /* for messages: "the image example.com/app:1.0"; may be NULL */
-        bool probe;        /* one of several places: no second try where nothing answers at all */
+        const TransferTls *tls; /* or NULL */
+        uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
+        const char *what;       /* for messages: "the image example.com/app:1.0"; may be NULL */
+        bool probe;             /* one of several places: no second try where nothing answers at all */
         /* Now and then, and at the end. TOTAL 0: unknown. */
         void (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;

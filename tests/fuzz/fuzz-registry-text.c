@@ -66,7 +66,7 @@ static void fuzz_reply(const char *text, size_t size)
 static void fuzz_credentials(const char *text, size_t size)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
-        _cleanup_free_ char *helper = NULL;
+        _cleanup_(credential_helper_done) CredentialHelper helper = {};
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = auth_file_find(text, size, "auth.json", "example.com:5000", "team/app", &c, &helper, &e);

@@ -32,16 +32,17 @@ def command(*argv, **more):
 
 
 class Registry:
-    """A docker-registry, until the case ends. AUTH and TLS are parts of its configuration."""
+    """A docker-registry, until the case ends. AUTH and TLS are parts of its configuration; CLIENTS is the authority of those
+    that may ask at all."""
 
-    def __init__(self, host, tls=None, auth=None, storage="storage"):
+    def __init__(self, host, tls=None, auth=None, storage="storage", clients=None):
         need_tools()
         self.storage = host.path(storage)
         config = {"version": "0.1", "log": {"level": "info", "formatter": "text"},
                   "storage": {"filesystem": {"rootdirectory": self.storage}, "delete": {"enabled": True}},
                   "http": {"addr": "127.0.0.1:0", "secret": "x"}}
         if tls:
-            config["http"]["tls"] = {"certificate": tls.certificate, "key": tls.key}
+            config["http"]["tls"] = {"certificate": tls.certificate, "key": tls.key, **({"clientcas": [clients]} if clients else {})}
         if auth:
             config["auth"] = auth
         n = len(host.children)
@@ -434,6 +435,111 @@ def private_with_passwords(host):
     nothing_left(host)
     fetch(host, reference, auth={registry.address: "someone:wrong-word", registry.address + "/team": "someone:sesame-open"},
           SSL_CERT_FILE=tls.ca)
+
+
+def certs_d(host, registry, **files):
+    """certs.d below a HOME that is the case's own, with FILES in it ("ca_crt"); what was there is gone."""
+    directory = host.path(".config/containers/certs.d/" + registry.address)
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    for name, source in files.items():
+        with open(os.path.join(directory, name.replace("_", ".")), "w") as f:
+            f.write(read_text(source) if os.path.exists(source) else source)
+    return directory
+
+
+@case
+def authority_of_one_registry(host):
+    """certs.d has authorities for one registry, in addition to those of the host, and for its token service."""
+    tls = Tls(host)
+    service = TokenService(host, tls)
+    layout = make_layout(host)
+    Registry(host).push(layout, "public/app:1")
+    registry = Registry(host, tls, {"token": {"realm": service.realm, "service": "test registry", "issuer": "test",
+                                              "rootcertbundle": tls.ca}})
+    other = Registry(host, tls)
+    reference = "docker://%s/public/app:1" % registry.address
+    directory = certs_d(host, registry, ca_crt=tls.ca)
+    fetch(host, reference)
+    contains(fetch(host, "--pull-policy=update", "docker://%s/public/app:1" % other.address, rc=1).err, "certificate")
+    # What is in the environment counts as well, and what is no certificate is found out.
+    fetch(host, "--pull-policy=update", reference, SSL_CERT_FILE=tls.ca)
+    fetch(host, "--pull-policy=update", reference, SSL_CERT_FILE="/nonexistent")
+    certs_d(host, registry, a_crt="no certificate\n", ca_crt="")
+    r = fetch(host, "--pull-policy=update", reference, rc=1)
+    contains(r.err, "certificate")
+    certs_d(host, registry, client_cert=tls.certificate)
+    r = fetch(host, "--pull-policy=update", reference, rc=1)
+    contains(r.err, "There is %s/client.cert, and no client.key with it" % directory)
+    certs_d(host, registry, client_key=tls.key)
+    contains(fetch(host, "--pull-policy=update", reference, rc=1).err, "and no client.cert with it")
+    service.server.shutdown()
+
+
+@case
+def client_certificates(host):
+    """A registry that wants to know by TLS who asks."""
+    tls = Tls(host)
+    Registry(host).push(make_layout(host), "app:1")
+    registry = Registry(host, tls, clients=tls.ca)
+    reference = "docker://%s/app:1" % registry.address
+    certs_d(host, registry, ca_crt=tls.ca)
+    r = fetch(host, reference, rc=1)
+    contains(r.err, "client certificate")
+    contains(r.err, "certs.d")
+    certs_d(host, registry, ca_crt=tls.ca, client_cert=tls.certificate, client_key=tls.key)
+    fetch(host, reference)
+    certs_d(host, registry, ca_crt=tls.ca, client_cert=tls.certificate, client_key="no key\n")
+    r = fetch(host, "--pull-policy=update", reference, rc=1)
+    contains(r.err, "client certificate for '%s' cannot be used" % registry.address)
+    contains(r.err, "certs.d/" + registry.address)
+    # Our own configuration does as well.
+    shutil.rmtree(host.path(".config"))
+    config = host.path("configuration")
+    os.makedirs(config + "/auth.d")
+    with open(config + "/auth.d/x.conf", "w") as f:
+        f.write("[Host]\nName=%s\nClientCertificate=%s\nClientKey=%s\n" % (registry.address, tls.certificate, tls.key))
+    os.chmod(config + "/auth.d/x.conf", 0o600)
+    fetch(host, "--config-dir=" + config, "--pull-policy=update", reference, SSL_CERT_FILE=tls.ca)
+
+
+@case
+def helpers_for_credentials(host):
+    """Programs that files of credentials name are asked; where one does not do, what is for everybody still comes."""
+    tls = Tls(host)
+    with open(host.path("htpasswd"), "w") as f:
+        f.write("someone:%s\n" % bcrypt("sesame-open"))
+    Registry(host).push(make_layout(host), "team/app:1")
+    registry = Registry(host, tls, {"htpasswd": {"realm": "x", "path": host.path("htpasswd")}})
+    reference = "docker://%s/team/app:1" % registry.address
+    os.makedirs(host.path("bin"))
+    path = host.path("bin") + ":" + os.environ["PATH"]
+
+    def ask(file, script, rc=0):
+        with open(host.path("bin/docker-credential-test"), "w") as f:
+            f.write("#!/bin/sh\nread server; echo \"$server\" >> %s; %s\n" % (host.path("asked"), script))
+        os.chmod(host.path("bin/docker-credential-test"), 0o755)
+        with open(host.path("helped.json"), "w") as f:
+            json.dump(file, f)
+        r = fetch(host, "--pull-policy=update", reference, rc=rc, SSL_CERT_FILE=tls.ca, PATH=path,
+                  REGISTRY_AUTH_FILE=host.path("helped.json"))
+        true("sesame" not in r.err, "no message has the password")
+        return r
+
+    good = 'echo \'{"ServerURL":"x","Username":"someone","Secret":"sesame-open"}\''
+    entry = {registry.address: {"auth": base64.b64encode(b"someone:sesame-open").decode()}}
+    ask({"credHelpers": {registry.address: "test"}}, good)
+    ask({"credsStore": "test"}, good)
+    ask({"credsStore": "test", "auths": {"https://%s/v1/" % registry.address: {}}}, good)
+    equal(read_text(host.path("asked")), "%s\n%s\nhttps://%s/v1/\n" % ((registry.address,) * 3), "what the helper was asked for")
+    # One that has nothing, and one that fails; the entry of the file is still there.
+    ask({"credHelpers": {registry.address: "test"}, "auths": entry}, "echo credentials not found in native keychain; exit 1")
+    r = ask({"credHelpers": {registry.address: "test"}, "auths": entry}, "echo the keychain is locked; exit 1")
+    contains(r.err, "No credentials for '%s' come from the helper 'test'" % registry.address)
+    contains(r.err, "the keychain is locked")
+    contains(ask({"credsStore": "test"}, "echo credentials not found in native keychain; exit 1", rc=1).err, "no credentials")
+    contains(ask({"credsStore": "../bin/x"}, good, rc=1).err, "that is not the name of a helper")
+    contains(ask({"credsStore": "missing"}, good, rc=1).err, "there is no program docker-credential-missing in PATH")
 
 
 # --- Tokens ------------------------------------------------------------------------------------------------------------

@@ -201,20 +201,23 @@ TEST(hints)
 /* --- Credentials --------------------------------------------------------------------------------------- */
 
 /* "user:password" for "a", "b" and so on. */
-static const char auths[] =
-                "{\"auths\": {"
-                "\"example.com\": {\"auth\": \"YTpmb3ItaG9zdA==\"},"
-                "\"example.com/team\": {\"auth\": \"YjpmOnRlYW0=\"},"
-                "\"Example.com:5000\": {\"username\": \"c\", \"password\": \"port\"},"
-                "\"https://url.example.com/v1/\": {\"auth\": \"ZDp1cmw=\"},"
-                "\"oauth.example.com\": {\"auth\": \"ZTo=\", \"identitytoken\": \"refresh\"},"
-                "\"empty.example.com\": {},"
-                "\"bad.example.com\": {\"auth\": \"c2VjcmV0\"},"
-                "\"worse.example.com\": {\"auth\": \"!!!!\"}"
-                "}, \"credHelpers\": {\"helped.example.com\": \"he\\u001blp\"}, \"credsStore\": \"store\"}";
+static const char auths[] = "{\"auths\": {"
+                            "\"example.com\": {\"auth\": \"YTpmb3ItaG9zdA==\"},"
+                            "\"example.com/team\": {\"auth\": \"YjpmOnRlYW0=\"},"
+                            "\"Example.com:5000\": {\"username\": \"c\", \"password\": \"port\"},"
+                            "\"https://url.example.com/v1/\": {\"auth\": \"ZDp1cmw=\"},"
+                            "\"oauth.example.com\": {\"auth\": \"ZTo=\", \"identitytoken\": \"refresh\"},"
+                            "\"empty.example.com\": {},"
+                            "\"https://left.example.com/v1/\": {},"
+                            "\"both.example.com\": {\"auth\": \"YTpmb3ItaG9zdA==\"},"
+                            "\"bad.example.com\": {\"auth\": \"c2VjcmV0\"},"
+                            "\"worse.example.com\": {\"auth\": \"!!!!\"}"
+                            "}, \"credHelpers\": {\"helped.example.com\": \"he\\u001blp\", "
+                            "\"both.example.com\": \"own\"}, "
+                            "\"credsStore\": \"store\"}";
 
 static const struct {
-        const char *host, *repository, *user, *password, *token, *helper;
+        const char *host, *repository, *user, *password, *token, *helper, *server;
 } entries[] = {
                 {"example.com", "app", "a", "for-host", NULL, NULL},
                 {"example.com", "team/app", "b", "f:team", NULL, NULL},
@@ -223,18 +226,21 @@ static const struct {
                 {"example.com:5000", "team/app", "c", "port", NULL, NULL},
                 {"url.example.com", "app", "d", "url", NULL, NULL},
                 {"oauth.example.com", "app", "e", "", "refresh", NULL},
-                {"empty.example.com", "app", NULL, NULL, NULL, "store"},
-                {"helped.example.com", "app", NULL, NULL, NULL, "he\\x1blp"},
-                {"other.example.com", "app", NULL, NULL, NULL, "store"},
-                {"xexample.com", "app", NULL, NULL, NULL, "store"},
-                {"example.com.evil.example.org", "app", NULL, NULL, NULL, "store"},
+                {"empty.example.com", "app", NULL, NULL, NULL, "store", "empty.example.com"},
+                {"helped.example.com", "app", NULL, NULL, NULL, "he\x1blp", "helped.example.com"},
+                {"other.example.com", "app", NULL, NULL, NULL, "store", "other.example.com"},
+                {"xexample.com", "app", NULL, NULL, NULL, "store", "xexample.com"},
+                {"left.example.com", "app", NULL, NULL, NULL, "store", "https://left.example.com/v1/"},
+                {"both.example.com", "app", "a", "for-host", NULL, "own", "both.example.com"},
+                {"example.com.evil.example.org", "app", NULL, NULL, NULL, "store",
+                 "example.com.evil.example.org"},
 };
 
 TEST(credentials)
 {
         for (size_t i = 0; i < ELEMENTSOF(entries); i++) {
                 _cleanup_(registry_credentials_done) RegistryCredentials c = {};
-                _cleanup_free_ char *helper = NULL;
+                _cleanup_(credential_helper_done) CredentialHelper helper = {};
                 _cleanup_error_ Error e = ERROR_NULL;
 
                 int r = auth_file_find(auths, strlen(auths), "f", entries[i].host, entries[i].repository, &c,
@@ -245,7 +251,8 @@ TEST(credentials)
                 ASSERT_STREQ(c.user, entries[i].user);
                 ASSERT_STREQ(c.password, entries[i].password);
                 ASSERT_STREQ(c.identity_token, entries[i].token);
-                ASSERT_STREQ(helper, entries[i].helper);
+                ASSERT_STREQ(helper.name, entries[i].helper);
+                ASSERT_STREQ(helper.server, entries[i].server);
         }
 }
 
@@ -253,7 +260,7 @@ TEST(credentials)
 TEST(credentials_that_are_none)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
-        _cleanup_free_ char *helper = NULL;
+        _cleanup_(credential_helper_done) CredentialHelper helper = {};
         _cleanup_error_ Error e = ERROR_NULL;
 
         ASSERT_ERR(auth_file_find(auths, strlen(auths), "f", "bad.example.com", "a", &c, &helper, &e),
@@ -288,14 +295,15 @@ TEST(files)
         ASSERT_OK(scratch_new(&s));
         snprintf(path, sizeof(path), "%s/auth.json", s.path);
         ASSERT_OK(setenv("REGISTRY_AUTH_FILE", path, true));
+        ASSERT_OK(setenv("PATH", s.path, true));
         ASSERT_ERR(registry_credentials_find("example.com", "app", &n, &c, &e), -ENOENT);
         ASSERT_CONTAINS(e.message, "Cannot read the credentials in ");
         ASSERT_OK(scratch_file(&s, "auth.json", auths));
         ASSERT_EQ(registry_credentials_find("other.example.com", "app", &n, &c, &e), 0);
         text_add_bytes(&t, "", 1);
         ASSERT_CONTAINS(t.data,
-                        "leaves the credentials for other.example.com to the program 'store', which is "
-                        "not run");
+                        "No credentials for 'other.example.com' come from the helper 'store', which ");
+        ASSERT_CONTAINS(t.data, "auth.json names: there is no program docker-credential-store in PATH");
         ASSERT_EQ(registry_credentials_find("example.com", "app", &n, &c, &e), 1);
         ASSERT_STREQ(c.user, "a");
         ASSERT_STREQ(c.origin, path);
