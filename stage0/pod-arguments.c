@@ -28,6 +28,10 @@ void pod_arguments_done(PodArguments *a)
         pod_request_done(&a->request);
         free(a->stage1);
         strv_free(a->options.networks);
+        strv_free(a->options.dns);
+        strv_free(a->options.dns_search);
+        strv_free(a->options.dns_options);
+        strv_free(a->options.hosts_entries);
         *a = (PodArguments){};
 }
 
@@ -83,6 +87,17 @@ const Option pod_options[] = {
                  option_port, POD(request)},
                 {NULL, "hostname", 0, "NAME", false, "Set the host name of the pod", NULL, option_string,
                  POD(options.hostname)},
+                {NULL, "dns", 0, "none|host|ADDRESS", false,
+                 "Name server for /etc/resolv.conf of the apps, instead of what the network gives; none: as "
+                 "the images have it; host: the host's",
+                 "none|host", option_dns, POD(options.dns)},
+                {NULL, "dns-search", 0, "DOMAIN", false, "Search names in this domain; '.': in none", NULL,
+                 option_dns_search, POD(options.dns_search)},
+                {NULL, "dns-option", 0, "OPTION", false, "Option for /etc/resolv.conf: ndots:2, …", NULL,
+                 option_dns_option, POD(options.dns_options)},
+                {NULL, "hosts-entry", 0, "IP=NAME[,…]", false,
+                 "Entry of /etc/hosts of the apps; host: all entries of the host's", "host",
+                 option_hosts_entry, POD(options.hosts_entries)},
                 {NULL, "environment", 'E', "NAME[=VALUE]", false,
                  "Set an environment variable in all apps; without a value it is taken from here", NULL,
                  option_environment, POD(request.environment)},
@@ -288,6 +303,10 @@ static int check_line(PodParser *p)
         if (a->manifest_file && a->request.n_apps > 0)
                 return context_usage(p->context,
                                      "Images cannot be named together with --pod-manifest: it names them");
+        if (a->options.dns && streq(a->options.dns[0], "none") &&
+            (a->options.dns_search || a->options.dns_options))
+                return context_usage(p->context, "--dns=none leaves /etc/resolv.conf as the image has it, and cannot "
+                                                 "be combined with --dns-search= or --dns-option=");
         a->describes_pod = p->sets[SET_POD].n_seen > 0 || p->sets[SET_APP].n_seen > 0 || a->has_arguments ||
                            a->request.n_apps > 1;
         return 1;

@@ -52,6 +52,11 @@ int option_pod_mount(const Option *o, const char *value, void *target, Error *e)
 int option_port(const Option *o, const char *value, void *target, Error *e);
 /* PrepareOptions */
 int option_net(const Option *o, const char *value, void *target, Error *e);
+/* char **: appended to. */
+int option_dns(const Option *o, const char *value, void *target, Error *e);
+int option_dns_search(const Option *o, const char *value, void *target, Error *e);
+int option_dns_option(const Option *o, const char *value, void *target, Error *e);
+int option_hosts_entry(const Option *o, const char *value, void *target, Error *e);
 /* AppOverrides */
 int option_app_mount(const Option *o, const char *value, void *target, Error *e);
 int option_gids(const Option *o, const char *value, void *target, Error *e);

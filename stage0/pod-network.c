@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The options of prepare and run that have to do with networks.
+/* The options of prepare and run that have to do with networks, and with names of hosts.
  *
  * An exposed port is written as rkt had it, NAME:[IP:]HOSTPORT with a name that an app's image gives to a port, or
  * as everybody else has it, [IP:]HOSTPORT:APPPORT[/udp]. What begins with a number is of the second form, although
@@ -56,6 +56,44 @@ int option_net(const Option *o, const char *value, void *target, Error *e)
                         return r;
         }
         return 0;
+}
+
+/* --- Names --------------------------------------------------------------------------------------------- */
+
+static int add_checked(const Option *o, const char *value, int (*check)(const char *s, Error *e), char ***l,
+                       Error *e)
+{
+        _cleanup_error_ Error reason = ERROR_NULL;
+        int r = check(value, &reason);
+
+        if (r < 0)
+                return option_invalid_because(o, value, e, &reason);
+        return strv_extend(l, value) < 0 ? error_oom(e) : 0;
+}
+
+int option_dns(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_error_ Error reason = ERROR_NULL;
+        char ***l = target;
+
+        if (strv_extend(l, value) < 0)
+                return error_oom(e);
+        return pod_dns_check(*l, &reason) < 0 ? option_invalid_because(o, value, e, &reason) : 0;
+}
+
+int option_dns_search(const Option *o, const char *value, void *target, Error *e)
+{
+        return add_checked(o, value, pod_dns_search_check, target, e);
+}
+
+int option_dns_option(const Option *o, const char *value, void *target, Error *e)
+{
+        return add_checked(o, value, pod_dns_option_check, target, e);
+}
+
+int option_hosts_entry(const Option *o, const char *value, void *target, Error *e)
+{
+        return add_checked(o, value, pod_hosts_entry_check, target, e);
 }
 
 /* --- Ports --------------------------------------------------------------------------------------------- */

@@ -197,6 +197,20 @@ static json_object *dns_json(const NetworkDns *d)
         return take_unless(failed, o);
 }
 
+/* What was asked for. */
+static json_object *wished_dns_json(const PodConfig *c)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_object(o, "servers", texts_json(c->dns));
+                failed |= put_object(o, "search", texts_json(c->dns_search));
+                failed |= put_object(o, "options", texts_json(c->dns_options));
+        }
+        return take_unless(failed, o);
+}
+
 static json_object *network_json(const NetworkReport *n)
 {
         json_object *o = json_object_new_object(), *addresses = json_object_new_array();
@@ -278,6 +292,8 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_number(o, "exitStatus", r->exit_status, 0);
         failed |= put_number(o, "leader", r->leader, 1);
         failed |= put_text(o, "hostname", k->hostname);
+        failed |= put_object(o, "dns", wished_dns_json(k));
+        failed |= put_object(o, "hostsEntries", texts_json(k->hosts_entries));
         failed |= put_text(o, "network", net_mode_to_string(k->net));
         failed |= put_object(o, "networks", networks_json(r));
         failed |= put_object(o, "ports", ports_json(r));

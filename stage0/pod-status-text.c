@@ -259,6 +259,40 @@ static void add_interfaces(Text *t, const PodReport *r)
         }
 }
 
+static void add_words(Text *t, bool *first, const char *prefix, char *const *words)
+{
+        _cleanup_free_ char *joined = strv_join(words, " ");
+
+        if (!words)
+                return;
+        text_add(t, *first ? "" : ", ");
+        text_add(t, prefix);
+        add_escaped(t, joined ?: "");
+        *first = false;
+}
+
+/* What was asked for, not what follows from the network. */
+static void add_names(Text *t, const PodConfig *c)
+{
+        bool first = true;
+
+        if (c->dns || c->dns_search || c->dns_options) {
+                add_label(t, "DNS");
+                add_words(t, &first, "", c->dns);
+                add_words(t, &first, "search ", c->dns_search);
+                add_words(t, &first, "options ", c->dns_options);
+                text_add(t, "\n");
+        }
+        STRV_FOREACH (s, c->hosts_entries) {
+                if (s == c->hosts_entries)
+                        add_label(t, "Hosts");
+                else
+                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
+                add_escaped(t, *s);
+                text_add(t, "\n");
+        }
+}
+
 /* "http: 127.0.0.1:8080/tcp to 80" */
 static void add_ports(Text *t, const PodReport *r)
 {
@@ -357,6 +391,7 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
         if (p->manifest) {
                 add_network(&t, p, report);
                 add_interfaces(&t, report);
+                add_names(&t, &p->config);
                 add_ports(&t, report);
                 add_config(&t, p);
         }

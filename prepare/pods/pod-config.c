@@ -89,6 +89,10 @@ void pod_config_done(PodConfig *c)
         free(c->hostname);
         free(c->stage1);
         strv_free(c->networks);
+        strv_free(c->dns);
+        strv_free(c->dns_search);
+        strv_free(c->dns_options);
+        strv_free(c->hosts_entries);
         *c = (PodConfig){};
 }
 
@@ -96,6 +100,7 @@ void pod_config_done(PodConfig *c)
 
 typedef enum MemberType {
         MEMBER_TEXT,
+        MEMBER_TEXTS,
         MEMBER_NUMBER,
         MEMBER_U32,
         MEMBER_BOOLEAN,
@@ -115,6 +120,10 @@ static const struct Member {
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
                 {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
                 {"net", MEMBER_NET, offsetof(PodConfig, net)},
+                {"dns", MEMBER_TEXTS, offsetof(PodConfig, dns), true},
+                {"dnsSearch", MEMBER_TEXTS, offsetof(PodConfig, dns_search), true},
+                {"dnsOptions", MEMBER_TEXTS, offsetof(PodConfig, dns_options), true},
+                {"hostsEntries", MEMBER_TEXTS, offsetof(PodConfig, hosts_entries), true},
                 {"exitPolicy", MEMBER_EXIT_POLICY, offsetof(PodConfig, exit_policy)},
                 {"stopTimeoutUSec", MEMBER_NUMBER, offsetof(PodConfig, stop_timeout_usec)},
                 {"createdUSec", MEMBER_NUMBER, offsetof(PodConfig, created_usec)},
@@ -126,15 +135,11 @@ static const void *member_of(const PodConfig *c, const struct Member *m)
         return (const char *) c + m->offset;
 }
 
-/* A mode, or the list of networks. */
-static json_object *net_format(const PodConfig *c)
+static json_object *texts_format(char *const *texts)
 {
-        _cleanup_json_ json_object *l = NULL;
+        _cleanup_json_ json_object *l = json_object_new_array();
 
-        if (c->net != NET_NETWORKS)
-                return json_object_new_string(net_mode_to_string(c->net));
-        l = json_object_new_array();
-        STRV_FOREACH (s, c->networks) {
+        STRV_FOREACH (s, texts) {
                 json_object *v = json_object_new_string(*s);
 
                 if (!l || !v || json_object_array_add(l, v) < 0) {
@@ -145,6 +150,13 @@ static json_object *net_format(const PodConfig *c)
         return TAKE_PTR(l);
 }
 
+/* A mode, or the list of networks. */
+static json_object *net_format(const PodConfig *c)
+{
+        return c->net == NET_NETWORKS ? texts_format(c->networks)
+                                      : json_object_new_string(net_mode_to_string(c->net));
+}
+
 static json_object *member_format(const PodConfig *c, const struct Member *m)
 {
         const void *p = member_of(c, m);
@@ -152,6 +164,8 @@ static json_object *member_format(const PodConfig *c, const struct Member *m)
         switch (m->type) {
         case MEMBER_TEXT:
                 return json_object_new_string(*(char *const *) p);
+        case MEMBER_TEXTS:
+                return texts_format(*(char **const *) p);
         case MEMBER_NUMBER:
                 return json_object_new_uint64(*(const uint64_t *) p);
         case MEMBER_U32:
@@ -192,6 +206,23 @@ static int text_parse(json_object *v, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
+static int texts_parse(json_object *v, char ***ret)
+{
+        if (!v) /* null */
+                return 0;
+        if (!json_object_is_type(v, json_type_array))
+                return -EINVAL;
+        for (size_t i = 0; i < json_object_array_length(v); i++) {
+                json_object *item = json_object_array_get_idx(v, i);
+
+                if (!json_object_is_type(item, json_type_string))
+                        return -EINVAL;
+                if (strv_extend(ret, json_object_get_string(item)) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 static int net_parse(json_object *v, PodConfig *c)
 {
         if (!json_object_is_type(v, json_type_array)) {
@@ -200,15 +231,7 @@ static int net_parse(json_object *v, PodConfig *c)
                 return r == NET_NETWORKS ? -EINVAL : r;
         }
         c->net = NET_NETWORKS;
-        for (size_t i = 0; i < json_object_array_length(v); i++) {
-                json_object *item = json_object_array_get_idx(v, i);
-
-                if (!json_object_is_type(item, json_type_string))
-                        return -EINVAL;
-                if (strv_extend(&c->networks, json_object_get_string(item)) < 0)
-                        return -ENOMEM;
-        }
-        return 0;
+        return texts_parse(v, &c->networks);
 }
 
 static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
@@ -220,6 +243,8 @@ static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
         switch (m->type) {
         case MEMBER_TEXT:
                 return text_parse(v, p);
+        case MEMBER_TEXTS:
+                return texts_parse(v, p);
         case MEMBER_NUMBER:
                 return number_parse(v, UINT64_MAX, p);
         case MEMBER_U32:
@@ -273,7 +298,13 @@ static int check_values(const PodConfig *c, Error *e)
         STRV_FOREACH (s, c->networks)
                 if (pod_network_check(*s, e) < 0)
                         return -EINVAL;
-        return 0;
+        return pod_resolver_check(c, e);
+}
+
+/* Members without a value are null. */
+static bool is_null(const PodConfig *c, const struct Member *m)
+{
+        return (m->type == MEMBER_TEXT || m->type == MEMBER_TEXTS) && !*(void *const *) member_of(c, m);
 }
 
 int pod_config_format(const PodConfig *c, char **ret, Error *e)
@@ -290,7 +321,7 @@ int pod_config_format(const PodConfig *c, char **ret, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(members); i++) {
                 json_object *v = NULL; /* null */
 
-                if (members[i].type != MEMBER_TEXT || *(char *const *) member_of(c, &members[i])) {
+                if (!is_null(c, &members[i])) {
                         v = member_format(c, &members[i]);
                         if (!v)
                                 return error_oom(e);

@@ -29,6 +29,9 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
 int pod_name_check(const char *s, Error *e);
 int hostname_check(const char *s, Error *e);
 
+/* pod-resolver.c: all of CONFIG that has to do with names of hosts. */
+int pod_resolver_check(const PodConfig *c, Error *e);
+
 /* --- What only one pod may have (pod-links.c, uids.c) -------------------------------------------------- */
 
 /* The pod that has KEY. -ENOENT (without a message): nobody has. RET_UUID may be NULL. */

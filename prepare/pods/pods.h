@@ -43,6 +43,13 @@ int net_mode_from_string(const char *s); /* -EINVAL */
 /* A network of a pod, as users write it: NAME[:ARG=VALUE[;ARG=VALUE…]]. -EINVAL with what is wrong. */
 int pod_network_check(const char *s, Error *e);
 
+/* What users write of names (pod-resolver.c). The lists are checked as a whole: "none" and "host" stand alone.
+ * -EINVAL with what is wrong. */
+int pod_dns_check(char *const *servers, Error *e);
+int pod_dns_search_check(const char *s, Error *e); /* a domain, or "." for none */
+int pod_dns_option_check(const char *s, Error *e);
+int pod_hosts_entry_check(const char *s, Error *e); /* IP=NAME[,NAME…], or "host" */
+
 #define UID_RANGE_SIZE 65536U
 
 /* What acnspawn knows of a pod beyond the specification's manifest. */
@@ -54,6 +61,9 @@ typedef struct PodConfig {
         bool strict; /* it is not to run unless all its isolators are enforced */
         NetMode net;
         char **networks; /* as pod_network_check() takes them; some if and only if NET_NETWORKS */
+        char **dns;      /* "none", "host", or addresses; NULL: what follows from the network */
+        char **dns_search, **dns_options; /* instead of what follows from the network */
+        char **hosts_entries;             /* as pod_hosts_entry_check() takes them */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec; /* from SIGTERM to SIGKILL, and the bound of a post-stop handler */
         uint64_t created_usec;      /* since the epoch */

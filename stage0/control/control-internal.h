@@ -38,6 +38,12 @@ typedef struct AppProcess {
 /* The app's main process, once it is the app and not the launcher any more. */
 int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
 
+/* --- name-files.c -------------------------------------------------------------------------------------- */
+
+/* Whether files of the apps' images are replaced, or volumes lie over what is asked for: WARNINGS gets lines
+ * that say so. To be called when the pod's apps are written. */
+int check_name_files(Pod *p, char ***warnings, Error *e);
+
 /* --- launcher.c ---------------------------------------------------------------------------------------- */
 
 /* Starts "launch enter" from a sealed copy in memory. *RET_SOCKET is its ENTER_SOCKET's other end. It dies

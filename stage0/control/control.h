@@ -11,6 +11,7 @@ typedef struct PrepareOptions {
         bool private_users;
         NetMode net;
         char **networks;                /* of NET_NETWORKS; see pod_network_check() */
+        char **dns, **dns_search, **dns_options, **hosts_entries; /* see PodConfig */
         const char *const *config_dirs; /* where net.d is; NULL: the usual directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;

@@ -6,9 +6,15 @@
 
 #include <sys/stat.h>
 
-#include "stage0/control/control.h"
+#include "stage0/control/control-internal.h"
 #include "stage0/report/report.h"
 #include "stage1/launch-protocol.h"
+
+/* None stays NULL. */
+static int copy_list(char *const *l, char ***ret)
+{
+        return l ? strv_copy(l, ret) : 0;
+}
 
 static int configure(Pod *p, const PrepareOptions *o)
 {
@@ -21,7 +27,9 @@ static int configure(Pod *p, const PrepareOptions *o)
         c->stop_timeout_usec = o->stop_timeout_usec;
         if (c->created_usec == 0)
                 c->created_usec = now_usec(CLOCK_REALTIME);
-        if (strv_copy(o->networks, &c->networks) < 0)
+        if (copy_list(o->networks, &c->networks) < 0 || copy_list(o->dns, &c->dns) < 0 ||
+            copy_list(o->dns_search, &c->dns_search) < 0 || copy_list(o->dns_options, &c->dns_options) < 0 ||
+            copy_list(o->hosts_entries, &c->hosts_entries) < 0)
                 return -ENOMEM;
         if (o->hostname && !(c->hostname = strdup(o->hostname)))
                 return -ENOMEM;
@@ -83,6 +91,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = pod_reify(p, request, warnings, e);
         if (r >= 0)
                 r = network_check(p, o->config_dirs, warnings, e);
+        if (r >= 0)
+                r = check_name_files(p, warnings, e);
         if (r >= 0)
                 r = pod_isolators_check(p, e);
         if (r >= 0 && o->strict)

@@ -25,6 +25,7 @@ struct PodMounts {
                        only */
         int holder_fd; /* root of the tmpfs */
         int userns_fd;
+        NameFiles names;
         Layer *layers;
         size_t n_layers, layers_allocated;
         AppMount *apps;
@@ -46,6 +47,9 @@ int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
 /* mounts-lock.c. Clones of these detached mounts, in their places, whose restrictions nobody in the pod can take
  * away. */
 int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
+
+/* mounts-names.c. Puts the files of names into the root of APP, an overlay nothing was written to yet. */
+int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e);
 
 /* mounts-dev.c */
 int pod_mounts_make_dev(PodMounts *m);

@@ -102,6 +102,7 @@ PodMounts *pod_mounts_free(PodMounts *m)
         safe_close(m->dir_fd);
         safe_close(m->holder_fd);
         safe_close(m->userns_fd);
+        name_files_done(&m->names);
         free(m);
         return NULL;
 }
@@ -125,11 +126,12 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
                 r = pod_mounts_make_dev(m);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
-        if (p->config.private_users) {
+        if (p->config.private_users)
                 r = userns_open(p->config.uid_base, &m->userns_fd, e);
-                if (r < 0)
-                        return r;
-        }
+        if (r >= 0)
+                r = name_files_make(p, &m->names, e);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(m);
         return 0;
 }
@@ -327,6 +329,18 @@ static AppMount *add_app(PodMounts *m, const char *name)
         return &m->apps[m->n_apps++];
 }
 
+static int write_names(PodMounts *m, const PodApp *app, unsigned index, Error *e)
+{
+        _cleanup_close_ int root_fd = -EBADF;
+        char name[16];
+
+        snprintf(name, sizeof(name), "a%u", index);
+        root_fd = openat(m->holder_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (root_fd < 0)
+                return error_set_errno(e, -errno, "Cannot open the root of app %s", app->name);
+        return pod_mounts_write_names(m, app, root_fd, e);
+}
+
 static int unmount_overlay(PodMounts *m, AppMount *a)
 {
         char name[16];
@@ -353,7 +367,14 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
         if (a->mounted)
                 return 0;
         int r = mount_overlay(m, app->name, a->index, renew, e);
-        if (r >= 0)
-                a->mounted = true;
-        return r;
+        if (r < 0)
+                return r;
+        r = write_names(m, app, a->index, e);
+        if (r < 0) { /* the next attempt begins as this one did */
+                (void) unmount_overlay(m, a);
+                a->used = true;
+                return r;
+        }
+        a->mounted = true;
+        return 0;
 }

@@ -11,6 +11,26 @@
 #include "stage0/run/run.h"
 #include "stage1/launch-protocol.h"
 
+/* --- names.c: /etc/hostname, /etc/hosts and /etc/resolv.conf of apps ------------------------------------ */
+
+typedef enum NameFile { NAME_HOSTNAME, NAME_HOSTS, NAME_RESOLV_CONF, _NAME_FILE_MAX } NameFile;
+
+const char *name_file_path(NameFile f); /* "/etc/hosts" */
+
+typedef struct NameFiles {
+        char *text[_NAME_FILE_MAX];  /* NULL: none is made */
+        bool asked[_NAME_FILE_MAX]; /* by the user: it takes the place of what an image brings */
+} NameFiles;
+
+void name_files_done(NameFiles *f);
+/* For a pod whose networks are up; in the host's mounts. */
+int name_files_make(Pod *p, NameFiles *ret, Error *e);
+/* Pure. What a resolver file says; of its servers with REACHABLE only those that are not the host's own loopback
+ * and that can be meant from elsewhere. Lines that are not understood are passed over. */
+int resolv_conf_parse(const char *text, bool reachable, NetworkDns *ret);
+/* Pure. NULL: there is nothing to say. */
+int resolv_conf_format(const NetworkDns *d, char **ret);
+
 /* --- userns.c ------------------------------------------------------------------------------------------ */
 
 /* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */

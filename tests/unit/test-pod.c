@@ -835,10 +835,15 @@ TEST(config)
         ASSERT_EQ(c.exit_policy, EXIT_ON_ANY);
         c.name = strdup("web");
         c.stage1 = strdup("/usr/lib/\"x\"/ä");
+        ASSERT_OK(strv_extend(&c.dns, "192.0.2.1"));
+        ASSERT_OK(strv_extend(&c.hosts_entries, "192.0.2.1=a,b"));
         ASSERT_OK(pod_config_format(&c, &text, &e));
         ASSERT_OK(parse_config(text, &again, &e));
         ASSERT_STREQ(again.stage1, c.stage1);
         ASSERT_STREQ(again.name, "web");
+        ASSERT_STREQ(again.dns[0], "192.0.2.1");
+        ASSERT_STREQ(again.hosts_entries[0], "192.0.2.1=a,b");
+        ASSERT_NULL(again.dns_search);
         ASSERT_TRUE(again.private_users);
         ASSERT_OK(pod_config_format(&again, &text2, &e));
         ASSERT_STREQ(text, text2);
@@ -858,6 +863,8 @@ TEST(config_refused)
                         {CONFIG("-1", ""), "'uidBase' cannot be -1"},
                         {CONFIG("\"524288\"", ""), "'uidBase' cannot be"},
                         {CONFIG("524288", ",\"extra\":1"), "unknown member 'extra'"},
+                        {CONFIG("524288", ",\"dns\":[\"x\"]"), "'x' is no IP address"},
+                        {CONFIG("524288", ",\"hostsEntries\":[1]"), "'hostsEntries' cannot be"},
                         {CONFIG("524288", ",\"name\":\"a\""), ""},
                         {CONFIG("524288", "") "x", ""},
         };

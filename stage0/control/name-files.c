@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Telling, when a pod is prepared, what becomes of files of its images or volumes that name hosts, where the user
+ * asked for others by --hostname=, --hosts-entry= or --dns=. What is asked for takes the place of an image's file
+ * (see stage0/run/mounts-names.c), and lies below a volume.
+ */
+
+#include <sys/stat.h>
+
+#include "stage0/control/control-internal.h"
+
+#define LOWERS_SIZE_MAX (1024U * 1024U)
+
+typedef struct Wish {
+        const char *path, *option;
+        bool there;
+} Wish;
+
+/* Whether LAYER has something at PATH; *RET_FULL: a file that says something. */
+static bool layer_has(const char *layer, const char *path, bool *ret_full)
+{
+        _cleanup_close_ int root_fd = open(layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+        struct stat st;
+
+        fd = root_fd < 0 ? -EBADF : open_in_root(root_fd, path, O_PATH);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return false;
+        *ret_full = S_ISREG(st.st_mode) && st.st_size > 0;
+        return true;
+}
+
+static bool image_has(char *const *layers, const char *path)
+{
+        bool full = false;
+
+        STRV_FOREACH (layer, layers)
+                if (layer_has(*layer, path, &full))
+                        break;
+        return full;
+}
+
+static const Mount *find_mount(const PodApp *app, const char *path)
+{
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (path_has_prefix(path, app->mounts[i].path))
+                        return &app->mounts[i];
+        return NULL;
+}
+
+static int check_app(Pod *p, const PodApp *app, const Wish *wishes, size_t n, char ***warnings)
+{
+        _cleanup_free_ char *name = NULL, *text = NULL;
+        _cleanup_strv_free_ char **layers = NULL;
+
+        int r = xasprintf(&name, "apps/%s/lowers", app->name);
+        if (r >= 0)
+                r = read_file_at(p->dir_fd, name, LOWERS_SIZE_MAX, &text, NULL);
+        if (r >= 0)
+                r = strv_split(text, "\n", &layers);
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                if (!wishes[i].there)
+                        continue;
+                const Mount *mount = find_mount(app, wishes[i].path);
+                if (mount)
+                        r = strv_extendf(warnings,
+                                         "App %s does not see what %s says: %s is on or in a volume, "
+                                         "mounted at %s",
+                                         app->name, wishes[i].option, wishes[i].path, mount->path);
+                else if (image_has(layers, wishes[i].path))
+                        r = strv_extendf(warnings, "App %s: %s of its image is replaced, because of %s",
+                                         app->name, wishes[i].path, wishes[i].option);
+        }
+        return r;
+}
+
+int check_name_files(Pod *p, char ***warnings, Error *e)
+{
+        const PodConfig *c = &p->config;
+        const Wish wishes[] = {
+                        {"/etc/hostname", "--hostname=", c->hostname},
+                        {"/etc/hosts", "--hosts-entry=", c->hosts_entries},
+                        {"/etc/resolv.conf", "--dns=", c->dns && !streq(c->dns[0], "none")},
+                        {"/etc/resolv.conf", c->dns_search ? "--dns-search=" : "--dns-option=",
+                         !c->dns && (c->dns_search || c->dns_options)},
+        };
+        bool any = false;
+        int r = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(wishes); i++)
+                any |= wishes[i].there;
+        for (size_t i = 0; any && r >= 0 && i < p->manifest->n_apps; i++)
+                r = check_app(p, &p->manifest->apps[i], wishes, ELEMENTSOF(wishes), warnings);
+        return r < 0 ? error_set_errno(e, r, "Cannot look into the images of pod %s", p->uuid) : 0;
+}

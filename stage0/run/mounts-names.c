@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Files of names in the root of an app: written into its overlay before any of its processes is there, and so
+ * into its writable layer; the image stays as it is, and the next clean root gets them anew.
+ *
+ * What the image brings is the image's: it is kept, unless the user asked for something else, or it says nothing:
+ * an empty file, as tools leave in images where they had mounted theirs, or a symbolic link that leads nowhere, as
+ * to a resolver that runs on hosts. The image decides what its paths lead through, and so they are walked as in
+ * a chroot, and the file itself is always made anew beside its siblings in /etc: nothing is written through a link.
+ */
+
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "stage0/run/mounts-internal.h"
+
+/* Whether PATH, absolute or seen from /etc, is where something is mounted later on. */
+static bool leads_into_mount(const PodApp *app, const char *target)
+{
+        static const char *const places[] = {"/dev", "/proc", "/sys"};
+        _cleanup_strv_free_ char **words = NULL;
+        char path[PATH_MAX] = "";
+        size_t size = 0;
+
+        if (target[0] != '/')
+                size = (size_t) snprintf(path, sizeof(path), "/etc");
+        if (strv_split(target, "/", &words) < 0)
+                return true;
+        STRV_FOREACH (w, words) {
+                size_t n = strlen(*w);
+
+                if (streq(*w, "..")) {
+                        while (size > 0 && path[--size] != '/')
+                                ;
+                        path[size] = 0;
+                } else if (!streq(*w, ".") && size + n + 2 <= sizeof(path)) {
+                        path[size++] = '/';
+                        memcpy(path + size, *w, n + 1);
+                        size += n;
+                }
+        }
+        for (size_t i = 0; i < ELEMENTSOF(places); i++)
+                if (path_has_prefix(path, places[i]))
+                        return true;
+        for (size_t i = 0; i < app->n_mounts; i++)
+                if (path_has_prefix(path, app->mounts[i].path))
+                        return true;
+        return false;
+}
+
+/* There is nothing at the end of PATH. 1: nor at its beginning, or what leads nowhere. */
+static int is_dangling(const PodApp *app, int etc_fd, const char *name)
+{
+        char target[PATH_MAX];
+        ssize_t n = readlinkat(etc_fd, name, target, sizeof(target) - 1);
+
+        if (n < 0)
+                return errno == ENOENT ? 1 : -errno;
+        target[n] = 0;
+        return !leads_into_mount(app, target);
+}
+
+/* 1: ours is to be there; 0: what is there is to stay. */
+static int is_ours(const PodApp *app, int root_fd, int etc_fd, NameFile f, bool asked)
+{
+        _cleanup_close_ int fd = open_in_root(root_fd, name_file_path(f), O_PATH);
+        struct stat st;
+
+        if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR)
+                return asked ? 1 : is_dangling(app, etc_fd, strrchr(name_file_path(f), '/') + 1);
+        if (fd < 0)
+                return fd;
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        return asked || (S_ISREG(st.st_mode) && st.st_size == 0);
+}
+
+static int write_name(int etc_fd, const char *name, const char *text, uid_t owner)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        if (unlinkat(etc_fd, name, 0) < 0 && errno != ENOENT)
+                return -errno;
+        fd = openat(etc_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return -errno;
+        int r = loop_write(fd, text, strlen(text));
+        if (r >= 0 && (fchown(fd, owner, owner) < 0 || fchmod(fd, 0644) < 0))
+                r = -errno;
+        return r;
+}
+
+/* -ENOTDIR, -ELOOP: the image has something else there. */
+static int open_etc(int root_fd, uid_t owner)
+{
+        int fd = open_in_root(root_fd, "/etc", O_PATH | O_DIRECTORY);
+
+        if (fd != -ENOENT)
+                return fd;
+        int r = mkdir_p_in_root(root_fd, "/etc", 0755, &fd);
+        if (r < 0)
+                return r;
+        if (fchownat(fd, "", owner, owner, AT_EMPTY_PATH) < 0) {
+                r = -errno;
+                safe_close(fd);
+                return r;
+        }
+        return fd;
+}
+
+int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e)
+{
+        uid_t owner = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        _cleanup_close_ int etc_fd = open_etc(root_fd, owner);
+
+        for (NameFile f = 0; f < _NAME_FILE_MAX; f++) {
+                const char *path = name_file_path(f);
+                bool asked = m->names.asked[f];
+
+                if (!m->names.text[f] || (etc_fd < 0 && !asked && (etc_fd == -ENOTDIR || etc_fd == -ELOOP)))
+                        continue;
+                int r = etc_fd < 0 ? etc_fd : is_ours(app, root_fd, etc_fd, f, asked);
+                if (r > 0)
+                        r = write_name(etc_fd, strrchr(path, '/') + 1, m->names.text[f], owner);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot write %s of app %s", path, app->name);
+        }
+        return 0;
+}
