@@ -154,7 +154,7 @@ static int resolve(Context *c, const Words *words, char ***ret, int *ret_status)
 {
         _cleanup_strv_free_ char **ids = NULL;
         bool all = words->n == 0 || (words->n == 1 && streq(words->list[0], "all"));
-        int r = all ? image_list_ids(c->store, &ids, &c->error) : 0;
+        int r = all ? image_list_ids(c->store, IMAGE_ID_PREFIX, &ids, &c->error) : 0;
 
         for (size_t i = 0; !all && r >= 0 && i < words->n; i++) {
                 char *id = NULL;

@@ -19,8 +19,9 @@ typedef struct LayersCollect {
 int layers_collect(Store *s, const LayersCollect *c, Error *e);
 
 /* What the store's lock is held for exclusively (image-remove.c). -EBUSY, with a message: a pod that is
- * prepared or running, or another image but those of GONE, needs the image. */
-int image_check_unneeded(Store *s, const char *id, char *const *gone, Error *e);
+ * prepared or running, or another image but those of GONE, needs the image. The index X is brought up to
+ * date. */
+int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *gone, Error *e);
 /* Takes it out of the store, with what was rendered from it; store_temporary_done() then removes it. */
 int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e);
 /* The pods that are prepared or running and whose files name WHAT: an ID, the key of a rendered tree. */

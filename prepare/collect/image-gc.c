@@ -16,6 +16,7 @@
 
 typedef struct Collection {
         Store *store;
+        ImageIndex *index;
         const ImageGcOptions *options;
         char **gone; /* images that were removed, or would be */
         int result;  /* of the first failure */
@@ -68,7 +69,7 @@ static int remove_image(Collection *c, const Image *i, Error *e)
         if (r >= 0)
                 r = check_still_due(c, i->id, e);
         if (r >= 0)
-                r = image_check_unneeded(c->store, i->id, c->gone, e);
+                r = image_check_unneeded(c->store, c->index, i->id, c->gone, e);
         if (r >= 0 && !c->options->dry_run)
                 r = image_detach(c->store, i->id, &t, e);
         if (r == -EBUSY || r == -ENOENT)
@@ -102,7 +103,9 @@ static void collect_images(Collection *c)
         bool again = true;
         Image **list = NULL;
 
-        int r = image_list_readable(c->store, &list, &n, &n_damaged, &e);
+        int r = image_index_new(c->store, &c->index, &e);
+        if (r >= 0)
+                r = image_list_readable(c->store, &list, &n, &n_damaged, &e);
         if (r < 0)
                 note_failure(c, r, &e);
         while (again) {
@@ -111,6 +114,7 @@ static void collect_images(Collection *c)
                         again = collect_one(c, list[i]) > 0 || again;
         }
         image_list_free(list, n);
+        c->index = image_index_free(c->index);
 }
 
 /* --- What is left -------------------------------------------------------------------------------------- */

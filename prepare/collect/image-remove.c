@@ -164,14 +164,16 @@ static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list,
         return true;
 }
 
-static int list_images_that_need(Store *s, const char *id, char *const *gone, char ***images, Error *e)
+static int list_images_that_need(ImageIndex *index, const char *id, char *const *gone, char ***images,
+                                 Error *e)
 {
-        Image **list = NULL, *x = NULL;
-        size_t n = 0, n_damaged;
+        Image **list, *x = NULL;
+        size_t n;
 
-        int r = image_list_readable(s, &list, &n, &n_damaged, e);
+        int r = image_index_refresh(index, e);
         if (r < 0)
                 return r;
+        list = image_index_images(index, &n);
         for (size_t i = 0; i < n; i++)
                 if (streq(list[i]->id, id))
                         x = list[i];
@@ -189,7 +191,6 @@ static int list_images_that_need(Store *s, const char *id, char *const *gone, ch
                 if (needs && r >= 0)
                         r = strv_consume(images, TAKE_PTR(name));
         }
-        image_list_free(list, n);
         return r < 0 ? error_oom(e) : 0;
 }
 
@@ -213,7 +214,7 @@ static int refuse(char **users, const char *id, const char *what, const char *hi
         return error_hint(e, r, "%s", hint);
 }
 
-int image_check_unneeded(Store *s, const char *id, char *const *gone, Error *e)
+int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *gone, Error *e)
 {
         _cleanup_strv_free_ char **pods = NULL, **images = NULL;
 
@@ -224,7 +225,7 @@ int image_check_unneeded(Store *s, const char *id, char *const *gone, Error *e)
                            "'acnspawn rm'.",
                            e);
         if (r >= 0)
-                r = list_images_that_need(s, id, gone, &images, e);
+                r = list_images_that_need(x, id, gone, &images, e);
         if (r >= 0)
                 r = refuse(images, id, "image", "Remove what needs it first.", e);
         return r;
@@ -270,11 +271,14 @@ int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e)
 
 static int check_and_detach(Store *s, const char *id, StoreTemporary *ret, Error *e)
 {
+        _cleanup_(image_index_freep) ImageIndex *x = NULL;
         _cleanup_close_ int lock = -EBADF;
 
-        int r = store_lock_exclusive(s, &lock, e);
+        int r = image_index_new(s, &x, e);
         if (r >= 0)
-                r = image_check_unneeded(s, id, NULL, e);
+                r = store_lock_exclusive(s, &lock, e);
+        if (r >= 0)
+                r = image_check_unneeded(s, x, id, NULL, e);
         return r < 0 ? r : image_detach(s, id, ret, e);
 }
 

@@ -15,6 +15,8 @@ struct Fetcher {
         Trust *trust;
         char **busy; /* places that a thread is at */
         pthread_cond_t idle;
+        pthread_mutex_t looking; /* in the index; nothing else is locked under it */
+        ImageIndex *index;       /* of the store; NULL: not needed so far */
         pthread_mutex_t told; /* of the caller's note() and progress() */
         char **notes;         /* that were given already; under TOLD */
 };

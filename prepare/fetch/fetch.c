@@ -58,6 +58,7 @@ int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
         f->options = o ? *o : (FetchOptions){};
         (void) pthread_mutex_init(&f->lock, NULL);
         (void) pthread_mutex_init(&f->told, NULL);
+        (void) pthread_mutex_init(&f->looking, NULL);
         (void) pthread_condattr_init(&attributes);
         (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         (void) pthread_cond_init(&f->idle, &attributes);
@@ -72,10 +73,12 @@ Fetcher *fetcher_free(Fetcher *f)
                 return NULL;
         (void) transfer_free(f->transfer);
         (void) trust_free(f->trust);
+        (void) image_index_free(f->index);
         strv_free(f->busy);
         strv_free(f->notes);
         (void) pthread_mutex_destroy(&f->lock);
         (void) pthread_mutex_destroy(&f->told);
+        (void) pthread_mutex_destroy(&f->looking);
         (void) pthread_cond_destroy(&f->idle);
         free(f);
         return NULL;
@@ -189,26 +192,32 @@ void fetcher_end(Fetcher *f, const char *place)
 
 /* --- Names and IDs ------------------------------------------------------------------------------------- */
 
+static int look_up(Fetcher *f, const char *name, const PairList *labels, Image **ret, Error *e)
+{
+        (void) pthread_mutex_lock(&f->looking);
+        int r = f->index ? 0 : image_index_new(f->store, &f->index, e);
+        if (r >= 0)
+                r = image_index_find(f->index, name, labels, ret, e);
+        (void) pthread_mutex_unlock(&f->looking);
+        return r;
+}
+
+static void note_addition(Fetcher *f)
+{
+        (void) pthread_mutex_lock(&f->looking);
+        if (f->index)
+                image_index_invalidate(f->index);
+        (void) pthread_mutex_unlock(&f->looking);
+}
+
 /* What is in the store and fits. */
 static int find_named(Fetcher *f, const Wanted *w, Image **ret, Error *e)
 {
-        Image **list = NULL, *best;
-        size_t n = 0, n_damaged;
-
         if (w->id)
                 return image_open(f->store, w->id, ret, e);
-        int r = image_list_readable(f->store, &list, &n, &n_damaged, e);
-        if (r < 0)
-                return r;
-        best = image_list_best(list, n, w->name->name, &w->name->labels);
-        for (size_t i = 0; best && i < n; i++)
-                if (list[i] == best)
-                        list[i] = NULL;
-        image_list_free(list, n);
-        if (!best)
-                return error_set(e, -ENOENT, "%s is not in the store %s", w->what, store_path(f->store));
-        *ret = best;
-        return 0;
+        int r = look_up(f, w->name->name, &w->name->labels, ret, e);
+        return r == -ENOENT ? error_set(e, r, "%s is not in the store %s", w->what, store_path(f->store))
+                            : r;
 }
 
 static int is_named(Image *i, const Wanted *w, Image **ret, Error *e)
@@ -322,6 +331,8 @@ static int (*const kinds[_REFERENCE_KIND_MAX])(Fetcher *f, const Reference *r, c
 /* Tells how it went, and hands the image over. */
 static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
 {
+        if (r >= 0 && !found)
+                note_addition(f);
         fetcher_progress(f, what,
                          r < 0   ? FETCH_FAILED
                          : found ? FETCH_FOUND

@@ -3,10 +3,9 @@
 /* From what a user writes to an image: a file, an ID or the beginning of one, or a name with labels.
  *
  * What cannot be told apart is refused with the candidates, never guessed. Where a name fits several images,
- * one for this machine is preferred to one for another, then the highest version, then the latest import.
+ * one is preferred (image-index.c).
  */
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include "prepare/images/images.h"
@@ -62,35 +61,6 @@ static bool is_hex(const char *s)
         return strspn(s, "0123456789abcdef") == strlen(s);
 }
 
-static int list_ids(Store *s, const char *prefix, char ***ret, Error *e)
-{
-        _cleanup_strv_free_ char **ids = NULL;
-        struct dirent *de;
-        int r = 0;
-
-        int fd = openat(s->fd, "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *d = fd < 0 ? NULL : fdopendir(fd);
-        if (!d) {
-                r = error_set_errno(e, errno, "Cannot list the images of the store %s", s->path);
-                safe_close(fd);
-                return r;
-        }
-        while (r >= 0 && (de = readdir(d)))
-                if (startswith(de->d_name, prefix) && image_id_check(de->d_name, NULL) >= 0)
-                        r = strv_extend(&ids, de->d_name);
-        closedir(d);
-        if (r < 0)
-                return error_oom(e);
-        strv_sort(ids);
-        *ret = TAKE_PTR(ids);
-        return 0;
-}
-
-int image_list_ids(Store *s, char ***ret, Error *e)
-{
-        return list_ids(s, IMAGE_ID_PREFIX, ret, e);
-}
-
 static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error *e)
 {
         _cleanup_text_ Text t = {};
@@ -131,7 +101,7 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
         }
         if (xasprintf(&prefix, IMAGE_ID_PREFIX "%s", digits ?: reference) < 0)
                 return error_oom(e);
-        int r = list_ids(s, prefix, &ids, e);
+        int r = image_list_ids(s, prefix, &ids, e);
         if (r < 0)
                 return r;
         if (strv_length(ids) > 1)
@@ -149,38 +119,6 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
 }
 
 /* --- By name ------------------------------------------------------------------------------------------- */
-
-static bool label_fits(const Image *i, const char *label, const char *host)
-{
-        const char *v = pair_list_get(&i->manifest->labels, label);
-
-        return !v || streq_ptr(v, host);
-}
-
-static bool fits_host(const Image *i)
-{
-        return label_fits(i, "os", host_os_label()) && label_fits(i, "arch", host_arch_label());
-}
-
-static bool is_better(const Image *a, const Image *b)
-{
-        if (fits_host(a) != fits_host(b))
-                return fits_host(a);
-        int r = image_version_compare(pair_list_get(&a->manifest->labels, "version"),
-                                      pair_list_get(&b->manifest->labels, "version"));
-        return r != 0 ? r > 0 : a->import_time > b->import_time;
-}
-
-Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels)
-{
-        Image *best = NULL;
-
-        for (size_t i = 0; i < n; i++)
-                if (image_name_matches(name, labels, list[i]->manifest) &&
-                    (!best || is_better(list[i], best)))
-                        best = list[i];
-        return best;
-}
 
 /* How many letters have to be added, taken away or replaced to make A into B. */
 static size_t edit_distance(const char *a, const char *b)
@@ -275,14 +213,8 @@ static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
         r = image_list_readable(s, &list, &n, &n_damaged, e);
         if (r < 0)
                 return r;
-        Image *best = image_list_best(list, n, name.name, &name.labels);
-        if (best) {
-                for (size_t i = 0; i < n; i++)
-                        if (list[i] == best)
-                                list[i] = NULL;
-                *ret = best;
-        } else
-                r = not_found(s, reference, &name, list, n, n_damaged, e);
+        const Image *best = image_list_best(list, n, name.name, &name.labels);
+        r = best ? image_open(s, best->id, ret, e) : not_found(s, reference, &name, list, n, n_damaged, e);
         image_list_free(list, n);
         return r;
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Images that are in the store: reading one, listing all.
+/* Images that are in the store: reading one.
  *
  * An image is a directory named after the hash of its archive, and it is complete, because it was renamed
  * into place. When it was used last is the modification time of an empty file in it, so that using an image
  * writes nothing that could be half written.
  */
 
-#include <dirent.h>
 #include <sys/stat.h>
 
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 
 #define LAYERS_FILE_MAX (64U * 1024U)
 #define LAYER_ID_PREFIX "sha256-"
@@ -95,12 +94,6 @@ static int read_image(Image *i, Error *e)
 
 #define OPEN_TRIES 8U /* of an image that is removed and imported again and again */
 
-/* What says nothing of an image: it can be read once there is more of what we lack. */
-static bool is_shortage(int r)
-{
-        return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
-}
-
 /* Whether what we have opened is not at its place any more: removed meanwhile, which is to rename it away as a
  * whole, and perhaps imported again. */
 static bool is_gone(Store *s, const char *path, int dir_fd)
@@ -132,7 +125,7 @@ static int try_open(Store *s, const char *id, const char *path, Image **ret, Err
         if (r < 0 && is_gone(s, path, i->dir_fd))
                 return error_set(e, -ESTALE, "The image %s was removed from the store %s meanwhile", id,
                                  s->path);
-        if (is_shortage(r))
+        if (image_is_shortage(r))
                 return error_prefix(e, r, "Cannot read the image %s", id);
         if (r < 0) {
                 r = error_prefix(e, r == -ENOENT ? -EBADMSG : r, "The image %s in the store %s is damaged",
@@ -167,131 +160,4 @@ int image_open(Store *s, const char *id, Image **ret, Error *e)
 void image_touch(const Image *i)
 {
         (void) utimensat(i->dir_fd, "used", NULL, AT_SYMLINK_NOFOLLOW);
-}
-
-/* --- All images ---------------------------------------------------------------------------------------- */
-
-void image_list_free(Image **l, size_t n)
-{
-        for (size_t i = 0; i < n; i++)
-                (void) image_free(l[i]);
-        free(l);
-}
-
-typedef struct ImageList {
-        Image **items;
-        size_t n, allocated;
-        size_t n_damaged;
-} ImageList;
-
-static void image_list_done(ImageList *l)
-{
-        image_list_free(l->items, l->n);
-}
-
-static int compare_text(const char *a, const char *b)
-{
-        return strcmp(a ?: "", b ?: "");
-}
-
-static int compare_images(const void *a, const void *b)
-{
-        const Image *x = *(Image *const *) a, *y = *(Image *const *) b;
-
-        int r = compare_text(x->manifest->name, y->manifest->name);
-        if (r == 0)
-                r = image_version_compare(pair_list_get(&x->manifest->labels, "version"),
-                                          pair_list_get(&y->manifest->labels, "version"));
-        if (r == 0 && x->import_time != y->import_time)
-                r = x->import_time < y->import_time ? -1 : 1;
-        return r ?: strcmp(x->id, y->id);
-}
-
-/* Adds one image. Those that have vanished are left out; of those that are damaged the first is told in
- * E. */
-static int add_image(ImageList *l, Store *s, const char *id, Error *e)
-{
-        _cleanup_(image_freep) Image *i = NULL;
-        _cleanup_error_ Error error = ERROR_NULL;
-
-        int r = image_open(s, id, &i, &error);
-        if (r == -ENOENT)
-                return 0;
-        if (is_shortage(r)) {
-                if (e) {
-                        error_done(e);
-                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
-                }
-                return r;
-        }
-        if (r < 0) {
-                l->n_damaged++;
-                if (e && e->code == 0)
-                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
-                return 0;
-        }
-        if (GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0)
-                return error_oom(e);
-        l->items[l->n++] = TAKE_PTR(i);
-        return 0;
-}
-
-static int list_images(Store *s, ImageList *l, Error *e)
-{
-        _cleanup_close_ int fd = openat(s->fd, "images", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        struct dirent *de;
-        int r = 0;
-
-        DIR *d = fd < 0 ? NULL : fdopendir(fd);
-        if (!d)
-                return error_set_errno(e, errno, "Cannot list the images of the store %s", s->path);
-        (void) TAKE_FD(fd);
-        for (errno = 0; r >= 0 && (de = readdir(d)); errno = 0)
-                if (image_id_check(de->d_name, NULL) >= 0)
-                        r = add_image(l, s, de->d_name, e);
-        if (r >= 0 && errno != 0)
-                r = error_set_errno(e, errno, "Cannot list the images of the store %s", s->path);
-        closedir(d);
-        if (r >= 0 && l->n > 0)
-                qsort(l->items, l->n, sizeof(Image *), compare_images);
-        return r;
-}
-
-int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e)
-{
-        _cleanup_(image_list_done) ImageList l = {};
-        _cleanup_error_ Error damage = ERROR_NULL;
-
-        int r = list_images(s, &l, &damage);
-        if (r < 0) {
-                if (e) {
-                        error_done(e);
-                        *e = TAKE_GENERIC(damage, Error, ERROR_NULL);
-                }
-                return r;
-        }
-        *ret = TAKE_PTR(l.items);
-        *ret_n = TAKE_GENERIC(l.n, size_t, 0);
-        *ret_n_damaged = l.n_damaged;
-        return 0;
-}
-
-int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e)
-{
-        _cleanup_(image_list_done) ImageList l = {};
-        _cleanup_error_ Error damage = ERROR_NULL;
-
-        int r = list_images(s, &l, &damage);
-        if (r >= 0 && l.n_damaged > 0)
-                r = damage.code ?: -EBADMSG;
-        if (r < 0) {
-                if (e) {
-                        error_done(e);
-                        *e = TAKE_GENERIC(damage, Error, ERROR_NULL);
-                }
-                return r;
-        }
-        *ret = TAKE_PTR(l.items);
-        *ret_n = TAKE_GENERIC(l.n, size_t, 0);
-        return 0;
 }

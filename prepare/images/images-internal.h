@@ -5,6 +5,12 @@
 
 #include "prepare/images/images.h"
 
+/* What says nothing of an image: it can be read once there is more of what we lack. */
+static inline bool image_is_shortage(int r)
+{
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
+}
+
 /* --- Trees made from layers (rendered.c) --------------------------------------------------------------- */
 
 typedef struct RenderedTree {

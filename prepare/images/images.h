@@ -8,7 +8,7 @@
 #include "prepare/unpack/unpack.h"
 #include "schema/schema.h"
 
-/* --- Images (import.c, image*.c, layers.c)  ------------------------------------------------------------ */
+/* --- Images (image.c) ---------------------------------------------------------------------------------- */
 
 typedef enum ImageKind { IMAGE_KIND_ACI, IMAGE_KIND_OCI, _IMAGE_KIND_MAX } ImageKind;
 
@@ -33,7 +33,7 @@ const char *image_kind_to_string(ImageKind k); /* "aci", "oci" */
 
 typedef struct Image {
         char *id;            /* sha512-… */
-        int dir_fd;          /* images/<id>, O_PATH or readable */
+        int dir_fd;          /* images/<id>, readable; -EBADF in lists, which may be long */
         char *manifest_text; /* byte for byte as in the archive */
         size_t manifest_size;
         ImageManifest *manifest;
@@ -46,6 +46,39 @@ typedef struct Image {
 
 Image *image_free(Image *i);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Image *, image_free);
+
+/* --- All images (image-index.c) ------------------------------------------------------------------------ */
+
+/* Sorted by name, then version. */
+int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e);
+/* The same, but images that cannot be read are left out and counted. */
+int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e);
+void image_list_free(Image **l, size_t n);
+/* The IDs of all images, damaged or not, that begin with PREFIX (IMAGE_ID_PREFIX: all), sorted. */
+int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e);
+/* Of those in LIST that have the name and the labels, the one to prefer: for this host's os and arch, then of
+ * the highest version, then the latest import. NULL: none. */
+Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
+
+/* What is known of the images of a store, for who looks up many: each is read once. Not for several threads
+ * at once. Images that cannot be read are left out. */
+typedef struct ImageIndex ImageIndex;
+int image_index_new(Store *s, ImageIndex **ret, Error *e);
+ImageIndex *image_index_free(ImageIndex *x);
+DEFINE_TRIVIAL_CLEANUP_FUNC(ImageIndex *, image_index_free);
+/* Takes note of images that have come or gone since. */
+int image_index_refresh(ImageIndex *x, Error *e);
+/* That is done before the next look. */
+void image_index_invalidate(ImageIndex *x);
+/* The images, by ID. They are the index's, until it changes. */
+Image **image_index_images(const ImageIndex *x, size_t *ret_n);
+/* What image_list_best() gives. What has come since the last look is noticed only if nothing else fits.
+ * -ENOENT, without a message: there is none. The ID is the index's, until it changes. */
+int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels, const char **ret, Error *e);
+/* The same, and opens it. */
+int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Image **ret, Error *e);
+
+/* --- Importing, finding, rendering (import.c, image-check.c, image-find.c, layers.c) ---------------------- */
 
 /* Imports an ACI (tar, plain or compressed with gzip, bzip2, xz or zstd) from FD in one pass. ORIGIN is how
  * messages and the info file name it. The image appears in the store whole or not at all; importing what is
@@ -78,17 +111,14 @@ int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, 
  * the highest version, then the latest import. Messages list candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
-/* Sorted by name, then version. */
-int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e);
-void image_list_free(Image **l, size_t n);
-/* The IDs of all images, damaged or not, sorted. */
-int image_list_ids(Store *s, char ***ret, Error *e);
 /* The image's own directories among these, uppermost first, relative to the store: "images/ID/rootfs", or
  * "layers/D/rootfs" for each layer of an OCI image. */
 int image_own_layers(const Image *i, char ***ret);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
+/* The same with the images of an index, as it is: for who renders many. */
+int image_layers_indexed(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e);
 
 /* --- Whether it is what it was (verify.c, export.c) ---------------------------------------------------- */
 
@@ -130,7 +160,7 @@ int image_name_format(const char *name, const PairList *labels, char **ret);
 /* Less than, equal to or greater than zero. NULL: no version, which is older than any. */
 int image_version_compare(const char *a, const char *b);
 
-/* --- Images (image.c, image-find.c, image-remove.c) ---------------------------------------------------- */
+/* --- More of images (image-info.c, image.c, image-find.c) ---------------------------------------------- */
 
 /* The file "info" (image-info.c). Writing replaces the file as a whole; SYNC: durably, where the image is
  * in its place already. */
@@ -140,10 +170,6 @@ int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
 /* The layers of an OCI image, from its file "layers". */
 int image_read_layer_ids(int image_fd, char ***ret, Error *e);
-/* Like image_list(), but images that cannot be read are left out and counted. */
-int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_damaged, Error *e);
-/* Of those in LIST that have the name and the labels, the one to prefer; NULL: none. */
-Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 /* Says that an image was used now. Failure does not matter. */
 void image_touch(const Image *i);
 /* The ID of the image in the store that REFERENCE means; files are not imported. The image may be

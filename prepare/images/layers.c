@@ -39,10 +39,8 @@ typedef struct Rendered {
 
 typedef struct Resolver {
         Store *store;
-        Image **images; /* of the whole store, once a dependency has to be found by name */
-        size_t n_images;
-        bool have_images;
-        Image **opened; /* by ID */
+        ImageIndex *index; /* of the store, for dependencies that have to be found by name */
+        Image **opened;
         size_t n_opened, opened_allocated;
         Rendered *rendered; /* what was rendered for images with a list */
         size_t n_rendered, rendered_allocated;
@@ -59,7 +57,6 @@ static void resolver_done(Resolver *r)
                 free(r->rendered[i].path);
         free(r->rendered);
         image_list_free(r->opened, r->n_opened);
-        image_list_free(r->images, r->n_images);
         (void) strv_free(r->result);
 }
 
@@ -97,42 +94,38 @@ static int missing(const Resolver *v, const Dependency *d, Error *e)
         return error_hint(e, r, "Import it with 'acnspawn fetch FILE'.");
 }
 
-static int find_by_id(Resolver *v, const Dependency *d, const Image **ret, Error *e)
+static int find_by_id(Resolver *v, const char *id, const Image **ret, Error *e)
 {
         for (size_t i = 0; i < v->n_opened; i++)
-                if (streq(v->opened[i]->id, d->image_id)) {
+                if (streq(v->opened[i]->id, id)) {
                         *ret = v->opened[i];
                         return 0;
                 }
         if (GREEDY_REALLOC(v->opened, v->opened_allocated, v->n_opened + 1) < 0)
                 return error_oom(e);
-        int r = image_open(v->store, d->image_id, &v->opened[v->n_opened], e);
-        if (r == -ENOENT)
-                return missing(v, d, e);
+        int r = image_open(v->store, id, &v->opened[v->n_opened], e);
         if (r < 0)
                 return r;
-        *ret = v->opened[v->n_opened++];
+        Image *i = v->opened[v->n_opened++];
+        image_touch(i);
+        i->dir_fd = safe_close(i->dir_fd); /* there may be many */
+        *ret = i;
         return 0;
 }
 
-static int find_by_name(Resolver *v, const Dependency *d, const Image **ret, Error *e)
+static int find(Resolver *v, const Dependency *d, const Image **ret, Error *e)
 {
-        size_t n_damaged;
+        const char *id = d->image_id;
 
-        if (!v->have_images) {
-                int r = image_list_readable(v->store, &v->images, &v->n_images, &n_damaged, e);
-                if (r < 0)
-                        return r;
-                v->have_images = true;
-        }
-        *ret = image_list_best(v->images, v->n_images, d->image_name, &d->labels);
-        return *ret ? 0 : missing(v, d, e);
+        int r = id ? 0 : image_index_find_id(v->index, d->image_name, &d->labels, &id, e);
+        if (r >= 0)
+                r = find_by_id(v, id, ret, e);
+        return r == -ENOENT ? missing(v, d, e) : r;
 }
 
 static int check_dependency(const Resolver *v, const Dependency *d, const Image *i, Error *e)
 {
         _cleanup_free_ char *path = describe_path(v), *name = NULL;
-        _cleanup_image_info_ ImageInfo info = {};
 
         if (!path || image_name_format(d->image_name, &d->labels, &name) < 0)
                 return error_oom(e);
@@ -145,16 +138,13 @@ static int check_dependency(const Resolver *v, const Dependency *d, const Image 
         }
         if (!d->has_size)
                 return 0;
-        int r = image_info_read(i->dir_fd, &info, e);
-        if (r < 0)
-                return error_prefix(e, r, "The image %s is damaged", i->id);
         /* The specification does not say which of the two the size is. */
-        if (d->size != info.size && d->size != info.archive_size)
+        if (d->size != i->info.size && d->size != i->info.archive_size)
                 return error_set(e, -EBADMSG,
                                  "The dependency %s of %s should have %" PRIu64
                                  " bytes, but the image in the store has %" PRIu64 " (%" PRIu64
                                  " as it came)",
-                                 name, path, d->size, info.size, info.archive_size);
+                                 name, path, d->size, i->info.size, i->info.archive_size);
         return 0;
 }
 
@@ -253,7 +243,8 @@ static int enter(Resolver *v, const Image *i, Error *e)
                 for (size_t k = 0; k < v->n_rendered; k++)
                         if (streq(v->rendered[k].id, i->id))
                                 return add_rendered(v, i, v->rendered[k].path, e);
-        image_touch(i);
+        if (v->depth == 0)
+                image_touch(i);
         v->frames[v->depth++] = (Frame){.image = i, .n_pending = i->manifest->n_dependencies, .out = out};
         return add_image_layers(v, &v->frames[out], i, own, e);
 }
@@ -327,15 +318,15 @@ static int step(Resolver *v, Error *e)
         if (f->n_pending == 0)
                 return leave(v, e);
         const Dependency *d = &f->image->manifest->dependencies[--f->n_pending];
-        int r = d->image_id ? find_by_id(v, d, &i, e) : find_by_name(v, d, &i, e);
+        int r = find(v, d, &i, e);
         if (r >= 0)
                 r = check_dependency(v, d, i, e);
         return r < 0 ? r : enter(v, i, e);
 }
 
-int image_layers(Store *s, const Image *i, char ***ret, Error *e)
+int image_layers_indexed(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e)
 {
-        _cleanup_(resolver_done) Resolver v = {.store = s};
+        _cleanup_(resolver_done) Resolver v = {.store = s, .index = x};
         _cleanup_strv_free_ char **layers = NULL;
 
         int r = enter(&v, i, e);
@@ -348,4 +339,12 @@ int image_layers(Store *s, const Image *i, char ***ret, Error *e)
                         return error_oom(e);
         *ret = TAKE_PTR(layers);
         return 0;
+}
+
+int image_layers(Store *s, const Image *i, char ***ret, Error *e)
+{
+        _cleanup_(image_index_freep) ImageIndex *x = NULL;
+
+        int r = image_index_new(s, &x, e);
+        return r < 0 ? r : image_layers_indexed(s, x, i, ret, e);
 }

@@ -20,19 +20,11 @@ static int not_in_store(Store *s, const PodApp *t, Error *e)
                           "Import it with: acnspawn fetch FILE. What there is shows 'acnspawn image list'.");
 }
 
-static int find_by_name(Store *s, const PodApp *t, Image **ret, Error *e)
+static int find_by_name(Reify *r, const PodApp *t, Image **ret, Error *e)
 {
-        Image **list = NULL, *best;
-        size_t n = 0, damaged = 0;
+        int k = image_index_find(r->index, t->image_name, &t->image_labels, ret, e);
 
-        int r = image_list_readable(s, &list, &n, &damaged, e);
-        if (r < 0)
-                return r;
-        best = image_list_best(list, n, t->image_name, &t->image_labels);
-        if (best)
-                r = image_open(s, best->id, ret, e);
-        image_list_free(list, n);
-        return best ? r : not_in_store(s, t, e);
+        return k == -ENOENT ? not_in_store(r->pod->store, t, e) : k;
 }
 
 /* The image of an app of a template. An ID is what counts, but must not contradict the name beside it. */
@@ -44,11 +36,12 @@ static int find_template_image(Reify *r, const PodApp *t, Image **ret, Error *e)
         int k = -ENOENT;
 
         if (!update)
-                k = t->image_id ? image_open(s, t->image_id, ret, e) : find_by_name(s, t, ret, e);
+                k = t->image_id ? image_open(s, t->image_id, ret, e) : find_by_name(r, t, ret, e);
         if (k != -ENOENT || !t->image_name || !o || o->policy == PULL_NEVER)
                 return k;
         if (e)
                 error_done(e);
+        image_index_invalidate(r->index);
         return fetcher_fetch_named(r->fetcher, t->image_name, &t->image_labels, t->image_id, ret, e);
 }
 
@@ -76,7 +69,9 @@ int reify_fetch(Reify *r, Error *e)
         r->found = calloc(r->n_found, sizeof(Image *));
         if (!r->found)
                 return error_oom(e);
-        int k = fetcher_new(r->pod->store, q->fetch ?: &local, &r->fetcher, e);
+        int k = image_index_new(r->pod->store, &r->index, e);
+        if (k >= 0)
+                k = fetcher_new(r->pod->store, q->fetch ?: &local, &r->fetcher, e);
         for (size_t i = 0; k >= 0 && i < r->n_found; i++)
                 k = q->template ? fetch_template_image(r, i, e)
                                 : fetcher_fetch(r->fetcher, q->apps[i].reference, &r->found[i], e);
