@@ -9,6 +9,8 @@
 
 #define MOUNT_FUNCTIONS(F)                                                                                  \
         F(mnt_free_iter)                                                                                    \
+        F(mnt_fs_get_fstype)                                                                                \
+        F(mnt_fs_get_option)                                                                                \
         F(mnt_fs_get_target)                                                                                \
         F(mnt_new_iter)                                                                                     \
         F(mnt_new_table_from_file)                                                                          \
@@ -25,6 +27,8 @@ extern Library mount_library;
 #define MOUNT_CALL(function) (library_need(&mount_library), mount_functions.function)
 
 #define mnt_free_iter(...) MOUNT_CALL(mnt_free_iter)(__VA_ARGS__)
+#define mnt_fs_get_fstype(...) MOUNT_CALL(mnt_fs_get_fstype)(__VA_ARGS__)
+#define mnt_fs_get_option(...) MOUNT_CALL(mnt_fs_get_option)(__VA_ARGS__)
 #define mnt_fs_get_target(...) MOUNT_CALL(mnt_fs_get_target)(__VA_ARGS__)
 #define mnt_new_iter(...) MOUNT_CALL(mnt_new_iter)(__VA_ARGS__)
 #define mnt_new_table_from_file(...) MOUNT_CALL(mnt_new_table_from_file)(__VA_ARGS__)

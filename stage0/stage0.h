@@ -11,9 +11,11 @@
  *     report/     what is known of a pod, and what its apps wrote
  *     control/    what is done to pods by request: preparing, stopping
  *     run/        the process that runs a pod
+ *     files/      files of apps: copying, exporting
  */
 
 #include "stage0/control/control.h"
+#include "stage0/files/files.h"
 #include "stage0/network/network.h"
 #include "stage0/report/report.h"
 #include "stage0/run/run.h"

@@ -50,6 +50,7 @@ extern const Verb *const verbs[];     /* verbs.c; NULL at the end */
 extern const Option global_options[]; /* context.c; data: the Context */
 
 extern const Verb verb_trust;
+extern const Verb verb_cp, verb_export;
 extern const Verb verb_enter, verb_kill, verb_pause, verb_resume, verb_restart_app;
 extern const Verb verb_stats, verb_top;
 extern const Verb verb_fetch, verb_image_list, verb_image_rm, verb_image_cat_manifest, verb_validate;

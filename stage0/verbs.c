@@ -22,6 +22,8 @@ const Verb *const verbs[] = {
                 &verb_prepare,
                 &verb_run,
                 &verb_enter,
+                &verb_cp,
+                &verb_export,
                 &verb_stop,
                 &verb_kill,
                 &verb_pause,

@@ -83,6 +83,9 @@ typedef struct TreeOptions {
         bool one_file_system; /* directories on which something else is mounted stay empty */
         bool has_mtime_max;
         int64_t mtime_max; /* later times become this one */
+        /* Whether what FD (O_PATH) stands for is to be left out, with all that is in it; or NULL. */
+        bool (*leave_out)(int fd, const struct stat *st, const char *path, void *userdata);
+        void *userdata;
 } TreeOptions;
 
 /* Adds the directory DIR_FD, as NAME ("rootfs"), and everything below it: a directory before what is in it,
@@ -91,6 +94,9 @@ typedef struct TreeOptions {
  * security modules, ACLs. No symlink is followed. -ENOTSUP, naming it: what no image can have (sockets,
  * whiteouts, attributes of overlayfs); -EAGAIN: what changed while it was read. */
 int tar_writer_add_tree(TarWriter *w, int dir_fd, const char *name, const TreeOptions *o, Error *e);
+
+/* The same for FD (O_PATH), which may be a file of any kind. */
+int tar_writer_add_file(TarWriter *w, int fd, const char *name, const TreeOptions *o, Error *e);
 
 typedef struct PackOptions {
         Compression compression;

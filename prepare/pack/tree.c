@@ -350,16 +350,17 @@ static int visit(Walk *w, Level *l, const char *name, Error *e)
                 return errno == ENOENT ? pack_error(e, -EAGAIN, w->path,
                                                     "it went away while the tree was read")
                                        : pack_error_errno(e, errno, w->path, "cannot open it");
+        if (w->options->leave_out && w->options->leave_out(fd, &st, w->path, w->options->userdata))
+                return 0;
         r = add_file(w, fd, &st, e);
         if (r < 0 || !S_ISDIR(st.st_mode) || (w->options->one_file_system && st.st_dev != w->device))
                 return r;
         return enter(w, fd, &st, e);
 }
 
-int tar_writer_add_tree(TarWriter *writer, int dir_fd, const char *name, const TreeOptions *o, Error *e)
+int tar_writer_add_file(TarWriter *writer, int fd, const char *name, const TreeOptions *o, Error *e)
 {
         _cleanup_(walk_freep) Walk *w = calloc(1, sizeof(Walk));
-        _cleanup_close_ int fd = -EBADF;
         struct stat st;
 
         if (!w)
@@ -370,12 +371,11 @@ int tar_writer_add_tree(TarWriter *writer, int dir_fd, const char *name, const T
         if (!w->content)
                 return error_oom(e);
         snprintf(w->path, sizeof(w->path), "%s", name);
-        fd = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return pack_error_errno(e, errno, w->path, "cannot open it");
+        if (fstat(fd, &st) < 0)
+                return pack_error_errno(e, errno, w->path, "cannot look at it");
         w->device = st.st_dev;
         int r = add_file(w, fd, &st, e);
-        if (r >= 0)
+        if (r >= 0 && S_ISDIR(st.st_mode))
                 r = enter(w, fd, &st, e);
         while (r >= 0 && w->n_levels > 0) {
                 Level *l = &w->levels[w->n_levels - 1];
@@ -385,6 +385,14 @@ int tar_writer_add_tree(TarWriter *writer, int dir_fd, const char *name, const T
                 r = next ? visit(w, l, next, e) : leave(w, e);
         }
         return r;
+}
+
+int tar_writer_add_tree(TarWriter *writer, int dir_fd, const char *name, const TreeOptions *o, Error *e)
+{
+        _cleanup_close_ int fd = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        return fd < 0 ? pack_error_errno(e, errno, name, "cannot open it")
+                      : tar_writer_add_file(writer, fd, name, o, e);
 }
 
 int pack_image(int rootfs_fd, const char *manifest, size_t manifest_size, const PackOptions *o, int out_fd,

@@ -22,21 +22,8 @@ int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
 
 /* --- app-process.c ------------------------------------------------------------------------------------- */
 
-/* The app that NAME names; NULL: the only one. */
-int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e);
-/* -ESRCH unless the pod runs, is up, and is not paused. */
-int pod_check_running(Pod *p, Error *e);
-
 /* The error of an app that should run and does not. */
 int app_not_running(Pod *p, const PodApp *app, Error *e);
-
-typedef struct AppProcess {
-        pid_t pid; /* by the host's numbers */
-        int pid_fd;
-} AppProcess;
-
-/* The app's main process, once it is the app and not the launcher any more. */
-int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
 
 /* --- name-files.c -------------------------------------------------------------------------------------- */
 

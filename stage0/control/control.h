@@ -43,3 +43,16 @@ int kill_app(Pod *p, const char *name, int signal, Error *e);
 int restart_app(Pod *p, const char *name, Error *e);
 /* stop.c: stops every process of a running pod where it is, or lets them go on. */
 int pause_pod(Pod *p, bool pause, Error *e);
+
+/* app-process.c. The app that NAME names; NULL: the only one. */
+int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e);
+/* -ESRCH unless the pod runs, is up, and is not paused. */
+int pod_check_running(Pod *p, Error *e);
+
+typedef struct AppProcess {
+        pid_t pid; /* by the host's numbers */
+        int pid_fd;
+} AppProcess;
+
+/* The app's main process, once it is the app and not the launcher any more. -ESRCH: it does not run. */
+int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);

@@ -39,6 +39,11 @@ int mount_attach(int mount_fd, int dir_fd, const char *name);
 int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive);
 /* Makes owners on a detached mount those of the pod's range, if it has one. */
 int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive);
+/* Mounts the layers of an app's image below the holder, and appends their names, as an overlay wants them. *RET_TOP is
+ * where the uppermost one is in the store. */
+int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e);
+/* Gives the root in the app's writable layer the owner and mode that the image has for it; RENEW: after emptying it. */
+int pod_mounts_make_upper(PodMounts *m, const char *app, const char *top, bool renew);
 AppMount *pod_mounts_find_app(PodMounts *m, const char *name);
 
 /* Puts a detached mount at NAME of the holder. */

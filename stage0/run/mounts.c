@@ -205,14 +205,13 @@ static int read_lowers(PodMounts *m, const char *app, char ***ret, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot read the list of image layers of app %s", app) : 0;
 }
 
-static int overlay_lower_option(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e)
+int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e)
 {
         _cleanup_strv_free_ char **lowers = NULL;
         int r = read_lowers(m, app, &lowers, e);
 
         if (r < 0)
                 return r;
-        text_add(t, "lowerdir=");
         STRV_FOREACH (lower, lowers) {
                 unsigned index = 0;
                 r = find_layer(m, *lower, &index, e);
@@ -256,7 +255,7 @@ static int renew_upper(int app_fd)
         return 0;
 }
 
-static int make_upper(PodMounts *m, const char *app, const char *top, bool renew)
+int pod_mounts_make_upper(PodMounts *m, const char *app, const char *top, bool renew)
 {
         _cleanup_free_ char *path = NULL;
         _cleanup_close_ int app_fd = -EBADF, upper_fd = -EBADF;
@@ -283,10 +282,11 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool ren
         char name[16];
         size_t size;
 
-        int r = overlay_lower_option(m, app, &t, &top, e);
+        text_add(&t, "lowerdir=");
+        int r = pod_mounts_list_layers(m, app, &t, &top, e);
         if (r < 0)
                 return r;
-        r = make_upper(m, app, top, renew);
+        r = pod_mounts_make_upper(m, app, top, renew);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make the writable layer of app %s", app);
         /* Nothing in this layer outlives a crash of the host anyway, so nothing has to wait for the disk. */

@@ -31,11 +31,6 @@ int resolv_conf_parse(const char *text, bool reachable, NetworkDns *ret);
 /* Pure. NULL: there is nothing to say. */
 int resolv_conf_format(const NetworkDns *d, char **ret);
 
-/* --- userns.c ------------------------------------------------------------------------------------------ */
-
-/* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
-int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
-
 /* --- mounts.c: roots and volumes of apps as mounts of stage0's own namespace --------------------------- */
 
 typedef struct PodMounts PodMounts;

@@ -107,6 +107,19 @@ int socket_connect_at(int dir_fd, const char *name, int *ret_fd);
  * build tree, or where it was installed. */
 int helper_program_path(const char *name, char **ret, Error *e);
 
+/* --- child.c: work in other namespaces ----------------------------------------------------------------- */
+
+typedef struct ChildWork {
+        const char *what; /* "mount the root of app a", for messages */
+        /* Runs in the child. *RET_FD and *RET_TEXT (short) are handed to the parent. */
+        int (*function)(void *data, int *ret_fd, char **ret_text, Error *e);
+        void *data;
+} ChildWork;
+
+/* Does the work in a child of ours, which dies with us, and waits for it. Being asked to end (interrupt_catch()) ends it,
+ * too. RET_FD and RET_TEXT may be NULL. */
+int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
+
 /* --- cgroup-join.c: going where a process of the pod is ------------------------------------------ */
 
 /* Opens the cgroup.procs of every hierarchy in which process PID, of POD, is not where we are; at most MAX.

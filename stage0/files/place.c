@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a side of a copy names: a path on the host, as the caller sees it, or one in the root of an app, which is resolved
+ * as in a chroot there, by the kernel in one step. From then on there are only descriptors.
+ *
+ * The kernel's own file systems are no place for copies: what is in them are no files, and writing there would be
+ * done with the rights of the host's root.
+ */
+
+#include <linux/magic.h>
+#include <limits.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+#include "stage0/files/files-internal.h"
+
+static const long kernel_file_systems[] = {
+                PROC_SUPER_MAGIC,   SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+                DEVPTS_SUPER_MAGIC, DEBUGFS_MAGIC,  TRACEFS_MAGIC,      SECURITYFS_MAGIC,
+                BPF_FS_MAGIC,       PSTOREFS_MAGIC, EFIVARFS_MAGIC,     NSFS_MAGIC,
+                SELINUX_MAGIC,      SMACK_MAGIC,    BINFMTFS_MAGIC,     0x19800202L, /* mqueue */
+                0x62656570L,                                                         /* configfs */
+                0x65735543L,                                                         /* fusectl */
+};
+
+int side_show(const CopySide *s, char **ret)
+{
+        _cleanup_free_ char *path = text_escape_for_terminal(s->path);
+
+        if (!path)
+                return -ENOMEM;
+        if (!s->root)
+                return xasprintf(ret, "%s", path);
+        const Pod *p = s->root->pod;
+        return xasprintf(ret, "%s:%s:%s", isempty(p->config.name) ? p->uuid : p->config.name,
+                         s->root->app->name, path);
+}
+
+int side_error(Error *e, int code, const CopySide *s, const char *format, ...)
+{
+        _cleanup_free_ char *shown = NULL, *why = NULL;
+        va_list ap;
+
+        (void) side_show(s, &shown);
+        va_start(ap, format);
+        if (vasprintf(&why, format, ap) < 0)
+                why = NULL;
+        va_end(ap);
+        return error_set(e, code, "Cannot copy, as '%s' %s", shown ?: "?", why ?: "?");
+}
+
+int side_error_errno(Error *e, int code, const CopySide *s, const char *what)
+{
+        code = code > 0 ? -code : code;
+        if (code == -ENOENT)
+                return side_error(e, code, s, "does not exist");
+        if (code == -ENOTDIR)
+                return side_error(e, code, s, "leads through something that is no directory");
+        return side_error(e, code, s, "%s: %s", what, strerror(-code));
+}
+
+bool is_kernel_file_system(int fd)
+{
+        struct statfs fs;
+
+        if (fstatfs(fd, &fs) < 0)
+                return false;
+        for (size_t i = 0; i < ELEMENTSOF(kernel_file_systems); i++)
+                if ((long) fs.f_type == kernel_file_systems[i])
+                        return true;
+        return false;
+}
+
+int side_check_file_system(int fd, const CopySide *s, Error *e)
+{
+        if (!is_kernel_file_system(fd))
+                return 0;
+        return side_error(e, -EOPNOTSUPP, s, "is in a file system of the kernel's own, such as /proc");
+}
+
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+static int read_link(int fd, char *buffer)
+{
+        char link[32];
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, buffer, PATH_MAX - 1);
+        if (n < 0)
+                return -errno;
+        buffer[n] = 0;
+        return 0;
+}
+
+/* The mount of the app that FD lies in, or would, if the app ran; NULL: it is none. */
+static const Mount *find_mount(const AppRoot *root, int fd)
+{
+        char base[PATH_MAX], path[PATH_MAX];
+        const Mount *found = NULL;
+
+        if (read_link(root->fd, base) < 0 || read_link(fd, path) < 0)
+                return NULL;
+        const char *inside = streq(base, "/") ? path : startswith(path, base);
+        for (size_t i = 0; inside && i < root->app->n_mounts; i++) {
+                const Mount *m = &root->app->mounts[i];
+                if (path_has_prefix(*inside ? inside : "/", m->path) &&
+                    (!found || strlen(m->path) > strlen(found->path)))
+                        found = m;
+        }
+        return found;
+}
+
+static int check_volume(const CopySide *s, int fd, Error *e)
+{
+        const Mount *m = s->root && !s->root->live ? find_mount(s->root, fd) : NULL;
+
+        if (!m)
+                return 0;
+        int r = side_error(e, -ENXIO, s, "is on the volume %s, which is there only while the app runs",
+                           m->volume);
+        const Volume *v = m->app_volume ?: pod_manifest_find_volume(s->root->pod->manifest, m->volume);
+        return v && v->kind == VOLUME_HOST ? error_hint(e, r, "It is %s on the host.", v->source) : r;
+}
+
+/* --- Opening ------------------------------------------------------------------------------------------- */
+
+static int side_open(const CopySide *s, const char *path, int flags)
+{
+        if (s->root)
+                return open_in_root(s->root->fd, path, flags);
+        int fd = open(path, flags | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+/* The last component, without slashes behind it; RET_DIRECTORY: the path is written as only a directory's can be. NULL in
+ * *RET: it has no name of its own. */
+static int last_component(const char *path, char **ret, bool *ret_directory)
+{
+        size_t n = strlen(path), begin;
+
+        while (n > 0 && path[n - 1] == '/')
+                n--;
+        *ret_directory = path[n] == '/' || n == 0;
+        for (begin = n; begin > 0 && path[begin - 1] != '/'; begin--)
+                ;
+        char *name = strndup(path + begin, n - begin);
+        if (!name)
+                return -ENOMEM;
+        if (streq(name, "") || streq(name, ".") || streq(name, "..")) {
+                *ret_directory = true;
+                free(name);
+                name = NULL;
+        }
+        *ret = name;
+        return 0;
+}
+
+int source_open(const CopySide *s, bool follow, Source *ret, Error *e)
+{
+        Source x = SOURCE_NULL;
+        bool directory;
+
+        if (last_component(s->path, &x.name, &directory) < 0)
+                return error_oom(e);
+        x.content = !x.name;
+        x.fd = side_open(s, s->path, O_PATH | (follow || directory ? 0 : O_NOFOLLOW));
+        int r = x.fd < 0 ? x.fd : fstat(x.fd, &x.st) < 0 ? -errno : 0;
+        if (r < 0)
+                r = side_error_errno(e, r, s, "cannot be opened");
+        if (r >= 0)
+                r = side_check_file_system(x.fd, s, e);
+        if (r >= 0)
+                r = check_volume(s, x.fd, e);
+        if (r < 0)
+                source_done(&x);
+        else
+                *ret = x;
+        return r;
+}
+
+void source_done(Source *s)
+{
+        safe_close(s->fd);
+        free(s->name);
+        *s = SOURCE_NULL;
+}
+
+/* The directory that PATH, which is not there, would be in. */
+static int open_parent(const CopySide *s, const char *name, int *ret_fd)
+{
+        const char *end = s->path + strlen(s->path);
+        _cleanup_free_ char *path = NULL;
+
+        /* NAME is the last component, and nothing but slashes can be behind it. */
+        while (end > s->path && end[-1] == '/')
+                end--;
+        size_t n = (size_t) (end - s->path) - strlen(name);
+        if (xasprintf(&path, "%.*s.", (int) n, s->path) < 0)
+                return -ENOMEM;
+        *ret_fd = side_open(s, path, O_PATH | O_DIRECTORY);
+        return MIN(*ret_fd, 0);
+}
+
+static int find_target(const CopySide *s, Target *x)
+{
+        bool directory;
+        struct stat st;
+
+        int fd = side_open(s, s->path, O_PATH);
+        if (fd >= 0 && fstat(fd, &st) >= 0 && S_ISDIR(st.st_mode)) {
+                x->dir_fd = fd;
+                return 0;
+        }
+        if (fd < 0 && fd != -ENOENT)
+                return fd;
+        safe_close(fd);
+        int r = last_component(s->path, &x->name, &directory);
+        if (r < 0)
+                return r;
+        if (directory)
+                return fd < 0 ? -ENOENT : -ENOTDIR;
+        return open_parent(s, x->name, &x->dir_fd);
+}
+
+static int check_writable(const CopySide *s, int fd, Error *e)
+{
+        struct statvfs fs;
+        bool root_only = s->root && s->root->app->read_only_rootfs;
+
+        if (fstatvfs(fd, &fs) < 0)
+                return side_error_errno(e, errno, s, "cannot be looked at");
+        if (!(fs.f_flag & ST_RDONLY) && !(root_only && !s->root->live))
+                return 0;
+        const Mount *m = s->root ? find_mount(s->root, fd) : NULL;
+        if (m)
+                return side_error(e, -EROFS, s, "is on the volume %s, which is mounted read-only",
+                                  m->volume);
+        return side_error(e, -EROFS, s,
+                          root_only ? "is in a root that is read-only for the app"
+                                    : "is on a file system that is mounted read-only");
+}
+
+int target_open(const CopySide *s, Target *ret, Error *e)
+{
+        Target x = TARGET_NULL;
+
+        int r = find_target(s, &x);
+        if (r < 0)
+                r = side_error_errno(e, r, s, "cannot be opened");
+        if (r >= 0)
+                r = side_check_file_system(x.dir_fd, s, e);
+        if (r >= 0)
+                r = check_volume(s, x.dir_fd, e);
+        if (r >= 0)
+                r = check_writable(s, x.dir_fd, e);
+        if (r < 0)
+                target_done(&x);
+        else
+                *ret = x;
+        return r;
+}
+
+void target_done(Target *t)
+{
+        safe_close(t->dir_fd);
+        free(t->name);
+        *t = TARGET_NULL;
+}

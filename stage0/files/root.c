@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The root of an app, as a descriptor, whatever its pod is doing.
+ *
+ * While the app runs that is the root of its main process, so that what is resolved from there is what the app would find:
+ * its volumes, and what it has mounted itself. Otherwise it is the overlay alone: of a pod that runs, the one that the
+ * process which runs it has mounted; of others, one that is mounted for us.
+ */
+
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+#include "library/libmnt.h"
+#include "stage0/files/files-internal.h"
+
+static void table_unrefp(struct libmnt_table **t)
+{
+        mnt_unref_table(*t);
+}
+
+static void iter_freep(struct libmnt_iter **i)
+{
+        mnt_free_iter(*i);
+}
+
+/* --- As the app sees it -------------------------------------------------------------------------------- */
+
+static int open_process_root(Pod *p, const PodApp *app, int *ret_fd, Error *e)
+{
+        AppProcess process = {.pid_fd = -EBADF};
+        char path[64];
+
+        int r = app_process_open(p, app, &process, e);
+        if (r < 0)
+                return r;
+        _cleanup_close_ int pid_fd = process.pid_fd;
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) process.pid);
+        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        /* If the process is there still, the number was its own when it was looked at. */
+        if (fd < 0 || syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) < 0)
+                return error_set(e, -ESRCH, "App %s of pod %s has just ended", app->name, p->uuid);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+/* --- What the process has mounted that runs the pod ---------------------------------------------------- */
+
+/* Where the overlay of the app is, or NULL. */
+static const char *find_overlay(struct libmnt_table *t, struct libmnt_iter *i, const char *upper)
+{
+        struct libmnt_fs *fs;
+
+        while (mnt_table_next_fs(t, i, &fs) == 0) {
+                size_t size = 0;
+                char *value = NULL;
+
+                if (streq_ptr(mnt_fs_get_fstype(fs), "overlay") &&
+                    mnt_fs_get_option(fs, "upperdir", &value, &size) == 0 && size == strlen(upper) &&
+                    strncmp(value, upper, size) == 0)
+                        return mnt_fs_get_target(fs);
+        }
+        return NULL;
+}
+
+static int open_mounted(pid_t supervisor, const char *app)
+{
+        _cleanup_(table_unrefp) struct libmnt_table *table = NULL;
+        _cleanup_(iter_freep) struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_BACKWARD);
+        _cleanup_free_ char *upper = NULL;
+        _cleanup_close_ int root_fd = -EBADF;
+        char path[64];
+
+        if (!iter || xasprintf(&upper, "../apps/%s/upper", app) < 0)
+                return -ENOMEM;
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) supervisor);
+        root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0)
+                return -errno;
+        snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int) supervisor);
+        table = mnt_new_table_from_file(path);
+        if (!table)
+                return -ESRCH;
+        const char *place = find_overlay(table, iter, upper);
+        return place ? open_in_root(root_fd, place, O_PATH | O_DIRECTORY) : -ENOENT;
+}
+
+static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
+{
+        PodRuntime runtime = {};
+        struct statfs fs;
+
+        int r = library_load(&mount_library, e);
+        if (r < 0)
+                return r;
+        r = pod_runtime_read(p, &runtime);
+        _cleanup_close_ int fd = r < 0 ? r : open_mounted(runtime.supervisor, app->name);
+        if (fd == -ENOENT)
+                return error_set(e, -ESRCH, "App %s of pod %s has no root yet", app->name, p->uuid);
+        if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC)
+                return error_set(e, -ESRCH, "Pod %s is about to end", p->uuid);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+/* --- Which of these ------------------------------------------------------------------------------------ */
+
+static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
+{
+        int r = -ESRCH;
+
+        if (view != APP_ROOT_FILES) {
+                r = open_process_root(p, x->app, &x->fd, e);
+                x->live = r >= 0;
+        }
+        if (r == -ESRCH) {
+                if (e)
+                        error_done(e);
+                r = open_supervised(p, x->app, &x->fd, e);
+        }
+        x->changing = true;
+        return r;
+}
+
+static int open_resting(Pod *p, AppRootView view, AppRoot *x, Error *e)
+{
+        int r = pod_lock(p, true, e);
+
+        if (r < 0)
+                return r;
+        if (p->state != POD_PREPARED && p->state != POD_EXITED)
+                return error_set(e, -ESRCH, "Pod %s has no files to be looked at: it is %s", p->uuid,
+                                 pod_state_to_string(p->state));
+        return app_root_mount(p, x->app, view == APP_ROOT_WRITE, &x->fd, e);
+}
+
+int app_root_open(Pod *p, const char *app, AppRootView view, AppRoot *ret, Error *e)
+{
+        AppRoot x = {.pod = p, .fd = -EBADF};
+
+        int r = pod_find_app(p, app, &x.app, e);
+        if (r >= 0)
+                r = p->state == POD_RUNNING ? open_running(p, view, &x, e) : open_resting(p, view, &x, e);
+        if (r >= 0)
+                *ret = x;
+        return r;
+}
+
+void app_root_done(AppRoot *r)
+{
+        safe_close(r->fd);
+        *r = APP_ROOT_NULL;
+}

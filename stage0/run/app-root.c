@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The root of an app of a pod that nobody runs: one that is prepared, or one that has ended.
+ *
+ * A child of ours mounts the same layers as for a pod that runs, in a mount namespace of its own, and hands the root on
+ * as a descriptor. With the child its namespace goes, and with the last descriptor the mount: nothing has to be
+ * cleaned up, whatever ends us. To look only, the app's writable layer is the uppermost of those that are only
+ * read, so that the pod stays as it is.
+ */
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "stage0/run/mounts-internal.h"
+
+#define VIEW "view"
+
+typedef struct View {
+        Pod *pod;
+        const PodApp *app;
+        bool writable;
+} View;
+
+/* What the kernel left there while the pod ran forbids to use it again; of an overlay that is mounted nowhere it holds
+ * nothing. */
+static int renew_work(PodMounts *m, const char *app)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = xasprintf(&path, "apps/%s", app);
+        if (r < 0)
+                return r;
+        fd = open_beneath(m->dir_fd, path, O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return fd;
+        r = rm_rf_at(fd, "work");
+        if (r < 0)
+                return r;
+        return mkdirat(fd, "work", 0755) < 0 ? -errno : 0;
+}
+
+static int format_options(PodMounts *m, const View *v, Text *t, Error *e)
+{
+        _cleanup_free_ char *top = NULL;
+        const char *app = v->app->name;
+
+        text_add(t, "lowerdir=");
+        if (!v->writable)
+                text_addf(t, "../apps/%s/upper:", app);
+        int r = pod_mounts_list_layers(m, app, t, &top, e);
+        if (r < 0)
+                return r;
+        if (v->pod->state == POD_PREPARED)
+                r = pod_mounts_make_upper(m, app, top, false);
+        if (r >= 0 && v->writable)
+                r = renew_work(m, app);
+        if (v->writable)
+                text_addf(t, ",upperdir=../apps/%s/upper,workdir=../apps/%s/work", app, app);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the writable layer of app %s", app) : 0;
+}
+
+static int mount_view(PodMounts *m, const View *v, int *ret_fd, Error *e)
+{
+        _cleanup_text_ Text t = {};
+        _cleanup_free_ char *options = NULL;
+        unsigned long flags = MS_NODEV | MS_NOSUID | (v->writable ? 0 : MS_RDONLY);
+
+        int r = format_options(m, v, &t, e);
+        if (r < 0)
+                return r;
+        if (text_take(&t, &options, NULL) < 0)
+                return error_oom(e);
+        if (mkdirat(m->holder_fd, VIEW, 0700) < 0 || fchdir(m->holder_fd) < 0 ||
+            mount("overlay", VIEW, "overlay", flags, options) < 0)
+                return error_set_errno(e, -errno, "Cannot mount the root of app %s (%s)", v->app->name,
+                                       options);
+        *ret_fd = openat(m->holder_fd, VIEW, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return *ret_fd < 0 ? error_set_errno(e, -errno, "Cannot open the root of app %s", v->app->name) : 0;
+}
+
+static int make_view(void *data, int *ret_fd, char **ret_text, Error *e)
+{
+        PodMounts *m = NULL;
+        View *v = data;
+
+        int r = mount_namespace_unshare(e);
+        if (r >= 0)
+                r = pod_mounts_new(v->pod, &m, e);
+        /* It goes with the process: unmounting it now would be the same, and take longer. */
+        return r < 0 ? r : mount_view(m, v, ret_fd, e);
+}
+
+int app_root_mount(Pod *p, const PodApp *app, bool writable, int *ret_fd, Error *e)
+{
+        View v = {.pod = p, .app = app, .writable = writable};
+        int fd = -EBADF;
+
+        int r = child_run(
+                        &(ChildWork){.what = "mount the root of an app", .function = make_view, .data = &v},
+                        &fd, NULL, e);
+        if (r >= 0 && fd < 0)
+                r = error_set(e, -EIO, "Cannot mount the root of app %s", app->name);
+        if (r >= 0)
+                *ret_fd = fd;
+        return r;
+}

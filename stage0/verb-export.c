@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn export: the root of an app, with what the app wrote, as an image. */
+
+#include "prepare/build/build.h"
+#include "stage0/archive-options.h"
+#include "stage0/pod-words.h"
+
+typedef struct Arguments {
+        ExportOptions export;
+        const char *app, *output;
+        bool force;
+} Arguments;
+
+static const Option options[] = {
+                {"Options", "app", 0, "APP", false, "The app, if the pod has several", NULL, option_string,
+                 offsetof(Arguments, app)},
+                {NULL, "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
+                 option_string, offsetof(Arguments, output)},
+                {NULL, "name", 0, "NAME[:VERSION][,LABEL=VALUE…]", false,
+                 "Name of the image, and labels to be set (default: those of the app's image)", NULL,
+                 option_string, offsetof(Arguments, export.name)},
+                {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: none)",
+                 "none|gzip|bzip2|xz|zstd", option_compression,
+                 offsetof(Arguments, export.pack.compression)},
+                {NULL, "force", 'f', NULL, false, "Replace FILE if it is there", NULL, option_true,
+                 offsetof(Arguments, force)},
+                OPTION_END,
+};
+
+static void show_note(const char *path, const char *why, void *userdata)
+{
+        log_warning("'%s' is left out: %s", path, why);
+}
+
+static int write_image(Context *c, const AppRoot *root, const Arguments *a, char **ret_id)
+{
+        _cleanup_(output_done) Output o = OUTPUT_NULL;
+        _cleanup_free_ char *what = NULL;
+
+        if (!a->output || streq(a->output, "-"))
+                return files_export(root, &a->export, STDOUT_FILENO, "standard output", ret_id, &c->error);
+        int r = output_open(a->output, a->force, &o, &c->error);
+        if (r >= 0 && xasprintf(&what, "'%s'", o.path) < 0)
+                r = error_oom(&c->error);
+        if (r >= 0)
+                r = files_export(root, &a->export, o.fd, what, ret_id, &c->error);
+        return r < 0 ? r : output_publish(&o, a->force, &c->error);
+}
+
+static int show_id(Context *c, const Arguments *a, const char *id)
+{
+        _cleanup_json_ json_object *o = NULL;
+
+        if (!a->output || streq(a->output, "-")) {
+                log_info("%s", id);
+                return 0;
+        }
+        if (c->json == JSON_OFF) {
+                printf("%s\n", id);
+                return 0;
+        }
+        o = json_object_new_object();
+        if (!o || json_object_object_add(o, "id", json_object_new_string(id)) < 0 ||
+            json_object_object_add(o, "file", json_new_string_lossy(a->output)) < 0)
+                return error_oom(&c->error);
+        return context_show_json(c, o);
+}
+
+static int export_app(Context *c, const char *word, const Arguments *a)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        _cleanup_app_root_ AppRoot root = APP_ROOT_NULL;
+        _cleanup_free_ char *id = NULL;
+
+        int r = context_find_pod(c, word, &p);
+        if (r >= 0)
+                r = app_root_open(p, a->app, APP_ROOT_FILES, &root, &c->error);
+        if (r < 0)
+                return r;
+        if (root.changing && !pod_is_paused(p) && !c->quiet)
+                log_info("Pod %s runs: what app %s writes meanwhile may be in the image or not.", p->uuid,
+                         root.app->name);
+        (void) interrupt_catch();
+        r = write_image(c, &root, a, &id);
+        return r < 0 ? r : show_id(c, a, id);
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
+        Arguments a = {.export.pack.compression = COMPRESSION_NONE, .export.notes.note = show_note};
+        BuildOptions build = {};
+
+        int r = context_parse(c, options, &a, argc, argv, &words);
+        if (r <= 0)
+                return r;
+        if (!a.output || streq(a.output, "-"))
+                r = context_check_archive_output(c, "acnspawn export POD");
+        if (r >= 0)
+                r = build_options_from_environment(&build, &c->error);
+        if (r >= 0)
+                r = context_open_store_as_root(c);
+        if (r < 0)
+                return r;
+        a.export.pack.tree = build.pack.tree;
+        return export_app(c, words.list[0], &a);
+}
+
+const Verb verb_export = {
+                .name = "export",
+                .synopsis = "[OPTIONS…] POD [-o FILE.aci]",
+                .brief = "POD",
+                .summary = "Make an image of an app's root",
+                .text = "Writes what the app's image holds and what the app has written to its root, "
+                        "without volumes, as "
+                        "an image of its own, which depends on no other. The pod may be prepared, run, or "
+                        "have ended; "
+                        "owners are those that the app sees.",
+                .words = "pod",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
+};
