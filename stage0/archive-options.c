@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the verbs have in common that write image archives: how these are compressed, and where they do not go. */
+/* What the verbs have in common that write images: how archives are compressed, where they do not go, and what is
+ * said of it. */
 
 #include "prepare/pack/pack.h"
 #include "stage0/archive-options.h"
@@ -17,8 +18,22 @@ int option_compression(const Option *o, const char *value, void *target, Error *
 
 int context_check_archive_output(Context *c, const char *command)
 {
+        if (c->json != JSON_OFF)
+                return context_usage(
+                                c, "--json and the image cannot both go to standard output: name a file by "
+                                   "--output=");
         if (!isatty(STDOUT_FILENO))
                 return 0;
         int r = error_set(&c->error, -ENOTSUP, "An image is not written to a terminal");
         return error_hint(&c->error, r, "Redirect it: %s >FILE.aci", command);
+}
+
+int context_show_written(Context *c, const char *id, const char *key, const char *path)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        if (!o || json_object_object_add(o, "id", json_object_new_string(id)) < 0 ||
+            json_object_object_add(o, key, json_new_string_lossy(path)) < 0)
+                return error_oom(&c->error);
+        return context_show_json(c, o);
 }

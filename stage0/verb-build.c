@@ -67,8 +67,6 @@ static void show_findings(const char *dir, const Findings *findings)
 
 static int show_result(Context *c, const Arguments *a, const char *file, const char *id)
 {
-        _cleanup_json_ json_object *o = NULL;
-
         if (!file) {
                 log_info("%s", id);
                 return 0;
@@ -79,11 +77,7 @@ static int show_result(Context *c, const Arguments *a, const char *file, const c
                         log_info("Written to '%s'", file);
                 return 0;
         }
-        o = json_object_new_object();
-        if (!o || json_object_object_add(o, "id", json_object_new_string(id)) < 0 ||
-            json_object_object_add(o, "file", json_new_string_lossy(file)) < 0)
-                return error_oom(&c->error);
-        return context_show_json(c, o);
+        return context_show_written(c, id, "file", file);
 }
 
 static int build(Context *c, const Arguments *a, const char *dir)

@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "stage0/fetching.h"
+#include "stage0/image-json.h"
 
 #define THREADS_MAX 4U
 
@@ -106,6 +107,16 @@ static const TableColumn columns[] = {
                 {"ERROR", "error", false, 0},
 };
 
+static void add_signer(Table *t, const Image *i)
+{
+        json_object *o;
+
+        if (!i || signer_to_json(&i->info, &o) < 0 || !o)
+                table_add_none(t);
+        else
+                table_add_json(t, o, NULL);
+}
+
 static int show_json(Context *c, const Jobs *j)
 {
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
@@ -122,7 +133,7 @@ static int show_json(Context *c, const Jobs *j)
                         table_add_size(t, x->size);
                 else
                         table_add_none(t);
-                table_add_text(t, x ? x->info.signer_fingerprint : NULL);
+                add_signer(t, x);
                 table_add_text(t, x ? NULL : job->error.message);
         }
         return t ? context_show_table(c, t, NULL) : error_oom(&c->error);

@@ -83,7 +83,6 @@ static int write_archive(Context *c, const Image *i, Compression compression, in
 static int export_to_stdout(Context *c, const Image *i, Compression compression)
 {
         int r = context_check_archive_output(c, "acnspawn image export IMAGE");
-
         return r < 0 ? r : write_archive(c, i, compression, STDOUT_FILENO, "standard output");
 }
 
@@ -96,7 +95,9 @@ static int export_image(Context *c, const Image *i, const ExportArguments *a)
         int r = output_open(a->output, a->force, &o, &c->error);
         if (r >= 0)
                 r = write_archive(c, i, a->compression, o.fd, o.path);
-        return r < 0 ? r : output_publish(&o, a->force, &c->error);
+        if (r >= 0)
+                r = output_publish(&o, a->force, &c->error);
+        return r < 0 || c->json == JSON_OFF ? r : context_show_written(c, i->id, "file", a->output);
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -127,7 +128,9 @@ const Verb verb_image_export = {
                 .brief = "IMAGE",
                 .summary = "Write an image as an archive",
                 .text = "Writes the archive that the image was imported from, byte for byte before "
-                        "compression, so that it has the same ID and signatures of it stay valid. An image "
+                        "compression, so that it has the same ID; uncompressed, a signature of it as such "
+                        "stays "
+                        "valid. An image "
                         "that was altered in the store is refused. An OCI image is written as an App "
                         "Container image of one layer.",
                 .words = "image",

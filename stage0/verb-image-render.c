@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "stage0/archive-options.h"
 #include "stage0/verb.h"
 
 typedef struct Target {
@@ -102,7 +103,9 @@ static int find_and_render(Context *c, const char *reference, const char *direct
                 r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
         if (r >= 0)
                 r = image_open(c->store, id, &image, &c->error);
-        return r < 0 ? r : render(c, image, directory);
+        if (r >= 0)
+                r = render(c, image, directory);
+        return r < 0 || c->json == JSON_OFF ? r : context_show_written(c, id, "directory", directory);
 }
 
 static int run(Context *c, int argc, char **argv)

@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 #include <sys/stat.h>
 
+#include "stage0/image-json.h"
 #include "stage0/verb.h"
 
 /* --- The document -------------------------------------------------------------------------------------- */
@@ -51,12 +52,9 @@ static int put_list(json_object *o, const char *name, char *const *l)
 
 static int put_pairs(json_object *o, const char *name, const PairList *l)
 {
-        _cleanup_json_ json_object *v = json_object_new_object();
+        json_object *v = pairs_to_json(l);
 
-        for (size_t i = 0; v && i < l->n; i++)
-                if (put_string(v, l->items[i].name, l->items[i].value) < 0)
-                        return -ENOMEM;
-        return v ? put(o, name, TAKE_PTR(v)) : -ENOMEM;
+        return v ? put(o, name, v) : -ENOMEM;
 }
 
 /* --- Its parts ----------------------------------------------------------------------------------------- */
@@ -134,15 +132,9 @@ static int put_disk_size(Context *c, json_object *o, const Image *i)
 
 static int put_signer(json_object *o, const ImageInfo *i)
 {
-        _cleanup_json_ json_object *v = NULL;
+        json_object *v;
 
-        if (!i->signer_fingerprint)
-                return put(o, "signer", NULL);
-        v = json_object_new_object();
-        if (!v || put_string(v, "fingerprint", i->signer_fingerprint) < 0 ||
-            put_string(v, "userId", i->signer_user_id) < 0 || put_string(v, "prefix", i->signer_prefix) < 0)
-                return -ENOMEM;
-        return put(o, "signer", TAKE_PTR(v));
+        return signer_to_json(i, &v) < 0 ? -ENOMEM : put(o, "signer", v);
 }
 
 /* The app as it stands in the manifest. */

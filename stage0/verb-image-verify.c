@@ -10,8 +10,10 @@
 #define PROGRESS_USEC 200000U
 
 static const TableColumn columns[] = {
-                {"IMAGE", "image", false, 0},           {"PATH", "path", false, 20},
-                {"DIFFERENCE", "difference", false, 0}, {"EXPECTED", "expected", false, 10},
+                {"IMAGE", "id", false, 0},
+                {"PATH", "path", false, 20},
+                {"DIFFERENCE", "difference", false, 0},
+                {"EXPECTED", "expected", false, 10},
                 {"FOUND", "found", false, 10},
 };
 
@@ -85,7 +87,7 @@ static int add_json(Verify *v, const char *id, const RecordCheck *check)
 {
         json_object *o = json_object_new_object(), *list = differences_to_json(check);
 
-        if (!o || !list || add_member(o, "image", json_object_new_string(id)) < 0 ||
+        if (!o || !list || add_member(o, "id", json_object_new_string(id)) < 0 ||
             add_member(o, "good", json_object_new_boolean(check->n_found == 0)) < 0 ||
             add_member(o, "entries", json_object_new_int64((int64_t) check->n_entries)) < 0 ||
             add_member(o, "bytes", json_object_new_int64((int64_t) check->n_bytes)) < 0 ||

@@ -2,6 +2,7 @@
 
 /* acnspawn image list, rm, cat-manifest: what is in the store. */
 
+#include "stage0/image-json.h"
 #include "stage0/verb.h"
 
 /* --- list ---------------------------------------------------------------------------------------------- */
@@ -28,15 +29,20 @@ static const Option list_options[] = {
                 OPTION_END,
 };
 
+/* As text without the version, which has a column of its own. */
 static int add_labels(Table *t, const PairList *labels)
 {
         _cleanup_strv_free_ char **l = NULL;
+        _cleanup_free_ char *shown = NULL;
 
         for (size_t i = 0; i < labels->n; i++)
                 if (!streq(labels->items[i].name, "version") &&
                     strv_extendf(&l, "%s=%s", labels->items[i].name, labels->items[i].value) < 0)
                         return -ENOMEM;
-        table_add_list(t, l);
+        shown = strv_join(l, ", ");
+        if (!shown)
+                return -ENOMEM;
+        table_add_json(t, pairs_to_json(labels), shown);
         return 0;
 }
 
@@ -89,6 +95,8 @@ const Verb verb_image_list = {
 
 /* --- rm ------------------------------------------------------------------------------------------------ */
 
+static const TableColumn removed_columns[] = {{"ID", "id", false, 0}};
+
 static int remove_one(Context *c, const char *reference, void *userdata)
 {
         _cleanup_free_ char *id = NULL;
@@ -96,9 +104,26 @@ static int remove_one(Context *c, const char *reference, void *userdata)
         int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &c->error);
         if (r >= 0)
                 r = image_remove(c->store, id, NULL, &c->error);
-        if (r >= 0)
+        if (r < 0)
+                return r;
+        if (c->json == JSON_OFF)
                 printf("%s\n", id);
-        return r;
+        else
+                table_add_text(userdata, id);
+        return 0;
+}
+
+static int remove_all(Context *c, const Words *words)
+{
+        _cleanup_(table_freep) Table *t = table_new(removed_columns, ELEMENTSOF(removed_columns));
+
+        if (!t)
+                return error_oom(&c->error);
+        int status = context_for_each(c, words, remove_one, t);
+        if (status < 0 || c->json == JSON_OFF)
+                return status;
+        int r = context_show_table(c, t, NULL);
+        return r < 0 ? r : status;
 }
 
 static int rm(Context *c, int argc, char **argv)
@@ -110,7 +135,7 @@ static int rm(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         r = context_open_existing_store(c);
-        return r < 0 ? r : context_for_each(c, &words, remove_one, NULL);
+        return r < 0 ? r : remove_all(c, &words);
 }
 
 const Verb verb_image_rm = {

@@ -24,12 +24,29 @@ typedef struct Arguments {
         Table *table;       /* of what was done */
 } Arguments;
 
+/* What could be open on the way that keys come. Whether they are the right ones is asked, or --yes. */
 static int option_insecure(const Option *o, const char *value, void *target, Error *e)
 {
-        return insecure_options_from_string(value, target) < 0
-                               ? option_invalid(o, value, e,
-                                                "must be a list of http, tls, signature and pubkey")
-                               : 0;
+        unsigned *all = target, these;
+
+        if (insecure_options_from_string(value, &these) < 0)
+                return option_invalid(o, value, e, "must be a list of http and tls; or none, all");
+        bool named = strstr(value, "signature") || strstr(value, "pubkey");
+        if (named)
+                return option_invalid(o, value, e,
+                                      "keys are fetched with http and tls only; that one is of images");
+        *all = these == 0 ? 0 : *all | (these & (INSECURE_HTTP | INSECURE_TLS));
+        return 0;
+}
+
+static int option_fingerprint(const Option *o, const char *value, void *target, Error *e)
+{
+        if (trust_fingerprint_check(value, NULL) < 0)
+                return option_invalid(o, value, e,
+                                      "a fingerprint has 40 hexadecimal digits; the last 16 of them or more "
+                                      "are enough");
+        *(const char **) target = value;
+        return 0;
 }
 
 /* Before anything is fetched, and anybody is asked. */
@@ -54,14 +71,14 @@ static const Option options[] = {
                 {NULL, "skip-fingerprint-review", 0, NULL, false, "Same as --yes", NULL, option_true,
                  offsetof(Arguments, yes)},
                 {NULL, "insecure-options", 0, "LIST", false,
-                 "Take keys over connections that prove nothing: http or pubkey (no encryption), tls (no "
+                 "Take keys over connections that prove nothing: http (no encryption), tls (no "
                  "certificates)",
-                 "http|tls|pubkey|none|all", option_insecure, offsetof(Arguments, insecure)},
+                 "http|tls|none|all", option_insecure, offsetof(Arguments, insecure)},
                 {NULL, "list", 0, NULL, false, "Show the keys that are trusted", NULL, option_true,
                  offsetof(Arguments, list)},
                 {NULL, "remove", 0, "FINGERPRINT", false,
                  "Trust a key no longer; for PREFIX or as a root key only, if that is given", NULL,
-                 option_string, offsetof(Arguments, remove)},
+                 option_fingerprint, offsetof(Arguments, remove)},
                 OPTION_END,
 };
 
@@ -98,15 +115,9 @@ static void note(const char *line, void *userdata)
         log_warning("%s", line);
 }
 
-/* Keys may come over http by either name. */
-static unsigned insecure(const Arguments *a)
-{
-        return a->insecure | (a->insecure & INSECURE_PUBKEY ? INSECURE_HTTP : 0);
-}
-
 static int open_transfer(Arguments *a)
 {
-        TransferOptions o = {.insecure = insecure(a),
+        TransferOptions o = {.insecure = a->insecure,
                              .config_dirs = context_config_dirs(a->context),
                              .note = note};
 
@@ -279,7 +290,7 @@ static int find_offered(Arguments *a, Discovery *d)
         if (r >= 0 && discovery_labels(&labels, &labels) < 0)
                 r = error_oom(&c->error);
         if (r >= 0)
-                r = discovery_walk(a->transfer, a->prefix, &labels, DISCOVERY_PUBKEYS, insecure(a), d,
+                r = discovery_walk(a->transfer, a->prefix, &labels, DISCOVERY_PUBKEYS, a->insecure, d,
                                    &attempts, &c->error);
         pair_list_done(&labels);
         return r == 0 ? not_offered(a, attempts) : r;

@@ -17,7 +17,7 @@ typedef enum InsecureOptions {
         INSECURE_HTTP = 1 << 0,      /* http:// is taken, with no protection at all */
         INSECURE_TLS = 1 << 1,       /* certificates are not checked */
         INSECURE_SIGNATURE = 1 << 2, /* images need no signature */
-        INSECURE_PUBKEY = 1 << 3,    /* keys are fetched over http */
+        INSECURE_PUBKEY = 1 << 3,    /* keys that discovery offers count, for one image and once */
 } InsecureOptions;
 
 /* A list such as "http,tls"; "none" and "all" are words, too. -EINVAL. */

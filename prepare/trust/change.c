@@ -244,6 +244,13 @@ static int normalize_fingerprint(const char *s, char **ret, Error *e)
         return text_take(&t, ret, NULL) < 0 ? error_oom(e) : 0;
 }
 
+int trust_fingerprint_check(const char *s, Error *e)
+{
+        _cleanup_free_ char *normal = NULL;
+
+        return normalize_fingerprint(s, &normal, e);
+}
+
 static bool is_meant(const TrustFile *f, const char *prefix, const char *fingerprint)
 {
         return trust_file_counts(f) && endswith(f->fingerprint, fingerprint) &&

@@ -79,6 +79,8 @@ int trust_inspect_key(const void *data, size_t size, const char *what, TrustKeys
  * each is written in one piece. Not while checks are at work with T. */
 int trust_add(Trust *t, const char *prefix, const void *data, size_t size, const char *what, Error *e);
 
+/* Whether S is written as a fingerprint that trust_remove() takes. -EINVAL. */
+int trust_fingerprint_check(const char *s, Error *e);
 /* Trusts the key FINGERPRINT (in full, or its last 16 digits or more; spaces are passed over) no longer: for
  * PREFIX ("": as a root key; NULL: for anything). Keys of the vendor are hidden by empty files in the first
  * directory. *RET (or NULL) has a line for each file removed or made. -ENOENT: no such key. */

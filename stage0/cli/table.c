@@ -14,13 +14,22 @@
 #include "schema/schema.h"
 #include "stage0/cli/table.h"
 
-typedef enum CellType { CELL_NONE, CELL_TEXT, CELL_LIST, CELL_NUMBER, CELL_SIZE, CELL_TIME } CellType;
+typedef enum CellType {
+        CELL_NONE,
+        CELL_TEXT,
+        CELL_LIST,
+        CELL_NUMBER,
+        CELL_SIZE,
+        CELL_TIME,
+        CELL_JSON
+} CellType;
 
 typedef struct Cell {
         CellType type;
         Color color;
         char *text, *shown;
         char **list;
+        json_object *json;
         union {
                 int64_t number;
                 uint64_t unsigned_number;
@@ -52,6 +61,7 @@ Table *table_free(Table *t)
                 free(t->cells[i].text);
                 free(t->cells[i].shown);
                 strv_free(t->cells[i].list);
+                json_object_put(t->cells[i].json);
         }
         free(t->cells);
         free(t);
@@ -100,6 +110,18 @@ void table_add_list(Table *t, char *const *l)
 
         if (!t->failed && strv_copy(l, &c->list) < 0)
                 t->failed = true;
+}
+
+void table_add_json(Table *t, json_object *o, const char *shown)
+{
+        Cell *c = add_cell(t, CELL_JSON);
+
+        if (!t->failed && o && (c->shown = text_escape_for_terminal(isempty(shown) ? "-" : shown))) {
+                c->json = o;
+                return;
+        }
+        json_object_put(o);
+        t->failed = true;
 }
 
 void table_add_number(Table *t, int64_t n)
@@ -156,6 +178,7 @@ static char *cell_text(const Cell *c, const Display *d)
         case CELL_NONE:
                 return strdup(isempty(c->shown) ? "-" : c->shown);
         case CELL_TEXT:
+        case CELL_JSON:
                 return strdup(isempty(c->shown) ? "-" : c->shown);
         case CELL_LIST:
                 return list_text(c);
@@ -288,6 +311,8 @@ static json_object *cell_json(const Cell *c)
                 return json_new_string_lossy(c->text);
         if (c->type == CELL_LIST)
                 return list_json(c);
+        if (c->type == CELL_JSON)
+                return json_object_get(c->json);
         if (c->type == CELL_NUMBER)
                 return json_object_new_int64(c->number);
         return json_object_new_uint64(c->unsigned_number);

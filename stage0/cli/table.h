@@ -29,6 +29,8 @@ void table_add_text(Table *t, const char *s);
 void table_add_text_as(Table *t, const char *s, const char *shown);
 /* "a, b" and an array. */
 void table_add_list(Table *t, char *const *l);
+/* O, which is taken, in JSON; SHOWN as text. */
+void table_add_json(Table *t, json_object *o, const char *shown);
 void table_add_number(Table *t, int64_t n);
 /* N in JSON, SHOWN as text. */
 void table_add_number_as(Table *t, int64_t n, const char *shown);

@@ -237,7 +237,9 @@ def signatures(w):
     # As it should be.
     w.publish(SIMPLE, data)
     r = w.fetch("--json=short", SIMPLE)
-    equal(json.loads(r.out)[0]["signer"], w.key().fingerprint)
+    signer = json.loads(r.out)[0]["signer"]
+    equal((signer["fingerprint"], signer["prefix"]), (w.key().fingerprint, "example.com"))
+    equal(json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]["signer"], signer, "the signer in image show")
     w.nothing_left(1)
 
 

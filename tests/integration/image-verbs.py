@@ -351,6 +351,24 @@ def orphans_are_collected(host):
 
 
 @case
+def json_calls_things_the_same_everywhere(host):
+    id = imported(host, host.image(name="example.com/same", base=False, files={"/a": "a"}))
+    out, directory = host.path("out.aci"), host.path("rendered")
+
+    def got(*args, rc=0):
+        return json.loads(host.acnspawn("--json=short", "image", *args).expect(rc).out)
+    labels = {"version": "1", "os": "linux", "arch": os_arch()}
+    for rows in got("list"), got("show", id):
+        equal([(r["id"], r["labels"]) for r in rows], [(id, labels)], "image")
+    equal([r["id"] for r in got("verify")], [id], "what was verified")
+    equal(got("export", id, "-o", out), {"id": id, "file": out}, "what export says")
+    equal(got("render", id, directory), {"id": id, "directory": directory}, "what render says")
+    contains(host.acnspawn("--json=short", "image", "export", id).expect(2).err, "cannot both go to standard output")
+    equal(host.acnspawn("image", "export", id, "-f", "-o", out).expect().out, "", "without JSON it says nothing")
+    equal(got("rm", "example.com/nobody", id, rc=1), [{"id": id}], "what was removed")
+
+
+@case
 def everything_known_is_shown(host):
     low = imported(host, host.image(name="example.com/low", base=False, files={"/a": "a"}))
     lost = imported(host, host.image(name="example.com/lost", base=False, files={"/c": "c"}))

@@ -156,6 +156,8 @@ def listed_and_removed(host):
         lacks(r.out, "\x1b", "the list")
         equal(len(trust(host, "--list", "--no-legend").expect(0).out.splitlines()), 3, "lines without legend")
 
+        for word in "", "xyz", a[:15], a + "x":
+            contains(trust(host, "--remove=" + word).expect(2).err, "a fingerprint has 40 hexadecimal digits")
         contains(trust(host, "--remove=" + a, "--prefix=example.org").expect(1).err, "not trusted for 'example.org'")
         r = trust(host, "--remove=" + a.lower()[20:], "--root").expect(0)
         equal(r.out, host.path("etc", "trustedkeys", "root.d", a.lower()) + "\n", "output")
@@ -242,7 +244,7 @@ def keys_from_urls(host):
             equal(stored(host), [], "trusted keys")
             contains(trust(host, "--yes", "--root", "--insecure-options=http", url + "/none").expect(1).err, "404")
             trust(host, "--yes", "--root", "--insecure-options=http", url + "/long").expect(1)
-            for option in ("http", "pubkey"):
+            for option in ("http", "all"):
                 r = trust(host, "--yes", "--root", "--insecure-options=" + option, url + "/ann.key").expect(0)
                 equal(r.out, fingerprint + "\n", "output")
             equal(stored(host), ["root.d/" + fingerprint.lower()], "trusted keys")
@@ -263,13 +265,16 @@ def keys_that_pages_offer(host):
             equal(stored(host), [], "trusted keys")
             r = trust(host, "--insecure-options=http", "--prefix=example.com/app", env=env).expect(1)
             contains(r.err, "no terminal to ask on")
-            r = trust(host, "--yes", "--insecure-options=pubkey", "--prefix=example.com/app", env=env).expect(0)
+            r = trust(host, "--yes", "--insecure-options=http", "--prefix=example.com/app", env=env).expect(0)
             equal(r.out, fingerprint + "\n", "output")
             equal(stored(host), ["prefix.d/example.com,app/" + fingerprint.lower()], "trusted keys")
             r = trust(host, "--yes", "--insecure-options=http", "--prefix=example.com/else", env=env).expect(1)
             contains(r.err, "No page offers keys for 'example.com/else'")
         contains(trust(host, "--prefix=nowhere").expect(1).err, "No page offers keys for 'nowhere'")
         contains(trust(host, "--prefix=No/Where").expect(2).err, "No/Where")
+        # What is about images means nothing here, and has no second meaning.
+        for word in "pubkey", "signature", "http,pubkey":
+            contains(trust(host, "--insecure-options=" + word, "--prefix=example.com/app").expect(2).err, "that one is of images")
 
 
 def fetch(host, *args):

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Labels, annotations and signers of images in JSON, for all verbs that show them. */
+
+#include "schema/schema.h"
+#include "stage0/image-json.h"
+
+static int put_string(json_object *o, const char *name, const char *s)
+{
+        json_object *v = s ? json_new_string_lossy(s) : NULL;
+
+        if (s && !v)
+                return -ENOMEM;
+        if (json_object_object_add(o, name, v) >= 0)
+                return 0;
+        json_object_put(v);
+        return -ENOMEM;
+}
+
+json_object *pairs_to_json(const PairList *l)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+
+        for (size_t i = 0; o && i < l->n; i++)
+                if (put_string(o, l->items[i].name, l->items[i].value) < 0)
+                        return NULL;
+        return TAKE_PTR(o);
+}
+
+int signer_to_json(const ImageInfo *i, json_object **ret)
+{
+        _cleanup_json_ json_object *o = NULL;
+
+        if (i->signer_fingerprint) {
+                o = json_object_new_object();
+                if (!o || put_string(o, "fingerprint", i->signer_fingerprint) < 0 ||
+                    put_string(o, "userId", i->signer_user_id) < 0 ||
+                    put_string(o, "prefix", i->signer_prefix) < 0)
+                        return -ENOMEM;
+        }
+        *ret = TAKE_PTR(o);
+        return 0;
+}
