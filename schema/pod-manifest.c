@@ -11,6 +11,8 @@
  * it cannot be mistaken for one, as paths are absolute.
  */
 
+#include <arpa/inet.h>
+
 #include "schema/schema-internal.h"
 
 /* --- Mounts -------------------------------------------------------------------------------------------- */
@@ -202,35 +204,27 @@ static const Type type_volumes = {
 
 /* --- Exposed ports ------------------------------------------------------------------------------------- */
 
-/* Four numbers up to 255 without leading zeros, which some programs read as octal. The reference takes
- * IPv6 as well, the specification does not. */
-static int ipv4_check(const char *s, Error *e)
+/* The specification has IPv4 addresses only, its reference takes both kinds, as hosts have them. Numbers with
+ * leading zeros, which some programs read as octal, are none. */
+static int ip_check(const char *s, Error *e)
 {
-        const char *p = s;
+        struct in6_addr buffer;
 
-        for (int i = 0; i < 4; i++) {
-                size_t n = strspn(p, "0123456789");
-                unsigned v = 0;
-
-                for (size_t k = 0; k < n && k < 3; k++)
-                        v = v * 10 + (unsigned) (p[k] - '0');
-                if (n == 0 || n > 3 || v > 255 || (n > 1 && *p == '0') || p[n] != (i < 3 ? '.' : 0))
-                        return error_value(e, s, "is not an IPv4 address as in 203.0.113.23");
-                p += n + 1;
-        }
-        return 0;
+        if (inet_pton(AF_INET, s, &buffer) == 1 || inet_pton(AF_INET6, s, &buffer) == 1)
+                return 0;
+        return error_value(e, s, "is not an IP address as in 203.0.113.23");
 }
 
-static const Type type_ipv4 = {
+static const Type type_ip = {
                 STRING_OPS,
                 .size = sizeof(char *),
-                .check = ipv4_check,
+                .check = ip_check,
                 .empty_is_absent = true,
 };
 static const Field exposed_port_fields[] = {
                 {"name", &type_ac_name, offsetof(ExposedPort, name), FIELD_REQUIRED},
                 {"hostPort", &type_port_number, offsetof(ExposedPort, host_port), FIELD_REQUIRED},
-                {"hostIP", &type_ipv4, offsetof(ExposedPort, host_ip)},
+                {"hostIP", &type_ip, offsetof(ExposedPort, host_ip)},
                 {"podPort", &type_port_pointer, offsetof(ExposedPort, pod_port)},
                 {},
 };

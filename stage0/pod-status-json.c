@@ -231,6 +231,7 @@ static json_object *network_json(const NetworkReport *n)
         failed |= put_text(o, "name", n->network);
         failed |= put_text(o, "interface", n->interface);
         failed |= put_text(o, "mac", n->mac);
+        failed |= put_text(o, "note", n->note);
         failed |= put_object(o, "addresses", addresses);
         failed |= put_object(o, "routes", routes);
         failed |= put_object(o, "dns", dns_json(&n->dns));

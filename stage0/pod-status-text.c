@@ -255,6 +255,10 @@ static void add_interfaces(Text *t, const PodReport *r)
                                   n->addresses[k].gateway ?: "");
                 if (!isempty(servers))
                         text_addf(t, ", name servers %s", servers);
+                if (n->note) {
+                        text_add(t, "; ");
+                        add_escaped(t, n->note);
+                }
                 text_add(t, "\n");
         }
 }

@@ -21,6 +21,7 @@ CniNetwork *cni_network_free(CniNetwork *n)
         free(n->file);
         strv_free(n->versions);
         json_object_put(n->plugins);
+        free(n->note);
         free(n);
         return NULL;
 }
@@ -174,10 +175,13 @@ static int take_versions(json_object *o, CniNetwork *n, Error *e)
 
 static int take_members(json_object *o, bool list, CniNetwork *n, Error *e)
 {
-        const char *name = text_member(o, "name");
+        const char *name = text_member(o, "name"), *ipv6 = text_member(o, "acnspawn/ipv6");
 
         if (!name || pod_network_check(name, NULL) < 0 || strchr(name, ':'))
                 return error_set(e, -EINVAL, "\"name\" is not the name of a network");
+        if (ipv6 && !streq(ipv6, "optional"))
+                return error_set(e, -EINVAL, "\"acnspawn/ipv6\" can only be \"optional\"");
+        n->optional_ipv6 = ipv6;
         n->name = strdup(name);
         if (!n->name)
                 return error_oom(e);

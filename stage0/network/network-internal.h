@@ -14,6 +14,8 @@ typedef struct CniNetwork {
         char *name, *file;
         char **versions; /* of the CNI protocol that the configuration is written for, the highest first */
         json_object *plugins; /* an array of objects, each with a valid "type" */
+        bool optional_ipv6;   /* what it says of IPv6 is for hosts that can do it */
+        char *note;           /* what of it is left out here, and why; or NULL */
 } CniNetwork;
 
 CniNetwork *cni_network_free(CniNetwork *n);
@@ -29,6 +31,16 @@ int cni_network_find(char *const *directories, const char *name, CniNetwork **re
 bool cni_network_can(const CniNetwork *n, const char *capability);
 bool cni_plugin_can(json_object *plugin, const char *capability);
 const char *cni_plugin_type(json_object *plugin);
+
+/* --- ipv6.c: networks whose IPv6 is for hosts that can do it -------------------------------------------- */
+
+/* NULL: this host can give pods IPv6; else why it cannot, or should not. */
+const char *ipv6_obstacle(void);
+/* Pure, the same from the texts of the files in /proc, each of which may be NULL. */
+const char *ipv6_obstacle_in(const char *disabled, const char *forwarding, const char *routes);
+/* Takes the IPv6 ranges and routes out of the configuration of N. */
+int cni_network_drop_ipv6(CniNetwork *n, const char *why);
+
 /* Of two versions of the protocol that we speak, whether A is at least B. */
 bool cni_version_at_least(const char *a, const char *b);
 bool cni_version_is_known(const char *version);
@@ -79,6 +91,7 @@ int cni_result_parse(json_object *result, const char *interface, NetworkReport *
 
 typedef struct Attachment {
         char *network, *interface, *args, *version;
+        char *note; /* see CniNetwork */
         json_object *plugins;
         json_object *runtime; /* an object: what plugins with the capability get as runtimeConfig */
         json_object *result;  /* of ADD; NULL: it has not ended, or not well */

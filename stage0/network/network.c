@@ -73,6 +73,9 @@ static int find_wanted(const Pod *p, const char *const *config_dirs, WantedList 
                 int r = network_request_parse(*s, &w->request, e);
                 if (r >= 0)
                         r = cni_network_find(directories, w->request.name, &w->network, e);
+                const char *why = r >= 0 && w->network->optional_ipv6 ? ipv6_obstacle() : NULL;
+                if (why && cni_network_drop_ipv6(w->network, why) < 0)
+                        r = error_oom(e);
                 if (r < 0)
                         return r;
         }
@@ -215,6 +218,8 @@ static int make_attachment(const Pod *p, const Wanted *w, const NetworkRecord *r
                                                    .args = strdup(w->request.args),
                                                    .plugins = json_object_get(w->network->plugins)};
 
+        if (w->network->note && !(a.note = strdup(w->network->note)))
+                return error_oom(e);
         if (!a.network || !a.args || xasprintf(&a.interface, "eth%zu", record->n_attachments) < 0 ||
             make_runtime(p, &w->request, record, with_ports, &a.runtime) < 0)
                 return error_oom(e);

@@ -41,6 +41,7 @@ typedef struct NetworkReport {
         char *network;   /* its name */
         char *interface; /* "eth0" */
         char *mac;       /* or NULL */
+        char *note;      /* what it could not give here, and why; or NULL */
         NetworkAddress *addresses;
         size_t n_addresses;
         NetworkRoute *routes;

@@ -65,6 +65,17 @@ static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
         return 0;
 }
 
+/* An IPv6 address can be written in many ways; they are compared as texts. */
+static char *one_form_of(const char *ip)
+{
+        char text[INET6_ADDRSTRLEN];
+        struct in6_addr six;
+
+        return inet_pton(AF_INET6, ip, &six) == 1 && inet_ntop(AF_INET6, &six, text, sizeof(text))
+                               ? strdup(text)
+                               : strdup(ip);
+}
+
 static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping *q, Error *e)
 {
         const Port *p = find_port(m, x);
@@ -79,7 +90,7 @@ static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping 
                            .count = MAX(p->count, 1U)};
         q->name = strdup(x->name ?: p->name ?: "");
         if (!is_any(x->host_ip))
-                q->host_ip = strdup(x->host_ip);
+                q->host_ip = one_form_of(x->host_ip);
         if (!q->name || (!is_any(x->host_ip) && !q->host_ip))
                 return error_oom(e);
         if (q->count > UINT16_MAX)
@@ -247,8 +258,7 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
         return error_set_errno(e, code, "Cannot take port %u/%s of the host", port, protocol);
 }
 
-/* Without a certain address both families are taken. The host may be without IPv6, and who listens there alone is
- * not in the way of a network without it. */
+/* Without a certain address both families are taken. The host may be without IPv6. */
 static int reserve_one(const PortMapping *q, uint32_t port, int *fds, size_t *n, Error *e)
 {
         int family = q->host_ip && strchr(q->host_ip, ':') ? AF_INET6 : AF_INET;
@@ -258,6 +268,8 @@ static int reserve_one(const PortMapping *q, uint32_t port, int *fds, size_t *n,
                 return cannot_take(q, port, fd, e);
         fds[(*n)++] = fd;
         fd = q->host_ip ? -EBADF : take_port(AF_INET6, NULL, q->udp, port);
+        if (fd == -EADDRINUSE)
+                return cannot_take(q, port, fd, e);
         if (fd >= 0)
                 fds[(*n)++] = fd;
         return 0;

@@ -21,6 +21,7 @@ void attachment_done(Attachment *a)
         free(a->interface);
         free(a->args);
         free(a->version);
+        free(a->note);
         json_object_put(a->plugins);
         json_object_put(a->runtime);
         json_object_put(a->result);
@@ -85,6 +86,8 @@ static json_object *format_attachment(const Attachment *a)
                 failed |= put(o, "interface", json_object_new_string(a->interface));
                 failed |= put(o, "args", json_object_new_string(a->args));
                 failed |= put(o, "version", json_object_new_string(a->version));
+                if (a->note)
+                        failed |= put(o, "note", json_object_new_string(a->note));
                 failed |= put(o, "plugins", json_object_get(a->plugins));
                 failed |= put(o, "runtime", json_object_get(a->runtime));
                 if (a->result)
@@ -198,6 +201,8 @@ static int parse_attachment(json_object *o, Attachment *a)
                 r = get_text(o, "args", &a->args);
         if (r >= 0)
                 r = get_text(o, "version", &a->version);
+        if (r >= 0 && json_object_object_get_ex(o, "note", NULL))
+                r = get_text(o, "note", &a->note);
         if (r >= 0)
                 r = get(o, "plugins", json_type_array, &plugins);
         if (r >= 0)

@@ -11,9 +11,9 @@ static int report_one(const Attachment *a, NetworkReport *ret, Error *e)
         if (r < 0)
                 return error_prefix(e, r, "Cannot tell what network '%s' has given", a->network);
         ret->network = strdup(a->network);
-        if (ret->network)
-                return 0;
-        return error_oom(e);
+        if (!ret->network || (a->note && !(ret->note = strdup(a->note))))
+                return error_oom(e);
+        return 0;
 }
 
 int network_report(Pod *p, NetworkReport **ret, size_t *ret_n, Error *e)

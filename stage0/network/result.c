@@ -28,6 +28,7 @@ static void report_done(NetworkReport *r)
         free(r->network);
         free(r->interface);
         free(r->mac);
+        free(r->note);
         for (size_t i = 0; i < r->n_addresses; i++) {
                 free(r->addresses[i].address);
                 free(r->addresses[i].gateway);

@@ -16,6 +16,7 @@ CLONE_NEWNET = 0x40000000
 DEFAULT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "stage0", "network", "default.conflist")
 WEB = {"name": "http", "protocol": "tcp", "port": 80}
 SERVE = "echo from $NAME >/srv/x; touch /out/up; exec httpd -f -p 80 -h /srv"
+SERVE_BOTH = SERVE.replace("-p 80", "-p [::]:80")
 SLOW = float(os.environ.get("ACNSPAWN_TEST_SLOW", "1"))
 
 
@@ -48,6 +49,7 @@ def configure(host, name=None, document=None):
         with open(os.path.join(directory, name), "w") as f:
             f.write(document if isinstance(document, str) else json.dumps(document))
     os.environ["ACNSPAWN_CONFIG_DIR"] = host.path("config")
+    os.environ["CNI_PATH"] = host.path("cni") if os.path.isdir(host.path("cni")) else ""
 
 
 def web(host, name, script=SERVE, **app):
@@ -68,13 +70,67 @@ def wait_served(address, expected):
     wait_for(served, "an answer of " + address, timeout=20 * SLOW)
 
 
-def address_of(host, pod, network=0):
-    return host.status(pod)["networks"][network]["addresses"][0]["address"].split("/")[0]
+def udp_answer(address, port, text="hello"):
+    """What the echo of a pod says; None: nothing."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(0.5)
+        with contextlib.suppress(OSError):
+            s.connect((address, port))
+            s.send(text.encode())
+            return s.recv(512).decode()
+    return None
+
+
+def wait_udp(address, port):
+    wait_for(lambda: udp_answer(address, port) == "hello!", "an answer of %s, port %d/udp" % (address, port), timeout=20 * SLOW)
+
+
+def refused_connection(address, port):
+    with contextlib.suppress(OSError):
+        socket.create_connection((address, port), timeout=2).close()
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def addresses_of_the_host(*addresses):
+    for a in addresses:
+        subprocess.run(["ip", "addr", "add", a, "dev", "lo"], check=True)
+    try:
+        yield
+    finally:
+        for a in addresses:
+            subprocess.run(["ip", "addr", "del", a, "dev", "lo"], check=True)
+
+
+def own_plugin(host, name, script):
+    """A plugin of the user's own, in a directory of CNI_PATH."""
+    directory = host.path("cni")
+    os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, name)
+    with open(path, "w") as f:
+        f.write("#!/bin/sh\n" + script)
+    os.chmod(path, 0o755)
+
+
+def own_network(host, name, script, version="0.4.0", **more):
+    own_plugin(host, name + "-plugin", script)
+    configure(host, name + ".conflist", {"cniVersion": version, "name": name, "plugins": [dict(more, type=name + "-plugin")]})
+
+
+def address_of(host, pod, network=0, address=0):
+    return host.status(pod)["networks"][network]["addresses"][address]["address"].split("/")[0]
+
+
+def address_of_bridge():
+    out = subprocess.run(["ip", "-4", "-o", "addr", "show", "acnspawn0"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"inet ([\d.]+)", out).group(1)
 
 
 def rules():
     """Of the packet filter, those that are not shared by all pods."""
-    out = subprocess.run(["iptables", "-t", "nat", "-S"], capture_output=True, text=True).stdout
+    out = "".join(subprocess.run([program, "-t", "nat", "-S"], capture_output=True, text=True).stdout
+                  for program in ("iptables", "ip6tables"))
     return [l for l in out.splitlines() if "CNI" in l and "CNI-HOSTPORT" not in l.replace("CNI-HOSTPORT-DNAT -p", "")]
 
 
@@ -166,6 +222,147 @@ def a_port_that_is_taken_is_refused_by_name(host):
 
 
 @case
+def udp_ports(host):
+    need_plugins()
+    configure(host)
+    uuid = host.detach("--net=default", "--port=18053:5353/udp", "--port=18053:80", host.shell(
+        "poke udp-echo 5353 & echo tcp >/srv/x; exec httpd -f -p 80 -h /srv", name="example.com/a"))
+    own = address_of(host, uuid)
+    wait_udp(own, 5353)
+    equal(udp_answer("127.0.0.1", 18053), "hello!")
+    equal(udp_answer(address_of_bridge(), 18053), "hello!")
+    wait_served("127.0.0.1:18053", "tcp")
+    second = host.acnspawn("run", "--net=default", "--port=18053:1/udp", host.shell("true")).expect(1)
+    contains(second.err, "Port 18053/udp of the host is taken by pod " + uuid)
+    host.acnspawn("stop", uuid).expect(0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("127.0.0.1", 18053))
+        contains(host.acnspawn("run", "--net=default", "--port=18053:1/udp", host.shell("true")).expect(1).err,
+                 "Port 18053/udp of the host is taken by another process")
+    nothing_is_left(host, uuid)
+
+
+@case
+def ports_in_a_row(host):
+    need_plugins()
+    configure(host)
+    serve = "for n in 0 1 2; do mkdir /srv/$n; echo port $n >/srv/$n/x; httpd -p 900$n -h /srv/$n; poke udp-echo 950$n & done; wait"
+    ports = [{"name": "row", "protocol": "tcp", "port": 9000, "count": 3}, {"name": "urow", "protocol": "udp", "port": 9500, "count": 3}]
+    image = host.shell(serve, name="example.com/a", app={"ports": ports})
+    uuid = host.detach("--net=default", "--port=row:18100", "--port=urow:18100", image)
+    for n in range(3):
+        wait_served("127.0.0.1:%d" % (18100 + n), "port %d" % n)
+        wait_udp("127.0.0.1", 18100 + n)
+    true(refused_connection("127.0.0.1", 18103), "port 18103 leads somewhere")
+    contains(host.acnspawn("status", uuid).out, "row: 18100-18102/tcp to 9000-9002")
+    r = host.acnspawn("run", "--net=default", "--port=row:18098", image).expect(1)
+    contains(r.err, "is taken by pod " + uuid)
+    host.acnspawn("stop", uuid).expect(0)
+    with socket.create_server(("127.0.0.1", 18102)):
+        r = host.acnspawn("run", "--net=default", "--port=row:18100", image).expect(1)
+    contains(r.err, "Port 18102/tcp of the host is taken by another process")
+    r = host.acnspawn("prepare", "--net=default", "--port=row:65534", image).expect(1)
+    contains(r.err, "do not lie between 1 and 65535")
+    nothing_is_left(host, uuid)
+
+
+@case
+def ports_of_one_address_of_the_host(host):
+    need_plugins()
+    configure(host)
+    with addresses_of_the_host("192.0.2.1/32", "192.0.2.2/32", "2001:db8::1/128"):
+        uuid = host.detach("--net=default", "--port=http:192.0.2.1:18080", "--port=192.0.2.1:18053:5353/udp", "--port=[2001:db8::1]:18081:80",
+                           web(host, "a", "poke udp-echo 5353 & " + SERVE_BOTH))
+        wait_served("192.0.2.1:18080", "from a")
+        wait_udp("192.0.2.1", 18053)
+        wait_served("[2001:db8::1]:18081", "from a")
+        for address, port in ("127.0.0.1", 18080), ("192.0.2.2", 18080), ("127.0.0.1", 18081), ("192.0.2.1", 18081):
+            true(refused_connection(address, port), "%s leads to port %d" % (address, port))
+        equal(udp_answer("127.0.0.1", 18053), None)
+        other = host.detach("--net=default", "--port=http:192.0.2.2:18080", web(host, "b"))
+        wait_served("192.0.2.2:18080", "from b")
+        for port in "http:18080", "http:192.0.2.1:18080", "http:[2001:db8::1]:18081":
+            r = host.acnspawn("run", "--net=default", "--port=" + port, web(host, "c")).expect(1)
+            contains(r.err, "of the host is taken by pod")
+        contains(host.acnspawn("status", uuid).out, "port-18081-tcp: [2001:db8::1]:18081/tcp to 80")
+        for u in uuid, other:
+            host.acnspawn("stop", u).expect(0)
+        nothing_is_left(host, uuid)
+    r = host.acnspawn("run", "--net=default", "--port=http:192.0.2.1:18080", web(host, "c")).expect(1)
+    contains(r.err, "the host has no address 192.0.2.1")
+
+
+@case
+def ipv6_in_the_default_network(host):
+    need_plugins()
+    configure(host)
+    uuid = host.detach("--net=default", "--port=http:18080", web(host, "a", SERVE_BOTH))
+    own = host.status(uuid)["networks"][0]
+    equal([a["address"].split("/")[0].startswith(p) for a, p in zip(own["addresses"], ("172.16.", "fd61:636e:7370::"))], [True, True])
+    equal([r["destination"] for r in own["routes"]], ["0.0.0.0/0", "::/0"])
+    equal(own["note"], None)
+    six = address_of(host, uuid, address=1)
+    wait_served("[%s]" % six, "from a")
+    r = host.run("--net=default", host.shell("wget -q -O- http://[%s]/x" % six, name="example.com/b"))
+    equal(r.out, "from a\n")
+    with addresses_of_the_host("2001:db8::1/128"):
+        wait_served("[2001:db8::1]:18080", "from a")
+    with socket.socket(socket.AF_INET6) as s:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        s.bind(("::", 18085))
+        s.listen()
+        contains(host.acnspawn("run", "--net=default", "--port=http:18085", web(host, "c")).expect(1).err,
+                 "Port 18085/tcp of the host is taken by another process")
+    host.acnspawn("stop", uuid).expect(0)
+    nothing_is_left(host, uuid)
+
+
+@case
+def a_host_without_ipv6(host):
+    need_plugins()
+    configure(host)
+    switch = "/proc/sys/net/ipv6/conf/all/disable_ipv6"
+    with open(switch, "w") as f:
+        f.write("1")
+    try:
+        uuid = host.detach("--net=default", "--port=http:18080", web(host, "a"))
+        wait_served("127.0.0.1:18080", "from a")
+        own = host.status(uuid)["networks"][0]
+        equal(len(own["addresses"]), 1)
+        equal([r["destination"] for r in own["routes"]], ["0.0.0.0/0"])
+        contains(own["note"], "no IPv6: it is disabled on the host")
+        contains(host.acnspawn("status", uuid).out, "; no IPv6: it is disabled on the host")
+        host.acnspawn("stop", uuid).expect(0)
+    finally:
+        with open(switch, "w") as f:
+            f.write("0")
+    nothing_is_left(host, uuid)
+
+
+@case
+def names_in_a_network(host):
+    """The plugin's name servers; else the host's that can be reached. The pod's own name is its address."""
+    need_plugins()
+    script = "cat /etc/hosts /etc/resolv.conf; true"
+    answer = {"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.66.0.2/24"}],
+              "dns": {"nameservers": ["10.66.0.1", "2001:db8::53"], "domain": "lan.example", "options": ["ndots:3"]}}
+    own_network(host, "lan", "[ $CNI_COMMAND != ADD ] || echo '%s'" % json.dumps(answer))
+    r = host.run("--net=lan", "--hostname=web", host.shell(script))
+    equal(r.out, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n10.66.0.2\tweb\n"
+                 "search lan.example\nnameserver 10.66.0.1\nnameserver 2001:db8::53\noptions ndots:3\n")
+    r = host.run("--net=lan", "--dns-search=example.com", "--dns=192.0.2.9", host.shell(script))
+    true(r.out.endswith("search example.com\nnameserver 192.0.2.9\n"), r.out)
+    uuid = host.detach("--net=lan", host.shell("sleep 1000"))
+    equal(host.status(uuid)["networks"][0]["dns"]["servers"], ["10.66.0.1", "2001:db8::53"])
+    host.acnspawn("stop", uuid).expect(0)
+    configure(host)
+    usable = [l for l in read_text("/etc/resolv.conf").splitlines() if l.startswith("nameserver") and not re.search(r" (127\.|::1|fe80)", l)]
+    r = host.run("--net=default", "--name=p", host.shell(script))
+    equal([l for l in r.out.splitlines() if l.startswith("nameserver")], usable)
+    true(re.search(r"^172\.16\.\S+\tp\nfd61:\S+\tp$", r.out, re.M), r.out)
+
+
+@case
 def ports_without_a_network_are_told(host):
     configure(host)
     r = host.acnspawn("prepare", "--port=http:18080", web(host, "a")).expect(0)
@@ -191,12 +388,144 @@ def several_networks_and_a_fixed_address(host):
     need_plugins()
     configure(host, "lan.conf", {"cniVersion": "0.3.1", "name": "lan", "type": "bridge", "bridge": "acnspawnt1",
                                  "ipam": {"type": "host-local", "dataDir": host.path("leases"), "subnet": "10.90.0.0/24"}})
-    uuid = host.detach("--net=default:IP=172.16.29.77,lan:IP=10.90.0.9", web(host, "a"))
+    uuid = host.detach("--net=default:IP=172.16.29.77;MAC=02:00:00:00:00:77,lan:IP=10.90.0.9", web(host, "a"))
     wait_served("172.16.29.77", "from a")
     equal([(n["interface"], n["addresses"][0]["address"]) for n in host.status(uuid)["networks"]],
           [("eth0", "172.16.29.77/22"), ("eth1", "10.90.0.9/24")])
+    equal(host.status(uuid)["networks"][0]["mac"], "02:00:00:00:00:77")
     host.acnspawn("stop", uuid).expect(0)
     nothing_is_left(host, uuid)
+
+
+@case
+def other_plugins_of_the_package(host):
+    """ptp and macvlan, with addresses of host-local; what answers is the pod."""
+    need_plugins()
+    subprocess.run("ip link add m0 type veth peer name m1 && ip link set m0 up && ip link set m1 up && ip addr add 10.77.0.1/24 dev m1",
+                   shell=True, check=True)
+    try:
+        ipam = {"type": "host-local", "dataDir": host.path("leases")}
+        networks = [{"type": "ptp", "ipMasq": True, "ipam": dict(ipam, subnet="10.76.0.0/24")}]
+        probe = subprocess.run(["ip", "link", "add", "link", "m0", "name", "mv0", "type", "macvlan"], capture_output=True)
+        if probe.returncode == 0:
+            subprocess.run(["ip", "link", "del", "mv0"], check=True)
+            networks.append({"type": "macvlan", "master": "m0", "mode": "bridge",
+                             "ipam": dict(ipam, subnet="10.77.0.0/24", rangeStart="10.77.0.50")})
+        for n in networks:
+            configure(host, "lan.conf", dict(n, cniVersion="0.3.1", name="lan"))
+            uuid = host.detach("--net=lan", web(host, "a"))
+            wait_served(address_of(host, uuid), "from a")
+            host.acnspawn("stop", uuid).expect(0)
+            nothing_is_left(host, uuid)
+            equal([f for f in os.listdir(host.path("leases/lan")) if f.startswith("10.")], [], "addresses that are taken")
+    finally:
+        subprocess.run(["ip", "link", "del", "m0"], check=True)
+
+
+OWN_DUMMY = """
+case $CNI_COMMAND in
+ADD)
+        nsenter --net="$CNI_NETNS" sh -ec 'ip link add "$0" type veth peer name other; ip addr add 10.66.0.2/24 dev "$0"; ip link set "$0" up' "$CNI_IFNAME" >&2 || exit 1
+        touch "$0.up.$CNI_CONTAINERID"
+        echo '{"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.66.0.2/24"}]}' ;;
+DEL)
+        rm -f "$0.up.$CNI_CONTAINERID" ;;
+esac
+"""
+
+
+@case
+def a_plugin_of_the_users_own(host):
+    need_plugins()
+    own_network(host, "own", OWN_DUMMY)
+    uuid = host.detach("--net=own:FOO=bar", host.shell("ip -4 addr show eth0; touch /out/up; sleep 1000", name="example.com/a"))
+    host.wait_up("a", uuid)
+    true(os.path.exists(host.path("cni/own-plugin.up." + uuid)), "ADD was not called")
+    wait_for(lambda: "10.66.0.2/24" in host.acnspawn("logs", uuid).out, "the pod's address in its log")
+    host.acnspawn("stop", uuid).expect(0)
+    true(not os.path.exists(host.path("cni/own-plugin.up." + uuid)), "DEL was not called")
+    nothing_is_left(host, uuid)
+
+
+@case
+def plugins_that_misbehave_are_named_and_leave_nothing(host):
+    need_plugins()
+    add = "rm -f $0.$CNI_COMMAND; touch $0.$CNI_COMMAND; [ $CNI_COMMAND = ADD ] || exit 0; "
+    for what, message in (("exec cat /dev/zero", "it printed more than 1048576 bytes and was killed"),
+                          ("echo not json", "gave an answer that is none"),
+                          ("echo '{\"ips\": 5}'", "\"ips\" in the result cannot be 5"),
+                          ("exit 0", "gave an answer that is none"),
+                          ("exit 4", "it ended with status 4 and said nothing"),
+                          ("kill -SEGV $$", "it was killed by SIGSEGV"),
+                          ("echo '{\"code\": 11, \"msg\": \"later\"}'; exit 1", "later"),
+                          ("echo '{\"code\": 1, \"msg\": \"incompatible\"}'; exit 1", "incompatible")):
+        own_network(host, "bad", add + what)
+        # What came before it is undone as well.
+        uuid = host.prepare("--net=default,bad", host.shell("true"))
+        r = host.acnspawn("run", uuid).expect(1)
+        contains(r.err, "The CNI plugin 'bad-plugin' of network 'bad'", what)
+        contains(r.err, message, what)
+        contains(r.err, "Cannot connect pod " + uuid, what)
+        true(os.path.exists(host.path("cni/bad-plugin.DEL")), "DEL was not called after: " + what)
+        nothing_is_left(host, uuid)
+    own_network(host, "bad", "[ $CNI_COMMAND != VERSION ] || echo '{\"cniVersion\": \"1.0.0\", \"supportedVersions\": [\"0.4.0\"]}'")
+    configure(host, "bad.conflist", {"cniVersion": "1.0.0", "cniVersions": ["1.0.0", "0.3.1"], "name": "bad", "plugins": [{"type": "bad-plugin"}]})
+    contains(host.acnspawn("run", "--net=bad", host.shell("true")).expect(1).err, "speaks none of the versions in")
+
+
+@case
+def a_plugin_that_hangs_ends_with_the_run(host):
+    need_plugins()
+    own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
+    uuid = host.prepare("--net=default,slow", host.shell("true"))
+    p = host.start("run", uuid)
+    wait_for(lambda: os.path.exists(host.path("cni/slow-plugin.up")), "the plugin", timeout=20 * SLOW)
+    p.terminate()
+    r = host.finish(p)
+    contains(r.err, "it was killed, as we were asked to stop")
+    nothing_is_left(host, uuid)
+
+
+@case
+def a_host_that_was_started_anew(host):
+    """The records are there; namespaces, interfaces, rules and taken addresses are not."""
+    need_plugins()
+    configure(host)
+    uuid = host.detach("--net=default", "--port=http:18080", web(host, "a"))
+    wait_served("127.0.0.1:18080", "from a")
+    host.kill_pods()
+    wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+    path = "/run/acnspawn/netns/" + uuid
+    subprocess.run(["umount", path], check=True)
+    os.unlink(path)
+    shutil.rmtree("/run/acnspawn/networks", ignore_errors=True)
+    for program in "iptables", "ip6tables":
+        subprocess.run("%s -t nat -F; %s -t nat -X" % (program, program), shell=True, check=True)
+    wait_for(lambda: not [i for i in interfaces() if i.startswith("veth")], "the end of the interfaces")
+    subprocess.run(["ip", "link", "del", "acnspawn0"], check=True)
+    other = host.detach("--net=default", "--port=http:18080", web(host, "b"))
+    wait_served("127.0.0.1:18080", "from b")
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    wait_served("127.0.0.1:18080", "from b")
+    host.acnspawn("stop", other).expect(0)
+    nothing_is_left(host, uuid)
+    nothing_is_left(host, other)
+
+
+@case
+def the_hosts_loopback_and_abstract_sockets_are_out_of_reach(host):
+    need_plugins()
+    configure(host)
+    name = "acnspawn-test-%d" % os.getpid()
+    with socket.create_server(("127.0.0.1", 18099)), socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind("\0" + name)
+        abstract.listen(1)
+        for options in [], ["--no-userns"]:
+            r = host.run("--net=default", *options, host.shell(
+                "poke abstract %s; g=$(ip route | sed -n 's/default via \\([^ ]*\\) .*/\\1/p'); "
+                "for a in 127.0.0.1 $g; do nc -w 1 $a 18099 </dev/null && echo reached $a; done; true" % name))
+            lacks(r.out, "possible", "connecting")
+            lacks(r.out, "reached", "connecting")
 
 
 @case

@@ -377,6 +377,48 @@ TEST(ports_are_taken)
         free(fds);
 }
 
+TEST(ipv6_that_would_do_harm)
+{
+        static const char advertised[] =
+                        "fd61636e737000000000000000000000 40 00000000000000000000000000000000 00 "
+                        "00000000000000000000000000000000 00000100 00000001 00000000 00000001     none0\n"
+                        "00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
+                        "fe800000000000000000000000000001 00000400 00000001 00000000 00450003     none0\n";
+        static const char by_hand[] =
+                        "00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
+                        "fe800000000000000000000000000001 00000400 00000001 00000000 00000003     none0\n";
+
+        ASSERT_CONTAINS(ipv6_obstacle_in(NULL, NULL, NULL), "kernel has none");
+        ASSERT_CONTAINS(ipv6_obstacle_in("1\n", "0\n", ""), "disabled");
+        ASSERT_NULL(ipv6_obstacle_in("0\n", "0\n", ""));
+        ASSERT_NULL(ipv6_obstacle_in("0\n", "0\n", by_hand));
+        ASSERT_CONTAINS(ipv6_obstacle_in("0\n", "0\n", advertised), "router advertisements");
+        ASSERT_NULL(ipv6_obstacle_in("0\n", "1\n", advertised));
+}
+
+TEST(ipv6_is_left_out)
+{
+        _cleanup_(cni_network_freep) CniNetwork *n = NULL, *bad = NULL;
+        static const char text[] = "{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"acnspawn/"
+                                   "ipv6\":\"optional\",\"plugins\":[{\"type\":"
+                                   "\"a\",\"ipam\":{\"type\":\"b\",\"ranges\":[[{\"subnet\":\"10.0.0.0/"
+                                   "8\"}],[{\"subnet\":\"fd00::/"
+                                   "64\"}],5],\"routes\":[{\"dst\":\"::/0\"},{\"dst\":\"0.0.0.0/"
+                                   "0\"}]}},{\"type\":\"c\"}]}";
+
+        ASSERT_OK(parse(text, true, &n, NULL));
+        ASSERT_TRUE(n->optional_ipv6);
+        ASSERT_OK(cni_network_drop_ipv6(n, "why"));
+        ASSERT_STREQ(n->note, "no IPv6: why");
+        ASSERT_STREQ(json_object_to_json_string_ext(n->plugins,
+                                                    JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+                     "[{\"type\":\"a\",\"ipam\":{\"type\":\"b\",\"ranges\":[[{\"subnet\":\"10.0.0.0/"
+                     "8\"}],5],\"routes\":[{\"dst\":\"0.0.0.0/0\"}]}},{\"type\":\"c\"}]");
+        ASSERT_ERR(parse("{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"acnspawn/ipv6\":\"no\",\"type\":\"a\"}",
+                         false, &bad, NULL),
+                   -EINVAL);
+}
+
 TEST(bandwidth)
 {
         _cleanup_json_ json_object *o = network_bandwidth_runtime(1000000),
@@ -413,6 +455,8 @@ int main(void)
         RUN(records);
         RUN(ports_overlap);
         RUN(ports_are_taken);
+        RUN(ipv6_that_would_do_harm);
+        RUN(ipv6_is_left_out);
         RUN(bandwidth);
         RUN(hints);
         return TEST_END();

@@ -213,7 +213,6 @@ DIFFERENCES = [
     (REFUSED, r"empty volume \{\"mode\": \"(9|x|)\"", "no mode"),
     (REFUSED, r"empty volume \{\"uid\": -1", "no user"),
     (REFUSED, r"exposed port .*\"hostPort\": (0|65536)\}", "no port"),
-    (REFUSED, r"exposed port .*\"::1\"", "the specification has IPv4 addresses only"),
     (REFUSED, r"more keys ", "one field in two spellings"),
     (ACCEPTED, r"resource/\S+ (limit|request) \"1K\"", "the specification has K"),
     (ACCEPTED, r"os/linux/apparmor-profile = \"x\"", "not in the specification"),

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,6 +214,25 @@ static int poke_daemon(const char *file)
                 pause();
 }
 
+/* Answers what comes to this UDP port, of IPv4 and IPv6, with the same and "!", for good. */
+static int poke_udp_echo(const char *port)
+{
+        struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t) atoi(port))}, from;
+        int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        char data[512];
+
+        if (fd < 0 || bind(fd, (struct sockaddr *) &sa, sizeof(sa)) < 0)
+                return check(-1);
+        for (;;) {
+                socklen_t size = sizeof(from);
+                ssize_t n = recvfrom(fd, data, sizeof(data) - 1, 0, (struct sockaddr *) &from, &size);
+                if (n < 0)
+                        return check(-1);
+                data[n] = '!';
+                (void) sendto(fd, data, (size_t) n + 1, 0, (struct sockaddr *) &from, size);
+        }
+}
+
 static const struct {
         const char *name;
         int (*function)(const char *argument);
@@ -226,6 +246,7 @@ static const struct {
                 {"segv", poke_segv},         {"daemon", poke_daemon},
                 {"call", poke_call},         {"call32", poke_call32},
                 {"trace", poke_trace},       {"packets", poke_packets},
+                {"udp-echo", poke_udp_echo},
 };
 
 int main(int argc, char **argv)
