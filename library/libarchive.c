@@ -8,12 +8,5 @@
 ArchiveFunctions archive_functions;
 
 #define LIBRARY_TABLE archive_functions
-static const LibraryFunction functions[] = {ARCHIVE_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library archive_library = {
-                .file = ARCHIVE_FILE,
-                .package = "libarchive13",
-                .purpose = "archives",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(archive_library, ARCHIVE_FUNCTIONS, LIBRARY_REQUIRED, ARCHIVE_FILE, "libarchive13",
+               "archives");

@@ -8,12 +8,4 @@
 Bz2Functions bz2_functions;
 
 #define LIBRARY_TABLE bz2_functions
-static const LibraryFunction functions[] = {BZ2_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library bz2_library = {
-                .file = BZ2_FILE,
-                .package = "libbz2-1.0",
-                .purpose = "bzip2",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(bz2_library, BZ2_FUNCTIONS, LIBRARY_RECOMMENDED, BZ2_FILE, "libbz2-1.0", "bzip2");

@@ -8,12 +8,5 @@
 CapngFunctions capng_functions;
 
 #define LIBRARY_TABLE capng_functions
-static const LibraryFunction functions[] = {CAPNG_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library capng_library = {
-                .file = CAPNG_FILE,
-                .package = "libcap-ng0",
-                .purpose = "the names of capabilities",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(capng_library, CAPNG_FUNCTIONS, LIBRARY_REQUIRED, CAPNG_FILE, "libcap-ng0",
+               "the names of capabilities");

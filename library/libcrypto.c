@@ -8,12 +8,4 @@
 CryptoFunctions crypto_functions;
 
 #define LIBRARY_TABLE crypto_functions
-static const LibraryFunction functions[] = {CRYPTO_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library crypto_library = {
-                .file = CRYPTO_FILE,
-                .package = "libssl3",
-                .purpose = "hashes",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(crypto_library, CRYPTO_FUNCTIONS, LIBRARY_REQUIRED, CRYPTO_FILE, "libssl3", "hashes");

@@ -8,12 +8,4 @@
 CurlFunctions curl_functions;
 
 #define LIBRARY_TABLE curl_functions
-static const LibraryFunction functions[] = {CURL_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library curl_library = {
-                .file = CURL_FILE,
-                .package = "libcurl4",
-                .purpose = "downloads",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(curl_library, CURL_FUNCTIONS, LIBRARY_RECOMMENDED, CURL_FILE, "libcurl4", "downloads");

@@ -8,12 +8,5 @@
 GpgmeFunctions gpgme_functions;
 
 #define LIBRARY_TABLE gpgme_functions
-static const LibraryFunction functions[] = {GPGME_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library gpgme_library = {
-                .file = GPGME_FILE,
-                .package = "libgpgme11",
-                .purpose = "signatures and encryption",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(gpgme_library, GPGME_FUNCTIONS, LIBRARY_RECOMMENDED, GPGME_FILE, "libgpgme11",
+               "signatures and encryption");

@@ -8,12 +8,4 @@
 LzmaFunctions lzma_functions;
 
 #define LIBRARY_TABLE lzma_functions
-static const LibraryFunction functions[] = {LZMA_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library lzma_library = {
-                .file = LZMA_FILE,
-                .package = "liblzma5",
-                .purpose = "xz",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(lzma_library, LZMA_FUNCTIONS, LIBRARY_RECOMMENDED, LZMA_FILE, "liblzma5", "xz");

@@ -8,12 +8,5 @@
 MountFunctions mount_functions;
 
 #define LIBRARY_TABLE mount_functions
-static const LibraryFunction functions[] = {MOUNT_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library mount_library = {
-                .file = MOUNT_FILE,
-                .package = "libmount1",
-                .purpose = "the table of mounts",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(mount_library, MOUNT_FUNCTIONS, LIBRARY_REQUIRED, MOUNT_FILE, "libmount1",
+               "the table of mounts");

@@ -33,5 +33,37 @@ int library_load(Library *l, Error *e);
  * the message. */
 void library_need(Library *l);
 
+/* What tools that make packages read of an ELF file to know what it loads (the specification "dlopen metadata for ELF
+ * files" of the UAPI group): without it nobody would see that a package has to depend on these. */
+typedef struct LibraryNote {
+        uint32_t name_size, text_size, type;
+        char name[4];
+        char text[256];
+} LibraryNote;
+
+#define LIBRARY_NOTE_TYPE 0x407c0c0aU
+#define LIBRARY_REQUIRED "required"       /* no pod without it */
+#define LIBRARY_RECOMMENDED "recommended" /* some operations fail without it, and say so */
+
+/* The library LIBRARY, a Library: FILE, PACKAGE, PURPOSE as there; LIST is the table of its functions, and
+ * LIBRARY_TABLE, to be defined before, where their addresses go. */
+#define DEFINE_LIBRARY(library, list, priority, file_, package_, purpose_)                                  \
+        static const LibraryFunction functions[] = {list(LIBRARY_ENTRY)};                                   \
+        Library library = {                                                                                 \
+                        .file = (file_),                                                                    \
+                        .package = (package_),                                                              \
+                        .purpose = (purpose_),                                                              \
+                        .functions = functions,                                                             \
+                        .n_functions = ELEMENTSOF(functions),                                               \
+        };                                                                                                  \
+        __attribute__((used, section(".note.dlopen"), aligned(4))) static const LibraryNote note = {        \
+                        .name_size = sizeof(note.name),                                                     \
+                        .text_size = sizeof(note.text),                                                     \
+                        .type = LIBRARY_NOTE_TYPE,                                                          \
+                        .name = "FDO",                                                                      \
+                        .text = "[{\"feature\":\"" package_ "\",\"description\":\"" purpose_                \
+                                "\",\"priority\":\"" priority "\",\"soname\":[\"" file_ "\"]}]",            \
+        }
+
 #define LIBRARY_MEMBER(function) __typeof__(function) *function;
 #define LIBRARY_ENTRY(function) {#function, &LIBRARY_TABLE.function},

@@ -8,12 +8,5 @@
 SystemdFunctions systemd_functions;
 
 #define LIBRARY_TABLE systemd_functions
-static const LibraryFunction functions[] = {SYSTEMD_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library systemd_library = {
-                .file = SYSTEMD_FILE,
-                .package = "libsystemd0",
-                .purpose = "speaking to systemd",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(systemd_library, SYSTEMD_FUNCTIONS, LIBRARY_REQUIRED, SYSTEMD_FILE, "libsystemd0",
+               "speaking to systemd");

@@ -8,12 +8,4 @@
 XmlFunctions xml_functions;
 
 #define LIBRARY_TABLE xml_functions
-static const LibraryFunction functions[] = {XML_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library xml_library = {
-                .file = XML_FILE,
-                .package = "libxml2",
-                .purpose = "reading web pages",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(xml_library, XML_FUNCTIONS, LIBRARY_RECOMMENDED, XML_FILE, "libxml2", "reading web pages");

@@ -8,12 +8,4 @@
 ZFunctions z_functions;
 
 #define LIBRARY_TABLE z_functions
-static const LibraryFunction functions[] = {Z_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library z_library = {
-                .file = Z_FILE,
-                .package = "zlib1g",
-                .purpose = "gzip",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(z_library, Z_FUNCTIONS, LIBRARY_RECOMMENDED, Z_FILE, "zlib1g", "gzip");

@@ -8,12 +8,4 @@
 ZstdFunctions zstd_functions;
 
 #define LIBRARY_TABLE zstd_functions
-static const LibraryFunction functions[] = {ZSTD_FUNCTIONS(LIBRARY_ENTRY)};
-
-Library zstd_library = {
-                .file = ZSTD_FILE,
-                .package = "libzstd1",
-                .purpose = "zstd",
-                .functions = functions,
-                .n_functions = ELEMENTSOF(functions),
-};
+DEFINE_LIBRARY(zstd_library, ZSTD_FUNCTIONS, LIBRARY_RECOMMENDED, ZSTD_FILE, "libzstd1", "zstd");

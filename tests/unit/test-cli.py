@@ -214,6 +214,16 @@ def what_few_verbs_need_is_not_loaded_by_all():
     check("what is loaded by everything", set(needed) - sanitizers, {"libjson-c", "libc"})
 
 
+def what_is_loaded_later_is_noted_for_packages():
+    """Each file that library/ may load is named in the program by a note that tools for packages read."""
+    program = open(PROGRAM, "rb").read()
+    notes = [json.loads(n) for n in re.findall(rb"\x04\0\0\0\0\x01\0\0\x0a\x0c\x7c\x40FDO\0([^\0]*)\0", program)]
+    noted = {soname for note in notes for entry in note for soname in entry["soname"]}
+    loaded = {m.decode() for m in re.findall(rb"\0(lib[a-z0-9_+-]+\.so\.[0-9.]+)\0", program)}
+    check("what is noted", loaded - {"libjson-c.so.5", "libc.so.6"} - noted, set())
+    check("how many", len(noted), len(os.listdir(os.path.join(SOURCE, "library"))) // 2 - 1)
+
+
 def library_that_cannot_be_loaded():
     with tempfile.TemporaryDirectory() as d:
         open(os.path.join(d, "libz.so.1"), "w").close()
@@ -447,9 +457,8 @@ def completions():
 
 
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option,
-             what_few_verbs_need_is_not_loaded_by_all, library_that_cannot_be_loaded, version, man_page,
-             dump_is_well_formed, colors, help_fits_terminal, closed_streams, reader_goes_away, validation, fetching,
-             missing_store, needs_root,
-             completions):
+             what_few_verbs_need_is_not_loaded_by_all, what_is_loaded_later_is_noted_for_packages,
+             library_that_cannot_be_loaded, version, man_page, dump_is_well_formed, colors, help_fits_terminal,
+             closed_streams, reader_goes_away, validation, fetching, missing_store, needs_root, completions):
     case(test)
 sys.exit(1 if failures else 0)
