@@ -186,12 +186,16 @@ typedef struct Volume {
         bool has_read_only, read_only;
         bool has_recursive, recursive; /* host; absent means recursive */
         uint32_t mode, uid, gid;       /* empty; defaults 0755, 0, 0 */
+        /* As in settings.h, or NULL. Not read from manifests and not written to them: there it is an annotation
+         * of the pod. */
+        char *settings;
 } Volume;
 
 typedef struct Mount {
         char *volume;
         char *path;         /* absolute; or the name of a mount point, see pod_app_resolve_mounts() */
         Volume *app_volume; /* or NULL */
+        bool read_only;     /* not of manifests, where a mount point of that path says so */
 } Mount;
 
 typedef struct PodApp {

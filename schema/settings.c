@@ -245,6 +245,8 @@ int pod_settings_check(const PodManifest *m, Error *e)
                 r = check_names(m, all, e);
         if (r >= 0)
                 r = check_order(m, all, done, e);
+        if (r >= 0)
+                r = pod_volume_settings_check(m, e);
         for (size_t i = 0; all && i < m->n_apps; i++)
                 app_settings_done(&all[i]);
         free(all);

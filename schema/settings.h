@@ -30,5 +30,43 @@ int app_setting_check(const char *name, const char *value, Error *e);
 /* Checks those of all apps, and that "after" names apps of the pod and nobody waits for himself. */
 int pod_settings_check(const PodManifest *m, Error *e);
 
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+#define VOLUME_SETTINGS_PREFIX SETTING_PREFIX "volume/"
+#define VOLUME_ID_RANGES_MAX 32U
+#define VOLUME_POD_IDS 65536U /* users that a pod has */
+
+typedef enum IdMap {
+        ID_MAP_AUTO,   /* owners are the pod's where the file system can do that (default) */
+        ID_MAP_YES,    /* they are, or the pod does not run */
+        ID_MAP_NO,     /* they are the host's, who are nobody in the pod */
+        ID_MAP_RANGES, /* only those of the ranges are anybody */
+} IdMap;
+
+/* COUNT users (and groups) from HOST on are the pod's users from POD on. */
+typedef struct IdRange {
+        uint32_t host, pod, count;
+} IdRange;
+
+/* What a volume is beyond the specification: pairs in the annotation acnspawn/volume/<name> of the pod. */
+typedef struct VolumeSettings {
+        bool tmpfs;         /* an empty volume in memory */
+        uint64_t size;      /* of which at most so many bytes; 0: what the kernel takes */
+        uint64_t n_inodes;  /* and so many files */
+        bool symlinks;      /* the source of a host volume may be, or pass through, a symbolic link */
+        IdMap id_map;
+        IdRange ranges[VOLUME_ID_RANGES_MAX];
+        size_t n_ranges;
+} VolumeSettings;
+
+/* Reads those of V, a volume of M's; the defaults if there are none. -EINVAL with the volume's name. */
+int volume_settings_read(const PodManifest *m, const Volume *v, VolumeSettings *ret, Error *e);
+/* Checks one, for command lines. RET_EXPECTED: what VALUE has to be. -ENOENT: there is none of that name. */
+int volume_setting_check(const char *key, const char *value, const char **ret_expected);
+/* Checks those of all volumes, and that there is none of another. */
+int pod_volume_settings_check(const PodManifest *m, Error *e);
+
+/* --- Words --------------------------------------------------------------------------------------------- */
+
 /* "SIGTERM", "TERM" or "15". 0 or less: there is no such signal. */
 int signal_from_string(const char *s);

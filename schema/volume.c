@@ -158,15 +158,28 @@ static const Field volume_fields[] = {
                 {"gid", &type_owner_gid, 0},
                 {},
 };
+
+static void volume_members_done(const Type *t, void *target)
+{
+        free(((Volume *) target)->settings);
+        object_done(t, target);
+}
+
 const Type type_volume = {
-                OBJECT_OPS,          .size = sizeof(Volume),  .fields = volume_fields,
-                .init = volume_init, .finish = volume_finish,
+                .parse = object_parse,
+                .format = object_format,
+                .copy = object_copy,
+                .done = volume_members_done,
+                .size = sizeof(Volume),
+                .fields = volume_fields,
+                .init = volume_init,
+                .finish = volume_finish,
 };
 const Type type_volume_pointer = {POINTER_OPS, .size = sizeof(Volume *), .item = &type_volume};
 
 void volume_done(Volume *v)
 {
-        object_done(&type_volume, v);
+        volume_members_done(&type_volume, v);
 }
 
 Volume *volume_free(Volume *v)

@@ -37,7 +37,7 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 
-/* Handlers of values with a structure (pod-values.c, pod-isolators.c, pod-network.c), by what TARGET is. What may be given
+/* Handlers of values with a structure (pod-values.c, pod-volumes.c, pod-isolators.c, pod-network.c), by what TARGET is. What may be given
  * several times adds up; of what has a name the last one counts. */
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
@@ -47,7 +47,7 @@ int option_annotation(const Option *o, const char *value, void *target, Error *e
 int option_setting(const Option *o, const char *value, void *target, Error *e); /* PairList: annotations */
 int option_pair(const Option *o, const char *value, void *target, Error *e);
 /* PodRequest */
-int option_volume(const Option *o, const char *value, void *target, Error *e);
+int option_volume(const Option *o, const char *value, void *target, Error *e); /* or a mount that brings one */
 int option_pod_mount(const Option *o, const char *value, void *target, Error *e);
 int option_port(const Option *o, const char *value, void *target, Error *e);
 /* PrepareOptions */
@@ -58,6 +58,7 @@ int option_dns_search(const Option *o, const char *value, void *target, Error *e
 int option_dns_option(const Option *o, const char *value, void *target, Error *e);
 int option_hosts_entry(const Option *o, const char *value, void *target, Error *e);
 /* AppOverrides */
+int option_app_volume(const Option *o, const char *value, void *target, Error *e);
 int option_app_mount(const Option *o, const char *value, void *target, Error *e);
 int option_gids(const Option *o, const char *value, void *target, Error *e);
 /* IsolatorList: NAME=JSON, and short forms for the usual ones. */

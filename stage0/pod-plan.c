@@ -3,6 +3,7 @@
 /* What would be made of a pod: three tables, or with --json one object of three arrays, of its apps with the
  * images that they are of, of its volumes, and of its isolators with what would become of each here. */
 
+#include "schema/settings.h"
 #include "stage0/pod-plan.h"
 
 static Table *app_table(const Pod *p)
@@ -31,8 +32,10 @@ static Table *volume_table(const Pod *p)
 
         for (size_t i = 0; t && i < p->manifest->n_volumes; i++) {
                 const Volume *v = &p->manifest->volumes[i];
+                VolumeSettings s = {};
+                (void) volume_settings_read(p->manifest, v, &s, NULL);
                 table_add_text(t, v->name);
-                table_add_text(t, v->kind == VOLUME_HOST ? "host" : "empty");
+                table_add_text(t, v->kind == VOLUME_HOST ? "host" : s.tmpfs ? "tmpfs" : "empty");
                 if (v->source)
                         table_add_text(t, v->source);
                 else

@@ -80,8 +80,9 @@ int volume_copy(const Volume *v, Volume *ret)
 {
         Volume copy = *v;
 
-        copy.source = NULL;
-        if (copy_string(v->name, &copy.name) < 0 || copy_string(v->source, &copy.source) < 0) {
+        copy.source = copy.settings = NULL;
+        if (copy_string(v->name, &copy.name) < 0 || copy_string(v->source, &copy.source) < 0 ||
+            copy_string(v->settings, &copy.settings) < 0) {
                 volume_done(&copy);
                 return -ENOMEM;
         }
@@ -91,7 +92,7 @@ int volume_copy(const Volume *v, Volume *ret)
 
 int mount_copy(const Mount *m, Mount *ret)
 {
-        Mount copy = {};
+        Mount copy = {.read_only = m->read_only};
         int r = copy_string(m->volume, &copy.volume);
 
         if (r >= 0)

@@ -53,6 +53,8 @@ int reify_apps(Reify *r, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */
 int reify_volumes(Reify *r, Error *e);
 int reify_mounts(Reify *r, Error *e);
+/* Checks where the mounts of A are in its root, and warns of what they hide (reify-targets.c). */
+int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e);
 /* Adds an empty volume of a name that begins with NAME and that nothing else has. The name stays the
  * volume's. */
 int reify_add_volume(Reify *r, const char *name, const Volume *like, const char **ret_name, Error *e);

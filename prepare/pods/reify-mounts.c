@@ -6,8 +6,7 @@
  * else an empty volume that is made for it, with a warning, since what the app writes there is gone with the
  * pod.
  *
- * No target may be the app's root, or lie in /proc: whoever can put files of his own there can make the
- * programs that confine an app believe that they did. And no target may be, or lie in, another.
+ * Where the targets are in the app's root, and which must not be, is in reify-targets.c.
  */
 
 #include <dirent.h>
@@ -23,11 +22,7 @@ static int check_target(const PodApp *a, const Mount *m, Error *e)
         _cleanup_free_ char *shown = text_escape_for_terminal(m->path);
         const char *why = NULL;
 
-        if (streq(m->path, "/"))
-                why = "it is the root of the app";
-        else if (path_has_prefix(m->path, "/proc"))
-                why = "nothing may be put over /proc";
-        else if (!utf8_is_valid(m->path, strlen(m->path)))
+        if (!utf8_is_valid(m->path, strlen(m->path)))
                 why = "it is not valid UTF-8, which a pod manifest needs";
         else if (strlen(m->path) >= PATH_MAX)
                 why = "it is too long";
@@ -80,46 +75,6 @@ static int resolve_targets(PodApp *a, Error *e)
         for (size_t i = 0; i < a->n_mounts && r >= 0; i++)
                 r = normalize_target(a, &a->mounts[i], e);
         return r;
-}
-
-/* "/" sorts before everything else, so that what lies in a directory follows it at once. */
-static int compare_paths(const void *a, const void *b)
-{
-        const char *p = (*(const Mount *const *) a)->path, *q = (*(const Mount *const *) b)->path;
-
-        while (*p && *p == *q)
-                p++, q++;
-        int x = *p == '/' ? 1 : (unsigned char) *p, y = *q == '/' ? 1 : (unsigned char) *q;
-        return x - y;
-}
-
-static int refuse_overlap(const PodApp *a, const Mount *outer, const Mount *inner, Error *e)
-{
-        _cleanup_free_ char *shown_outer = text_escape_for_terminal(outer->path);
-        _cleanup_free_ char *shown_inner = text_escape_for_terminal(inner->path);
-
-        if (!shown_outer || !shown_inner)
-                return error_oom(e);
-        if (streq(outer->path, inner->path))
-                return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s", a->name,
-                                 outer->volume, inner->volume, shown_inner);
-        return error_set(e, -EINVAL, "App %s: volume '%s' on %s lies inside of volume '%s' on %s", a->name,
-                         inner->volume, shown_inner, outer->volume, shown_outer);
-}
-
-static int check_overlaps(const PodApp *a, Error *e)
-{
-        _cleanup_free_ const Mount **sorted = calloc(a->n_mounts + 1, sizeof(Mount *));
-
-        if (!sorted)
-                return error_oom(e);
-        for (size_t i = 0; i < a->n_mounts; i++)
-                sorted[i] = &a->mounts[i];
-        qsort(sorted, a->n_mounts, sizeof(Mount *), compare_paths);
-        for (size_t i = 1; i < a->n_mounts; i++)
-                if (path_has_prefix(sorted[i]->path, sorted[i - 1]->path))
-                        return refuse_overlap(a, sorted[i - 1], sorted[i], e);
-        return 0;
 }
 
 /* --- Volumes ------------------------------------------------------------------------------------------- */
@@ -212,43 +167,46 @@ static int fill_mount_point(Reify *r, PodApp *a, const MountPoint *p, Error *e)
         return check_target(a, m, e);
 }
 
-/* --- What a volume hides ------------------------------------------------------------------------------- */
+/* --- Read-only mounts --------------------------------------------------------------------------------------- */
 
-static bool has_entries(int fd)
+static bool has_mount_point(const App *a, const char *name)
 {
-        _cleanup_strv_free_ char **names = NULL;
-
-        return list_names(fd, &names) >= 0 && names;
-}
-
-/* Whether the target is a file, or a directory that is not empty, in one of the layers. An approximation, as
- * a layer may hide what is in those below; it is for a warning only. */
-static bool hides_something(char *const *layers, const char *path)
-{
-        STRV_FOREACH (layer, layers) {
-                _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
-                struct stat st;
-
-                fd = root_fd < 0 ? root_fd : open_in_root(root_fd, path, O_PATH);
-                if (fd < 0 || fstat(fd, &st) < 0)
-                        continue;
-                return S_ISDIR(st.st_mode) ? has_entries(fd) : true;
-        }
+        for (size_t i = 0; i < a->n_mount_points; i++)
+                if (streq(a->mount_points[i].name, name))
+                        return true;
         return false;
 }
 
-static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, Error *e)
+static int add_mount_point(App *a, const Mount *m, Error *e)
 {
-        int k = 0;
+        _cleanup_free_ char *name = strdup(m->volume), *path = strdup(m->path);
+        MountPoint *points;
 
-        for (size_t n = 0; r->warnings && n < a->n_mounts && k >= 0; n++) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(a->mounts[n].path);
-
-                if (hides_something(layers, a->mounts[n].path))
-                        k = reify_warn(r, e, "App %s: volume '%s' hides what the image has at %s", a->name,
-                                       a->mounts[n].volume, shown ?: "?");
+        for (unsigned i = 2; name && has_mount_point(a, name); i++) {
+                free(TAKE_PTR(name));
+                (void) xasprintf(&name, "%s-%u", m->volume, i);
         }
-        return k;
+        points = name && path ? realloc(a->mount_points, (a->n_mount_points + 1) * sizeof(MountPoint))
+                              : NULL;
+        if (!points)
+                return error_oom(e);
+        a->mount_points = points;
+        points[a->n_mount_points++] =
+                        (MountPoint){.name = TAKE_PTR(name), .path = TAKE_PTR(path), .read_only = true};
+        return 0;
+}
+
+/* In a manifest a mount is read-only if the mount point on its path is. */
+static int keep_read_only(App *a, const Mount *m, Error *e)
+{
+        if (!m->read_only)
+                return 0;
+        for (size_t i = 0; i < a->n_mount_points; i++)
+                if (streq(a->mount_points[i].path, m->path)) {
+                        a->mount_points[i].read_only = true;
+                        return 0;
+                }
+        return add_mount_point(a, m, e);
 }
 
 /* One mount can satisfy only one of them. */
@@ -284,8 +242,10 @@ static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
         for (size_t n = 0; n < a->app->n_mount_points && k >= 0; n++)
                 k = fill_mount_point(r, a, &a->app->mount_points[n], e);
         if (k >= 0)
-                k = check_overlaps(a, e);
-        return k < 0 ? k : warn_of_hidden_files(r, a, layers, e);
+                k = reify_targets(r, a, layers, e);
+        for (size_t n = 0; n < a->n_mounts && k >= 0; n++)
+                k = keep_read_only(a->app, &a->mounts[n], e);
+        return k;
 }
 
 static bool is_used(const PodManifest *m, const char *volume)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "prepare/pods/reify-internal.h"
+#include "schema/settings.h"
 
 static int check_text(const char *s, const char *what, const char *volume, Error *e)
 {
@@ -54,7 +55,9 @@ static int refuse_source(const Volume *v, int code, Error *e)
                 shown_link = link ? text_escape_for_terminal(link) : NULL;
                 r = error_set(e, code, "Volume '%s' cannot show %s: %s is a symbolic link", v->name,
                               shown ?: "?", shown_link ?: "a part of it");
-                return error_hint(e, r, "Give the path that it leads to, which 'realpath %s' shows.",
+                return error_hint(e, r,
+                                  "Give the path that it leads to, which 'realpath %s' shows, or add "
+                                  "symlinks=true to the volume.",
                                   shown ?: "PATH");
         }
         r = error_set_errno(e, code, "Volume '%s' cannot show %s", v->name, shown ?: "?");
@@ -65,7 +68,16 @@ static int refuse_source(const Volume *v, int code, Error *e)
         return r;
 }
 
-static int check_host_volume(Volume *v, Error *e)
+/* Opens what a host volume shows. */
+static int open_source(const Volume *v, const VolumeSettings *s)
+{
+        if (!s->symlinks)
+                return open_no_symlinks(AT_FDCWD, v->source, O_PATH);
+        int fd = open(v->source, O_PATH | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
 {
         _cleanup_free_ char *normal = NULL;
         _cleanup_close_ int fd = -EBADF;
@@ -85,7 +97,7 @@ static int check_host_volume(Volume *v, Error *e)
         free(v->source);
         v->source = TAKE_PTR(normal);
 
-        fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
+        fd = open_source(v, s);
         if (fd < 0)
                 return refuse_source(v, fd, e);
         if (fstat(fd, &st) < 0)
@@ -115,13 +127,30 @@ static int check_empty_volume(const Volume *v, Error *e)
         return 0;
 }
 
-static int check_volume(Volume *v, Error *e)
+static int check_volume(const PodManifest *m, Volume *v, Error *e)
 {
+        VolumeSettings s;
         int r = ac_name_check(v->name, e);
 
         if (r < 0)
                 return error_prefix(e, r, "A volume has a name that is not valid");
-        return v->kind == VOLUME_HOST ? check_host_volume(v, e) : check_empty_volume(v, e);
+        r = volume_settings_read(m, v, &s, e);
+        if (r < 0)
+                return r;
+        return v->kind == VOLUME_HOST ? check_host_volume(v, &s, e) : check_empty_volume(v, e);
+}
+
+/* The command line's become an annotation of the pod. */
+static int add_settings(PodManifest *m, const Volume *v, Error *e)
+{
+        _cleanup_free_ char *name = NULL;
+
+        if (!v->settings)
+                return 0;
+        if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0 ||
+            pair_list_set(&m->annotations, name, v->settings) < 0)
+                return error_oom(e);
+        return 0;
 }
 
 static int add_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
@@ -137,7 +166,9 @@ static int add_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
                 v = pod_manifest_add_volume(r->manifest);
                 if (!v || volume_copy(&volumes[i], v) < 0)
                         return error_oom(e);
-                int k = check_volume(v, e);
+                int k = add_settings(r->manifest, v, e);
+                if (k >= 0)
+                        k = check_volume(r->manifest, v, e);
                 if (k < 0)
                         return k;
         }
@@ -159,7 +190,8 @@ int reify_add_volume(Reify *r, const char *name, const Volume *like, const char 
         free(v->name);
         v->name = TAKE_PTR(unique);
         *ret_name = v->name;
-        return check_volume(v, e);
+        int k = add_settings(r->manifest, v, e);
+        return k < 0 ? k : check_volume(r->manifest, v, e);
 }
 
 /* Volumes that mounts bring along. */

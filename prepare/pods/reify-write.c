@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "prepare/pods/reify-internal.h"
+#include "schema/settings.h"
 
 /* What user 0 of the pod is on the host. */
 static uint32_t root_of(const Pod *p)
@@ -99,7 +100,10 @@ static int write_volumes(Reify *r, int volumes_fd, Error *e)
 
         for (size_t i = 0; i < r->manifest->n_volumes && k >= 0; i++) {
                 const Volume *v = &r->manifest->volumes[i];
-                if (v->kind == VOLUME_EMPTY)
+                VolumeSettings s;
+
+                k = volume_settings_read(r->manifest, v, &s, e);
+                if (k >= 0 && v->kind == VOLUME_EMPTY && !s.tmpfs)
                         k = make_owned_directory(r->pod, volumes_fd, v->name, v, e);
         }
         return k;

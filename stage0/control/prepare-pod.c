@@ -90,6 +90,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
         if (r >= 0)
+                r = pod_volumes_check(p, warnings, e);
+        if (r >= 0)
                 r = network_check(p, o->config_dirs, warnings, e);
         if (r >= 0)
                 r = check_name_files(p, warnings, e);

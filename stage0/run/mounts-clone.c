@@ -1,38 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What a process of an app gets of the pod's mounts: clones, as descriptors that are attached nowhere. The
- * launcher puts them together in a mount namespace of the app; nobody else sees them.
- *
- * Volumes are opened when they are cloned, by descriptor and without following symlinks, so that what was
- * checked when the pod was prepared cannot have become something else. */
+ * launcher puts them together in a mount namespace of the app; nobody else sees them. */
 
 #include <linux/capability.h>
 #include <sys/mount.h>
 
 #include "stage0/run/mounts-internal.h"
-
-static int open_volume_source(PodMounts *m, const Volume *v, Error *e)
-{
-        _cleanup_free_ char *path = NULL;
-        int fd;
-
-        if (v->kind == VOLUME_HOST) {
-                fd = open_no_symlinks(AT_FDCWD, v->source, O_PATH);
-                if (fd == -ELOOP) {
-                        (void) error_set(e, fd,
-                                         "Source %s of volume %s is, or passes through, a symbolic link",
-                                         v->source, v->name);
-                        return error_hint(e, 0, "Name the directory itself: see realpath %s", v->source);
-                }
-                return fd < 0 ? error_set_errno(e, fd, "Cannot open source %s of volume %s", v->source,
-                                                v->name)
-                              : fd;
-        }
-        if (xasprintf(&path, "volumes/%s", v->name) < 0)
-                return error_oom(e);
-        fd = open_beneath(m->dir_fd, path, O_PATH | O_DIRECTORY);
-        return fd < 0 ? error_set_errno(e, fd, "Cannot open empty volume %s", v->name) : fd;
-}
 
 /* A mount point may ask to be read-only whatever the volume says (spec: aci.md, "mountPoints"). */
 static bool mount_point_is_read_only(const App *app, const char *path)
@@ -43,29 +17,6 @@ static bool mount_point_is_read_only(const App *app, const char *path)
         return false;
 }
 
-static int clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
-{
-        bool recursive = v->kind == VOLUME_HOST && (!v->has_recursive || v->recursive);
-        /* Private: what the host mounts below it later would come along without any of these restrictions. */
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
-                                  .propagation = MS_PRIVATE};
-        _cleanup_close_ int source = open_volume_source(m, v, e), tree = -EBADF;
-
-        if (source < 0)
-                return source;
-        tree = mount_clone(source, "", recursive);
-        if (tree < 0)
-                return error_set_errno(e, tree, "Cannot mount volume %s", v->name);
-        /* Empty volumes belong to the pod's range; on the host's file systems owners are mapped where the
-         * file system can do that, and appear as nobody where it cannot. */
-        if (v->kind == VOLUME_HOST)
-                (void) pod_mounts_id_map(m, tree, recursive);
-        if (read_only || (v->has_read_only && v->read_only))
-                attr.attr_set |= MOUNT_ATTR_RDONLY;
-        int r = mount_set_attributes(tree, attr, recursive);
-        return r < 0 ? error_set_errno(e, r, "Cannot restrict volume %s", v->name) : TAKE_FD(tree);
-}
-
 static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
 {
         const Mount *mount = &app->mounts[i];
@@ -74,7 +25,7 @@ static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
         if (!v)
                 return error_set(e, -ENOENT, "App %s mounts volume %s, which the pod does not have",
                                  app->name, mount->volume);
-        return clone_volume(m, v, mount_point_is_read_only(app->app, mount->path), e);
+        return pod_mounts_clone_volume(m, v, mount_point_is_read_only(app->app, mount->path), e);
 }
 
 static int clone_root(PodMounts *m, const PodApp *app, Error *e)

@@ -62,5 +62,5 @@ int pod_mounts_make_dev(PodMounts *m)
         int r = make_device_nodes(dev_fd, owner);
         if (r < 0)
                 return r;
-        return mount_set_attributes(dev_fd, (struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+        return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
 }

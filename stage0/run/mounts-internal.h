@@ -19,6 +19,14 @@ typedef struct AppMount {
         bool used; /* a process of the app had it */
 } AppMount;
 
+/* What is known of a volume that was mounted before. */
+typedef struct VolumeMount {
+        char *name;
+        VolumeSettings settings;
+        int ranges_fd; /* user namespace of settings.ranges, or -EBADF */
+        bool held;     /* of a volume in memory: it is in the holder, as v<index> */
+} VolumeMount;
+
 struct PodMounts {
         Pod *pod;
         int dir_fd; /* the pod directory, opened in our namespace: mounts are made and cloned from this one
@@ -30,16 +38,11 @@ struct PodMounts {
         size_t n_layers, layers_allocated;
         AppMount *apps;
         size_t n_apps, apps_allocated;
+        VolumeMount *volumes;
+        size_t n_volumes, volumes_allocated;
 };
 
-/* mounts.c. A detached clone of the mount at PATH in DIR_FD, or of DIR_FD itself if PATH is empty. */
-int mount_clone(int dir_fd, const char *path, bool recursive);
-/* Moves a detached mount to what is at NAME of DIR_FD. */
-int mount_attach(int mount_fd, int dir_fd, const char *name);
-int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive);
-/* Makes owners on a detached mount those of the pod's range, if it has one. */
-int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive);
-/* Mounts the layers of an app's image below the holder, and appends their names, as an overlay wants them. *RET_TOP is
+/* mounts.c. Mounts the layers of an app's image below the holder, and appends their names, as an overlay wants them. *RET_TOP is
  * where the uppermost one is in the store. */
 int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e);
 /* Gives the root in the app's writable layer the owner and mode that the image has for it; RENEW: after emptying it. */
@@ -55,6 +58,10 @@ int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
 
 /* mounts-names.c. Puts the files of names into the root of APP, an overlay nothing was written to yet. */
 int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e);
+
+/* mounts-volume.c. A detached mount of the volume for one process of an app. */
+int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e);
+void volume_mount_done(VolumeMount *v);
 
 /* mounts-dev.c */
 int pod_mounts_make_dev(PodMounts *m);

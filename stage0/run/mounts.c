@@ -30,30 +30,6 @@ int mount_namespace_unshare(Error *e)
         return 0;
 }
 
-int mount_clone(int dir_fd, const char *path, bool recursive)
-{
-        int fd = (int) syscall(SYS_open_tree, dir_fd, path,
-                               OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW |
-                                               (recursive ? AT_RECURSIVE : 0));
-
-        return fd < 0 ? -errno : fd;
-}
-
-int mount_set_attributes(int mount_fd, struct mount_attr attr, bool recursive)
-{
-        if (syscall(SYS_mount_setattr, mount_fd, "", AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0), &attr,
-                    sizeof(attr)) < 0)
-                return -errno;
-        return 0;
-}
-
-int mount_attach(int mount_fd, int dir_fd, const char *name)
-{
-        if (syscall(SYS_move_mount, mount_fd, "", dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-                return -errno;
-        return 0;
-}
-
 int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name)
 {
         if (mkdirat(m->holder_fd, name, 0700) < 0 && errno != EEXIST)
@@ -93,6 +69,9 @@ PodMounts *pod_mounts_free(PodMounts *m)
                 free(m->layers[i].path);
         for (size_t i = 0; i < m->n_apps; i++)
                 free(m->apps[i].name);
+        for (size_t i = 0; i < m->n_volumes; i++)
+                volume_mount_done(&m->volumes[i]);
+        free(m->volumes);
         free(m->layers);
         free(m->apps);
         /* Everything in it goes along; clones that processes hold live on as long as these. */
@@ -138,16 +117,6 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
 
 /* --- Layers -------------------------------------------------------------------------------------------- */
 
-int pod_mounts_id_map(PodMounts *m, int mount_fd, bool recursive)
-{
-        if (m->userns_fd < 0)
-                return 0;
-        return mount_set_attributes(mount_fd,
-                                    (struct mount_attr){.attr_set = MOUNT_ATTR_IDMAP,
-                                                        .userns_fd = (uint64_t) m->userns_fd},
-                                    recursive);
-}
-
 static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
 {
         char name[16];
@@ -156,7 +125,7 @@ static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot open image layer %s", path);
-        r = pod_mounts_id_map(m, fd, false);
+        r = m->userns_fd < 0 ? 0 : mount_map_owners(fd, m->userns_fd, false);
         if (r < 0) {
                 (void) error_set_errno(e, r, "Cannot map the owners of image layer %s to the pod's range",
                                        path);

@@ -15,12 +15,6 @@ typedef struct RunOptions {
 } RunOptions;
 int run_pod(Pod *p, const RunOptions *o, Error *e);
 
-/* --- userns.c ------------------------------------------------------------------------------------------ */
-
-/* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts, and for who is to
- * see files as the pod does. */
-int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
-
 /* --- app-root.c: roots of apps that nobody runs -------------------------------------------------------- */
 
 /* The root of an app of a pod that does not run, and that is locked: the image's layers and what the app wrote, without

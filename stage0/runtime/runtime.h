@@ -6,6 +6,7 @@
  * on them. */
 
 #include "prepare/prepare.h"
+#include "schema/settings.h"
 #include "stage0/network/network.h"
 #include "stage1/stage1.h"
 
@@ -42,6 +43,35 @@ int pod_isolators_check(Pod *p, Error *e);
 /* The disks ("8:0") that the pod's own files and its host volumes are on, the former first. -ENODEV: its own
  * files are on no disk that is known. */
 int pod_disks(const Pod *p, char ***ret);
+
+/* --- mount.c, userns.c: mounts as descriptors ---------------------------------------------------------- */
+
+/* A detached clone of the mount at PATH in DIR_FD, or of DIR_FD itself if PATH is empty. */
+int mount_clone(int dir_fd, const char *path, bool recursive);
+/* Moves a detached mount to what is at NAME of DIR_FD. */
+int mount_attach(int mount_fd, int dir_fd, const char *name);
+struct mount_attr;
+int mount_set_attributes(int mount_fd, const struct mount_attr *attr, bool recursive);
+/* Makes owners on a detached mount those that the user namespace says. */
+int mount_map_owners(int mount_fd, int userns_fd, bool recursive);
+/* A new file system of that TYPE, as a detached mount. OPTIONS are pairs of names and values. */
+int mount_new(const char *type, const char *const *options, unsigned attributes, int *ret_fd);
+
+/* A user namespace that maps 0…65535 to UID_BASE…, held by the descriptor: for id-mapped mounts. */
+int userns_open(uint32_t uid_base, int *ret_fd, Error *e);
+/* The same for some users of the host, in numbers of a pod whose range begins at UID_BASE. */
+int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *ret_fd, Error *e);
+
+/* --- volumes.c: what host volumes show ----------------------------------------------------------------- */
+
+/* A detached mount of what host volume V shows, with owners mapped as its settings say. USERNS_FD is the pod's
+ * range, -EBADF: it has none; RANGES_FD belongs to the ranges of the settings, if there are any. *RET_MAPPED:
+ * whether owners inside and outside agree. */
+int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, bool *ret_mapped, Error *e);
+bool volume_is_recursive(const Volume *v);
+/* Tries that for all host volumes of a pod that is being prepared. WARNINGS gets a line for each on which
+ * nobody will own what he owns outside, though nobody asked for that. */
+int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 

@@ -119,10 +119,13 @@ USAGE_ERRORS = [
     (["prepare", "--stop-timeout=x", "i"], "Invalid value 'x' for --stop-timeout: not a time span", None),
     (["prepare", "--stage1=/no/such", "i"], "Invalid value '/no/such' for --stage1: No such file or directory", None),
     (["prepare", "--volume=V,kind=empty", "i"], "Invalid value 'V,kind=empty' for --volume", None),
-    (["prepare", "--volume=v", "i"], "for --volume: needs kind=empty or kind=host", None),
+    (["prepare", "--volume=v", "i"], "for --volume: needs kind=empty, kind=tmpfs or kind=host", None),
     (["prepare", "--volume=v,empty", "i"], "'empty' is not KEY=VALUE", None),
     (["prepare", "--volume=v,knd=empty", "i"], "unknown key 'knd'", "Did you mean 'kind'?"),
-    (["prepare", "--volume=v,kind=tmpfs", "i"], "kind 'tmpfs' must be empty or host", None),
+    (["prepare", "--volume=v,kind=disk", "i"], "kind 'disk' must be empty, tmpfs or host", None),
+    (["prepare", "--volume=v,kind=tmpfs,size=big", "i"], "size 'big' must be a number of bytes", None),
+    (["prepare", "--volume=v,kind=empty,size=1M", "i"], "size and nr_inodes are for volumes of kind=tmpfs", None),
+    (["prepare", "i", "--volume=v,kind=empty"], "here it must be HOST:PATH", "before the first image"),
     (["prepare", "--volume=v,kind=host", "i"], "a host volume needs source=PATH", None),
     (["prepare", "--volume=v,kind=host,source=x", "i"], "source 'x' must be an absolute path", None),
     (["prepare", "--volume=v,kind=host,source=/x,mode=0700", "i"], "mode, uid and gid are for empty volumes", None),
@@ -134,8 +137,8 @@ USAGE_ERRORS = [
     (["prepare", "--volume=v,kind=empty", "--volume=v,kind=empty", "i"], "there is a volume 'v' already", None),
     (["prepare", "i", "--mount=v"], "needs volume=NAME and target=PATH, or NAME:PATH", None),
     (["prepare", "i", "--mount=volume=v"], "needs volume=NAME and target=PATH, or NAME:PATH", None),
-    (["prepare", "i", "--mount=v:x"], "target 'x' must be an absolute path", None),
-    (["prepare", "i", "--mount=V:/x"], "volume 'V' is not the name of a volume", None),
+    (["prepare", "i", "--mount=v:x"], "PATH being absolute", None),
+    (["prepare", "i", "--mount=V:/x"], "\"V\" is not an AC Name", None),
     (["prepare", "-E", "NO_SUCH_VARIABLE", "i"], "no value given, and there is no such variable", None),
     (["prepare", "-E", "=x", "i"], "must be NAME=VALUE", None),
     (["prepare", "--annotation=UPPER=x", "i"], "Invalid value 'UPPER=x' for --annotation", None),
@@ -277,8 +280,8 @@ def dump_is_well_formed():
         if o[2] == "-":
             continue
         key = (o[0], o[2])
-        # -E is an option of the pod and of an app.
-        check(f"{key} twice", key in seen and o[2] != "-E", False)
+        # These are options of the pod and of an app.
+        check(f"{key} twice", key in seen and o[2] not in ("-E", "-v"), False)
         seen.add(key)
     for verb in VERBS:
         clash = {o[2] for o in options if o[0] == verb} & {o[2] for o in options if o[0] == "-"} - {"-"}

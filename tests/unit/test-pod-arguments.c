@@ -152,15 +152,53 @@ TEST(mounts)
 {
         SETUP;
 
-        ASSERT_EQ(PARSE("i", "--mount=data:/a:b", "--mount=volume=data,target=/c\\,d",
+        ASSERT_EQ(PARSE("i", "--mount=data:/a:ro", "--mount=volume=data,target=/c\\,d",
                         "--mount=target=/e:f,volume=x"),
                   1);
         ASSERT_EQ(app(&a, 0)->n_mounts, 3);
         ASSERT_STREQ(app(&a, 0)->mounts[0].volume, "data");
-        ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/a:b");
+        ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/a");
+        ASSERT_TRUE(app(&a, 0)->mounts[0].read_only);
+        ASSERT_TRUE(!app(&a, 0)->mounts[1].read_only);
         ASSERT_STREQ(app(&a, 0)->mounts[1].path, "/c,d");
         ASSERT_STREQ(app(&a, 0)->mounts[2].volume, "x");
         ASSERT_STREQ(app(&a, 0)->mounts[2].path, "/e:f");
+}
+
+TEST(short_volumes)
+{
+        SETUP;
+        const Volume *v;
+
+        ASSERT_EQ(PARSE("-v/srv/Data_1:/data", "i", "-v",
+                        "/srv/www:/var/www:ro,idmap=0:5:1+9:9:1,recursive=no", "--volume=cache:/tmp/cache"),
+                  1);
+        ASSERT_EQ(a.request.n_volumes, 0);
+        ASSERT_EQ(a.request.n_mounts, 1);
+        v = a.request.mounts[0].app_volume;
+        ASSERT_STREQ(v->source, "/srv/Data_1");
+        ASSERT_STREQ(v->name, "data");
+        ASSERT_TRUE(!v->read_only);
+        ASSERT_EQ(app(&a, 0)->n_mounts, 2);
+        v = app(&a, 0)->mounts[0].app_volume;
+        ASSERT_STREQ(app(&a, 0)->mounts[0].path, "/var/www");
+        ASSERT_TRUE(v->read_only && v->has_recursive && !v->recursive);
+        ASSERT_STREQ(v->settings, "idmap=0:5:1+9:9:1");
+        ASSERT_STREQ(app(&a, 0)->mounts[1].volume, "cache");
+        ASSERT_TRUE(!app(&a, 0)->mounts[1].app_volume);
+}
+
+TEST(settings_of_volumes)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("--volume=a,kind=tmpfs,size=64Mi,nr_inodes=100,mode=0700",
+                        "--volume=b,kind=host,source=/x,idmap,symlinks=true", "i"),
+                  1);
+        ASSERT_EQ(a.request.volumes[0].kind, VOLUME_EMPTY);
+        ASSERT_EQ(a.request.volumes[0].mode, 0700);
+        ASSERT_STREQ(a.request.volumes[0].settings, "kind=tmpfs,size=64Mi,nr_inodes=100");
+        ASSERT_STREQ(a.request.volumes[1].settings, "idmap=true,symlinks=true");
 }
 
 TEST(isolators)
@@ -219,11 +257,24 @@ TEST(short_isolators)
 TEST(bad_short_isolators)
 {
         static const char *const l[] = {
-                        "--cpu-shares=lots", "--cpu-shares=1", "--oom-score-adj=-1001", "--oom-score-adj=--5",
-                        "--block-bandwidth=", "--block-iops=x", "--seccomp=reboot", "--seccomp=mode=maybe,reboot",
-                        "--seccomp=mode=retain", "--seccomp=mode=retain,errno=x,read", "--apparmor-profile=a b",
-                        "--selinux-context=u:r:t", "--selinux-context=u::t:l", "--sysctl=x", "--sysctl==1",
-                        "--sysctl=../x=1", "--memory=-1", "--cpu=x",
+                        "--cpu-shares=lots",
+                        "--cpu-shares=1",
+                        "--oom-score-adj=-1001",
+                        "--oom-score-adj=--5",
+                        "--block-bandwidth=",
+                        "--block-iops=x",
+                        "--seccomp=reboot",
+                        "--seccomp=mode=maybe,reboot",
+                        "--seccomp=mode=retain",
+                        "--seccomp=mode=retain,errno=x,read",
+                        "--apparmor-profile=a b",
+                        "--selinux-context=u:r:t",
+                        "--selinux-context=u::t:l",
+                        "--sysctl=x",
+                        "--sysctl==1",
+                        "--sysctl=../x=1",
+                        "--memory=-1",
+                        "--cpu=x",
         };
 
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
@@ -276,6 +327,16 @@ TEST(failures_are_clean)
         static const char *const lines[][6] = {
                         {"--volume=a,kind=empty", "--volume=b,kind=host,source=/x,mode=1", "i"},
                         {"i", "--mount=volume=a,target=/x,bogus=1"},
+                        {"--volume=a,kind=tmpfs,size=1M,idmap=yes", "i"},
+                        {"--volume=a,kind=empty,size=1M", "i"},
+                        {"--volume=a,kind=tmpfs,kind=empty", "i"},
+                        {"--volume=a,kind=tmpfs,size=much", "i"},
+                        {"--volume=a,kind=host,source=/x,idmap=0:0:0", "i"},
+                        {"--volume=/x", "i"},
+                        {"-v/x:y", "i"},
+                        {"i", "-v/x:/y:ro,bogus"},
+                        {"i", "-vX_Y:/y"},
+                        {"i", "--volume=a,kind=empty"},
                         {"i", "--memory=1Mi", "--memory=x"},
                         {"i", "-EA=b", "--caps-retain=chown,bogus"},
                         {"i", "--", "x", "---", "j", "---"},
@@ -303,6 +364,8 @@ int main(void)
         RUN(next_app_without_arguments);
         RUN(volumes);
         RUN(mounts);
+        RUN(short_volumes);
+        RUN(settings_of_volumes);
         RUN(isolators);
         RUN(short_isolators);
         RUN(bad_short_isolators);

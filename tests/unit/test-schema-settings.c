@@ -117,6 +117,94 @@ TEST(order)
         check_order("d", NULL, -ENOENT, "App a is to start after d, but the pod has no such app");
 }
 
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+static int read_volume(VolumeKind kind, const char *text, VolumeSettings *ret, Error *e)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *m = pod_manifest_new();
+        Volume *v = pod_manifest_add_volume(m);
+
+        v->name = strdup("data");
+        v->kind = kind;
+        if (text && pair_list_set(&m->annotations, "acnspawn/volume/data", text) < 0)
+                return -ENOMEM;
+        return volume_settings_read(m, v, ret, e);
+}
+
+TEST(volume_defaults)
+{
+        VolumeSettings s;
+
+        ASSERT_OK(read_volume(VOLUME_HOST, NULL, &s, NULL));
+        ASSERT_TRUE(!s.tmpfs && !s.symlinks && s.id_map == ID_MAP_AUTO && s.n_ranges == 0);
+}
+
+TEST(volume_values)
+{
+        VolumeSettings s;
+
+        ASSERT_OK(read_volume(VOLUME_EMPTY, "kind=tmpfs,size=64Mi,nr_inodes=1k", &s, NULL));
+        ASSERT_TRUE(s.tmpfs);
+        ASSERT_EQ(s.size, 64U << 20);
+        ASSERT_EQ(s.n_inodes, 1000);
+        ASSERT_OK(read_volume(VOLUME_HOST, "idmap=1000:0:1+0:1:1000,symlinks=yes", &s, NULL));
+        ASSERT_TRUE(s.symlinks && s.id_map == ID_MAP_RANGES);
+        ASSERT_EQ(s.n_ranges, 2);
+        ASSERT_EQ(s.ranges[0].host, 1000);
+        ASSERT_EQ(s.ranges[1].count, 1000);
+        ASSERT_OK(read_volume(VOLUME_HOST, "idmap=4294901758:0:65536", &s, NULL));
+        ASSERT_OK(read_volume(VOLUME_HOST, "idmap=no", &s, NULL));
+        ASSERT_EQ(s.id_map, ID_MAP_NO);
+}
+
+TEST(bad_volumes)
+{
+        static const struct {
+                VolumeKind kind;
+                const char *text, *message;
+        } bad[] = {
+                        {VOLUME_EMPTY, "size=1M", "of kind=tmpfs"},
+                        {VOLUME_EMPTY, "kind=empty", "must be tmpfs"},
+                        {VOLUME_EMPTY, "kind=tmpfs,size=0", "a number of bytes"},
+                        {VOLUME_EMPTY, "kind=tmpfs,size=-1", "a number of bytes"},
+                        {VOLUME_EMPTY, "kind=tmpfs,nr_inodes=0", "a number of files"},
+                        {VOLUME_EMPTY, "idmap=yes", "is for host volumes"},
+                        {VOLUME_HOST, "kind=tmpfs", "is for empty volumes"},
+                        {VOLUME_HOST, "symlinks=perhaps", "true or false"},
+                        {VOLUME_HOST, "idmap", "which is none"},
+                        {VOLUME_HOST, "=", "which is none"},
+                        {VOLUME_HOST, "colour=red", "which is none"},
+                        {VOLUME_HOST, "idmap=", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=1:2", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=1:2:0", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=0:65536:1", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=0:65535:2", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=4294967295:0:1", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=4294901761:0:65536", "HOST:POD:COUNT"},
+                        {VOLUME_HOST, "idmap=0:0:10+9:20:1", "do not overlap"},
+                        {VOLUME_HOST, "idmap=0:0:10+20:9:1", "do not overlap"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                VolumeSettings s;
+
+                ASSERT_ERR(read_volume(bad[i].kind, bad[i].text, &s, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, "Volume 'data'");
+                ASSERT_CONTAINS(e.message, bad[i].message);
+        }
+}
+
+TEST(settings_of_no_volume)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *m = pod_manifest_new();
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(pair_list_set(&m->annotations, "acnspawn/volume/data", "kind=tmpfs"));
+        ASSERT_ERR(pod_settings_check(m, &e), -ENOENT);
+        ASSERT_CONTAINS(e.message, "acnspawn/volume/data");
+}
+
 int main(void)
 {
         RUN(defaults);
@@ -124,5 +212,9 @@ int main(void)
         RUN(what_is_no_value_is_named_with_what_would_be_one);
         RUN(signals);
         RUN(order);
+        RUN(volume_defaults);
+        RUN(volume_values);
+        RUN(bad_volumes);
+        RUN(settings_of_no_volume);
         return TEST_END();
 }

@@ -7,24 +7,32 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "stage0/run/run-internal.h"
+#include "stage0/runtime/runtime.h"
 
-static int write_map(pid_t pid, const char *file, uint32_t uid_base)
+static int format_map(const IdRange *ranges, size_t n, uint32_t uid_base, char **ret)
 {
-        char path[64], map[64];
+        _cleanup_text_ Text t = {};
+
+        for (size_t i = 0; i < n; i++)
+                text_addf(&t, "%u %u %u\n", ranges[i].host, uid_base + ranges[i].pod, ranges[i].count);
+        return text_take(&t, ret, NULL);
+}
+
+static int write_map(pid_t pid, const char *file, const char *map)
+{
+        char path[64];
 
         snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, file);
-        snprintf(map, sizeof(map), "0 %u %u", uid_base, UID_RANGE_SIZE);
         return write_attribute_at(AT_FDCWD, path, map);
 }
 
-static int take_namespace(pid_t pid, uint32_t uid_base, int *ret_fd)
+static int take_namespace(pid_t pid, const char *map, int *ret_fd)
 {
         char path[64];
-        int r = write_map(pid, "uid_map", uid_base);
+        int r = write_map(pid, "uid_map", map);
 
         if (r >= 0)
-                r = write_map(pid, "gid_map", uid_base);
+                r = write_map(pid, "gid_map", map);
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "/proc/%d/ns/user", (int) pid);
@@ -47,7 +55,7 @@ static _noreturn_ void child(int ready_fd, int wait_fd)
         _exit(0);
 }
 
-int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
+static int make_namespace(const char *map, int *ret_fd, Error *e)
 {
         int ready[2] = {-EBADF, -EBADF}, wait[2] = {-EBADF, -EBADF};
         char c;
@@ -68,17 +76,33 @@ int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
         safe_close(ready[1]);
         safe_close(wait[0]);
         if (r >= 0)
-                r = loop_read(ready[0], &c, 1) == 1 ? take_namespace(pid, uid_base, ret_fd) : -EPERM;
+                r = loop_read(ready[0], &c, 1) == 1 ? take_namespace(pid, map, ret_fd) : -EPERM;
         safe_close(ready[0]);
         safe_close(wait[1]);
         if (pid > 0)
                 (void) waitpid(pid, NULL, 0);
         if (r < 0) {
-                (void) error_set_errno(e, r, "Cannot make a user namespace for the uids from %u on",
-                                       uid_base);
+                (void) error_set_errno(e, r, "Cannot make a user namespace that maps %.*s",
+                                       (int) strcspn(map, "\n"), map);
                 return error_hint(e, 0,
                                   "Look at /proc/sys/user/max_user_namespaces, or prepare the pod with "
                                   "--no-userns.");
         }
         return 0;
+}
+
+int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *ret_fd, Error *e)
+{
+        _cleanup_free_ char *map = NULL;
+
+        if (format_map(ranges, n, uid_base, &map) < 0)
+                return error_oom(e);
+        return make_namespace(map, ret_fd, e);
+}
+
+int userns_open(uint32_t uid_base, int *ret_fd, Error *e)
+{
+        const IdRange all = {.count = UID_RANGE_SIZE};
+
+        return userns_open_ranges(&all, 1, uid_base, ret_fd, e);
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where the volumes of an app really are in its root.
+ *
+ * The target of a mount is a path in the image, and a part of it may be a symlink there. So each is followed
+ * through the layers, as it will be in the app's root, before the targets are compared: no target may be the
+ * root, or lie in /proc, since whoever can put files of his own there can make the programs that confine an
+ * app believe that they did; and no target may be, or lie in, another.
+ *
+ * Directories that hide those of lower layers as a whole are not looked for, so this may differ from what
+ * the app's root is in the end. The launcher compares again, in the root itself; here it is for telling
+ * early.
+ */
+
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "prepare/pods/reify-internal.h"
+
+#define LINKS_MAX 40U
+
+/* --- Following links ----------------------------------------------------------------------------------- */
+
+/* Opens what is at PATH, whose directories are no links, in the topmost layer that says something of it. */
+static int open_merged(char *const *layers, const char *path, struct stat *ret)
+{
+        STRV_FOREACH (layer, layers) {
+                _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+
+                if (root_fd < 0)
+                        continue;
+                fd = open_no_symlinks(root_fd, isempty(path) ? "." : path, O_PATH | O_NOFOLLOW);
+                if (fd == -ENOENT)
+                        continue;
+                if (fd < 0 || fstat(fd, ret) < 0 || unpack_is_whiteout(ret))
+                        return -ENOENT;
+                return TAKE_FD(fd);
+        }
+        return -ENOENT;
+}
+
+/* What is still to be walked, and where we are; both without a slash in front. */
+typedef struct Walk {
+        char at[PATH_MAX], rest[PATH_MAX];
+        unsigned links;
+} Walk;
+
+static int follow(Walk *w, int link_fd)
+{
+        char target[PATH_MAX];
+        size_t rest = strlen(w->rest);
+
+        ssize_t n = readlinkat(link_fd, "", target, sizeof(target) - 1);
+        if (n < 0)
+                return -errno;
+        if (++w->links > LINKS_MAX)
+                return -ELOOP;
+        if ((size_t) n + 1 + rest >= sizeof(w->rest))
+                return -ENAMETOOLONG;
+        memmove(w->rest + n + 1, w->rest, rest + 1);
+        memcpy(w->rest, target, (size_t) n);
+        w->rest[n] = '/';
+        if (target[0] == '/')
+                w->at[0] = 0;
+        return 0;
+}
+
+/* Walks one component; 0: there is none left. */
+static int step(Walk *w, char *const *layers)
+{
+        char *start = w->rest + strspn(w->rest, "/"), name[PATH_MAX];
+        size_t n = strcspn(start, "/"), at = strlen(w->at);
+        struct stat st;
+
+        if (n == 0)
+                return 0;
+        snprintf(name, sizeof(name), "%.*s", (int) n, start);
+        memmove(w->rest, start + n, strlen(start + n) + 1);
+        if (streq(name, "."))
+                return 1;
+        if (streq(name, "..")) {
+                char *slash = strrchr(w->at, '/');
+                *(slash ?: w->at) = 0;
+                return 1;
+        }
+        if (at + 1 + n >= sizeof(w->at))
+                return -ENAMETOOLONG;
+        snprintf(w->at + at, sizeof(w->at) - at, "%s%s", at > 0 ? "/" : "", name);
+        _cleanup_close_ int fd = open_merged(layers, w->at, &st);
+        if (fd < 0 || !S_ISLNK(st.st_mode))
+                return 1;
+        w->at[at] = 0;
+        int r = follow(w, fd);
+        return r < 0 ? r : 1;
+}
+
+static int resolve(char *const *layers, const char *path, char **ret)
+{
+        _cleanup_free_ Walk *w = calloc(1, sizeof(Walk));
+        int r;
+
+        if (!w)
+                return -ENOMEM;
+        if (strlen(path) >= sizeof(w->rest))
+                return -ENAMETOOLONG;
+        memcpy(w->rest, path, strlen(path) + 1);
+        do
+                r = step(w, layers);
+        while (r > 0);
+        return r < 0 ? r : xasprintf(ret, "/%s", w->at);
+}
+
+/* --- What is refused ----------------------------------------------------------------------------------- */
+
+typedef struct Target {
+        const Mount *mount;
+        char *real;  /* where it is in the app's root */
+        char *shown; /* both, for messages */
+} Target;
+
+static void targets_free(Target *targets, size_t n)
+{
+        for (size_t i = 0; targets && i < n; i++) {
+                free(targets[i].real);
+                free(targets[i].shown);
+        }
+        free(targets);
+}
+
+static const char *place_problem(const char *path)
+{
+        if (streq(path, "/"))
+                return "it is the root of the app";
+        if (path_has_prefix(path, "/proc"))
+                return "nothing may be put over /proc";
+        if (streq(path, "/dev") || path_has_prefix(path, "/dev/credentials"))
+                return "acnspawn itself has to have this place";
+        return NULL;
+}
+
+static int describe(Target *t)
+{
+        _cleanup_free_ char *path = text_escape_for_terminal(t->mount->path),
+                            *real = text_escape_for_terminal(t->real);
+
+        if (!path || !real)
+                return -ENOMEM;
+        if (streq(path, real))
+                t->shown = TAKE_PTR(path);
+        else
+                return xasprintf(&t->shown, "%s, which a link of the image leads to %s", path, real);
+        return 0;
+}
+
+static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e)
+{
+        const char *why = NULL;
+
+        int r = resolve(layers, t->mount->path, &t->real);
+        if (r == -ELOOP)
+                why = "too many links of the image are on the way";
+        else if (r == -ENAMETOOLONG)
+                why = "it is too long";
+        else if (r < 0)
+                return error_oom(e);
+        else {
+                if (describe(t) < 0)
+                        return error_oom(e);
+                why = place_problem(t->real);
+        }
+        if (!why)
+                return 0;
+        return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s", t->mount->volume,
+                         t->shown ?: t->mount->path, a->name, why);
+}
+
+/* "/" sorts before everything else, so that what lies in a directory follows it at once. */
+static int compare_targets(const void *a, const void *b)
+{
+        const char *p = ((const Target *) a)->real, *q = ((const Target *) b)->real;
+
+        while (*p && *p == *q)
+                p++, q++;
+        int x = *p == '/' ? 1 : (unsigned char) *p, y = *q == '/' ? 1 : (unsigned char) *q;
+        return x - y;
+}
+
+static int check_overlap(const PodApp *a, const Target *outer, const Target *inner, Error *e)
+{
+        if (!path_has_prefix(inner->real, outer->real))
+                return 0;
+        if (!streq(outer->real, inner->real))
+                return error_set(e, -EINVAL, "App %s: volume '%s' on %s lies inside of volume '%s' on %s",
+                                 a->name, inner->mount->volume, inner->shown, outer->mount->volume,
+                                 outer->shown);
+        if (streq(outer->shown, inner->shown))
+                return error_set(e, -EINVAL, "App %s: volumes '%s' and '%s' are both mounted on %s", a->name,
+                                 outer->mount->volume, inner->mount->volume, inner->shown);
+        return error_set(e, -EINVAL, "App %s: volumes '%s' on %s and '%s' on %s are in the same place",
+                         a->name, outer->mount->volume, outer->shown, inner->mount->volume, inner->shown);
+}
+
+/* --- What a volume hides ------------------------------------------------------------------------------- */
+
+/* Whether the target is a file, or a directory that is not empty, in one of the layers. An approximation, as
+ * a layer may hide what is in those below; it is for a warning only. */
+static bool hides_something(char *const *layers, const char *path)
+{
+        STRV_FOREACH (layer, layers) {
+                _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
+                _cleanup_strv_free_ char **names = NULL;
+                struct stat st;
+
+                fd = root_fd < 0 ? root_fd : open_no_symlinks(root_fd, path + 1, O_PATH);
+                if (fd < 0 || fstat(fd, &st) < 0)
+                        continue;
+                if (!S_ISDIR(st.st_mode))
+                        return !unpack_is_whiteout(&st);
+                if (list_names(fd, &names) >= 0 && names)
+                        return true;
+        }
+        return false;
+}
+
+static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, const Target *t, Error *e)
+{
+        if (!r->warnings || !hides_something(layers, t->real))
+                return 0;
+        return reify_warn(r, e, "App %s: volume '%s' hides what the image has at %s", a->name,
+                          t->mount->volume, t->shown);
+}
+
+int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e)
+{
+        Target *targets = calloc(a->n_mounts + 1, sizeof(Target));
+        int k = targets ? 0 : error_oom(e);
+
+        for (size_t i = 0; k >= 0 && i < a->n_mounts; i++) {
+                targets[i].mount = &a->mounts[i];
+                k = find_target(a, layers, &targets[i], e);
+                if (k >= 0)
+                        k = warn_of_hidden_files(r, a, layers, &targets[i], e);
+        }
+        if (k >= 0)
+                qsort(targets, a->n_mounts, sizeof(Target), compare_targets);
+        for (size_t i = 1; k >= 0 && i < a->n_mounts; i++)
+                k = check_overlap(a, &targets[i - 1], &targets[i], e);
+        targets_free(targets, a->n_mounts);
+        return k;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Settings of volumes: what the specification's two kinds, empty and host, cannot say. The annotation
+ * acnspawn/volume/<name> of the pod holds them, as KEY=VALUE between commas, so that the manifest stays one
+ * that every executor can read: for another than ours a volume in memory is an empty one. */
+
+#include "schema/settings.h"
+
+/* --- Values: each reads VALUE into its member ---------------------------------------------------------- */
+
+static int read_kind(const char *value, VolumeSettings *s)
+{
+        s->tmpfs = streq(value, "tmpfs");
+        return s->tmpfs ? 0 : -EINVAL;
+}
+
+static int read_size(const char *value, VolumeSettings *s)
+{
+        int r = quantity_parse(value, 1, &s->size, NULL);
+
+        return r >= 0 && s->size == 0 ? -EINVAL : r;
+}
+
+static int read_inodes(const char *value, VolumeSettings *s)
+{
+        int r = quantity_parse(value, 1, &s->n_inodes, NULL);
+
+        return r >= 0 && s->n_inodes == 0 ? -EINVAL : r;
+}
+
+static int read_symlinks(const char *value, VolumeSettings *s)
+{
+        int r = parse_boolean(value);
+
+        s->symlinks = r > 0;
+        return r;
+}
+
+static bool ranges_meet(uint32_t a, uint32_t b, uint32_t n_a, uint32_t n_b)
+{
+        return a < b ? b - a < n_a : a - b < n_b;
+}
+
+static int add_range(VolumeSettings *s, const IdRange *range)
+{
+        if (s->n_ranges >= VOLUME_ID_RANGES_MAX)
+                return -E2BIG;
+        for (size_t i = 0; i < s->n_ranges; i++) {
+                const IdRange *o = &s->ranges[i];
+                if (ranges_meet(o->host, range->host, o->count, range->count) ||
+                    ranges_meet(o->pod, range->pod, o->count, range->count))
+                        return -EINVAL;
+        }
+        s->ranges[s->n_ranges++] = *range;
+        return 0;
+}
+
+/* HOST:POD:COUNT */
+static int read_range(char *text, VolumeSettings *s)
+{
+        char *pod = strchr(text, ':'), *count = pod ? strchr(pod + 1, ':') : NULL;
+        IdRange range;
+
+        if (!count)
+                return -EINVAL;
+        *pod = *count = 0;
+        if (parse_u32(text, &range.host) < 0 || parse_u32(pod + 1, &range.pod) < 0 ||
+            parse_u32(count + 1, &range.count) < 0 || range.count == 0)
+                return -EINVAL;
+        /* The last number is no user. */
+        if (range.host > UINT32_MAX - range.count || range.pod >= VOLUME_POD_IDS ||
+            range.count > VOLUME_POD_IDS - range.pod)
+                return -EINVAL;
+        return add_range(s, &range);
+}
+
+static int read_id_map(const char *value, VolumeSettings *s)
+{
+        _cleanup_strv_free_ char **ranges = NULL;
+        int b = parse_boolean(value);
+
+        if (b >= 0 || streq(value, "auto")) {
+                s->id_map = b < 0 ? ID_MAP_AUTO : b > 0 ? ID_MAP_YES : ID_MAP_NO;
+                return 0;
+        }
+        int r = strv_split(value, "+", &ranges);
+        s->id_map = ID_MAP_RANGES;
+        s->n_ranges = 0;
+        for (size_t i = 0; r >= 0 && ranges && ranges[i]; i++)
+                r = read_range(ranges[i], s);
+        return r >= 0 && s->n_ranges == 0 ? -EINVAL : r;
+}
+
+/* --- The table ----------------------------------------------------------------------------------------- */
+
+static const struct Setting {
+        const char *key;
+        int (*read)(const char *value, VolumeSettings *s);
+        const char *expected;
+        VolumeKind kind; /* of volumes that it is for */
+        bool tmpfs;      /* and of these for those in memory alone */
+} settings[] = {
+                {"kind", read_kind, "must be tmpfs", VOLUME_EMPTY, false},
+                {"size", read_size, "must be a number of bytes, as 64Mi or 1G", VOLUME_EMPTY, true},
+                {"nr_inodes", read_inodes, "must be a number of files, as 1000 or 10k", VOLUME_EMPTY, true},
+                {"idmap", read_id_map,
+                 "must be yes, no, auto, or ranges of users that do not overlap, as HOST:POD:COUNT[+…], "
+                 "with those of the pod below 65536",
+                 VOLUME_HOST, false},
+                {"symlinks", read_symlinks, "must be true or false", VOLUME_HOST, false},
+};
+
+static const struct Setting *find_setting(const char *key, size_t n)
+{
+        for (size_t i = 0; i < ELEMENTSOF(settings); i++)
+                if (strlen(settings[i].key) == n && strncmp(settings[i].key, key, n) == 0)
+                        return &settings[i];
+        return NULL;
+}
+
+int volume_setting_check(const char *key, const char *value, const char **ret_expected)
+{
+        const struct Setting *row = find_setting(key, strlen(key));
+        VolumeSettings s = {};
+
+        *ret_expected = row ? row->expected : "is no setting of volumes";
+        return row ? row->read(value, &s) : -ENOENT;
+}
+
+static int read_pair(const char *pair, const Volume *v, VolumeSettings *s, Error *e)
+{
+        size_t n = strcspn(pair, "=");
+        const struct Setting *row = pair[n] ? find_setting(pair, n) : NULL;
+        _cleanup_free_ char *shown = text_escape_for_terminal(pair);
+
+        if (!row)
+                return error_set(e, -EINVAL, "Volume '%s' has the setting '%s', which is none", v->name,
+                                 shown ?: "?");
+        if (row->kind != v->kind)
+                return error_set(e, -EINVAL, "Volume '%s' cannot have %s: that is for %s volumes", v->name,
+                                 row->key, row->kind == VOLUME_HOST ? "host" : "empty");
+        int r = row->read(pair + n + 1, s);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0)
+                return error_set(e, -EINVAL, "Volume '%s' has the setting '%s', but %s %s", v->name,
+                                 shown ?: "?", row->key, row->expected);
+        return row->tmpfs ? 1 : 0;
+}
+
+static int read_text(const char *text, const Volume *v, VolumeSettings *s, Error *e)
+{
+        _cleanup_strv_free_ char **pairs = NULL;
+        bool needs_tmpfs = false;
+
+        if (strv_split(text, ",", &pairs) < 0)
+                return error_oom(e);
+        STRV_FOREACH (pair, pairs) {
+                int r = read_pair(*pair, v, s, e);
+                if (r < 0)
+                        return r;
+                needs_tmpfs |= r > 0;
+        }
+        if (needs_tmpfs && !s->tmpfs)
+                return error_set(e, -EINVAL,
+                                 "Volume '%s' cannot have size or nr_inodes: that is for volumes in memory, "
+                                 "of kind=tmpfs",
+                                 v->name);
+        return 0;
+}
+
+int volume_settings_read(const PodManifest *m, const Volume *v, VolumeSettings *ret, Error *e)
+{
+        _cleanup_free_ char *name = NULL;
+        VolumeSettings s = {.id_map = ID_MAP_AUTO};
+
+        if (m->annotations.n > 0) {
+                if (xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0)
+                        return error_oom(e);
+                const char *text = pair_list_get(&m->annotations, name);
+                int r = text ? read_text(text, v, &s, e) : 0;
+                if (r < 0)
+                        return r;
+        }
+        *ret = s;
+        return 0;
+}
+
+int pod_volume_settings_check(const PodManifest *m, Error *e)
+{
+        VolumeSettings s;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < m->n_volumes; i++)
+                r = volume_settings_read(m, &m->volumes[i], &s, e);
+        for (size_t i = 0; r >= 0 && i < m->annotations.n; i++) {
+                const char *name = startswith(m->annotations.items[i].name, VOLUME_SETTINGS_PREFIX);
+                if (name && !pod_manifest_find_volume(m, name))
+                        r = error_set(e, -ENOENT,
+                                      "The annotation %s is of a volume that the pod does not have",
+                                      m->annotations.items[i].name);
+        }
+        return r;
+}
