@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -175,6 +176,19 @@ int interrupt_check(Error *e);
 /* Ends the process by the signal that was noted. */
 void interrupt_raise(void);
 
+/* Until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC are over (-1: for as long as it takes). 1: it is,
+ * or never will be; 0: they are over; -EINTR with a message: one was noted. What else goes wrong, and has no
+ * message, is poll()'s. */
+int interrupt_poll(int fd, short events, int timeout_msec, Error *e);
+
+/* --- Threads (thread.c) -------------------------------------------------------------------------------- */
+
+/* Starts up to N threads that run the function with all signals blocked. Returns how many there are; if these
+ * are fewer, *RET_ERROR (or NULL) has the reason, else it is left alone. */
+size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), void *userdata, int *ret_error);
+int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one; negative errno */
+void threads_join(pthread_t *threads, size_t n);
+
 /* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list ----------- */
 
 char **strv_free(char **l);
@@ -205,6 +219,37 @@ bool utf8_is_valid(const char *s, size_t n);
 /* A copy of S in which bytes that are not UTF-8, and control characters, are visible escapes: safe on a
  * terminal. */
 char *text_escape_for_terminal(const char *s);
+/* Characters of ASCII, whatever the locale is. */
+static inline bool is_digit(char c)
+{
+        return c >= '0' && c <= '9';
+}
+
+static inline bool is_lower(char c)
+{
+        return c >= 'a' && c <= 'z';
+}
+
+static inline bool is_upper(char c)
+{
+        return c >= 'A' && c <= 'Z';
+}
+
+static inline bool is_alphanumeric(char c)
+{
+        return is_digit(c) || is_lower(c) || is_upper(c);
+}
+
+static inline char to_lower(char c)
+{
+        return is_upper(c) ? (char) (c - 'A' + 'a') : c;
+}
+
+static inline char to_upper(char c)
+{
+        return is_lower(c) ? (char) (c - 'a' + 'A') : c;
+}
+
 /* Lower case hex of N bytes. */
 char *hex_encode(const void *p, size_t n);
 int hex_decode(const char *s, size_t n, void *ret); /* 2*N digits into N bytes */
@@ -225,6 +270,8 @@ uint64_t now_usec(clockid_t clock);
 
 /* --- Files (io.c) -------------------------------------------------------------------------------------- */
 
+/* Clears O_NONBLOCK, which is for opening what may be a FIFO without waiting for its writer. */
+int fd_set_blocking(int fd);
 int loop_write(int fd, const void *p, size_t n);
 /* Reads until N bytes or end of file; returns the number read. */
 ssize_t loop_read(int fd, void *p, size_t n);

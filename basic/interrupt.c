@@ -10,6 +10,7 @@
  * The handlers are installed without SA_RESTART: what waits in the kernel is woken, too.
  */
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 
@@ -81,6 +82,22 @@ bool interrupt_pending(void)
 int interrupt_check(Error *e)
 {
         return pending != 0 ? error_set(e, -EINTR, "Interrupted") : 0;
+}
+
+int interrupt_poll(int fd, short events, int timeout_msec, Error *e)
+{
+        struct pollfd p[] = {{.fd = fd, .events = events}, {.fd = event_fd, .events = POLLIN}};
+
+        for (;;) {
+                int r = poll(p, ELEMENTSOF(p), timeout_msec);
+                if (r < 0 && errno != EINTR)
+                        return -errno;
+                int k = interrupt_check(e);
+                if (k < 0)
+                        return k;
+                if (r == 0 || (r > 0 && p[0].revents != 0))
+                        return r > 0;
+        }
 }
 
 void interrupt_raise(void)

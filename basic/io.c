@@ -18,6 +18,13 @@ int safe_close(int fd)
         return -EBADF;
 }
 
+int fd_set_blocking(int fd)
+{
+        int flags = fcntl(fd, F_GETFL);
+
+        return flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
+}
+
 int loop_write(int fd, const void *p, size_t n)
 {
         const char *b = p;

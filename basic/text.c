@@ -249,7 +249,7 @@ char *hex_encode(const void *p, size_t n)
 
 static int unhex(char c)
 {
-        if (c >= '0' && c <= '9')
+        if (is_digit(c))
                 return c - '0';
         if (c >= 'a' && c <= 'f')
                 return c - 'a' + 10;

@@ -61,8 +61,7 @@ static int capability_convert(const char *s, char **ret, Error *e)
         if (xasprintf(&name, "%s%s", strncasecmp(s, "CAP_", 4) == 0 ? "" : "CAP_", s) < 0)
                 return error_oom(e);
         for (char *c = name; *c; c++)
-                if (*c >= 'a' && *c <= 'z')
-                        *c = (char) (*c - 'a' + 'A');
+                *c = to_upper(*c);
         *ret = name;
         return 0;
 }

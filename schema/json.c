@@ -102,7 +102,7 @@ static bool read_hex4(Reader *r, uint32_t *ret)
                 return false;
         for (int i = 0; i < 4; i++) {
                 char c = r->p[i];
-                uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t) (c - '0')
+                uint32_t digit = is_digit(c)            ? (uint32_t) (c - '0')
                                  : c >= 'a' && c <= 'f' ? (uint32_t) (c - 'a') + 10
                                  : c >= 'A' && c <= 'F' ? (uint32_t) (c - 'A') + 10
                                                         : 16;
@@ -223,7 +223,7 @@ static size_t skip_digits(Reader *r)
 {
         const char *start = r->p;
 
-        while (r->p < r->end && *r->p >= '0' && *r->p <= '9')
+        while (r->p < r->end && is_digit(*r->p))
                 r->p++;
         return (size_t) (r->p - start);
 }
@@ -351,7 +351,7 @@ static int make_value(Reader *r, json_object **ret)
                 *ret = json_object_new_string_len(r->string.data, (int) r->string.size);
                 return *ret ? 0 : -ENOMEM;
         }
-        if (c == '-' || (c >= '0' && c <= '9'))
+        if (c == '-' || is_digit(c))
                 return read_number(r, ret);
         return read_word(r, ret);
 }

@@ -21,19 +21,17 @@ int app_annotations_merge(const PairList *image, const PairList *app, PairList *
         return 0;
 }
 
-/* Every run of characters that an AC Name cannot have becomes one dash. */
-int app_name_from_image_name(const char *image_name, char **ret)
+int ac_name_from(const char *s, size_t max, char **ret)
 {
-        const char *slash = strrchr(image_name, '/'), *s = slash ? slash + 1 : image_name;
-        char *name = malloc(strlen(s) + 1);
+        char *name = malloc(MIN(strlen(s), max) + 1);
         size_t n = 0;
 
         if (!name)
                 return -ENOMEM;
-        for (; *s; s++) {
-                char c = *s >= 'A' && *s <= 'Z' ? (char) (*s - 'A' + 'a') : *s;
+        for (; *s && n < max; s++) {
+                char c = to_lower(*s);
 
-                if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+                if (is_lower(c) || is_digit(c))
                         name[n++] = c;
                 else if (n > 0 && name[n - 1] != '-')
                         name[n++] = '-';
@@ -47,6 +45,13 @@ int app_name_from_image_name(const char *image_name, char **ret)
         }
         *ret = name;
         return 0;
+}
+
+int app_name_from_image_name(const char *image_name, char **ret)
+{
+        const char *slash = strrchr(image_name, '/');
+
+        return ac_name_from(slash ? slash + 1 : image_name, SIZE_MAX, ret);
 }
 
 /* --- Reified pod manifests ----------------------------------------------------------------------------- */

@@ -177,26 +177,14 @@ static bool has_mount_point(const App *a, const char *name)
 /* "/var/lib/My_App" becomes "var-lib-my-app", the second of that name "var-lib-my-app-2". */
 static int name_mount_point(const App *a, const char *path, char **ret, Error *e)
 {
-        _cleanup_free_ char *base = malloc(strlen(path) + 2);
-        size_t n = 0;
+        _cleanup_free_ char *base = NULL;
 
-        if (!base)
+        if (ac_name_from(path, NAME_MAX_MANGLED, &base) == -ENOMEM)
                 return error_oom(e);
-        for (const char *p = path; *p && n < NAME_MAX_MANGLED; p++) {
-                char c = *p >= 'A' && *p <= 'Z' ? (char) (*p - 'A' + 'a') : *p;
-
-                if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
-                        base[n++] = c;
-                else if (n > 0 && base[n - 1] != '-')
-                        base[n++] = '-';
-        }
-        while (n > 0 && base[n - 1] == '-')
-                n--;
-        base[n] = 0;
         for (unsigned i = 1; i <= TRIES_MAX; i++) {
                 _cleanup_free_ char *name = NULL;
-                int r = i == 1 ? xasprintf(&name, "%s", n > 0 ? base : "volume")
-                               : xasprintf(&name, "%s-%u", n > 0 ? base : "volume", i);
+                int r = i == 1 ? xasprintf(&name, "%s", base ?: "volume")
+                               : xasprintf(&name, "%s-%u", base ?: "volume", i);
                 if (r < 0)
                         return error_oom(e);
                 if (!has_mount_point(a, name)) {

@@ -7,7 +7,7 @@
 
 static bool is_plain(char c)
 {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        return is_lower(c) || is_digit(c);
 }
 
 static bool is_separator(char c)
@@ -23,7 +23,7 @@ int oci_mangle_identifier(const char *s, char colon, char **ret)
         if (!name)
                 return -ENOMEM;
         for (; *s; s++) {
-                char c = *s >= 'A' && *s <= 'Z' ? (char) (*s - 'A' + 'a') : *s == ':' ? colon : *s;
+                char c = *s == ':' ? colon : to_lower(*s);
 
                 if (!is_plain(c) && !is_separator(c))
                         c = (*s & 0x80) ? 0 : '-';

@@ -115,7 +115,7 @@ static bool exponent_read(const char *s, int *ret)
                 s++;
         if (!*s)
                 return false;
-        for (; *s >= '0' && *s <= '9'; s++)
+        for (; is_digit(*s); s++)
                 v = MIN(v * 10 + (*s - '0'), 10000);
         *ret = negative ? -v : v;
         return *s == 0;

@@ -287,6 +287,8 @@ int annotations_format(const PairList *l, char **ret);
 int app_annotations_merge(const PairList *image, const PairList *app, PairList *ret);
 /* The last component of an image name, turned into a valid AC Name: the default name of an app. */
 int app_name_from_image_name(const char *image_name, char **ret);
+/* The same of any text, of which at most MAX characters are left. */
+int ac_name_from(const char *s, size_t max, char **ret);
 /* os and arch of this machine in the words of the label table ("linux", "amd64"). */
 const char *host_os_label(void);
 const char *host_arch_label(void);

@@ -8,21 +8,6 @@
 
 #include "schema/schema-internal.h"
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
-static bool is_lower(char c)
-{
-        return c >= 'a' && c <= 'z';
-}
-
-static bool is_upper(char c)
-{
-        return c >= 'A' && c <= 'Z';
-}
-
 static bool is_hex(char c)
 {
         return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');

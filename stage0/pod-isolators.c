@@ -88,8 +88,7 @@ static int add_capability(const Option *o, const char *value, const char *word, 
         if (xasprintf(&name, "CAP_%s", bare) < 0)
                 return error_oom(e);
         for (char *p = name; *p; p++)
-                if (*p >= 'a' && *p <= 'z')
-                        *p = (char) (*p - 'a' + 'A');
+                *p = to_upper(*p);
         item = json_new_string_lossy(name);
         if (item && json_object_array_add(set, item) >= 0)
                 return 0;

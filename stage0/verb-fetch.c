@@ -6,8 +6,6 @@
  * the results, and what went wrong, are shown in the order of the command line when all have ended.
  */
 
-#include <pthread.h>
-#include <signal.h>
 
 #include "stage0/fetching.h"
 #include "stage0/image-json.h"
@@ -76,23 +74,16 @@ static void *work(void *userdata)
         return NULL;
 }
 
-/* Signals are for the thread that waits. If there are no others to be had, it does everything. */
+/* If there are no others to be had, it does everything. */
 static void work_in_threads(Jobs *j)
 {
         pthread_t threads[THREADS_MAX];
-        sigset_t all, before;
-        size_t n = 0;
+        size_t wanted = j->n > 1 ? MIN(j->n, (size_t) THREADS_MAX) : 0;
+        size_t n = threads_start(threads, wanted, work, j, NULL);
 
-        sigfillset(&all);
-        if (j->n > 1 && pthread_sigmask(SIG_SETMASK, &all, &before) == 0) {
-                while (n < THREADS_MAX && n < j->n && pthread_create(&threads[n], NULL, work, j) == 0)
-                        n++;
-                (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-        }
         if (n == 0)
                 (void) work(j);
-        while (n > 0)
-                (void) pthread_join(threads[--n], NULL);
+        threads_join(threads, n);
 }
 
 /* --- Results ------------------------------------------------------------------------------------------- */

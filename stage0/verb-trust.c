@@ -183,7 +183,7 @@ static int show_keys(const Arguments *a, const TrustKeys *keys, const char *what
         }
         if (text_take(&t, &text, NULL) < 0)
                 return -ENOMEM;
-        text[0] = (char) (text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
+        text[0] = to_upper(text[0]);
         fputs(text, stderr);
         return 0;
 }

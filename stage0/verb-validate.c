@@ -258,13 +258,12 @@ static int validate_directory(Validation *v)
 /* The first bytes of what a pipe has, which stay in it. */
 static ssize_t peek_pipe(int fd, void *p, size_t size)
 {
-        struct pollfd x[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
         _cleanup_close_ int out = -EBADF, in = -EBADF;
         int pipe_fds[2];
 
-        while (poll(x, ELEMENTSOF(x), -1) < 0)
-                if (errno != EINTR)
-                        return -errno;
+        int r = interrupt_poll(fd, POLLIN, -1, NULL);
+        if (r < 0)
+                return r;
         if (pipe2(pipe_fds, O_CLOEXEC) < 0)
                 return -errno;
         in = pipe_fds[0];

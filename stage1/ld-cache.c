@@ -124,11 +124,6 @@ static const char *string_at(const LdCache *c, uint32_t offset)
         return c->base + offset;
 }
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
 /* Compares the numbers that begin at *A and *B, and moves behind them. They may be longer than any
  * integer. */
 static int compare_numbers(const char **a, const char **b)

@@ -56,15 +56,6 @@ static bool is_older(uint64_t since, uint64_t age)
         return now >= since && now - since >= age;
 }
 
-static uint64_t prepared_usec(const Pod *p)
-{
-        struct stat st;
-
-        if (p->config.created_usec != 0)
-                return p->config.created_usec;
-        return fstat(p->dir_fd, &st) < 0 ? 0 : (uint64_t) st.st_mtim.tv_sec * 1000000ULL;
-}
-
 static bool is_due(const Collector *c, const Pod *p)
 {
         switch (p->state) {
@@ -74,7 +65,7 @@ static bool is_due(const Collector *c, const Pod *p)
                 return true;
         case POD_PREPARED:
                 return c->options->expire_prepared_usec != UINT64_MAX &&
-                       is_older(prepared_usec(p), c->options->expire_prepared_usec);
+                       is_older(pod_created_usec(p), c->options->expire_prepared_usec);
         case POD_EXITED:
                 return is_older(pod_ended_usec(p), c->options->grace_usec);
         default:

@@ -48,8 +48,7 @@ void discovery_done(Discovery *d)
 
 static bool is_unreserved(char c)
 {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-               (c && strchr("-._~", c));
+        return is_alphanumeric(c) || (c && strchr("-._~", c));
 }
 
 static void add_encoded(Text *t, const char *s, char kept)

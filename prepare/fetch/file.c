@@ -52,29 +52,20 @@ static int check_type(int fd, const char *shown, struct stat *ret, Error *e)
  * time. */
 static int wait_for_data(Fetcher *f, int fd, const char *shown, Error *e)
 {
-        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
+        int r;
 
-        for (;;) {
-                int r = poll(p, ELEMENTSOF(p), PATIENCE_MSEC);
-                if (r < 0 && errno != EINTR)
-                        return error_set_errno(e, errno, "Cannot wait for data from %s", shown);
-                int k = interrupt_check(e);
-                if (k < 0)
-                        return k;
-                if (r > 0 && p[0].revents != 0)
-                        return 0;
-                if (r == 0)
-                        fetcher_note(f, "Waiting for data from %s…", shown);
-        }
+        while ((r = interrupt_poll(fd, POLLIN, PATIENCE_MSEC, e)) == 0)
+                fetcher_note(f, "Waiting for data from %s…", shown);
+        return r > 0         ? 0
+               : r == -EINTR ? r
+                             : error_set_errno(e, r, "Cannot wait for data from %s", shown);
 }
 
 static int clear_nonblock(int fd, Error *e)
 {
-        int flags = fcntl(fd, F_GETFL);
+        int r = fd_set_blocking(fd);
 
-        return flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0
-                               ? error_set_errno(e, errno, "Cannot read an image from a pipe")
-                               : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot read an image from a pipe") : 0;
 }
 
 static int open_file(const char *path, const char *shown, Error *e)

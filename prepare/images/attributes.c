@@ -13,7 +13,6 @@
  */
 
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
 #include "prepare/images/images-internal.h"
 #include "prepare/unpack/unpack.h"
@@ -101,17 +100,6 @@ static bool is_implied(const LayerView *v, const char *path)
                bsearch(&path, v->implied, v->n_implied, sizeof(char *), compare_strings);
 }
 
-static bool is_opaque(int fd)
-{
-        static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
-        char value;
-
-        for (size_t i = 0; i < ELEMENTSOF(names); i++)
-                if (fgetxattr(fd, names[i], &value, 1) == 1 && value == 'y')
-                        return true;
-        return false;
-}
-
 /* Whether the layer hides PATH of the layers below it: by anything on the way that is no directory, or is an
  * opaque one. */
 static int hides_below(const LayerView *v, const char *path)
@@ -131,7 +119,7 @@ static int hides_below(const LayerView *v, const char *path)
                         return 0;
                 if (fd < 0)
                         return fd == -ENOTDIR || fd == -ELOOP ? 1 : fd;
-                if (is_opaque(fd))
+                if (unpack_is_opaque(fd))
                         return 1;
                 if (slash)
                         *slash = '/';
@@ -176,16 +164,12 @@ static int copy_attributes(const Attributes *a, int from, int to, Made *made)
 {
         struct stat st;
 
-        if (fstat(from, &st) < 0)
-                return -errno;
-        if (fchown(to, st.st_uid, st.st_gid) < 0 &&
-            !(errno == EPERM && a->store->flags & STORE_UNPRIVILEGED))
-                return -errno;
-        if (fchmod(to, st.st_mode & 07777U) < 0)
-                return -errno;
+        int r = directory_copy_metadata(a->store, from, to, &st);
+        if (r < 0)
+                return r;
         made->times[0] = st.st_atim;
         made->times[1] = st.st_mtim;
-        return xattr_copy_all(from, to);
+        return 0;
 }
 
 static int make_directory(Attributes *a, const char *path)

@@ -112,11 +112,6 @@ int image_name_format(const char *name, const PairList *labels, char **ret)
 
 /* --- Versions ------------------------------------------------------------------------------------------ */
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
 /* Letters are what is neither digit nor separator, so that any text has an order. */
 static bool is_letter(char c)
 {

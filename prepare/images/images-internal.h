@@ -11,6 +11,10 @@ static inline bool image_is_shortage(int r)
         return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
+/* Owner, mode and attributes of the directory FROM for the directory TO, and what FROM's status is; the times
+ * are to be set when nothing else is done to TO. */
+int directory_copy_metadata(const Store *s, int from, int to, struct stat *ret);
+
 /* --- Trees made from layers (rendered.c) --------------------------------------------------------------- */
 
 typedef struct RenderedTree {

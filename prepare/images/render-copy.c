@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 #include "prepare/unpack/unpack.h"
 
 #define COPY_CHUNK (64U << 20)
@@ -91,4 +91,20 @@ int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, 
         if (S_ISREG(st->st_mode))
                 return copy_file(s, from_fd, to_fd, name);
         return S_ISLNK(st->st_mode) ? copy_symlink(s, from_fd, to_fd, name, st) : -EMLINK;
+}
+
+int directory_copy_metadata(const Store *s, int from, int to, struct stat *ret)
+{
+        struct stat st;
+
+        if (fstat(from, &st) < 0)
+                return -errno;
+        if (fchown(to, st.st_uid, st.st_gid) < 0 && !(errno == EPERM && s->flags & STORE_UNPRIVILEGED))
+                return -errno;
+        if (fchmod(to, st.st_mode & 07777U) < 0)
+                return -errno;
+        int r = xattr_copy_all(from, to);
+        if (r >= 0)
+                *ret = st;
+        return r;
 }

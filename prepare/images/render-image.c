@@ -17,12 +17,10 @@
 #include <search.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include "prepare/images/images.h"
 
-#define OPAQUE "trusted.overlay.opaque"
 #define NAMES_MAX (64U * 1024U)
 
 typedef struct Directory {
@@ -246,17 +244,11 @@ static int make_other(Merge *m, size_t layer, int from_fd, int to_fd, const char
 
 /* --- Directories --------------------------------------------------------------------------------------- */
 
-static bool is_whiteout(const struct stat *st)
+static bool is_opaque(int parent_fd, const char *name)
 {
-        return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
-}
+        _cleanup_close_ int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-static bool is_opaque(int fd, const char *name)
-{
-        char path[PATH_MAX], value[8];
-
-        snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", fd, name);
-        return lgetxattr(path, OPAQUE, value, sizeof(value)) == 1 && value[0] == 'y';
+        return fd >= 0 && unpack_is_opaque(fd);
 }
 
 /* The directory NAME of D: from which layers its content comes, beginning with the FIRSTth of D. */
@@ -310,7 +302,7 @@ static int merge_entry(Merge *m, const Directory *d, const int *fds, size_t at, 
         if (xasprintf(&path, "%s/%s", d->path, name) < 0)
                 return error_oom(e);
         int r = fstatat(fds[at], name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-        if (r >= 0 && is_whiteout(&st))
+        if (r >= 0 && unpack_is_whiteout(&st))
                 return 0;
         if (r >= 0 && S_ISDIR(st.st_mode)) {
                 r = mkdirat(to_fd, name, 0700) < 0 ? -errno : push_directory(m, d, fds, at, name, path);

@@ -14,7 +14,6 @@
  */
 
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
 #include "prepare/unpack/unpack.h"
 #include "prepare/images/images-internal.h"
@@ -121,23 +120,11 @@ static int place_directory(int parent_fd, const char *name)
         return 0;
 }
 
-/* Layers of OCI images remove what is below them: by a device 0:0 in its place, or by an attribute of the
- * directory it was in. */
-static bool is_whiteout(const struct stat *st)
-{
-        return S_ISCHR(st->st_mode) && st->st_rdev == 0;
-}
-
 static bool is_opaque(int parent_fd, const char *name)
 {
-        static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
         _cleanup_close_ int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        char value;
 
-        for (size_t i = 0; i < ELEMENTSOF(names) && fd >= 0; i++)
-                if (fgetxattr(fd, names[i], &value, 1) == 1 && value == 'y')
-                        return true;
-        return false;
+        return fd >= 0 && unpack_is_opaque(fd);
 }
 
 /* Brings PATH of a layer into the tree. LISTED: it is in the list itself, not only on the way to something
@@ -161,7 +148,7 @@ static int place(const Rendering *x, int layer_fd, const char *path, bool listed
                 return r;
         if (S_ISDIR(st.st_mode))
                 return place_directory(to, name);
-        return listed && !is_whiteout(&st) ? render_place_file(x->store, from, to, name, &st) : 0;
+        return listed && !unpack_is_whiteout(&st) ? render_place_file(x->store, from, to, name, &st) : 0;
 }
 
 /* --- All paths ----------------------------------------------------------------------------------------- */
@@ -181,14 +168,7 @@ static int copy_metadata(const Rendering *x, const char *path)
                 from = open_beneath(x->layer_fds[i], relative, O_RDONLY | O_DIRECTORY);
         if (from < 0)
                 return from;
-        if (fstat(from, &st) < 0)
-                return -errno;
-        if (fchown(to, st.st_uid, st.st_gid) < 0 &&
-            !(errno == EPERM && x->store->flags & STORE_UNPRIVILEGED))
-                return -errno;
-        if (fchmod(to, st.st_mode & 07777U) < 0)
-                return -errno;
-        int r = xattr_copy_all(from, to);
+        int r = directory_copy_metadata(x->store, from, to, &st);
         if (r < 0)
                 return r;
         const struct timespec times[2] = {st.st_atim, st.st_mtim};

@@ -11,8 +11,6 @@
  * as that.
  */
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 
 #include "prepare/images/images.h"
@@ -44,12 +42,8 @@ static void *id_thread(void *userdata)
 
 static int id_check_start(IdCheck *c)
 {
-        sigset_t all, before;
+        int r = thread_start(&c->thread, id_thread, c);
 
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        int r = -pthread_create(&c->thread, NULL, id_thread, c);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
         c->started = r == 0;
         return r;
 }

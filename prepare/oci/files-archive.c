@@ -289,20 +289,14 @@ static int check_type(int fd, Error *e)
 /* A FIFO may never get a writer: opening it does not wait for one, and the user can end the waiting. */
 static int wait_for_data(int fd, Error *e)
 {
-        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt_fd(), .events = POLLIN}};
-        int flags = fcntl(fd, F_GETFL), r;
+        int r = interrupt_poll(fd, POLLIN, -1, e);
 
-        do {
-                r = poll(p, ELEMENTSOF(p), -1);
-                if (r < 0 && errno != EINTR)
-                        return error_set_errno(e, errno, "Cannot wait for the archive");
-                int k = interrupt_check(e);
-                if (k < 0)
-                        return k;
-        } while (r <= 0 || p[0].revents == 0);
-        if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
-                return error_set_errno(e, errno, "Cannot read the archive");
-        return 0;
+        if (r == -EINTR)
+                return r;
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot wait for the archive");
+        r = fd_set_blocking(fd);
+        return r < 0 ? error_set_errno(e, r, "Cannot read the archive") : 0;
 }
 
 static int open_file(const char *file, int *ret_fd, Error *e)

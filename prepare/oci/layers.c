@@ -16,9 +16,7 @@
  */
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
 #include "prepare/oci/oci-internal.h"
 
@@ -289,18 +287,11 @@ static unsigned n_helpers(const Readers *r)
 static void run_threads(Readers *r)
 {
         pthread_t threads[PARALLEL_MAX];
-        unsigned n = 0, wanted = n_helpers(r);
-        sigset_t all, before;
 
-        /* Signals are the business of the caller's thread. If a thread cannot be made, there are fewer. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        while (n < wanted && pthread_create(&threads[n], NULL, reading_thread, r) == 0)
-                n++;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        /* If a thread cannot be made, there are fewer. */
+        size_t n = threads_start(threads, n_helpers(r), reading_thread, r, NULL);
         (void) reading_thread(r);
-        while (n > 0)
-                (void) pthread_join(threads[--n], NULL);
+        threads_join(threads, n);
 }
 
 int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e)
@@ -354,17 +345,12 @@ int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e)
 
 int layer_hides_all(Store *s, const Layer *l, Error *e)
 {
-        static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
         _cleanup_close_ int dir_fd = layer_open(s, l, e), fd = -EBADF;
-        char value;
 
         if (dir_fd < 0)
                 return dir_fd;
         fd = openat(dir_fd, "rootfs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return error_set_errno(e, errno, "Cannot open the files of layer %u", l->number);
-        for (size_t i = 0; i < ELEMENTSOF(names); i++)
-                if (fgetxattr(fd, names[i], &value, 1) == 1 && value == 'y')
-                        return 1;
-        return 0;
+        return unpack_is_opaque(fd);
 }

@@ -287,15 +287,9 @@ Compressor *compressor_free(Compressor *c)
 /* A pipe may be full for as long as its reader likes, but not longer than we are let wait. */
 static int wait_for_room(Compressor *c, Error *e)
 {
-        struct pollfd p[] = {
-                        {.fd = c->fd, .events = POLLOUT},
-                        {.fd = interrupt_fd(), .events = POLLIN},
-        };
+        int r = interrupt_poll(c->fd, POLLOUT, -1, e);
 
-        while (poll(p, ELEMENTSOF(p), -1) < 0)
-                if (errno != EINTR)
-                        return error_set_errno(e, errno, "Cannot write %s", c->what);
-        return interrupt_check(e);
+        return r < 0 && r != -EINTR ? error_set_errno(e, r, "Cannot write %s", c->what) : MIN(r, 0);
 }
 
 static int flush(Compressor *c, Error *e)

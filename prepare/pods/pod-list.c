@@ -57,8 +57,7 @@ void pod_list_free(Pod **l, size_t n)
         free(l);
 }
 
-/* Without a configuration, the directory's own time will do for sorting. */
-static uint64_t created_usec(const Pod *p)
+uint64_t pod_created_usec(const Pod *p)
 {
         struct stat st;
 
@@ -70,7 +69,7 @@ static uint64_t created_usec(const Pod *p)
 static int compare_pods(const void *a, const void *b)
 {
         const Pod *p = *(Pod *const *) a, *q = *(Pod *const *) b;
-        uint64_t x = created_usec(p), y = created_usec(q);
+        uint64_t x = pod_created_usec(p), y = pod_created_usec(q);
 
         return x != y ? (x < y ? -1 : 1) : strcmp(p->uuid, q->uuid);
 }

@@ -10,7 +10,7 @@
 
 static bool is_lower_or_digit(char c)
 {
-        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        return is_lower(c) || is_digit(c);
 }
 
 /* The name of a host: labels of letters, digits and '-' with dots between. */

@@ -113,6 +113,8 @@ void pod_list_free(Pod **l, size_t n);
 int pod_path(const Pod *p, char **ret);
 /* When a pod that has run ended, in microseconds since the epoch. */
 uint64_t pod_ended_usec(const Pod *p);
+/* When it was made: as its configuration says; of one that has none, the time of its directory. */
+uint64_t pod_created_usec(const Pod *p);
 
 /* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by whoever is to keep the
  * pod running. -EBUSY: somebody else was faster; -ESTALE: exited already (a pod runs once). */

@@ -32,26 +32,6 @@ void registry_reference_done(RegistryReference *r)
         *r = (RegistryReference){};
 }
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
-static bool is_lower(char c)
-{
-        return c >= 'a' && c <= 'z';
-}
-
-static bool is_upper(char c)
-{
-        return c >= 'A' && c <= 'Z';
-}
-
-static bool is_alphanumeric(char c)
-{
-        return is_digit(c) || is_lower(c) || is_upper(c);
-}
-
 /* --- Registries ---------------------------------------------------------------------------------------- */
 
 static bool host_part_is_valid(const char *s, size_t n)

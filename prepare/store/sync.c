@@ -13,8 +13,6 @@
  */
 
 #include <dirent.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 
 #include "prepare/store/store.h"
@@ -40,21 +38,12 @@ static void *sync_some(void *userdata)
 static void sync_batch(SyncSet *s)
 {
         pthread_t threads[THREADS_MAX];
-        sigset_t all, before;
-        size_t n = 0;
 
-        /* Signals are for the program's own threads. */
-        sigfillset(&all);
         s->next = 0;
-        if (s->n > 1 && pthread_sigmask(SIG_SETMASK, &all, &before) == 0) {
-                while (n < THREADS_MAX && n + 1 < s->n &&
-                       pthread_create(&threads[n], NULL, sync_some, s) == 0)
-                        n++;
-                (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-        }
+        size_t wanted = s->n > 1 ? MIN(s->n - 1, (size_t) THREADS_MAX) : 0;
+        size_t n = threads_start(threads, wanted, sync_some, s, NULL);
         (void) sync_some(s); /* if there are no threads to be had, everything */
-        while (n > 0)
-                (void) pthread_join(threads[--n], NULL);
+        threads_join(threads, n);
         while (s->n > 0)
                 safe_close(s->fds[--s->n]);
 }

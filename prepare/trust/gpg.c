@@ -11,7 +11,6 @@
  */
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -226,12 +225,7 @@ int gpg_data_from_callbacks(gpgme_data_cbs_t callbacks, void *userdata, gpgme_da
 
 int gpg_thread_start(pthread_t *ret, void *(*function)(void *), void *userdata, Error *e)
 {
-        sigset_t all, before;
+        int r = thread_start(ret, function, userdata);
 
-        /* Signals are the business of the caller's thread. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        int r = -pthread_create(ret, NULL, function, userdata);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
         return r < 0 ? error_set_errno(e, r, "Cannot start a thread for gpg") : 0;
 }

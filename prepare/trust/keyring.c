@@ -146,13 +146,12 @@ static bool is_ignored(const char *name)
         return name[0] == '.' || endswith(name, ".tmp") || endswith(name, "~");
 }
 
-static char *to_upper(const char *s)
+static char *upper_case(const char *s)
 {
         char *u = strdup(s);
 
         for (char *p = u; p && *p; p++)
-                if (*p >= 'a' && *p <= 'f')
-                        *p = (char) (*p - 'a' + 'A');
+                *p = to_upper(*p);
         return u;
 }
 
@@ -161,7 +160,7 @@ static int read_key(Trust *t, int dir_fd, size_t dir, const char *path, const ch
 {
         _cleanup_(file_done) TrustFile f = {.dir = dir};
 
-        f.fingerprint = to_upper(name);
+        f.fingerprint = upper_case(name);
         f.prefix = strdup(prefix);
         if (!f.fingerprint || !f.prefix || xasprintf(&f.path, "%s/%s", path, name) < 0 ||
             GREEDY_REALLOC(t->files, t->allocated, t->n_files + 1) < 0)

@@ -10,7 +10,6 @@
  */
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include "library/libcrypto.h"
@@ -151,18 +150,13 @@ static void *hashing_thread(void *userdata)
 static int start_threads(Pipeline *p)
 {
         static void *(*const functions[])(void *) = {reading_thread, hashing_thread};
-        sigset_t all, before;
         int r = 0;
 
-        /* Signals are the business of the caller's thread. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
         for (unsigned i = 0; i < ELEMENTSOF(functions) && r == 0; i++) {
-                r = -pthread_create(&p->threads[i], NULL, functions[i], p);
+                r = thread_start(&p->threads[i], functions[i], p);
                 if (r == 0)
                         p->n_threads++;
         }
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
         return r;
 }
 

@@ -33,6 +33,17 @@ bool unpack_is_whiteout(const struct stat *st)
         return S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
+bool unpack_is_opaque(int fd)
+{
+        static const char *const names[] = {"trusted.overlay.opaque", "user.overlay.opaque"};
+        char value;
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (fgetxattr(fd, names[i], &value, 1) == 1 && value == 'y')
+                        return true;
+        return false;
+}
+
 int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e)
 {
         int r = fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0);

@@ -262,6 +262,8 @@ int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime
 int unpack_make_way(Unpack *u, int parent_fd, const char *name, const char *path, bool directory,
                     bool *ret_hides, Error *e);
 bool unpack_is_whiteout(const struct stat *st);
+/* Whether the directory FD of a layer hides what layers below have in it. */
+bool unpack_is_opaque(int fd);
 /* Hides what layers below have in the directory FD. */
 int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e);
 /* An error about one entry: "Cannot unpack PATH: …". */

@@ -8,7 +8,6 @@
  */
 
 #include <pthread.h>
-#include <signal.h>
 
 #include "prepare/unpack/record-verify.h"
 
@@ -127,18 +126,9 @@ static int start_threads(Hashers *h)
 {
         long n = sysconf(_SC_NPROCESSORS_ONLN);
         size_t wanted = n < 1 ? 1 : MIN((size_t) n, (size_t) THREADS_MAX);
-        sigset_t all, before;
         int r = 0;
 
-        /* Signals are the business of the caller's thread. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        while (h->n_threads < wanted && r == 0) {
-                r = -pthread_create(&h->threads[h->n_threads], NULL, hashing_thread, h);
-                if (r == 0)
-                        h->n_threads++;
-        }
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        h->n_threads = threads_start(h->threads, wanted, hashing_thread, h, &r);
         return h->n_threads > 0 ? 0 : r; /* one is enough */
 }
 

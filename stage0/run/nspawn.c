@@ -57,7 +57,7 @@ static int add_capabilities(const Pod *p, char ***argv)
                         continue;
                 text_add(&t, t.size > 0 ? ",CAP_" : "CAP_");
                 for (; *name; name++) {
-                        char c = *name >= 'a' && *name <= 'z' ? (char) (*name - 'a' + 'A') : *name;
+                        char c = to_upper(*name);
                         text_add_bytes(&t, &c, 1);
                 }
         }
