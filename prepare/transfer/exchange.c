@@ -355,6 +355,19 @@ static int drive(Exchange *x, CURLM *multi, CURLcode *ret)
         }
 }
 
+/* The name of a proxy may stand beside a password, and libcurl does not tell the one without the other. */
+static void note_peer(Exchange *x)
+{
+        char *address = NULL;
+        long port = 0;
+
+        (void) curl_easy_getinfo(x->easy, CURLINFO_PRIMARY_IP, &address);
+        (void) curl_easy_getinfo(x->easy, CURLINFO_PRIMARY_PORT, &port);
+        if (!isempty(address) && port > 0)
+                snprintf(x->peer, sizeof(x->peer), strchr(address, ':') ? " at [%s]:%ld" : " at %s:%ld",
+                         address, port);
+}
+
 /* The end of the answer, which may have had no body. */
 static int finish(Exchange *x, CURLcode code)
 {
@@ -398,6 +411,7 @@ static int run(Exchange *x, Handle *h)
         if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
                 return error_oom(&x->error);
         r = drive(x, h->multi, &code);
+        note_peer(x);
         if (r >= 0)
                 r = finish(x, code);
         (void) curl_multi_remove_handle(h->multi, h->easy);

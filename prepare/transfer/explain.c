@@ -129,19 +129,26 @@ static int explain_connect(const Exchange *x, const char *host, const char *deta
                               number > 0 ? strerror((int) number) : detail);
 }
 
+static int explain_proxy_authentication(const Exchange *x, Error *e)
+{
+        bool https = startswith(x->url, "https:");
+
+        int r = exchange_error(x, e, -EACCES, "the proxy%s wants a user and password, or others (407)", x->peer);
+        return error_hint(e, r, "Give them in the environment, as %s=http://USER:PASSWORD@PROXY:PORT.",
+                          https ? "https_proxy" : "http_proxy");
+}
+
 static int explain_broken(const Exchange *x, const char *host, const char *detail, Error *e)
 {
         const Sink *s = x->sink;
         long status = 0;
 
         (void) curl_easy_getinfo(x->easy, CURLINFO_HTTP_CONNECTCODE, &status);
-        if (status == 407) {
-                int r = exchange_error(x, e, -EACCES, "the proxy wants a user and password (407)");
-                return error_hint(e, r, "Give them in https_proxy=http://USER:PASSWORD@PROXY:PORT.");
-        }
+        if (status == 407)
+                return explain_proxy_authentication(x, e);
         if (status >= 300)
-                return exchange_error(x, e, -ECONNREFUSED, "the proxy does not connect to '%s' (status %ld)",
-                                      host, status);
+                return exchange_error(x, e, -ECONNREFUSED, "the proxy%s does not connect to '%s' (status %ld)",
+                                      x->peer, host, status);
         if (x->body_size == 0 && !x->begun)
                 return exchange_error(x, e, -ECONNRESET, "'%s' closed the connection without an answer (%s)",
                                       host, detail);
@@ -274,8 +281,6 @@ static const struct {
                 {403, -EACCES, AGAIN_NEVER, "the server does not allow it", NULL},
                 {404, -ENOENT, AGAIN_NEVER, "the server does not have it",
                  "See whether name and version are spelled right."},
-                {407, -EACCES, AGAIN_NEVER, "the proxy wants a user and password",
-                 "Give them in http_proxy=http://USER:PASSWORD@PROXY:PORT."},
                 {408, -ETIMEDOUT, AGAIN_LATER, "the server gave up waiting for the request", NULL},
                 {410, -ENOENT, AGAIN_NEVER, "it is not there any more", NULL},
                 {425, -EREMOTEIO, AGAIN_LATER, "it is too early for the server", NULL},
@@ -293,6 +298,9 @@ int exchange_explain_status(Exchange *x, Error *e)
 {
         unsigned status = x->response.status;
 
+        x->again = AGAIN_NEVER;
+        if (status == 407)
+                return explain_proxy_authentication(x, e);
         for (size_t i = 0; i < ELEMENTSOF(status_reasons); i++) {
                 if (status_reasons[i].status != status)
                         continue;

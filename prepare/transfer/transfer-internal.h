@@ -160,6 +160,7 @@ typedef struct Exchange {
         int result; /* of a callback */
         Error error;
         char detail[CURL_ERROR_SIZE];
+        char peer[80]; /* " at 192.0.2.1:3128": whom we were connected to, perhaps a proxy; or empty */
 } Exchange;
 
 void exchange_done(Exchange *x);

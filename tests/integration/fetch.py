@@ -350,6 +350,50 @@ def certificate_of_another_host(w):
 
 
 @world
+def authorities_by_environment(w):
+    """SSL_CERT_DIR and CURL_CA_BUNDLE, as curl's users expect."""
+    w.trust()
+    data = w.image()
+    w.publish(SIMPLE, data)
+    hashed, env = w.host.path("hashed"), w.web.env()
+    del env["SSL_CERT_FILE"]
+    os.makedirs(hashed)
+    shutil.copy(w.web.ca, hashed + "/authority.pem")
+    args = "--config-dir=" + w.config, "fetch", SIMPLE
+    contains(w.host.acnspawn(*args, env=env).expect(1).err, "certificate")
+    # It has to have names that are hashes.
+    contains(w.host.acnspawn(*args, env=dict(env, SSL_CERT_DIR=hashed)).expect(1).err, "certificate")
+    subprocess.run(["openssl", "rehash", hashed], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    w.host.acnspawn(*args, env=dict(env, SSL_CERT_DIR=hashed)).expect(0)
+    w.run("image", "rm", image_id(data))
+    w.host.acnspawn(*args, env=dict(env, CURL_CA_BUNDLE=w.web.ca, SSL_CERT_FILE="/nonexistent")).expect(0)
+    contains(w.host.acnspawn(*args[:2], "--update", SIMPLE, env=dict(env, CURL_CA_BUNDLE="/nonexistent")).expect(1).err, "CURL_CA_BUNDLE")
+
+
+@world
+def a_proxy_that_wants_a_password(w):
+    w.trust()
+    data, env = w.image(), w.web.env()
+    w.publish(SIMPLE, data)
+    w.publish("http://example.com/plain.aci", data)
+    w.web.proxy_auth = "me:open sesame"
+    address = env["https_proxy"].split("//")[1]
+    for url, variable, options in (SIMPLE, "https_proxy", ()), ("http://example.com/plain.aci", "http_proxy", ("--insecure-options=http",)):
+        args = ("--config-dir=" + w.config, "fetch") + options + (url,)
+        for word in "", "me:wrong-word@":
+            r = w.host.acnspawn(*args, env=dict(env, **{variable: "http://" + word + address})).expect(1)
+            contains(r.err, "the proxy at %s wants a user and password" % address)
+            contains(r.err, variable + "=http://USER:PASSWORD@PROXY:PORT")
+            true("wrong-word" not in r.err and "trying again" not in r.err, "message: " + r.err)
+        r = w.host.acnspawn(*args, env=dict(env, **{variable: "http://me:open%20sesame@" + address})).expect(0)
+        true("sesame" not in r.err, "the password is shown: " + r.err)
+        w.run("image", "rm", image_id(data))
+    w.web.dead.add("example.com")
+    r = w.host.acnspawn(*args[:2], SIMPLE, env=dict(env, https_proxy="http://me:open%20sesame@" + address)).expect(1)
+    contains(r.err, "the proxy at %s does not connect to 'example.com' (status 502)" % address)
+
+
+@world
 def credentials_are_not_shown(w):
     w.trust()
     data = w.image()
@@ -364,6 +408,132 @@ def credentials_are_not_shown(w):
     for top, _, files in os.walk(w.host.dir):
         for f in files:
             lacks(_read(os.path.join(top, f)), b"tops3cret", f)
+
+
+# --- C7: what is checked and what is unpacked are the same bytes ------------------------------------------------------------
+
+MANY = 160 << 20  # so much that one can look into the middle
+
+
+def stopped_in_the_middle(p, find, size):
+    """Stops P when it has read a part of the file that FIND finds among its descriptors: a path in /proc, and how far it got."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and p.poll() is None:
+        try:
+            for fd in os.listdir("/proc/%d/fd" % p.pid):
+                path = "/proc/%d/fd/%s" % (p.pid, fd)
+                if not find(os.readlink(path), os.stat(path).st_size):
+                    continue
+                at = int(read_text("/proc/%d/fdinfo/%s" % (p.pid, fd)).split("pos:")[1].split()[0])
+                if not size // 10 < at < size * 8 // 10:
+                    continue
+                os.kill(p.pid, signal.SIGSTOP)
+                at = int(read_text("/proc/%d/fdinfo/%s" % (p.pid, fd)).split("pos:")[1].split()[0])
+                return path, at
+        except (FileNotFoundError, ProcessLookupError, IndexError):
+            pass
+    return None, None
+
+
+def overwrite(path, data, begin, end):
+    with open(path, "r+b", buffering=0) as f:
+        f.seek(begin)
+        f.write(memoryview(data)[begin:end])
+
+
+def exchange_while_it_is_read(w, start, find, good, first, then, everything):
+    """Runs START() on a file that is FIRST, and makes what has been read of it, or EVERYTHING, THEN while it is stopped."""
+    for _ in range(10):
+        p = start(first)
+        path, at = stopped_in_the_middle(p, find, len(good))
+        if path:
+            overwrite(path, then, 0, len(then) if everything else at)
+            os.kill(p.pid, signal.SIGCONT)
+            return w.host.finish(p)
+        p.kill()
+        p.communicate()
+        if p.returncode == 0:
+            w.run("image", "rm", image_id(good))
+    raise Skip("the import is too fast here to be stopped in the middle")
+
+
+def big_images(w):
+    """An image, and the same with other content in the same places."""
+    half = os.urandom(1 << 20) * (MANY >> 20)
+    good = w.image(content=half)
+    evil = good.replace(half[:1 << 16], bytes(1 << 16))
+    equal(len(evil), len(good))
+    true(evil != good, "the images differ")
+    return good, evil
+
+
+def both_ways(w, start, find):
+    good, evil = big_images(w)
+    # A check before unpacking would see what is good, and unpacking what is not.
+    r = exchange_while_it_is_read(w, start, find, good, good, evil, False)
+    equal(r.rc, 0, "exit status (%s)" % r.err)
+    equal(r.out, image_id(good) + "\n")
+    w.run("image", "verify")
+    with open(os.path.join(w.host.dir, "images", image_id(good), "rootfs/content"), "rb") as f:
+        true(bytes(1 << 16) not in f.read(), "what was unpacked is what was signed")
+    w.run("image", "rm", image_id(good))
+    # And a check after unpacking the other way round.
+    r = exchange_while_it_is_read(w, start, find, good, evil, good, True)
+    equal(r.rc, 1, "exit status (%s)" % r.err)
+    contains(r.err.lower(), "signature")
+    w.nothing_left()
+
+
+@world
+def c7_file_exchanged_while_it_is_imported(w):
+    w.trust()
+    aci, asc = w.host.path("x.aci"), w.host.path("x.asc")
+    signatures = {}
+
+    def start(data):
+        with open(aci, "wb") as f:
+            f.write(data)
+        if not signatures:  # of the first, which is the good one
+            signatures[asc] = w.key().sign(data)
+            with open(asc, "wb") as f:
+                f.write(signatures[asc])
+        return w.host.start("--config-dir=" + w.config, "fetch", "--signature=" + asc, aci, env=w.web.env())
+    both_ways(w, start, lambda target, size: target == aci)
+
+
+@world
+def c7_download_altered_before_it_is_imported(w):
+    """The same with what was downloaded: a file without a name by then, but who is root can reach it."""
+    w.trust()
+    signatures = []
+
+    def start(data):
+        signatures.append(signatures[0] if signatures else w.key().sign(data))
+        w.web.put(SIMPLE, data)
+        w.web.put(SIMPLE + ".asc", signatures[0])
+        return w.host.start("--config-dir=" + w.config, "fetch", SIMPLE, env=w.web.env())
+    both_ways(w, start, lambda target, size: "/downloads/" in target and target.endswith("(deleted)") and size > MANY)
+
+
+@world
+def c7_part_altered_before_it_is_resumed(w):
+    """What lies in downloads/ is checked like what came just now."""
+    w.trust()
+    data = w.image(content=os.urandom(4 << 20))
+    pause = threading.Event()
+    w.publish(SIMPLE, data, etag=True, cut=2000000, pause=pause)
+    p = w.host.start("--config-dir=" + w.config, "fetch", SIMPLE, env=w.web.env())
+    downloads = os.path.join(w.host.dir, "downloads")
+    part = wait_for(lambda: [f for f in (os.listdir(downloads) if os.path.isdir(downloads) else []) if f.endswith(".part")
+                             and os.path.getsize(os.path.join(downloads, f)) >= 1000000], "the beginning of the download")[0]
+    p.kill()
+    p.communicate()
+    pause.set()
+    overwrite(os.path.join(downloads, part), bytes(len(data)), 500000, 600000)
+    w.publish(SIMPLE, data, etag=True)
+    contains(w.fetch(SIMPLE, rc=1).err.lower(), "signature")
+    w.nothing_left()
+    equal(w.fetch(SIMPLE).out, image_id(data) + "\n")
 
 
 # --- Caching --------------------------------------------------------------------------------------------------------------

@@ -351,6 +351,29 @@ def orphans_are_collected(host):
 
 
 @case
+def e7_what_is_mounted_below_an_image_is_not_emptied(host):
+    """The image goes; what is mounted in it stays as it is, and keeps only its own place until it is unmounted."""
+    precious = host.path("precious")
+    os.mkdir(precious)
+    open(os.path.join(precious, "file"), "w").close()
+    for words in ("rm", "example.com/busy"), ("gc", "--grace-period=0"):
+        id = imported(host, host.image(name="example.com/busy", base=False, files={"d": Dir(), "d/f": "x"}))
+        subprocess.run(["mount", "--bind", precious, os.path.join(image_dir(host, id), "rootfs/d")], check=True)
+        try:
+            contains(host.acnspawn("image", *words).expect(0).out, id)
+            equal(os.listdir(os.path.join(host.dir, "images")), [], "images")
+            host.acnspawn("gc")
+            host.acnspawn("image", "gc")
+            equal(os.listdir(precious), ["file"], "what was mounted")
+        finally:
+            for line in read_text("/proc/self/mountinfo").splitlines():
+                if line.split()[4].startswith(host.dir):  # it went along with the image
+                    subprocess.run(["umount", line.split()[4]], check=True)
+        host.acnspawn("gc").expect(0)
+        equal(os.listdir(os.path.join(host.dir, "tmp")), [], "what is left in tmp")
+
+
+@case
 def json_calls_things_the_same_everywhere(host):
     id = imported(host, host.image(name="example.com/same", base=False, files={"/a": "a"}))
     out, directory = host.path("out.aci"), host.path("rendered")

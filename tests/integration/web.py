@@ -5,6 +5,7 @@ Clients reach it by a proxy, which is what the environment in Web.env names: wha
 them to the server here, which answers for all of them. Nothing in acnspawn knows that it is being tested.
 """
 
+import base64
 import email.utils
 import hashlib
 import http.server
@@ -111,6 +112,13 @@ class _Proxy(socketserver.StreamRequestHandler):
                 break
             headers.append(h)
         web = self.server.web
+        wanted = web.proxy_auth and b"Basic " + base64.b64encode(web.proxy_auth.encode())
+        given = [h.split(b":", 1)[1].strip() for h in headers if h.lower().startswith(b"proxy-authorization:")]
+        if wanted and given != [wanted]:
+            self.wfile.write(b"HTTP/1.1 407 Who Are You\r\nProxy-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n"
+                             b"Connection: close\r\n\r\n")
+            return
+        headers = [h for h in headers if not h.lower().startswith(b"proxy-")]
         if line[0] == "CONNECT":
             name = line[1].rsplit(":", 1)[0]
             with web.lock:
@@ -164,6 +172,7 @@ class Web:
         self.directory, self.names = directory, names
         self.pages, self.requests, self.connects, self.dead = {}, [], [], set()
         self.statuses = []
+        self.proxy_auth = None  # "USER:PASSWORD" that the proxy wants
         self.lock = threading.Lock()
 
     def __enter__(self):
