@@ -133,7 +133,8 @@ static int explain_proxy_authentication(const Exchange *x, Error *e)
 {
         bool https = startswith(x->url, "https:");
 
-        int r = exchange_error(x, e, -EACCES, "the proxy%s wants a user and password, or others (407)", x->peer);
+        int r = exchange_error(x, e, -EACCES, "the proxy%s wants a user and password, or others (407)",
+                               x->peer);
         return error_hint(e, r, "Give them in the environment, as %s=http://USER:PASSWORD@PROXY:PORT.",
                           https ? "https_proxy" : "http_proxy");
 }
@@ -147,8 +148,9 @@ static int explain_broken(const Exchange *x, const char *host, const char *detai
         if (status == 407)
                 return explain_proxy_authentication(x, e);
         if (status >= 300)
-                return exchange_error(x, e, -ECONNREFUSED, "the proxy%s does not connect to '%s' (status %ld)",
-                                      x->peer, host, status);
+                return exchange_error(x, e, -ECONNREFUSED,
+                                      "the proxy%s does not connect to '%s' (status %ld)", x->peer, host,
+                                      status);
         if (x->body_size == 0 && !x->begun)
                 return exchange_error(x, e, -ECONNRESET, "'%s' closed the connection without an answer (%s)",
                                       host, detail);

@@ -204,6 +204,38 @@ def an_archive_that_comes_through_a_fifo(host):
 
 
 @case
+def images_saved_by_podman(host):
+    """What "podman save" writes, one image or several, by every name that it gives them."""
+    if not shutil.which("podman"):
+        raise Skip("podman is not installed")
+    archive = Builder(host).base().layer(lambda root: put(root, "d/two", "second layer")).runs("cat /d/two; echo")
+    tool("skopeo", "copy", "-q", archive.reference(), "oci-archive:%s:1.0" % host.path("in.tar"))
+    podman = ("podman", "--root", host.path("podman"), "--runroot", host.path("podman.run"), "--storage-driver", "vfs")
+    tool(*podman, "load", "-i", host.path("in.tar"))
+    id = tool(*podman, "images", "-q", "--no-trunc").strip()
+    names = "example.com/team/app:1.0", "localhost/other:2.0"
+    for name in names:
+        tool(*podman, "tag", id, name)
+    ids = set()
+    for format in "docker-archive", "oci-archive":
+        file = host.path(format + ".tar")
+        tool(*podman, "save", "--format", format, "-o", file, names[0])
+        reference = "%s:%s" % (format, file)
+        equal(host.run(reference).out.strip(), "second layer", "output of the app in the %s" % format)
+        ids.add(fetch(host, reference))
+        contains(host.acnspawn("image", "show", reference).expect(0).out, "example.com/team/app" if format == "docker-archive" else format)
+        host.acnspawn("validate", file).expect(0)
+    equal(len(ids), 1, "IDs of one image in two formats")
+    tool(*podman, "save", "-m", "-o", host.path("both.tar"), *names)
+    for name in names:
+        equal(fetch(host, "docker-archive:%s:%s" % (host.path("both.tar"), name)), ids.copy().pop(), "ID of " + name)
+    directory = host.path("directory")
+    tool(*podman, "save", "--format", "oci-dir", "-o", directory, names[0])
+    equal(fetch(host, "oci:" + directory), ids.pop(), "ID of the image in a directory")
+    tool(*podman, "rmi", "-a", "-f")
+
+
+@case
 def an_image_made_by_buildah(host):
     storage = ["--root", host.path("storage"), "--runroot", host.path("run"), "--storage-driver", "vfs"]
     base = Builder(host).base()
