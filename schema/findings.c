@@ -152,14 +152,10 @@ void parser_finding(Parser *p, const char *format, ...)
         va_list ap;
 
         va_start(ap, format);
-        int r = vasprintf(&s, format, ap);
-        va_end(ap);
-        if (r < 0) {
+        if (vasprintf(&s, format, ap) < 0)
                 s = NULL;
-                p->oom = true;
-                return;
-        }
-        if (findings_add(p->findings, p->path.data ?: "", s) < 0)
+        va_end(ap);
+        if (!s || findings_add(p->findings, p->path.data ?: "", s) < 0)
                 p->oom = true;
 }
 

@@ -21,6 +21,19 @@ int context_find_pod(Context *c, const char *reference, Pod **ret)
         return pod_find(c->store, reference, ret, &c->error);
 }
 
+int context_parse_pod(Context *c, const Option *options, void *data, int argc, char **argv, Words *words,
+                      Pod **ret)
+{
+        int r = context_parse(c, options, data, argc, argv, words);
+
+        if (r <= 0)
+                return r;
+        r = context_open_existing_store(c);
+        if (r >= 0)
+                r = context_find_pod(c, words->list[0], ret);
+        return r < 0 ? r : 1;
+}
+
 const char *pod_display_name(const Pod *p)
 {
         return isempty(p->config.name) ? p->uuid : p->config.name;

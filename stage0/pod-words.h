@@ -9,6 +9,9 @@
 Color pod_state_color(PodState s, int exit_status);
 /* Finds the pod that was named on the command line. */
 int context_find_pod(Context *c, const char *reference, Pod **ret);
+/* context_parse(), and finds the pod that the first of the words names. 0: no more is to be done. */
+int context_parse_pod(Context *c, const Option *options, void *data, int argc, char **argv, Words *words,
+                      Pod **ret);
 /* The pod's name, or its UUID. */
 const char *pod_display_name(const Pod *p);
 /* context_for_each() with the pods that the words name. */

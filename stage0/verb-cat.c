@@ -24,13 +24,8 @@ static int cat_manifest(Context *c, int argc, char **argv)
         _cleanup_free_ char *text = NULL;
         size_t size = 0;
 
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse_pod(c, NULL, NULL, argc, argv, &words, &p);
         if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        if (r >= 0)
-                r = context_find_pod(c, words.list[0], &p);
-        if (r < 0)
                 return r;
         r = read_file_at(p->dir_fd, "pod", MANIFEST_SIZE_MAX, &text, &size);
         if (r < 0)
@@ -196,13 +191,8 @@ static int cat(Context *c, int argc, char **argv)
         _cleanup_close_ int fd = -EBADF;
         size_t n_shown = 0;
 
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse_pod(c, NULL, NULL, argc, argv, &words, &p);
         if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        if (r >= 0)
-                r = context_find_pod(c, words.list[0], &p);
-        if (r < 0)
                 return r;
         fd = open_beneath(p->dir_fd, "root/" UNITS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)

@@ -45,13 +45,8 @@ static int run(Context *c, int argc, char **argv)
         LogOptions o = {.lines = UINT64_MAX};
         _cleanup_(pod_freep) Pod *p = NULL;
 
-        int r = context_parse(c, options, &o, argc, argv, &words);
+        int r = context_parse_pod(c, options, &o, argc, argv, &words, &p);
         if (r <= 0)
-                return r;
-        r = context_open_existing_store(c);
-        if (r >= 0)
-                r = context_find_pod(c, words.list[0], &p);
-        if (r < 0)
                 return r;
         if (!p->manifest)
                 return error_set(&c->error, -ENODATA, "Pod '%s' has no logs: it is %s", pod_display_name(p),
