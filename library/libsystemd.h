@@ -13,18 +13,27 @@
 
 #define SYSTEMD_FUNCTIONS(F)                                                                                \
         F(sd_booted)                                                                                        \
+        F(sd_bus_attach_event)                                                                              \
         F(sd_bus_call)                                                                                      \
+        F(sd_bus_call_async)                                                                                \
         F(sd_bus_call_method)                                                                               \
+        F(sd_bus_call_method_async)                                                                         \
         F(sd_bus_error_free)                                                                                \
         F(sd_bus_error_has_name)                                                                            \
         F(sd_bus_flush_close_unref)                                                                         \
         F(sd_bus_get_property_trivial)                                                                      \
+        F(sd_bus_get_unique_name)                                                                           \
         F(sd_bus_match_signal)                                                                              \
         F(sd_bus_message_append)                                                                            \
+        F(sd_bus_message_append_array)                                                                      \
+        F(sd_bus_message_close_container)                                                                   \
+        F(sd_bus_message_get_error)                                                                         \
         F(sd_bus_message_new_method_call)                                                                   \
+        F(sd_bus_message_open_container)                                                                    \
         F(sd_bus_message_read)                                                                              \
         F(sd_bus_message_unref)                                                                             \
         F(sd_bus_new)                                                                                       \
+        F(sd_bus_open_system)                                                                               \
         F(sd_bus_path_encode)                                                                               \
         F(sd_bus_process)                                                                                   \
         F(sd_bus_set_address)                                                                               \
@@ -72,18 +81,27 @@ extern Library systemd_library;
 #define SYSTEMD_CALL(function) (library_need(&systemd_library), systemd_functions.function)
 
 #define sd_booted(...) SYSTEMD_CALL(sd_booted)(__VA_ARGS__)
+#define sd_bus_attach_event(...) SYSTEMD_CALL(sd_bus_attach_event)(__VA_ARGS__)
 #define sd_bus_call(...) SYSTEMD_CALL(sd_bus_call)(__VA_ARGS__)
+#define sd_bus_call_async(...) SYSTEMD_CALL(sd_bus_call_async)(__VA_ARGS__)
 #define sd_bus_call_method(...) SYSTEMD_CALL(sd_bus_call_method)(__VA_ARGS__)
+#define sd_bus_call_method_async(...) SYSTEMD_CALL(sd_bus_call_method_async)(__VA_ARGS__)
 #define sd_bus_error_free(...) SYSTEMD_CALL(sd_bus_error_free)(__VA_ARGS__)
 #define sd_bus_error_has_name(...) SYSTEMD_CALL(sd_bus_error_has_name)(__VA_ARGS__)
 #define sd_bus_flush_close_unref(...) SYSTEMD_CALL(sd_bus_flush_close_unref)(__VA_ARGS__)
 #define sd_bus_get_property_trivial(...) SYSTEMD_CALL(sd_bus_get_property_trivial)(__VA_ARGS__)
+#define sd_bus_get_unique_name(...) SYSTEMD_CALL(sd_bus_get_unique_name)(__VA_ARGS__)
 #define sd_bus_match_signal(...) SYSTEMD_CALL(sd_bus_match_signal)(__VA_ARGS__)
 #define sd_bus_message_append(...) SYSTEMD_CALL(sd_bus_message_append)(__VA_ARGS__)
+#define sd_bus_message_append_array(...) SYSTEMD_CALL(sd_bus_message_append_array)(__VA_ARGS__)
+#define sd_bus_message_close_container(...) SYSTEMD_CALL(sd_bus_message_close_container)(__VA_ARGS__)
+#define sd_bus_message_get_error(...) SYSTEMD_CALL(sd_bus_message_get_error)(__VA_ARGS__)
 #define sd_bus_message_new_method_call(...) SYSTEMD_CALL(sd_bus_message_new_method_call)(__VA_ARGS__)
+#define sd_bus_message_open_container(...) SYSTEMD_CALL(sd_bus_message_open_container)(__VA_ARGS__)
 #define sd_bus_message_read(...) SYSTEMD_CALL(sd_bus_message_read)(__VA_ARGS__)
 #define sd_bus_message_unref(...) SYSTEMD_CALL(sd_bus_message_unref)(__VA_ARGS__)
 #define sd_bus_new(...) SYSTEMD_CALL(sd_bus_new)(__VA_ARGS__)
+#define sd_bus_open_system(...) SYSTEMD_CALL(sd_bus_open_system)(__VA_ARGS__)
 #define sd_bus_path_encode(...) SYSTEMD_CALL(sd_bus_path_encode)(__VA_ARGS__)
 #define sd_bus_process(...) SYSTEMD_CALL(sd_bus_process)(__VA_ARGS__)
 #define sd_bus_set_address(...) SYSTEMD_CALL(sd_bus_set_address)(__VA_ARGS__)

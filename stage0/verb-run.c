@@ -13,7 +13,23 @@
 
 typedef struct Arguments {
         bool detach, remove, strict;
+        RegisterMode registration;
 } Arguments;
+
+static int option_register(const Option *o, const char *value, void *target, Error *e)
+{
+        static const struct {
+                const char *word;
+                RegisterMode mode;
+        } words[] = {{"auto", REGISTER_AUTO}, {"no", REGISTER_NO}, {"yes", REGISTER_YES}};
+
+        for (size_t i = 0; i < ELEMENTSOF(words); i++)
+                if (streq(value, words[i].word)) {
+                        *(RegisterMode *) target = words[i].mode;
+                        return 0;
+                }
+        return option_invalid(o, value, e, "it is yes, no or auto");
+}
 
 static const Option options[] = {
                 {"Run Options (before the first image)", "detach", 'd', NULL, false,
@@ -23,6 +39,9 @@ static const Option options[] = {
                  NULL, option_true, offsetof(Arguments, remove)},
                 {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL, option_true,
                  offsetof(Arguments, strict)},
+                {NULL, "register", 0, "yes|no|auto", false,
+                 "Whether the pod is a machine of machinectl; auto (the default): where systemd-machined is", "yes|no|auto",
+                 option_register, offsetof(Arguments, registration)},
                 OPTION_END,
 };
 
@@ -179,7 +198,8 @@ static int remove_pod(Context *c, const char *uuid)
 static int run_and_release(Context *c, Pod *p, const Arguments *a)
 {
         _cleanup_(pod_freep) Pod *owned = p;
-        const RunOptions o = {.detach = a->detach, .quiet = c->quiet, .strict = a->strict, .config_dirs = context_config_dirs(c)};
+        const RunOptions o = {.detach = a->detach, .quiet = c->quiet, .strict = a->strict, .registration = a->registration,
+                              .config_dirs = context_config_dirs(c)};
 
         int r = run_pod(owned, &o, &c->error);
         if (r >= 0 && a->detach)

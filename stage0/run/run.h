@@ -7,10 +7,18 @@
 
 /* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
  * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
+/* Whether systemd-machined is told of the pod. */
+typedef enum RegisterMode {
+        REGISTER_AUTO, /* where it can be; a refusal is a warning */
+        REGISTER_NO,
+        REGISTER_YES, /* the pod does not run without */
+} RegisterMode;
+
 typedef struct RunOptions {
         bool detach;
         bool quiet;                     /* do not show the apps' output */
         bool strict;                    /* not unless all isolators are enforced */
+        RegisterMode registration;
         const char *const *config_dirs; /* as in PrepareOptions */
 } RunOptions;
 int run_pod(Pod *p, const RunOptions *o, Error *e);

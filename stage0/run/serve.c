@@ -7,18 +7,12 @@
  * has run yet.
  */
 
-#include <arpa/inet.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "stage0/run/app-limits.h"
+#include "stage0/run/metadata-service.h"
 #include "stage0/run/serve.h"
-
-/* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to
- * itself. */
-#define METADATA_PORT 18112
-#define KEY_FILE "hmac-key"
 
 struct Server {
         Pod *pod;
@@ -26,9 +20,8 @@ struct Server {
         Pumps *pumps;
         pid_t leader;
         int listen_fd;
-        sd_event_source *source, *metadata_source;
-        MetadataClient *metadata;
-        char *token, *metadata_url;
+        sd_event_source *source;
+        MetadataService *metadata;
         Limits limits;
 };
 
@@ -37,11 +30,8 @@ Server *server_free(Server *s)
         if (!s)
                 return NULL;
         sd_event_source_disable_unref(s->source);
-        sd_event_source_disable_unref(s->metadata_source);
-        metadata_client_free(s->metadata);
+        metadata_service_free(s->metadata);
         safe_close(s->listen_fd);
-        free(s->token);
-        free(s->metadata_url);
         limits_done(&s->limits);
         free(s);
         return NULL;
@@ -57,194 +47,9 @@ void server_set_leader(Server *s, pid_t leader)
         s->leader = leader;
 }
 
-/* --- The metadata service ------------------------------------------------------------------------------ */
-
-static int open_pod_network(pid_t pid)
-{
-        char path[64];
-
-        snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) pid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
-}
-
-static int listen_on_loopback(uint16_t port, uint16_t *ret_port)
-{
-        struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_port = htons(port),
-                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof(address);
-        _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        if (fd < 0)
-                return -errno;
-        if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || listen(fd, 1024) < 0 ||
-            getsockname(fd, (struct sockaddr *) &address, &size) < 0)
-                return -errno;
-        *ret_port = ntohs(address.sin_port);
-        return TAKE_FD(fd);
-}
-
-/* We have one thread: going into the pod's network and back is safe. */
-static int listen_in_network(pid_t pid, uint16_t port, uint16_t *ret_port)
-{
-        _cleanup_close_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), theirs = -EBADF;
-
-        if (own < 0)
-                return -errno;
-        theirs = open_pod_network(pid);
-        if (theirs < 0)
-                return theirs;
-        if (setns(theirs, CLONE_NEWNET) < 0)
-                return -errno;
-        int fd = listen_on_loopback(port, ret_port);
-        if (setns(own, CLONE_NEWNET) < 0)
-                abort(); /* nothing that we do from here on would happen where it should */
-        return fd;
-}
-
-static int open_metadata_listener(Server *s, pid_t peer, Error *e)
-{
-        bool host = s->pod->config.net == NET_HOST;
-        _cleanup_close_ int fd = -EBADF;
-        uint16_t port;
-
-        /* On the host's loopback any free port will do. */
-        fd = host ? listen_on_loopback(0, &port)
-                  : listen_in_network(s->leader ?: peer, METADATA_PORT, &port);
-        if (fd < 0)
-                return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
-                                       s->pod->uuid);
-        int r = metadata_client_send_listener(s->metadata, fd, e);
-        if (r < 0)
-                return r;
-        r = xasprintf(&s->metadata_url, "http://127.0.0.1:%u/%s", port, s->token);
-        if (r < 0)
-                return error_oom(e);
-        /* For those who go into the pod later. */
-        r = pod_metadata_url_write(s->pod, s->metadata_url);
-        return r < 0 ? error_set_errno(e, r, "Cannot record the metadata service of pod %s", s->pod->uuid) : 0;
-}
-
-static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)
-{
-        Server *s = userdata;
-        _cleanup_(pod_freep) Pod *p = NULL;
-        _cleanup_free_ char *data = NULL;
-        size_t size;
-
-        int r = pod_find(s->pod->store, uuid, &p, NULL);
-        if (r < 0)
-                return r;
-        r = read_file_at(p->dir_fd, KEY_FILE, METADATA_KEY_SIZE, &data, &size);
-        if (r < 0)
-                return r;
-        if (!streq(p->uuid, uuid) || size != METADATA_KEY_SIZE)
-                return -ENOENT;
-        memcpy(key, data, METADATA_KEY_SIZE);
-        return 0;
-}
-
-static int on_metadata(sd_event_source *source, int fd, uint32_t revents, void *userdata)
-{
-        Server *s = userdata;
-        _cleanup_error_ Error e = ERROR_NULL;
-
-        int r = metadata_client_handle(s->metadata, lookup_key, s, &e);
-        if (r >= 0)
-                return 0;
-        log_warning("%s", e.message ?: "The metadata service has failed");
-        if (r != -EREMOTEIO)
-                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
-        return 0;
-}
-
-/* The text files that the service serves, in memory while it is configured. */
-typedef struct MetadataTexts {
-        char *pod_manifest;
-        MetadataApp *apps;
-        char **image_manifests;
-} MetadataTexts;
-
-static void metadata_texts_done(MetadataTexts *t)
-{
-        free(t->pod_manifest);
-        free(t->apps);
-        strv_free(t->image_manifests);
-}
-
-static int read_image_manifest(Server *s, const PodApp *app, MetadataApp *ret, char ***texts)
-{
-        _cleanup_free_ char *path = NULL;
-        char *text;
-        size_t size;
-
-        int r = xasprintf(&path, "apps/%s/manifest", app->name);
-        if (r >= 0)
-                r = read_file_at(s->pod->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
-        if (r < 0)
-                return r;
-        *ret = (MetadataApp){.name = app->name,
-                             .image_id = app->image_id,
-                             .image_manifest = text,
-                             .image_manifest_size = size};
-        return strv_consume(texts, text);
-}
-
-static int read_texts(Server *s, MetadataTexts *t, MetadataConfig *config)
-{
-        const PodManifest *m = s->pod->manifest;
-
-        int r = read_file_at(s->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
-                             &config->pod_manifest_size);
-        if (r < 0)
-                return r;
-        t->apps = calloc(m->n_apps + 1, sizeof(MetadataApp));
-        if (!t->apps)
-                return -ENOMEM;
-        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = read_image_manifest(s, &m->apps[i], &t->apps[i], &t->image_manifests);
-        config->pod_manifest = t->pod_manifest;
-        config->apps = t->apps;
-        config->n_apps = m->n_apps;
-        return r;
-}
-
-static int make_key(Server *s, uint8_t key[static METADATA_KEY_SIZE])
-{
-        int r = metadata_key_generate(key);
-
-        if (r >= 0)
-                r = metadata_token_generate(&s->token);
-        if (r >= 0)
-                r = write_file_atomic_at(s->pod->dir_fd, KEY_FILE, key, METADATA_KEY_SIZE, 0600, false);
-        return r;
-}
-
 int server_start_metadata(Server *s, sd_event *event, Error *e)
 {
-        _cleanup_(metadata_texts_done) MetadataTexts texts = {};
-        _cleanup_free_ char *program = NULL;
-        uint8_t key[METADATA_KEY_SIZE];
-        MetadataConfig config = {.uuid = s->pod->uuid, .key = key};
-        uid_t uid = s->pod->config.uid_base + UID_RANGE_SIZE - 1;
-
-        int r = make_key(s, key);
-        if (r >= 0)
-                r = read_texts(s, &texts, &config);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot prepare the metadata service of pod %s", s->pod->uuid);
-        config.token = s->token;
-        r = helper_program_path(METADATA_PROGRAM, &program, e);
-        if (r >= 0)
-                r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid},
-                                          &config, &s->metadata, e);
-        explicit_bzero(key, sizeof(key));
-        if (r < 0)
-                return r;
-        r = sd_event_add_io(event, &s->metadata_source, metadata_client_fd(s->metadata), EPOLLIN,
-                            on_metadata, s);
-        return r < 0 ? error_set_errno(e, r, "Cannot watch the metadata service") : 0;
+        return metadata_service_new(s->pod, event, &s->metadata, e);
 }
 
 /* --- Launchers ----------------------------------------------------------------------------------------- */
@@ -365,8 +170,8 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
                 r = pumps_flush(s->pumps, request.app, fd, answer_flush);
                 return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request.app) : 1;
         }
-        if (r >= 0 && s->metadata && !s->metadata_url)
-                r = open_metadata_listener(s, peer.pid, e);
+        if (r >= 0 && s->metadata)
+                r = metadata_service_listen(s->metadata, s->leader ?: peer.pid, e);
         if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, request.app)))
                 r = error_set(e, -ENOENT, "The pod has no app %s", request.app);
         if (r >= 0)
@@ -379,7 +184,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         reply->modules = (s->limits.features.apparmor ? LAUNCH_APPARMOR : 0) |
                          (s->limits.features.selinux ? LAUNCH_SELINUX : 0);
         reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
-        snprintf(reply->text, sizeof(reply->text), "%s", s->metadata_url ?: "");
+        snprintf(reply->text, sizeof(reply->text), "%s", metadata_service_url(s->metadata) ?: "");
         return 0;
 }
 

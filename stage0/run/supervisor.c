@@ -18,6 +18,7 @@
 
 #include "library/libsystemd.h"
 #include "stage0/run/console.h"
+#include "stage0/run/machine.h"
 #include "stage0/run/serve.h"
 
 typedef struct Supervisor {
@@ -25,6 +26,8 @@ typedef struct Supervisor {
         const RunOptions *options;
         sd_event *event;
         PodCgroup cgroup;
+        Machine *machine; /* NULL: it is not registered */
+        Error refusal;    /* why it could not be, and has to end */
         Nspawn nspawn;
         PodNetwork *network; /* NULL: the pod has none of its own, or none yet */
         PodMounts *mounts;
@@ -107,6 +110,37 @@ static int on_control(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
+/* --- What the host's systemd says ---------------------------------------------------------------------- */
+
+static void on_machine_stop(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        s->stop_requests++;
+        signal_leader(s);
+}
+
+static void on_machine_refused(const Error *e, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->options->registration != REGISTER_YES) {
+                log_warning("%s", e->message);
+                return;
+        }
+        (void) error_set(&s->refusal, e->code, "%s", e->message);
+        if (e->hint)
+                (void) error_hint(&s->refusal, e->code, "%s", e->hint);
+        kill_pod(s);
+}
+
+static int connect_machine(Supervisor *s, Error *e)
+{
+        const MachineHandlers handlers = {.stop = on_machine_stop, .refused = on_machine_refused, .userdata = s};
+
+        return machine_new(s->pod, s->options->registration, &handlers, &s->machine, e);
+}
+
 /* --- What nspawn says ---------------------------------------------------------------------------------- */
 
 static void set_leader(Supervisor *s)
@@ -120,6 +154,7 @@ static void set_leader(Supervisor *s)
         (void) pod_runtime_write(s->pod, &s->runtime);
         if (s->server)
                 server_set_leader(s->server, leader);
+        machine_register(s->machine, leader);
 }
 
 static void set_ready(Supervisor *s)
@@ -246,7 +281,8 @@ static int start_nspawn(Supervisor *s, Error *e)
         if (r >= 0)
                 r = nspawn_start(s->pod, address, &s->nspawn, e);
         if (r >= 0)
-                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->options->detach, &s->cgroup, e);
+                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->options->detach, machine_bus(s->machine),
+                                      &s->cgroup, e);
         if (r >= 0)
                 r = nspawn_go(&s->nspawn, e);
         if (r < 0)
@@ -276,6 +312,8 @@ static int watch(Supervisor *s, Error *e)
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(stop_signals); i++)
                 if (!is_ignored(stop_signals[i]))
                         r = sd_event_add_signal(s->event, NULL, stop_signals[i], on_signal, s);
+        if (r >= 0)
+                r = machine_watch(s->machine, s->event);
         return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
 }
 
@@ -330,6 +368,8 @@ static int start(Supervisor *s, Error *e)
         r = server_new(s->pod, s->event, s->pumps, &s->server, e);
         if (r >= 0)
                 r = network_up(s->pod, s->options->config_dirs, &s->network, e);
+        if (r >= 0)
+                r = connect_machine(s, e);
         if (r >= 0)
                 r = start_nspawn(s, e);
         if (r >= 0)
@@ -448,11 +488,17 @@ static int finish(Supervisor *s, Error *e)
         (void) waitpid(s->nspawn.pid, NULL, 0);
         s->nspawn.pid = 0;
         drain(s);
+        s->machine = machine_free(s->machine);
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);
         leave_networks(s, &errors[2]);
         int status = conclude(s, &statuses, e);
+        if (s->refusal.code < 0 && e) {
+                error_done(e);
+                *e = TAKE_GENERIC(s->refusal, Error, ERROR_NULL);
+                status = e->code;
+        }
         (void) pod_end_run(s->pod, &errors[1]);
         show_rest(s, statuses);
         for (size_t i = 0; i < ELEMENTSOF(errors); i++) {
@@ -467,6 +513,8 @@ static int finish(Supervisor *s, Error *e)
 static void supervisor_done(Supervisor *s)
 {
         sd_event_source_disable_unref(s->idle_source);
+        machine_free(s->machine);
+        error_done(&s->refusal);
         server_free(s->server);
         nspawn_done(&s->nspawn);
         pod_network_free(s->network);

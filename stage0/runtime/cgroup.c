@@ -169,12 +169,12 @@ static int find_unified(Pod *p, pid_t pid, PodCgroup *c, Error *e)
         return error_hint(e, -ENOSYS, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
 }
 
-int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e)
+int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e)
 {
         _cleanup_(pod_cgroup_done) PodCgroup c = {};
         bool systemd = sd_booted() > 0;
 
-        int r = systemd ? pod_scope_start(p, pid, e) : 0;
+        int r = systemd ? pod_scope_start(p, pid, bus, e) : 0;
         if (r >= 0)
                 r = find_unified(p, pid, &c, e);
         if (r < 0)

@@ -23,7 +23,10 @@ void pod_cgroup_done(PodCgroup *c);
 /* Makes the directories for POD, records them before, and puts process PID, which has no other use for the
  * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end
  * of the session or unit that it was started from is not the pod's end. */
-int pod_cgroup_create(Pod *p, pid_t pid, bool along, PodCgroup *ret, Error *e);
+struct sd_bus;
+/* ... BUS is the connection over which the host's systemd is asked for a scope, and over which it asks in turn to end the pod,
+ * before it stops the scope; NULL: there is none, and it does not ask. */
+int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e);
 /* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
@@ -76,7 +79,7 @@ int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 
 /* Moves process PID into a new scope unit of its own, which is delegated to us. */
-int pod_scope_start(const Pod *p, pid_t pid, Error *e);
+int pod_scope_start(const Pod *p, pid_t pid, struct sd_bus *bus, Error *e);
 /* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
 int pod_scope_stop(const Pod *p, Error *e);
 

@@ -36,21 +36,39 @@ static void slot_unrefp(sd_bus_slot **s)
         sd_bus_slot_unref(*s);
 }
 
+/* What is asked to end has to end some time. Apps stop one after the other at worst. */
+static uint64_t stop_timeout_usec(const Pod *p)
+{
+        uint64_t timeout;
+
+        if (__builtin_mul_overflow(p->config.stop_timeout_usec, 2 * (p->manifest ? p->manifest->n_apps : 1),
+                                   &timeout) ||
+            __builtin_add_overflow(timeout, START_TIMEOUT_USEC, &timeout))
+                return UINT64_MAX;
+        return timeout;
+}
+
 /* The unit's name, without its suffix, is that of the cgroups that we make ourselves elsewhere. */
-static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid)
+static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const char *controller)
 {
         _cleanup_free_ char *description = NULL;
 
         int r = xasprintf(&description, "Pod %s", p->uuid);
         if (r >= 0)
-                r = sd_bus_message_append(m, "a(sv)", 6, "Description", "s", description, "Slice", "s",
-                                          "machine.slice", "Delegate", "b", 1, "TasksMax", "t", UINT64_MAX,
-                                          "CollectMode", "s", "inactive-or-failed", "PIDs", "au", 1,
-                                          (uint32_t) pid);
-        return r;
+                r = sd_bus_message_open_container(m, 'a', "(sv)");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)", "Description", "s", description,
+                                          "Slice", "s", "machine.slice", "Delegate", "b", 1, "TasksMax", "t",
+                                          UINT64_MAX, "CollectMode", "s", "inactive-or-failed", "PIDs", "au",
+                                          1, (uint32_t) pid);
+        if (r >= 0 && controller)
+                r = sd_bus_message_append(m, "(sv)(sv)", "Controller", "s", controller, "TimeoutStopUSec",
+                                          "t", stop_timeout_usec(p));
+        return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int call_start(sd_bus *bus, const Pod *p, pid_t pid, sd_bus_message **ret, sd_bus_error *error)
+static int call_start(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, sd_bus_message **ret,
+                      sd_bus_error *error)
 {
         _cleanup_(message_unrefp) sd_bus_message *m = NULL;
         _cleanup_free_ char *unit = NULL;
@@ -63,7 +81,7 @@ static int call_start(sd_bus *bus, const Pod *p, pid_t pid, sd_bus_message **ret
         if (r >= 0)
                 r = sd_bus_message_append(m, "ss", unit, "fail");
         if (r >= 0)
-                r = append_properties(m, p, pid);
+                r = append_properties(m, p, pid, controller);
         if (r >= 0)
                 r = sd_bus_message_append(m, "a(sa(sv))", 0);
         return r < 0 ? r : sd_bus_call(bus, m, START_TIMEOUT_USEC, error, ret);
@@ -116,7 +134,7 @@ static int connect_systemd(sd_bus **ret)
         return r;
 }
 
-static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
+static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, Error *e)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
@@ -126,7 +144,7 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
         int r = sd_bus_match_signal(bus, &slot, NULL, "/org/freedesktop/systemd1",
                                     "org.freedesktop.systemd1.Manager", "JobRemoved", on_job_removed, &job);
         if (r >= 0)
-                r = call_start(bus, p, pid, &reply, &error);
+                r = call_start(bus, p, pid, controller, &reply, &error);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "o", &job.path);
         if (r < 0)
@@ -159,10 +177,24 @@ int pod_scope_stop(const Pod *p, Error *e)
                          error.message ?: strerror(-r));
 }
 
-int pod_scope_start(const Pod *p, pid_t pid, Error *e)
+/* On the system bus we have a name, by which systemd can call us back. */
+static int start_unit_by_name(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
+{
+        const char *name;
+        int r = sd_bus_get_unique_name(bus, &name);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over the system bus",
+                                       p->uuid);
+        return start_unit(bus, p, pid, name, e);
+}
+
+int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
 {
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;
 
+        if (system_bus)
+                return start_unit_by_name(system_bus, p, pid, e);
         int r = connect_systemd(&bus);
         if (r < 0) {
                 r = error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over " SYSTEMD_SOCKET,
@@ -170,5 +202,5 @@ int pod_scope_start(const Pod *p, pid_t pid, Error *e)
                 return error_hint(e, r,
                                   "Run acnspawn as root, and not in a container that sees the host's /run.");
         }
-        return start_unit(bus, p, pid, e);
+        return start_unit(bus, p, pid, NULL, e);
 }

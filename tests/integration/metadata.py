@@ -91,6 +91,51 @@ def signature_of_another_pod_is_verified(host):
 
 
 @case
+def signatures_outlive_the_pod_and_end_with_it(host):
+    """... however it ended, until it is removed."""
+    uuid = host.detach("--name=signer", pod_with_script(host, "post pod/hmac/sign content=x >/out/sig 2>/dev/null; touch /out/up; sleep 1000"))
+    host.wait_up("a")
+    host.kill_pods()
+    wait_for(lambda: host.state(uuid) == "exited", "end of the signer")
+    signature = host.written("a", "out/sig", host.pod_dir(uuid)).decode().strip()
+    quoted = signature.replace("+", "%2B").replace("/", "%2F").replace("=", "%3D")
+    image = pod_with_script(host, "post pod/hmac/verify 'content=x&uuid=%s&signature=%s' 2>&1; true" % (uuid, quoted))
+    contains(host.run(image).out, " 200 ")
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    contains(host.run(image).out, " 403 ")
+
+
+def service_of(host):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if "acnspawn-metadata" in read_text("/proc/%s/cmdline" % pid) and int(pid) in host.processes():
+                return int(pid)
+    return None
+
+
+@case
+def a_service_that_is_killed_goes_on_where_it_was(host):
+    """Same address, same token, same key; who asks meanwhile waits."""
+    script = ("sign() { post pod/hmac/sign content=x 2>/dev/null || echo failed; }; sign >/out/first; touch /out/up; "
+              "while [ ! -e /out/go ]; do sign >>/out/all; done; get pod/uuid 2>/dev/null >/out/uuid; touch /out/done; sleep 1000")
+    uuid = host.detach("--name=p", pod_with_script(host, script))
+    host.wait_up("a")
+    for _ in range(3):
+        pid = wait_for(lambda: service_of(host), "the service")
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: service_of(host) not in (None, pid), "another service")
+    size = len(host.written("a", "out/all"))
+    wait_for(lambda: len(host.written("a", "out/all")) > size + 2000, "answers of the new service")
+    host.acnspawn("enter", "p", "touch", "/out/go").expect(0)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "out/done")), "the end")
+    equal(host.written("a", "out/uuid").decode().strip(), uuid)
+    signatures = re.findall(rb"[A-Za-z0-9+/]{86}==", host.written("a", "out/all"))
+    equal(set(signatures), {host.written("a", "out/first").strip()}, "signatures")
+    true(host.written("a", "out/all").count(b"failed") <= 3, "more failed than were under way: %d" % host.written("a", "out/all").count(b"failed"))
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
 def token_is_needed_and_differs_per_pod(host):
     tokens = set()
     for number in range(2):

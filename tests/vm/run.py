@@ -46,7 +46,7 @@ def libraries(programs):
     """The files of the libraries that the programs are linked with."""
     found = {}
     # What is loaded when it is needed: no header of the program names it, but its text does.
-    named = {n.decode() for p in programs for n in re.findall(rb"\0(lib[a-z0-9_-]+\.so\.[0-9]+)\0", open(p, "rb").read())}
+    named = {n.decode() for p in programs for n in re.findall(rb"(lib[a-z0-9_-]+\.so\.[0-9.]+)(?=\0)", open(p, "rb").read())}
     cache = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     loaded = [m.group(2) for m in re.finditer(r"^\t(\S+) .* => (/\S+)$", cache, re.M) if m.group(1) in named]
     found.update(("lib/" + os.path.basename(p), os.path.realpath(p)) for p in loaded)

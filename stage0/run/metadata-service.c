@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The metadata service of a pod (metadata/metadata.h), from the pod's side: its key, its socket, and starting it, again
+ * if need be.
+ *
+ * What lasts is not the service's: the key is a file of the pod, which stays until the pod is removed, and so long what it has
+ * signed can be verified; the socket and the token are ours. So a service that was killed is followed by one that
+ * serves the same at the same place, and who connects in between waits. Nothing that it had answered is lost with
+ * it.
+ */
+
+#include <arpa/inet.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include "stage0/run/metadata-service.h"
+
+/* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to
+ * itself. */
+#define METADATA_PORT 18112
+#define KEY_FILE "hmac-key"
+#define RESTART_INTERVAL_USEC UINT64_C(1000000)
+
+struct MetadataService {
+        Pod *pod;
+        sd_event *event; /* the caller's */
+        sd_event_source *source, *restart_source;
+        MetadataClient *client; /* NULL: it is about to be started again */
+        char *token, *url;
+        int listen_fd;
+        uint64_t started_usec;
+};
+
+/* --- Its socket ---------------------------------------------------------------------------------------- */
+
+static int open_pod_network(pid_t pid)
+{
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int listen_on_loopback(uint16_t port, uint16_t *ret_port)
+{
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons(port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof(address);
+        _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+                return -errno;
+        if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 || listen(fd, 1024) < 0 ||
+            getsockname(fd, (struct sockaddr *) &address, &size) < 0)
+                return -errno;
+        *ret_port = ntohs(address.sin_port);
+        return TAKE_FD(fd);
+}
+
+/* We have one thread: going into the pod's network and back is safe. */
+static int listen_in_network(pid_t pid, uint16_t port, uint16_t *ret_port)
+{
+        _cleanup_close_ int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), theirs = -EBADF;
+
+        if (own < 0)
+                return -errno;
+        theirs = open_pod_network(pid);
+        if (theirs < 0)
+                return theirs;
+        if (setns(theirs, CLONE_NEWNET) < 0)
+                return -errno;
+        int fd = listen_on_loopback(port, ret_port);
+        if (setns(own, CLONE_NEWNET) < 0)
+                abort(); /* nothing that we do from here on would happen where it should */
+        return fd;
+}
+
+int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
+{
+        bool host = m->pod->config.net == NET_HOST;
+        _cleanup_close_ int fd = -EBADF;
+        uint16_t port;
+
+        if (m->url)
+                return 0;
+        /* On the host's loopback any free port will do. */
+        fd = host ? listen_on_loopback(0, &port) : listen_in_network(pid, METADATA_PORT, &port);
+        if (fd < 0)
+                return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
+                                       m->pod->uuid);
+        int r = m->client ? metadata_client_send_listener(m->client, fd, e) : 0;
+        if (r < 0)
+                return r;
+        r = xasprintf(&m->url, "http://127.0.0.1:%u/%s", port, m->token);
+        if (r < 0)
+                return error_oom(e);
+        m->listen_fd = TAKE_FD(fd);
+        /* For those who go into the pod later. */
+        r = pod_metadata_url_write(m->pod, m->url);
+        return r < 0 ? error_set_errno(e, r, "Cannot record the metadata service of pod %s", m->pod->uuid)
+                     : 0;
+}
+
+const char *metadata_service_url(const MetadataService *m)
+{
+        return m ? m->url : NULL;
+}
+
+/* --- Questions ----------------------------------------------------------------------------------------- */
+
+static int read_key(int dir_fd, uint8_t key[static METADATA_KEY_SIZE])
+{
+        _cleanup_free_ char *data = NULL;
+        size_t size;
+        int r = read_file_at(dir_fd, KEY_FILE, METADATA_KEY_SIZE, &data, &size);
+
+        if (r < 0)
+                return r;
+        if (size == METADATA_KEY_SIZE)
+                memcpy(key, data, METADATA_KEY_SIZE);
+        explicit_bzero(data, size);
+        return size == METADATA_KEY_SIZE ? 0 : -EBADMSG;
+}
+
+/* Of a pod that has ended, too: what it signed is to be verified until it is removed. */
+static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)
+{
+        MetadataService *m = userdata;
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = pod_find(m->pod->store, uuid, &p, NULL);
+        if (r < 0)
+                return r;
+        return streq(p->uuid, uuid) ? read_key(p->dir_fd, key) : -ENOENT;
+}
+
+/* --- What it serves ------------------------------------------------------------------------------------ */
+
+/* The text files that the service serves, in memory while it is configured. */
+typedef struct MetadataTexts {
+        char *pod_manifest;
+        MetadataApp *apps;
+        char **image_manifests;
+} MetadataTexts;
+
+static void metadata_texts_done(MetadataTexts *t)
+{
+        free(t->pod_manifest);
+        free(t->apps);
+        strv_free(t->image_manifests);
+}
+
+static int read_image_manifest(MetadataService *m, const PodApp *app, MetadataApp *ret, char ***texts)
+{
+        _cleanup_free_ char *path = NULL;
+        char *text;
+        size_t size;
+
+        int r = xasprintf(&path, "apps/%s/manifest", app->name);
+        if (r >= 0)
+                r = read_file_at(m->pod->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return r;
+        *ret = (MetadataApp){.name = app->name,
+                             .image_id = app->image_id,
+                             .image_manifest = text,
+                             .image_manifest_size = size};
+        return strv_consume(texts, text);
+}
+
+static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *config)
+{
+        const PodManifest *manifest = m->pod->manifest;
+
+        int r = read_file_at(m->pod->dir_fd, "pod", 4 * MANIFEST_SIZE_MAX, &t->pod_manifest,
+                             &config->pod_manifest_size);
+        if (r < 0)
+                return r;
+        t->apps = calloc(manifest->n_apps + 1, sizeof(MetadataApp));
+        if (!t->apps)
+                return -ENOMEM;
+        for (size_t i = 0; r >= 0 && i < manifest->n_apps; i++)
+                r = read_image_manifest(m, &manifest->apps[i], &t->apps[i], &t->image_manifests);
+        config->pod_manifest = t->pod_manifest;
+        config->apps = t->apps;
+        config->n_apps = manifest->n_apps;
+        return r;
+}
+
+/* Written once: whenever the service starts again, it signs by the same key and has the same address. */
+static int make_key(MetadataService *m)
+{
+        uint8_t key[METADATA_KEY_SIZE];
+        int r = metadata_key_generate(key);
+
+        if (r >= 0)
+                r = metadata_token_generate(&m->token);
+        if (r >= 0)
+                r = write_file_atomic_at(m->pod->dir_fd, KEY_FILE, key, METADATA_KEY_SIZE, 0600, false);
+        explicit_bzero(key, sizeof(key));
+        return r;
+}
+
+static int start_client(MetadataService *m, Error *e)
+{
+        _cleanup_(metadata_texts_done) MetadataTexts texts = {};
+        _cleanup_free_ char *program = NULL;
+        uint8_t key[METADATA_KEY_SIZE];
+        MetadataConfig config = {.uuid = m->pod->uuid, .key = key, .token = m->token};
+        uid_t uid = m->pod->config.uid_base + UID_RANGE_SIZE - 1;
+
+        int r = read_key(m->pod->dir_fd, key);
+        if (r >= 0)
+                r = read_texts(m, &texts, &config);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot prepare the metadata service of pod %s", m->pod->uuid);
+        r = helper_program_path(METADATA_PROGRAM, &program, e);
+        if (r >= 0)
+                r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid},
+                                          &config, &m->client, e);
+        explicit_bzero(key, sizeof(key));
+        return r;
+}
+
+/* --- Its life ------------------------------------------------------------------------------------------ */
+
+static int on_message(sd_event_source *source, int fd, uint32_t revents, void *userdata);
+
+static void stop(MetadataService *m)
+{
+        m->source = sd_event_source_disable_unref(m->source);
+        m->client = metadata_client_free(m->client);
+}
+
+static int start(MetadataService *m, Error *e)
+{
+        m->started_usec = now_usec(CLOCK_MONOTONIC);
+        int r = start_client(m, e);
+        if (r >= 0 && m->listen_fd >= 0)
+                r = metadata_client_send_listener(m->client, m->listen_fd, e);
+        if (r < 0)
+                return r;
+        r = sd_event_add_io(m->event, &m->source, metadata_client_fd(m->client), EPOLLIN, on_message, m);
+        return r < 0 ? error_set_errno(e, r, "Cannot watch the metadata service") : 0;
+}
+
+static int on_restart(sd_event_source *source, uint64_t usec, void *userdata);
+
+/* At once, but not more often than every second. */
+static int plan_restart(MetadataService *m)
+{
+        uint64_t since = now_usec(CLOCK_MONOTONIC) - m->started_usec;
+        uint64_t delay = since < RESTART_INTERVAL_USEC ? RESTART_INTERVAL_USEC - since : 0;
+
+        stop(m);
+        m->restart_source = sd_event_source_disable_unref(m->restart_source);
+        return sd_event_add_time_relative(m->event, &m->restart_source, CLOCK_MONOTONIC, delay, 0,
+                                          on_restart, m);
+}
+
+static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        MetadataService *m = userdata;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (start(m, &e) >= 0)
+                return 0;
+        log_warning("%s", e.message ?: "The metadata service cannot be started again");
+        return plan_restart(m);
+}
+
+static int on_message(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        MetadataService *m = userdata;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = metadata_client_handle(m->client, lookup_key, m, &e);
+        if (r >= 0)
+                return 0;
+        log_warning("Pod %s: %s%s", m->pod->uuid, e.message ?: "the metadata service has failed",
+                    r == -EREMOTEIO ? "" : "; it is started again");
+        return r == -EREMOTEIO ? 0 : plan_restart(m);
+}
+
+int metadata_service_new(Pod *p, sd_event *event, MetadataService **ret, Error *e)
+{
+        _cleanup_(metadata_service_freep) MetadataService *m = calloc(1, sizeof(MetadataService));
+
+        if (!m)
+                return error_oom(e);
+        *m = (MetadataService){.pod = p, .event = event, .listen_fd = -EBADF};
+        int r = make_key(m);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the key of pod %s", p->uuid);
+        r = start(m, e);
+        if (r >= 0)
+                *ret = TAKE_PTR(m);
+        return r;
+}
+
+MetadataService *metadata_service_free(MetadataService *m)
+{
+        if (!m)
+                return NULL;
+        sd_event_source_disable_unref(m->restart_source);
+        stop(m);
+        safe_close(m->listen_fd);
+        free(m->token);
+        free(m->url);
+        free(m);
+        return NULL;
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Pods as machines of systemd-machined: shown, stopped and powered off by machinectl, read by journalctl, and refused by name."""
+
+from harness import *
+
+SCRIPT = "trap 'echo got term; exit 3' TERM; echo hello; touch /out/up; while :; do sleep 0.1; done"
+
+
+def machinectl(*args):
+    return subprocess.run(["machinectl", "--no-pager", "--no-legend"] + list(args), capture_output=True, text=True, timeout=60)
+
+
+def machines():
+    return {l.split()[0]: l.split()[1:3] for l in machinectl("list").stdout.splitlines() if l.strip()}
+
+
+def started(host, *options, name="p1"):
+    uuid = host.prepare("--name=" + name, host.shell(SCRIPT, name="example.com/a"))
+    r = host.acnspawn("run", "--detach", *options, uuid).expect(0)
+    host.wait_up("a", uuid)
+    return uuid, r
+
+
+@case
+def a_pod_is_shown_as_a_machine(host):
+    uuid, _ = started(host)
+    wait_for(lambda: "p1" in machines(), "the machine")
+    equal(machines()["p1"], ["container", "acnspawn"])
+    show = dict(l.split("=", 1) for l in machinectl("show", "p1").stdout.splitlines())
+    equal(show["Leader"], str(host.leader(uuid)))
+    equal(show["Unit"], "acnspawn-%s.scope" % uuid)
+    equal(show["Id"], uuid.replace("-", ""))
+    contains(machinectl("status", "p1").stdout, "Leader: ")
+    contains(subprocess.run(["journalctl", "-M", "p1", "--no-pager", "-o", "cat"], capture_output=True, text=True).stdout, "hello")
+    host.acnspawn("stop", uuid).expect(0)
+    wait_for(lambda: "p1" not in machines(), "the machine's end", timeout=5)
+    # At once again, under the same name.
+    host.acnspawn("rm", uuid).expect(0)
+    uuid, r = started(host)
+    lacks(r.err, "cannot be registered")
+    wait_for(lambda: "p1" in machines(), "the machine")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+def ends_in_order(host, *command):
+    uuid, _ = started(host)
+    wait_for(lambda: "p1" in machines(), "the machine")
+    equal(subprocess.run(command, capture_output=True, timeout=60).returncode, 0, "status of %r" % (command,))
+    host.acnspawn("status", "--wait=60s", uuid, timeout=90).expect(0)
+    equal(host.state(uuid), "exited")
+    status = host.app_status(uuid, "a")
+    equal((status["exitStatus"], status["cause"]), (3, "exited"), "how the app ended")
+    contains(host.acnspawn("logs", uuid).out, "got term")
+    wait_for(lambda: "p1" not in machines(), "the machine's end")
+
+
+@case
+def terminating_the_machine_ends_the_pod_in_order(host):
+    ends_in_order(host, "machinectl", "terminate", "p1")
+
+
+@case
+def powering_the_machine_off_ends_the_pod_in_order(host):
+    ends_in_order(host, "machinectl", "poweroff", "p1")
+
+
+@case
+def a_pod_in_the_foreground_is_ended_in_order(host):
+    host.prepare("--name=p1", host.shell(SCRIPT, name="example.com/a"))
+    p = host.start("run", "--register=yes", "p1")
+    wait_for(lambda: "p1" in machines(), "the machine")
+    host.wait_up("a")
+    equal(machinectl("terminate", "p1").returncode, 0)
+    equal(host.finish(p).rc, 3)
+
+
+@case
+def a_name_that_is_taken_is_told(host):
+    uuid, _ = started(host)
+    wait_for(lambda: "p1" in machines(), "the machine")
+    other = Host(host.name)
+    try:
+        image = other.shell(SCRIPT, name="example.com/a")
+        r = other.acnspawn("run", "--register=yes", "--name=p1", image).expect(1)
+        contains(r.err, "there is a machine called 'p1' already")
+        other.acnspawn("gc", "--grace-period=0")
+        p = other.start("run", "--name=p1", image)
+        other.wait_up("a")
+        wait_for(lambda: other.state("p1") == "running", "the pod")
+        time.sleep(2)
+        p.terminate()
+        contains(other.finish(p).err, "there is a machine called 'p1' already")
+        equal(machines()["p1"], ["container", "acnspawn"])
+    finally:
+        other.close()
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
+def who_does_not_want_a_machine_has_none(host):
+    uuid, _ = started(host, "--register=no")
+    time.sleep(1)
+    equal(machines(), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def without_machined_pods_run_all_the_same(host):
+    subprocess.run(["systemctl", "mask", "--now", "--runtime", "systemd-machined.service"], check=True, capture_output=True)
+    try:
+        uuid, r = started(host)
+        equal(r.err.strip(), "")
+        host.acnspawn("stop", uuid).expect(0)
+        equal(host.app_status(uuid, "a")["exitStatus"], 3)
+        r = host.acnspawn("run", "--register=yes", host.shell("true")).expect(1)
+        contains(r.err, "cannot be registered")
+    finally:
+        subprocess.run(["systemctl", "unmask", "--runtime", "systemd-machined.service"], check=True, capture_output=True)
+
+
+main()
