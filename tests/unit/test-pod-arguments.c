@@ -148,6 +148,84 @@ TEST(volumes)
         ASSERT_TRUE(v[1].has_read_only && v[1].read_only && v[1].has_recursive && !v[1].recursive);
 }
 
+/* What the reference has tables of for its own form of a volume, which is the same as ours. */
+TEST(volumes_of_the_reference)
+{
+        static const struct {
+                const char *option;
+                VolumeKind kind;
+                int read_only, recursive; /* -1: not said */
+                unsigned mode, uid, gid;
+        } good[] = {
+                        {"--volume=v,kind=host,source=/srv", VOLUME_HOST, -1, -1, 0, 0, 0},
+                        {"--volume=v,kind=host,source=/srv,readOnly=false", VOLUME_HOST, 0, -1, 0, 0, 0},
+                        {"--volume=v,kind=host,source=/srv,readOnly=true", VOLUME_HOST, 1, -1, 0, 0, 0},
+                        {"--volume=v,kind=host,source=/srv,recursive=false", VOLUME_HOST, -1, 0, 0, 0, 0},
+                        {"--volume=v,kind=host,source=/srv,recursive=true", VOLUME_HOST, -1, 1, 0, 0, 0},
+                        {"--volume=v,kind=empty", VOLUME_EMPTY, -1, -1, 0755, 0, 0},
+                        {"--volume=v,kind=empty,readOnly=true", VOLUME_EMPTY, 1, -1, 0755, 0, 0},
+                        {"--volume=v,kind=empty,readOnly=true,mode=0777", VOLUME_EMPTY, 1, -1, 0777, 0, 0},
+                        {"--volume=v,kind=empty,mode=0777,uid=1000", VOLUME_EMPTY, -1, -1, 0777, 1000, 0},
+                        {"--volume=v,kind=empty,mode=0777,uid=1000,gid=1001", VOLUME_EMPTY, -1, -1, 0777,
+                         1000, 1001},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(good); i++) {
+                SETUP;
+
+                ASSERT_EQ(PARSE(good[i].option, "i"), 1);
+                const Volume *v = a.request.volumes;
+                ASSERT_EQ(a.request.n_volumes, 1);
+                ASSERT_STREQ(v->name, "v");
+                ASSERT_EQ(v->kind, good[i].kind);
+                ASSERT_EQ(v->has_read_only ? v->read_only : -1, good[i].read_only);
+                ASSERT_EQ(v->has_recursive ? v->recursive : -1, good[i].recursive);
+                if (v->kind == VOLUME_EMPTY) /* of others it says nothing */
+                        ASSERT_EQ(v->mode, good[i].mode);
+                ASSERT_EQ(v->uid, good[i].uid);
+                ASSERT_EQ(v->gid, good[i].gid);
+                ASSERT_STREQ(v->source, v->kind == VOLUME_HOST ? "/srv" : NULL);
+        }
+}
+
+/* Of mount points we have no such form, as a pod mounts volumes; what is wrong there is wrong here, too. */
+TEST(volumes_the_reference_refuses)
+{
+        static const char *const bad[] = {
+                        "--volume=#v,kind=host,source=/srv",
+                        "--volume=v,kind=host,source=/srv,readOnly=true,unknown=x",
+                        "--volume=v,kind=host,source=srv",
+                        "--volume=v,kind=host,source=/srv,uid=3",
+                        "--volume=v,kind=host,uid=3",
+                        "--volume=v,kind=host,mode=0755",
+                        "--volume=v,kind=host,mode=0600,readOnly=true,gid=0",
+                        "--volume=v,kind=empty,source=/srv",
+                        "--volume=v,kind=host,source=/srv,recursive=MAYBE",
+                        "--volume=v,kind=host",
+                        "--volume=v",
+                        "--volume=",
+                        "--volume=,kind=empty",
+                        "--mount=volume=#v,target=/tmp",
+                        "--mount=volume=v,target=/tmp,readOnly=true,unknown=x",
+                        "--mount=volume=v,target=/tmp,readOnly=maybe",
+                        "--mount=volume=v,target=/tmp,readOnly=",
+                        "--mount=volume=v,target=",
+                        "--mount=volume=v",
+                        "--mount=v",
+                        "--mount=",
+                        "--mount=volume=,target=/",
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                SETUP;
+
+                if (PARSE(bad[i], "i") != -EINVAL)
+                        TEST_FAIL("'%s' was taken", bad[i]);
+                ASSERT_TRUE(c.usage);
+                ASSERT_NOT_NULL(c.error.message);
+        }
+}
+
 TEST(mounts)
 {
         SETUP;
@@ -363,6 +441,8 @@ int main(void)
         RUN(arguments);
         RUN(next_app_without_arguments);
         RUN(volumes);
+        RUN(volumes_of_the_reference);
+        RUN(volumes_the_reference_refuses);
         RUN(mounts);
         RUN(short_volumes);
         RUN(settings_of_volumes);
