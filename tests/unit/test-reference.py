@@ -130,7 +130,7 @@ def documents():
     for v in TIMES:
         yield "created %s" % v, at(IMAGE, "annotations.0", named("created", v))
     for n, v in (("homepage", "http://example.com"), ("homepage", "https://example.com"), ("homepage", "ftp://example.com"), ("homepage", "x"),
-                 ("homepage", ""), ("documentation", "http://example.com/x"), ("documentation", "file:///x"), ("documentation", "zzz"),
+                 ("homepage", ""), ("homepage", "unix://x"), ("homepage", "not a url"), ("homepage", "http://example.com/x?is=y"), ("documentation", "http://example.com/x"), ("documentation", "file:///x"), ("documentation", "zzz"),
                  ("authors", "x"), ("a b", "x"), ("A", "x"), ("a", None), ("a", 7), ("", "x")):
         yield "annotation %s %s" % (n, v), at(IMAGE, "annotations.0", named(n, v))
     yield "annotation twice", at(IMAGE, "annotations", [named("a", "1"), named("a", "2")])
