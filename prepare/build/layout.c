@@ -6,14 +6,15 @@
 
 #include "prepare/build/build.h"
 
+static const char layout_hint[] = "A layout is a directory that holds the file 'manifest' and the directory "
+                                  "'rootfs', and nothing else.";
+
 static int layout_error(Error *e, int code, const char *dir, const char *why)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(dir);
 
         int r = error_set(e, code, "'%s' is no image layout: %s", shown ?: "?", why);
-        return error_hint(e, r,
-                          "A layout is a directory that holds the file 'manifest' and the directory "
-                          "'rootfs', and nothing else.");
+        return error_hint(e, r, "%s", layout_hint);
 }
 
 /* What else there is would be left out of the image, which nobody should find out only later. */
@@ -66,7 +67,10 @@ static int read_manifest(Layout *l, Findings *findings, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the manifest of '%s'", l->path);
         r = image_manifest_parse(l->manifest_text, l->manifest_size, &l->manifest, findings, e);
-        return r < 0 ? error_prefix(e, r, "The manifest of '%s' is not valid", l->path) : 0;
+        if (r >= 0)
+                return 0;
+        r = error_prefix(e, r, "The manifest of '%s' is not valid", l->path);
+        return error_hint(e, r, "All that there is to say of it: acnspawn validate %s/manifest", l->path);
 }
 
 int layout_open(const char *dir, Layout **ret, Findings *findings, Error *e)
@@ -81,8 +85,10 @@ int layout_open(const char *dir, Layout **ret, Findings *findings, Error *e)
         l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (l->dir_fd < 0 && errno == ENOTDIR)
                 return layout_error(e, -ENOTDIR, dir, "it is no directory");
-        if (l->dir_fd < 0)
-                return error_set_errno(e, errno, "Cannot open the layout '%s'", l->path);
+        if (l->dir_fd < 0) {
+                int r = error_set_errno(e, errno, "Cannot open the layout '%s'", l->path);
+                return r == -ENOENT ? error_hint(e, r, "%s", layout_hint) : r;
+        }
         int r = read_manifest(l, findings, e);
         if (r >= 0)
                 r = open_rootfs(l, e);

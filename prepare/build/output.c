@@ -23,8 +23,10 @@ static int open_directory(const char *path, int *ret_fd, char **ret_name, Error 
         if (!dir || !name)
                 return error_oom(e);
         int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return error_set_errno(e, errno, "Cannot write '%s': cannot open its directory", path);
+        if (fd < 0) {
+                int r = error_set_errno(e, errno, "Cannot write '%s': cannot open its directory", path);
+                return r == -ENOENT ? error_hint(e, r, "Make it first, or name another file.") : r;
+        }
         *ret_fd = fd;
         *ret_name = TAKE_PTR(name);
         return 0;

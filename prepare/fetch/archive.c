@@ -76,8 +76,12 @@ int archive_read_signature(Archive *a, const char *file, Error *e)
         if (r < 0)
                 return r;
         r = read_file_at(AT_FDCWD, file, TRUST_SIGNATURE_MAX, &data, &size);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot read the signature '%s'", shown ?: "?");
+        if (r < 0) {
+                r = error_set_errno(e, r, "Cannot read the signature '%s'", shown ?: "?");
+                return r == -ENOENT ? error_hint(e, r,
+                                                 "It is a file beside the image, with .asc at its end.")
+                                    : r;
+        }
         if (xasprintf(&what, "the signature '%s'", shown ?: "?") < 0)
                 return error_oom(e);
         return signature_check_new(trust, data, size, what, &a->check, e);

@@ -187,7 +187,7 @@ static int not_found(Store *s, const char *reference, const ImageName *name, Ima
 
         int r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", s->path, shown ?: "?");
         if (same)
-                return error_hint(e, r, "Of that name it has %s.", same);
+                return error_hint(e, r, "Of that name the store has %s.", same);
         if (similar)
                 return error_hint(e, r, "Did you mean %s?", similar);
         if (n_damaged > 0)
@@ -198,7 +198,12 @@ static int not_found(Store *s, const char *reference, const ImageName *name, Ima
                                   "Of an ID at least %u digits are needed, or '" IMAGE_ID_PREFIX
                                   "' before them.",
                                   HEX_PREFIX_MIN);
-        return error_hint(e, r, "Import one with 'acnspawn fetch FILE'.");
+        if (startswith(reference, "docker:"))
+                return error_hint(e, r, "Of a registry it is 'docker://%s'.",
+                                  shown ? shown + strlen("docker:") : "…");
+        return error_hint(e, r,
+                          n > 0 ? "'acnspawn image list' shows what there is, 'acnspawn fetch' brings more."
+                                : "There are none; 'acnspawn fetch' brings some.");
 }
 
 static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)

@@ -80,8 +80,14 @@ int files_open_directory(const char *dir, Files **ret, Error *e)
 {
         _cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        if (fd < 0)
-                return error_set_errno(e, errno, "Cannot open the image layout");
+        if (fd < 0) {
+                int r = error_set_errno(e, errno, "Cannot open the image layout");
+                return r == -ENOENT || r == -ENOTDIR
+                                       ? error_hint(e, r,
+                                                    "Name a directory, and behind a colon the tag: "
+                                                    "oci:DIR:TAG; archives are read with oci-archive:.")
+                                       : r;
+        }
         Directory *d = calloc(1, sizeof(Directory));
         if (!d)
                 return error_oom(e);

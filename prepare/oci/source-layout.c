@@ -46,9 +46,8 @@ static int layout_open_blob(OciSource *s, const OciDescriptor *d, int *ret_fd, E
         if (r < 0)
                 return r;
         if (size != d->size)
-                return error_set(e, -EBADMSG,
-                                 "The blob %s has %" PRIu64 " bytes instead of %" PRIu64, d->digest, size,
-                                 d->size);
+                return error_set(e, -EBADMSG, "The blob %s has %" PRIu64 " bytes instead of %" PRIu64,
+                                 d->digest, size, d->size);
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
@@ -275,8 +274,13 @@ static int read_layout(Layout *l, Error *e)
         size_t size;
 
         int r = files_read(l->files, "oci-layout", &marker, &size, e);
-        if (r == -ENOENT)
-                return error_set(e, r, "It is no OCI image layout: it has no file oci-layout");
+        if (r == -ENOENT) {
+                r = error_set(e, r, "It is no OCI image layout: it has no file oci-layout");
+                return error_hint(
+                                e, r,
+                                "App Container images are named by their path alone, their layouts are for "
+                                "'acnspawn build'; what Docker saved is read with docker-archive:.");
+        }
         if (r >= 0)
                 r = oci_layout_parse(marker, size, NULL, e);
         if (r >= 0)

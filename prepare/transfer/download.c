@@ -264,8 +264,11 @@ static int check_room(const Download *d, Error *e)
         uint64_t room = (uint64_t) fs.f_bavail * fs.f_frsize;
         if (room >= DISK_RESERVE_SIZE && room - DISK_RESERVE_SIZE >= missing)
                 return 0;
-        int r = error_set(e, -ENOSPC, "there is no room for %llu bytes in the store (%llu are free)",
-                          (unsigned long long) missing, (unsigned long long) room);
+        int r = error_set(
+                        e, -ENOSPC,
+                        "there is no room for %llu bytes in the store: %llu are free, of which %llu have to "
+                        "stay so",
+                        (unsigned long long) missing, (unsigned long long) room, DISK_RESERVE_SIZE);
         return error_hint(e, r, "Remove what is not needed any more: acnspawn gc, acnspawn image rm.");
 }
 

@@ -65,8 +65,10 @@ static int open_safe(int parent_fd, const char *name, const char *path, struct s
 
         if (fd < 0 && errno == ENOENT)
                 return -ENOENT; /* for the caller to judge */
-        if (fd < 0 || fstat(fd, ret) < 0)
-                return error_set_errno(e, errno, "Cannot open '%s' of the trusted keys", path);
+        if (fd < 0 || fstat(fd, ret) < 0) {
+                int r = error_set_errno(e, errno, "Cannot open '%s' of the trusted keys", path);
+                return r == -EACCES ? error_hint(e, r, "Run it as root, for example with sudo.") : r;
+        }
         int r = check_safe(ret, path, e);
         return r < 0 ? r : TAKE_FD(fd);
 }

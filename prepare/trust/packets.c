@@ -317,6 +317,16 @@ static int decode_keys(const void *data, size_t size, unsigned char **ret, size_
         return 0;
 }
 
+static int cannot_use(int code, const char *what, Error *e)
+{
+        int r = error_prefix(e, code, "Cannot use %s", what);
+
+        return r == -EBADMSG && e && !e->hint ? error_hint(e, r,
+                                                           "A file of public keys is written by 'gpg "
+                                                           "--export --armor KEY'.")
+                                              : r;
+}
+
 int public_keys_decode(const void *data, size_t size, const char *what, unsigned char **ret,
                        size_t *ret_size, Error *e)
 {
@@ -334,7 +344,7 @@ int public_keys_decode(const void *data, size_t size, const char *what, unsigned
         if (r >= 0 && !seen)
                 r = error_set(e, -EBADMSG, "it holds no public key");
         if (r < 0)
-                return error_prefix(e, r, "Cannot use %s", what);
+                return cannot_use(r, what, e);
         *ret = TAKE_PTR(out);
         *ret_size = n;
         return 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""That the harness sees what it is there to see: cases that leave something behind, that fail, hang or cannot run."""
+"""That the harness sees what it is there to see: cases that leave something behind, that fail, hang or cannot run; and that the
+tests exist that the list of threats names."""
 
 from harness import *
 
@@ -91,6 +92,18 @@ def cases_that_leave_something_or_fail_are_told(host):
     equal(sorted(lines), sorted(expected), "verdicts")
     for verdict, words in expected.items():
         contains(lines[verdict], words, verdict)
+
+
+@case
+def tests_of_threats_exist(host):
+    """tests/threats.md names cases that are there."""
+    tests, n = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."), 0
+    for file, cases in re.findall(r"((?:unit|integration|vm)/[\w.-]+): ([\w ]+)", read_text(os.path.join(tests, "threats.md"))):
+        text = read_text(os.path.join(tests, file))
+        for name in cases.split():
+            true(re.search(r"^(?:TEST\(%s\)|def %s\()" % (name, name), text, re.M), "%s has no case %s" % (file, name))
+            n += 1
+    true(n > 100, "%d cases are named" % n)
 
 
 main()

@@ -201,14 +201,14 @@ TEST(find_by_name)
         ASSERT_FINDS(f, "example.com/app,arch=aarch64", foreign);
 
         ASSERT_FINDS_NOT(f, "example.com/app:3", -ENOENT, "is named 'example.com/app:3'");
-        ASSERT_CONTAINS(f.error.hint,
-                        "Of that name it has example.com/app:1.9, example.com/app:1.10, example.com/app:2");
+        ASSERT_CONTAINS(f.error.hint, "Of that name the store has example.com/app:1.9, "
+                                      "example.com/app:1.10, example.com/app:2");
         ASSERT_FINDS_NOT(f, "example.com/ap", -ENOENT, "is named");
         ASSERT_CONTAINS(f.error.hint, "Did you mean example.com/app:1.9");
         ASSERT_FINDS_NOT(f, "example.org/other", -ENOENT, "is named");
         ASSERT_STREQ(f.error.hint, "Did you mean example.com/other?");
         ASSERT_FINDS_NOT(f, "something", -ENOENT, "is named");
-        ASSERT_CONTAINS(f.error.hint, "acnspawn fetch FILE");
+        ASSERT_CONTAINS(f.error.hint, "'acnspawn fetch' brings more");
         ASSERT_FINDS_NOT(f, "", -EINVAL, "is empty");
         ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "'Capitals' is no image name");
 }
