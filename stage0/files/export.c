@@ -76,6 +76,12 @@ typedef struct Work {
         int out_fd;
 } Work;
 
+/* Names of hosts are the pod's, not the app's. */
+static bool leave_out(int fd, const struct stat *st, const char *path, void *userdata)
+{
+        return name_file_is_made(fd, st) || files_leave_out(fd, st, path, userdata);
+}
+
 static int pack(void *data, int *ret_fd, char **ret_text, Error *e)
 {
         const Work *w = data;
@@ -85,7 +91,7 @@ static int pack(void *data, int *ret_fd, char **ret_text, Error *e)
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of app %s", w->root->app->name);
         o.tree.one_file_system = true;
-        o.tree.leave_out = files_leave_out;
+        o.tree.leave_out = leave_out;
         o.tree.userdata = (void *) &w->options->notes;
         return pack_image(fd, w->manifest, strlen(w->manifest), &o, w->out_fd, w->what, ret_text, e);
 }

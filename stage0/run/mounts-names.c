@@ -11,8 +11,43 @@
 
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "stage0/run/mounts-internal.h"
+
+/* On our files, with the time of the last change: by this they are known later. What the app makes of it only matters
+ * to the app's own files. */
+#define MARK "user.acnspawn.made"
+
+static void format_mark(char mark[static 64], const struct stat *st)
+{
+        snprintf(mark, 64, "%lld.%09ld", (long long) st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+/* Where the file system has no such attributes, the file counts as the app's. */
+static void set_mark(int fd)
+{
+        char mark[64];
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return;
+        format_mark(mark, &st);
+        (void) fsetxattr(fd, MARK, mark, strlen(mark), 0);
+}
+
+bool name_file_is_made(int fd, const struct stat *st)
+{
+        char path[64], mark[64], found[64];
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ssize_t n = S_ISREG(st->st_mode) ? getxattr(path, MARK, found, sizeof(found) - 1) : -1;
+        if (n < 0)
+                return false;
+        found[n] = 0;
+        format_mark(mark, st);
+        return streq(mark, found);
+}
 
 /* Whether PATH, absolute or seen from /etc, is where something is mounted later on. */
 static bool leads_into_mount(const PodApp *app, const char *target)
@@ -48,34 +83,38 @@ static bool leads_into_mount(const PodApp *app, const char *target)
         return false;
 }
 
-/* There is nothing at the end of PATH. 1: nor at its beginning, or what leads nowhere. */
+enum { KEEP, MAKE, REPLACE };
+
+/* There is nothing at the end of the path. MAKE: nor at its beginning, or a link that leads nowhere. */
 static int is_dangling(const PodApp *app, int etc_fd, const char *name)
 {
         char target[PATH_MAX];
         ssize_t n = readlinkat(etc_fd, name, target, sizeof(target) - 1);
 
         if (n < 0)
-                return errno == ENOENT ? 1 : -errno;
+                return errno == ENOENT ? MAKE : -errno;
         target[n] = 0;
-        return !leads_into_mount(app, target);
+        return leads_into_mount(app, target) ? KEEP : MAKE;
 }
 
-/* 1: ours is to be there; 0: what is there is to stay. */
-static int is_ours(const PodApp *app, int root_fd, int etc_fd, NameFile f, bool asked)
+/* What is to become of what is there, which is the image's. */
+static int judge(const PodApp *app, int root_fd, int etc_fd, NameFile f, bool asked)
 {
         _cleanup_close_ int fd = open_in_root(root_fd, name_file_path(f), O_PATH);
         struct stat st;
 
         if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR)
-                return asked ? 1 : is_dangling(app, etc_fd, strrchr(name_file_path(f), '/') + 1);
+                return asked ? MAKE : is_dangling(app, etc_fd, strrchr(name_file_path(f), '/') + 1);
         if (fd < 0)
                 return fd;
         if (fstat(fd, &st) < 0)
                 return -errno;
-        return asked || (S_ISREG(st.st_mode) && st.st_size == 0);
+        if (S_ISREG(st.st_mode) && st.st_size == 0)
+                return MAKE;
+        return asked ? REPLACE : KEEP;
 }
 
-static int write_name(int etc_fd, const char *name, const char *text, uid_t owner)
+static int write_name(int etc_fd, const char *name, const char *text, uid_t owner, bool mark)
 {
         _cleanup_close_ int fd = -EBADF;
 
@@ -87,6 +126,8 @@ static int write_name(int etc_fd, const char *name, const char *text, uid_t owne
         int r = loop_write(fd, text, strlen(text));
         if (r >= 0 && (fchown(fd, owner, owner) < 0 || fchmod(fd, 0644) < 0))
                 r = -errno;
+        if (r >= 0 && mark)
+                set_mark(fd);
         return r;
 }
 
@@ -119,11 +160,16 @@ int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *
 
                 if (!m->names.text[f] || (etc_fd < 0 && !asked && (etc_fd == -ENOTDIR || etc_fd == -ELOOP)))
                         continue;
-                int r = etc_fd < 0 ? etc_fd : is_ours(app, root_fd, etc_fd, f, asked);
-                if (r > 0)
-                        r = write_name(etc_fd, strrchr(path, '/') + 1, m->names.text[f], owner);
+                int r = etc_fd < 0 ? etc_fd : judge(app, root_fd, etc_fd, f, asked);
+                if (r > KEEP)
+                        r = write_name(etc_fd, strrchr(path, '/') + 1, m->names.text[f], owner, r == MAKE);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot write %s of app %s", path, app->name);
         }
         return 0;
+}
+
+int pod_mounts_make_names(PodMounts *m, Error *e)
+{
+        return name_files_make(m->pod, &m->names, e);
 }

@@ -107,8 +107,6 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
                 return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
         if (p->config.private_users)
                 r = userns_open(p->config.uid_base, &m->userns_fd, e);
-        if (r >= 0)
-                r = name_files_make(p, &m->names, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(m);

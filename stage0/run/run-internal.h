@@ -39,6 +39,9 @@ typedef struct PodMounts PodMounts;
 int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
 PodMounts *pod_mounts_free(PodMounts *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
+/* What is to be in the files of names of the apps whose overlays are made from now on; without it, nothing. The
+ * pod's networks are up. */
+int pod_mounts_make_names(PodMounts *m, Error *e);
 /* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
 /* Detached mounts for one process of APP, in the order of the launch protocol after LAUNCH_FD_FILE. */

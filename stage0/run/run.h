@@ -3,6 +3,8 @@
 
 /* stage0/run/: the process that runs a pod. */
 
+#include <sys/stat.h>
+
 #include "prepare/prepare.h"
 
 /* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
@@ -22,6 +24,12 @@ typedef struct RunOptions {
         const char *const *config_dirs; /* as in PrepareOptions */
 } RunOptions;
 int run_pod(Pod *p, const RunOptions *o, Error *e);
+
+/* --- mounts-names.c ------------------------------------------------------------------------------------ */
+
+/* Whether the file FD (O_PATH will do) with the attributes ST is one of the files of names that were made for an app
+ * whose image had none, and that nobody has changed since: it is no part of what the app has made of its image. */
+bool name_file_is_made(int fd, const struct stat *st);
 
 /* --- app-root.c: roots of apps that nobody runs -------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 """/etc/hostname, /etc/hosts and /etc/resolv.conf of apps; with networks in network.py."""
 
 import ctypes
+import tarfile
 import tempfile
 
 from harness import *
@@ -179,6 +180,28 @@ def enter_sees_the_same(host):
     contains(host.acnspawn("enter", "p", "cat", "/etc/hosts").expect(0).out, "nine")
     equal(host.acnspawn("enter", "p", "cat", "/etc/resolv.conf").expect(0).out, HOST_RESOLV)
     host.acnspawn("stop", "p").expect(0)
+
+
+@both
+def they_are_no_part_of_an_export_unless_changed(host, *options):
+    own = {"etc/resolv.conf": File("nameserver 192.0.2.2\n"), "etc/hosts": File("")}
+    host.run("--name=p", "--net=host", "--dns=192.0.2.9", *options, host.shell("true", files=own))
+    host.acnspawn("export", "p", "-o", host.path("x.aci")).expect(0)
+    with tarfile.open(host.path("x.aci")) as t:
+        equal([n for n in t.getnames() if n.endswith(("etc/hosts", "etc/hostname", "etc/resolv.conf"))], ["rootfs/etc/resolv.conf"])
+    host.run("--name=q", *options, host.shell("echo 192.0.2.1 x >>/etc/hosts; touch /etc/other"))
+    host.acnspawn("export", "q", "-o", host.path("y.aci")).expect(0)
+    with tarfile.open(host.path("y.aci")) as t:
+        equal([n for n in t.getnames() if n.endswith(("etc/hosts", "etc/hostname", "etc/other"))], ["rootfs/etc/hosts", "rootfs/etc/other"])
+
+
+@case
+def what_was_copied_into_a_prepared_pod_stays(host):
+    uuid = host.prepare(host.shell("cat /etc/hosts"))
+    with open(host.path("hosts"), "w") as f:
+        f.write("192.0.2.1 copied\n")
+    host.acnspawn("cp", host.path("hosts"), uuid + ":/etc/hosts").expect(0)
+    equal(host.run(uuid).out, "192.0.2.1 copied\n")
 
 
 @case
