@@ -140,6 +140,12 @@ int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret
 /* What plugins with the capability "portMappings" get. NULL: out of memory. */
 json_object *port_mappings_runtime(const PortMapping *l, size_t n);
 
+/* --- shield.c ------------------------------------------------------------------------------------------ */
+
+/* Drops what comes from outside for the host's loopback, if the pod's ports make the kernel route it. Where that
+ * cannot be done, the attachment's note says so. -ENOMEM. */
+int network_shield_loopback(NetworkRecord *record);
+
 /* --- bandwidth.c --------------------------------------------------------------------------------------- */
 
 /* Bytes a second each way for the pod's interfaces; UINT64_MAX: as they come. */

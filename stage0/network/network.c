@@ -281,6 +281,8 @@ static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
         record->n_attachments = n;
         if (r >= 0)
                 r = network_namespace_make(t->netns, p->config.private_users, e);
+        if (r >= 0 && network_shield_loopback(record) < 0)
+                r = error_oom(e);
         if (r >= 0)
                 r = attach_all(p, record, t, e);
         if (r < 0)

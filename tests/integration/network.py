@@ -528,6 +528,58 @@ def the_hosts_loopback_and_abstract_sockets_are_out_of_reach(host):
             lacks(r.out, "reached", "connecting")
 
 
+RAW = """
+import re, socket, struct, subprocess, sys
+own = re.search('ether (\\S+)', subprocess.run(['ip', 'link', 'show', 'eth0'], capture_output=True, text=True).stdout).group(1)
+udp = struct.pack('!HHHH', 5555, 18099, 13, 0) + b'hello'
+head = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, socket.inet_aton(sys.argv[1]), socket.inet_aton(sys.argv[3]))
+total = sum(struct.unpack('!10H', head))
+while total >> 16:
+    total = (total & 0xffff) + (total >> 16)
+head = head[:10] + struct.pack('!H', ~total & 0xffff) + head[12:]
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(('eth0', 0x800))
+s.send(bytes.fromhex(sys.argv[2].replace(':', '')) + bytes.fromhex(own.replace(':', '')) + b'\\x08\\x00' + head + udp)
+"""
+
+
+@case
+def packets_made_by_hand_do_not_reach_the_hosts_loopback(host):
+    """As CVE-2020-8558: what portmap needs for the host's 127.0.0.1 lets such packets in. Sent as an app with CAP_NET_RAW could."""
+    need_plugins()
+    configure(host)
+    uuid = host.detach("--net=default", "--no-userns", "--port=http:18080", web(host, "a"))
+    wait_served("127.0.0.1:18080", "from a")
+    equal(host.status(uuid)["networks"][0]["note"], None)
+    bridge = re.search(r"ether (\S+)", subprocess.run(["ip", "link", "show", "acnspawn0"], capture_output=True, text=True).stdout).group(1)
+    for target, reached in (address_of_bridge(), True), ("127.0.0.1", False):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind((target, 18099))
+            s.settimeout(3 if reached else 1)
+            subprocess.run(["nsenter", "-t", str(host.leader(uuid)), "-n", "python3", "-c", RAW, address_of(host, uuid), bridge, target],
+                           check=True)
+            got = None
+            with contextlib.suppress(OSError):
+                got = s.recv(100)
+            equal(got, b"hello" if reached else None, "what %s got" % target)
+    host.acnspawn("stop", uuid).expect(0)
+    listed = subprocess.run(["iptables", "-t", "raw", "-S"], capture_output=True, text=True).stdout
+    equal(listed.count("the loopback of the host is its own"), 1, "rules")
+
+
+@case
+def the_bandwidth_of_apps_is_told_as_it_is(host):
+    configure(host)
+    limit = "--isolator=resource/network-bandwidth=" + json.dumps({"default": True, "limit": "1000000"})
+    a, b = (host.shell("true", name="example.com/" + n) for n in "ab")
+    for words, verdicts in (([a, limit], ["enforced"]), ([a, limit, "---", b, limit], ["modified"] * 2), ([a, limit, "---", b], ["ignored"])):
+        uuid = host.prepare("--net=default", *words)
+        equal([i["verdict"] for i in host.status(uuid)["isolators"]], verdicts)
+    r = host.acnspawn("prepare", "--strict", "--net=default", a, limit, "---", b).expect(1)
+    contains(r.err, "resource/network-bandwidth")
+    contains(r.err, "not all of them are limited")
+
+
 @case
 def killed_pods_are_taken_out_by_gc_and_by_the_next(host):
     need_plugins()
