@@ -130,6 +130,9 @@ const Option pod_options[] = {
                  "How long an app may take to end after SIGTERM, and a post-stop handler to run (default: "
                  "10s)",
                  NULL, option_usec, POD(options.stop_timeout_usec)},
+                {NULL, "exit-idle-time", 0, "TIME", false,
+                 "End the pod when its apps, which connections start, have had nothing to do for so long", NULL,
+                 option_usec, POD(options.exit_idle_usec)},
                 {NULL, "no-userns", 0, NULL, false,
                  "Do not use a user namespace: root in the pod is root of the host", NULL, option_false,
                  POD(options.private_users)},

@@ -100,6 +100,7 @@ static const char *const cause_words[_APP_CAUSE_MAX] = {
                 [CAUSE_WORKING_DIRECTORY] = "working directory missing",
                 [CAUSE_USER] = "user or group not in the image",
                 [CAUSE_SETUP] = "could not be set up",
+                [CAUSE_SOCKETS] = "nothing can start it any more",
                 [CAUSE_NOT_STARTED] = "not started: the pod ended before",
                 [CAUSE_POD_KILLED] = "ended with the pod, which was killed",
 };
@@ -182,6 +183,8 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
                 _cleanup_free_ char *distance = format_relative(since, d->now);
                 text_addf(t, "; %s", distance ?: "");
         }
+        if (a->status.starts > 1)
+                text_addf(t, "; started %llu times", (unsigned long long) a->status.starts);
         add_image(t, d, a->app);
         text_add(t, "\n");
         if (!isempty(a->status.message)) {
@@ -331,7 +334,12 @@ static void add_config(Text *t, const Pod *p)
         else
                 text_add(t, "the host's\n");
         add_label(t, "Exit policy");
-        text_addf(t, "%s, stop time-out %s\n", exit_policy_to_string(p->config.exit_policy), timeout ?: "");
+        text_addf(t, "%s, stop time-out %s", exit_policy_to_string(p->config.exit_policy), timeout ?: "");
+        if (p->config.exit_idle_usec > 0) {
+                _cleanup_free_ char *idle = format_span(p->config.exit_idle_usec);
+                text_addf(t, ", when idle for %s", idle ?: "");
+        }
+        text_add(t, "\n");
         if (p->config.stage1) {
                 add_label(t, "Stage1");
                 add_escaped(t, p->config.stage1);

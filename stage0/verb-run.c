@@ -14,7 +14,13 @@
 typedef struct Arguments {
         bool detach, remove, strict;
         RegisterMode registration;
+        PassedSockets sockets;
 } Arguments;
+
+static void arguments_done(Arguments *a)
+{
+        passed_sockets_done(&a->sockets);
+}
 
 static int option_register(const Option *o, const char *value, void *target, Error *e)
 {
@@ -195,10 +201,14 @@ static int remove_pod(Context *c, const char *uuid)
 }
 
 /* The lock on the pod ends with P, so that it can be removed. */
-static int run_and_release(Context *c, Pod *p, const Arguments *a)
+static int run_and_release(Context *c, Pod *p, Arguments *a)
 {
         _cleanup_(pod_freep) Pod *owned = p;
-        const RunOptions o = {.detach = a->detach, .quiet = c->quiet, .strict = a->strict, .registration = a->registration,
+        const RunOptions o = {.sockets = &a->sockets,
+                              .detach = a->detach,
+                              .quiet = c->quiet,
+                              .strict = a->strict,
+                              .registration = a->registration,
                               .config_dirs = context_config_dirs(c)};
 
         int r = run_pod(owned, &o, &c->error);
@@ -207,7 +217,7 @@ static int run_and_release(Context *c, Pod *p, const Arguments *a)
         return r;
 }
 
-static int run_it(Context *c, Pod *p, const Arguments *a)
+static int run_it(Context *c, Pod *p, Arguments *a)
 {
         _cleanup_free_ char *uuid = strdup(p->uuid);
 
@@ -248,11 +258,23 @@ static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments
         return r;
 }
 
+/* Before anything is executed that would inherit them. */
+static int take_sockets(Context *c, Arguments *own)
+{
+        int r = passed_sockets_take(&own->sockets, &c->error);
+
+        if (r >= 0 && own->sockets.foreign_pid > 0)
+                log_warning("LISTEN_PID is %d, not this process: sockets that were passed to that one are left "
+                            "aside.",
+                            (int) own->sockets.foreign_pid);
+        return r;
+}
+
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
-        Arguments own = {};
+        _cleanup_(arguments_done) Arguments own = {};
         bool is_new = false;
 
         pod_arguments_init(&a);
@@ -266,7 +288,9 @@ static int run(Context *c, int argc, char **argv)
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
                                         "--pod-manifest=");
-        r = context_open_store_as_root(c);
+        r = take_sockets(c, &own);
+        if (r >= 0)
+                r = context_open_store_as_root(c);
         if (r >= 0)
                 r = find_or_prepare(c, &a, &p, &is_new);
         if (r >= 0)

@@ -37,6 +37,7 @@ static const char *const causes[_APP_CAUSE_MAX] = {
                 [CAUSE_WORKING_DIRECTORY] = "working-directory-missing",
                 [CAUSE_USER] = "user-not-found",
                 [CAUSE_SETUP] = "setup-failed",
+                [CAUSE_SOCKETS] = "sockets-failed",
                 [CAUSE_NOT_STARTED] = "not-started",
                 [CAUSE_POD_KILLED] = "pod-killed",
 };
@@ -67,7 +68,7 @@ void app_status_done(AppStatus *s)
 
 /* --- Fields: one row each, used for reading and for writing -------------------------------------------- */
 
-typedef enum FieldType { FIELD_STATE, FIELD_CAUSE, FIELD_INT, FIELD_BOOL, FIELD_USEC, FIELD_TEXT } FieldType;
+typedef enum FieldType { FIELD_STATE, FIELD_CAUSE, FIELD_INT, FIELD_BOOL, FIELD_NUMBER, FIELD_TEXT } FieldType;
 
 static const struct {
         const char *key;
@@ -79,8 +80,9 @@ static const struct {
                 {"EXIT_STATUS", FIELD_INT, offsetof(AppStatus, exit_status)},
                 {"SIGNAL", FIELD_INT, offsetof(AppStatus, signal)},
                 {"CORE_DUMPED", FIELD_BOOL, offsetof(AppStatus, core_dumped)},
-                {"STARTED", FIELD_USEC, offsetof(AppStatus, started_usec)},
-                {"ENDED", FIELD_USEC, offsetof(AppStatus, ended_usec)},
+                {"STARTED", FIELD_NUMBER, offsetof(AppStatus, started_usec)},
+                {"ENDED", FIELD_NUMBER, offsetof(AppStatus, ended_usec)},
+                {"STARTS", FIELD_NUMBER, offsetof(AppStatus, starts)},
                 {"PRE_START_RAN", FIELD_BOOL, offsetof(AppStatus, pre_start.ran)},
                 {"PRE_START_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, pre_start.timed_out)},
                 {"PRE_START_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, pre_start.exit_status)},
@@ -146,7 +148,7 @@ static int read_field(FieldType type, void *p, const char *value)
                 if (n >= 0)
                         *(bool *) p = n > 0;
                 return n;
-        case FIELD_USEC:
+        case FIELD_NUMBER:
                 return parse_u64(value, p);
         case FIELD_TEXT:
                 return read_text(value, p);
@@ -274,7 +276,7 @@ static void write_field(Text *t, FieldType type, const void *p)
         case FIELD_BOOL:
                 text_add(t, *(const bool *) p ? "yes" : "no");
                 return;
-        case FIELD_USEC:
+        case FIELD_NUMBER:
                 text_addf(t, "%llu", (unsigned long long) *(const uint64_t *) p);
                 return;
         case FIELD_TEXT:

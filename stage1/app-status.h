@@ -30,6 +30,7 @@ typedef enum AppCause {
         CAUSE_WORKING_DIRECTORY, /* workingDirectory is missing */
         CAUSE_USER,              /* user or group is not in the image */
         CAUSE_SETUP,             /* its root or its volumes could not be made; message says what */
+        CAUSE_SOCKETS,           /* its sockets were given up: no connection could start it any more */
         CAUSE_NOT_STARTED,       /* the pod ended before it could start */
         CAUSE_POD_KILLED,        /* the pod was killed under it: no status could be taken */
         _APP_CAUSE_MAX,
@@ -56,6 +57,7 @@ typedef struct AppStatus {
         char *message; /* what went wrong, for people; or NULL */
         HandlerStatus pre_start, post_stop;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
+        uint64_t starts;                   /* executions so far, this one among them */
 } AppStatus;
 
 void app_status_done(AppStatus *s);

@@ -23,6 +23,7 @@ void launch_config_done(LaunchConfig *c)
         free(c->gids);
         free(c->working_directory);
         strv_free(c->mounts);
+        strv_free(c->sockets);
         free(c->apparmor_profile);
         free(c->selinux_context);
         free(c->filter);
@@ -114,6 +115,7 @@ static const struct {
                 {"gid", add_gid, 0},
                 {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
                 {"mount", set_list, offsetof(LaunchConfig, mounts)},
+                {"socket", set_list, offsetof(LaunchConfig, sockets)},
                 {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
                 {"filter", set_filter, 0},
                 {"apparmor-profile", set_string, offsetof(LaunchConfig, apparmor_profile)},
@@ -209,6 +211,7 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
                 add_number(&t, "gid", c->gids[i]);
         add_pair(&t, "working-directory", c->working_directory);
         add_list(&t, "mount", c->mounts);
+        add_list(&t, "socket", c->sockets);
         add_number(&t, "capabilities", c->capabilities);
         add_pair(&t, "filter", filter);
         if (c->apparmor_profile)

@@ -22,6 +22,7 @@ typedef struct LaunchConfig {
         size_t n_gids, gids_allocated;
         char *working_directory;
         char **mounts;              /* targets of the volumes, absolute and normalized */
+        char **sockets;             /* names of the ports whose sockets systemd passes to the app */
         uint64_t capabilities;      /* bounding set: bit n is capability n */
         struct sock_filter *filter; /* of system calls */
         size_t n_filter;            /* instructions; 0: no filter, which the file has to say, too */

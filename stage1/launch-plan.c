@@ -95,6 +95,18 @@ static int plan_mounts(const PodApp *pa, LaunchConfig *c)
         return 0;
 }
 
+/* One name for each port; the sockets of several have the same. */
+static int plan_sockets(const App *app, LaunchConfig *c)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < app->n_ports; i++)
+                for (uint32_t k = 0;
+                     r >= 0 && app->ports[i].socket_activated && k < stage1_port_count(&app->ports[i]); k++)
+                        r = strv_extend(&c->sockets, app->ports[i].name);
+        return r;
+}
+
 static int plan_strings(const PodApp *pa, LaunchConfig *c)
 {
         c->app = strdup(pa->name);
@@ -120,6 +132,8 @@ static int plan_app(const PodApp *pa, LaunchConfig *c)
                 r = plan_groups(pa->app, c);
         if (r >= 0)
                 r = plan_mounts(pa, c);
+        if (r >= 0)
+                r = plan_sockets(pa->app, c);
         if (r >= 0)
                 r = plan_label(pa->app, ISOLATOR_APPARMOR_PROFILE, &c->apparmor_profile);
         if (r >= 0)

@@ -9,5 +9,11 @@
 int stage1_files_add(Stage1Files *f, const char *path, const char *content, size_t size, mode_t mode);
 int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target);
 
+/* sockets.c: adds the units of ports that are socket-activated, if there are any. */
+#define STAGE1_UNIT_HEADER "# Made by acnspawn for this pod.\n\n"
+int stage1_generate_sockets(const PodManifest *m, Stage1Files *files);
+/* The names of the socket units of APP, in the order of its ports. */
+int stage1_socket_names(const PodApp *app, char ***ret);
+
 /* units.c */
 int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e);

@@ -74,6 +74,19 @@ uint64_t stage1_app_capabilities(const App *app);
  * the package that has it. */
 int stage1_host_files(int root_fd, char ***ret, Error *e);
 
+/* --- Ports that are socket-activated (sockets.c; spec: aci.md, "ports") -------------------------------- */
+
+#define STAGE1_SOCKETS_MAX 256U /* of a pod */
+
+bool stage1_app_is_socket_activated(const App *app);
+bool stage1_pod_is_socket_activated(const PodManifest *m);
+/* How many ports PORT stands for. */
+uint32_t stage1_port_count(const Port *port);
+/* The unit that listens for PORT, one of APP's that is so marked. */
+int stage1_socket_unit_name(const PodApp *app, const Port *port, char **ret);
+/* -EINVAL, -ENAMETOOLONG, -E2BIG: a port of these cannot be, or two are in each other's way. */
+int stage1_sockets_check(const PodManifest *m, Error *e);
+
 /* --- Isolators (isolators*.c) -------------------------------------------------------------------------- */
 
 typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;

@@ -18,8 +18,6 @@
 
 #define UNITS "acnspawn/units/"
 
-static const char header[] = "# Made by acnspawn for this pod.\n\n";
-
 /* The units that are the same in every pod. */
 static const struct {
         const char *name, *text;
@@ -93,7 +91,7 @@ static int add_unit(Stage1Files *files, const char *name, const char *text)
         int r = xasprintf(&path, UNITS "%s", name);
 
         if (r >= 0)
-                r = xasprintf(&content, "%s%s", header, text);
+                r = xasprintf(&content, STAGE1_UNIT_HEADER "%s", text);
         return r < 0 ? r : stage1_files_add(files, path, content, strlen(content), 0644);
 }
 
@@ -174,8 +172,9 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
         STRV_FOREACH (name, s->after)
                 text_addf(t, " app-%s.service", *name);
         text_add(t, "\n");
-        /* An app that is restarted has no number of starts after which it is given up. */
-        if (s->restart != RESTART_NO)
+        /* An app that is restarted has no number of starts after which it is given up; where connections start
+         * it, its sockets have. */
+        if (s->restart != RESTART_NO || stage1_app_is_socket_activated(app->app))
                 text_add(t, "StartLimitIntervalSec=0\n");
         /* systemd would do these even if it starts the app again; an end that is followed by a start is none. */
         if ((o->exit_on_failure || o->exit_on_any) && s->restart == RESTART_NO)
@@ -202,6 +201,17 @@ static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *
         add_time(t, "TimeoutStopSec", s->stop_timeout_usec > 0 ? s->stop_timeout_usec : o->stop_timeout_usec);
         if (s->oom_group)
                 text_add(t, "OOMPolicy=kill\n");
+}
+
+static int add_service_sockets(Text *t, const PodApp *app)
+{
+        _cleanup_strv_free_ char **sockets = NULL;
+        int r = stage1_socket_names(app, &sockets);
+
+        STRV_FOREACH (unit, sockets)
+                text_addf(t, "%s%s", unit == sockets ? "Sockets=" : " ", *unit);
+        text_add(t, sockets ? "\n" : "");
+        return r;
 }
 
 static void add_service_commands(Text *t, const PodApp *app)
@@ -233,22 +243,40 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
         if (r < 0)
                 return r;
         add_service_head(&t, app, &settings, slice, o);
+        r = add_service_sockets(&t, app);
+        if (r < 0)
+                return r;
         add_service_commands(&t, app);
         add_service_end(&t, &settings, o);
         text_add_bytes(&t, service.data, service.size);
         return add_unit_text(files, unit, &t);
 }
 
+/* What the pod is up with: its apps, or what starts them. */
+static int add_members(Text *t, const PodApp *app)
+{
+        _cleanup_strv_free_ char **sockets = NULL;
+
+        if (!stage1_app_is_socket_activated(app->app)) {
+                text_addf(t, "Wants=app-%s.service\nAfter=app-%s.service\n", app->name, app->name);
+                return 0;
+        }
+        int r = stage1_socket_names(app, &sockets);
+        STRV_FOREACH (unit, sockets)
+                text_addf(t, "Wants=%s\nAfter=%s\n", *unit, *unit);
+        return r;
+}
+
 static int add_default_target(Stage1Files *files, const PodManifest *m, const Stage1Options *o)
 {
         _cleanup_text_ Text t = {};
+        int r = 0;
 
         text_addf(&t, "[Unit]\nDescription=Pod %s\nDefaultDependencies=no\nAllowIsolate=yes\n", o->uuid);
         text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
-        for (size_t i = 0; i < m->n_apps; i++)
-                text_addf(&t, "Wants=app-%s.service\nAfter=app-%s.service\n", m->apps[i].name,
-                          m->apps[i].name);
-        return add_unit_text(files, "default.target", &t);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = add_members(&t, &m->apps[i]);
+        return r < 0 ? r : add_unit_text(files, "default.target", &t);
 }
 
 int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e)
@@ -261,5 +289,5 @@ int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Fi
                 r = add_slice(files, "app.slice", "Resources of the Pod", "", &m->isolators, true, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = add_app(files, &m->apps[i], o, e);
-        return r;
+        return r < 0 ? r : stage1_generate_sockets(m, files);
 }

@@ -126,6 +126,7 @@ static const struct Member {
                 {"hostsEntries", MEMBER_TEXTS, offsetof(PodConfig, hosts_entries), true},
                 {"exitPolicy", MEMBER_EXIT_POLICY, offsetof(PodConfig, exit_policy)},
                 {"stopTimeoutUSec", MEMBER_NUMBER, offsetof(PodConfig, stop_timeout_usec)},
+                {"exitIdleUSec", MEMBER_NUMBER, offsetof(PodConfig, exit_idle_usec), true},
                 {"createdUSec", MEMBER_NUMBER, offsetof(PodConfig, created_usec)},
                 {"stage1", MEMBER_TEXT, offsetof(PodConfig, stage1)},
 };

@@ -66,6 +66,7 @@ typedef struct PodConfig {
         char **hosts_entries;             /* as pod_hosts_entry_check() takes them */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec; /* from SIGTERM to SIGKILL, and the bound of a post-stop handler */
+        uint64_t exit_idle_usec;    /* how long its apps do nothing before it ends; 0: it stays up */
         uint64_t created_usec;      /* since the epoch */
         char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
 } PodConfig;

@@ -15,6 +15,7 @@ typedef struct PrepareOptions {
         const char *const *config_dirs; /* where net.d is; NULL: the usual directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
+        uint64_t exit_idle_usec; /* 0 or UINT64_MAX: the pod stays up */
         bool strict;  /* refuse the pod unless all isolators are enforced here */
         bool dry_run; /* stop when it is known what the pod would be: it is in the state preparing, and the
                        * caller gives it up with pod_abandon() */

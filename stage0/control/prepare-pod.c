@@ -25,6 +25,7 @@ static int configure(Pod *p, const PrepareOptions *o)
         c->strict = o->strict;
         c->exit_policy = o->exit_policy;
         c->stop_timeout_usec = o->stop_timeout_usec;
+        c->exit_idle_usec = o->exit_idle_usec == UINT64_MAX ? 0 : o->exit_idle_usec;
         if (c->created_usec == 0)
                 c->created_usec = now_usec(CLOCK_REALTIME);
         if (copy_list(o->networks, &c->networks) < 0 || copy_list(o->dns, &c->dns) < 0 ||
@@ -78,6 +79,16 @@ static int write_launch_file(Pod *p, const PodApp *app, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot write the launch file of app %s", app->name) : 0;
 }
 
+static int check_sockets(const Pod *p, Error *e)
+{
+        int r = stage1_sockets_check(p->manifest, e);
+
+        if (r < 0 || p->config.exit_idle_usec == 0 || stage1_pod_is_socket_activated(p->manifest))
+                return r;
+        r = error_set(e, -EINVAL, "The pod cannot end for being idle: none of its apps has a socket-activated port");
+        return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");
+}
+
 static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, char ***warnings, Error *e)
 {
         int r = configure(p, o);
@@ -91,6 +102,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = pod_reify(p, request, warnings, e);
         if (r >= 0)
                 r = pod_volumes_check(p, warnings, e);
+        if (r >= 0)
+                r = check_sockets(p, e);
         if (r >= 0)
                 r = network_check(p, o->config_dirs, warnings, e);
         if (r >= 0)

@@ -131,6 +131,7 @@ int cni_detach(const Attachment *a, const CniTarget *t, Error *e);
 
 /* --- ports.c ------------------------------------------------------------------------------------------- */
 
+void port_mapping_done(PortMapping *q);
 bool port_mappings_overlap(const PortMapping *a, const PortMapping *b);
 /* Whether a port that P is about to take is one of another pod of the store. */
 int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error *e);

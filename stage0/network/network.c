@@ -47,6 +47,8 @@ typedef struct Wanted {
 typedef struct WantedList {
         Wanted items[NETWORKS_MAX];
         size_t n;
+        const ServedPort *served;
+        size_t n_served;
 } WantedList;
 
 static void wanted_done(WantedList *l)
@@ -103,6 +105,30 @@ static int check_ports_can(const Pod *p, const WantedList *l, size_t n_ports, Er
         return error_hint(e, r, "The network 'default' has one.");
 }
 
+/* Takes those away that need no plugin: of SERVED, or all that somebody may open a socket for. */
+static size_t leave_out_served(PortMapping *l, size_t n, const ServedPort *served, size_t n_served, bool all)
+{
+        size_t left = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                bool out = all && l[i].socket_activated;
+
+                for (size_t k = 0; k < n_served; k++)
+                        out |= l[i].socket_activated && l[i].udp == served[k].udp &&
+                               served[k].port >= l[i].host_port &&
+                               served[k].port - l[i].host_port < l[i].count;
+                if (!out) {
+                        PortMapping kept = l[i];
+
+                        l[i] = l[left];
+                        l[left++] = kept;
+                }
+        }
+        for (size_t i = left; i < n; i++)
+                port_mapping_done(&l[i]);
+        return left;
+}
+
 /* --- Before anything is done --------------------------------------------------------------------------- */
 
 static int warn_of_ports(const Pod *p, const PortMapping *l, size_t n, char ***warnings)
@@ -119,7 +145,8 @@ static int warn_of_ports(const Pod *p, const PortMapping *l, size_t n, char ***w
                                          "network "
                                          "(--net=none); --net=default gives it one",
                                          q->name, q->host_port);
-                else if (p->config.net == NET_HOST && (q->host_port != q->port || q->host_ip))
+                else if (p->config.net == NET_HOST && !q->socket_activated &&
+                         (q->host_port != q->port || q->host_ip))
                         r = strv_extendf(warnings,
                                          "Port '%s' is not exposed as port %u%s%s: the pod has the host's "
                                          "network "
@@ -141,6 +168,7 @@ int network_check(const Pod *p, const char *const *config_dirs, char ***warnings
                 return r;
         if (warn_of_ports(p, ports, n, warnings) < 0)
                 r = error_oom(e);
+        n = leave_out_served(ports, n, NULL, 0, true);
         port_mappings_free(ports, n);
         if (r >= 0 && p->config.net == NET_NETWORKS)
                 r = find_wanted(p, config_dirs, &l, e);
@@ -244,8 +272,11 @@ static int make_record(const Pod *p, const WantedList *l, const CniTarget *t, Ne
         if (!record->plugin_path || !record->attachments)
                 return error_oom(e);
         int r = port_mappings_new(p->manifest, &record->ports, &record->n_ports, e);
-        if (r >= 0)
+        if (r >= 0) {
+                record->n_ports =
+                                leave_out_served(record->ports, record->n_ports, l->served, l->n_served, false);
                 r = check_ports_can(p, l, record->n_ports, e);
+        }
         for (size_t i = 0; r >= 0 && i < l->n; i++) {
                 r = make_attachment(p, &l->items[i], record, i == by, t, &record->attachments[i], e);
                 if (r >= 0)
@@ -305,10 +336,11 @@ static int reserve(Pod *p, const NetworkRecord *record, PodNetwork *n, Error *e)
         return r < 0 ? r : port_mappings_reserve(record->ports, record->n_ports, &n->ports, &n->n_ports, e);
 }
 
-static int bring_up(Pod *p, const char *const *config_dirs, PodNetwork *n, Error *e)
+static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
+                    PodNetwork *n, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
-        _cleanup_(wanted_done) WantedList wanted = {};
+        _cleanup_(wanted_done) WantedList wanted = {.served = served, .n_served = n_served};
         _cleanup_free_ char *netns = NULL, *path = NULL;
 
         if (network_namespace_path(p, &netns) < 0 || plugin_path(&path) < 0)
@@ -324,7 +356,8 @@ static int bring_up(Pod *p, const char *const *config_dirs, PodNetwork *n, Error
         return r < 0 ? r : build(p, &record, &t, e);
 }
 
-int network_up(Pod *p, const char *const *config_dirs, PodNetwork **ret, Error *e)
+int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served, PodNetwork **ret,
+               Error *e)
 {
         _cleanup_(pod_network_freep) PodNetwork *n = NULL;
 
@@ -338,7 +371,7 @@ int network_up(Pod *p, const char *const *config_dirs, PodNetwork **ret, Error *
         n->mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
         if (n->mount_ns_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open our mount namespace");
-        int r = bring_up(p, config_dirs, n, e);
+        int r = bring_up(p, config_dirs, served, n_served, n, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(n);

@@ -93,11 +93,18 @@ typedef struct PodNetwork PodNetwork;
 PodNetwork *pod_network_free(PodNetwork *n);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodNetwork *, pod_network_free);
 
-/* Reserves the pod's ports, makes its network namespace and adds it to its networks; *RET is NULL if there is
+/* A port of the host that is served by a socket which somebody else has opened for the pod. */
+typedef struct ServedPort {
+        bool udp;
+        uint32_t port;
+} ServedPort;
+
+/* Reserves the pod's ports, but for those that are SERVED otherwise, makes its network namespace and adds it to its networks; *RET is NULL if there is
  * nothing of that to do. On failure everything is undone again, as far as it can be. -EADDRINUSE, with the pod
  * that has it: a port of the host is taken. The caller is in the host's mount and network namespace, and has one
  * thread. SIGINT, SIGTERM and SIGHUP, if blocked, end the wait for a plugin once they are pending (-EINTR). */
-int network_up(Pod *p, const char *const *config_dirs, PodNetwork **ret, Error *e);
+int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served, PodNetwork **ret,
+               Error *e);
 /* Goes back to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
 /* Undoes all that is written down, in reverse order. Nothing is: success. What cannot be undone stays written

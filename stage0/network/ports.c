@@ -15,12 +15,17 @@
 
 #define PORTS_MAX 4096U /* of the host, for one pod */
 
+void port_mapping_done(PortMapping *q)
+{
+        free(q->name);
+        free(q->host_ip);
+        *q = (PortMapping){};
+}
+
 void port_mappings_free(PortMapping *l, size_t n)
 {
-        for (size_t i = 0; i < n; i++) {
-                free(l[i].name);
-                free(l[i].host_ip);
-        }
+        for (size_t i = 0; i < n; i++)
+                port_mapping_done(&l[i]);
         free(l);
 }
 

@@ -24,6 +24,7 @@
 #include "stage0/run/run-internal.h"
 
 #define NSPAWN "/usr/bin/systemd-nspawn"
+#define LISTEN_FDS_FIRST 3 /* sd_listen_fds(3) */
 
 /* --- The command line ---------------------------------------------------------------------------------- */
 
@@ -116,7 +117,7 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
 /* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The
  * pod's systemd is the host's own program and needs none; every process of an app gets one from the
  * launcher. */
-static int build_environment(const char *notify_address, char ***ret)
+static int build_environment(const char *notify_address, const PodSockets *sockets, char ***ret)
 {
         _cleanup_strv_free_ char **environment = NULL;
 
@@ -130,6 +131,11 @@ static int build_environment(const char *notify_address, char ***ret)
                 r = strv_extend(&environment, "SYSTEMD_LOG_TARGET=console");
         if (r >= 0)
                 r = strv_extendf(&environment, "NOTIFY_SOCKET=%s", notify_address);
+        if (r >= 0 && pod_sockets_count(sockets) > 0) {
+                r = strv_extendf(&environment, "LISTEN_FDS=%zu", pod_sockets_count(sockets));
+                if (r >= 0) /* its number in the pid namespace that it is the first process of */
+                        r = strv_extend(&environment, "LISTEN_PID=1");
+        }
         if (r >= 0)
                 *ret = TAKE_PTR(environment);
         return r;
@@ -226,6 +232,7 @@ typedef struct Child {
         char *root;
         char **argv, **environment;
         int output_fd;
+        const PodSockets *sockets; /* or NULL */
         int go[2]; /* a pair of sockets, one of which only we have: it breaks when we die */
 } Child;
 
@@ -279,12 +286,21 @@ static int child_setup(const Child *c, Error *e)
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(c->output_fd, STDOUT_FILENO) < 0 ||
             dup2(c->output_fd, STDERR_FILENO) < 0)
                 return error_set_errno(e, -errno, "Cannot set up the standard streams of systemd-nspawn");
-        /* The lock goes along. */
-        if (fcntl(c->pod->dir_fd, F_SETFD, 0) < 0)
-                return error_set_errno(e, -errno, "Cannot pass on the lock of pod %s", c->pod->uuid);
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
         return 0;
+}
+
+/* The last step, as sockets take the places of descriptors of ours. */
+static int pass_descriptors(const Child *c, Error *e)
+{
+        int n = (int) pod_sockets_count(c->sockets);
+
+        /* The lock goes along. */
+        if (fcntl(c->pod->dir_fd, F_DUPFD, LISTEN_FDS_FIRST + n) < 0)
+                return error_set_errno(e, -errno, "Cannot pass on the lock of pod %s", c->pod->uuid);
+        int r = pod_sockets_place(c->sockets, LISTEN_FDS_FIRST);
+        return r < 0 ? error_set_errno(e, r, "Cannot pass on the sockets of pod %s", c->pod->uuid) : 0;
 }
 
 static _noreturn_ void child(const Child *c)
@@ -292,12 +308,15 @@ static _noreturn_ void child(const Child *c)
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = child_setup(c, &e);
+        if (r < 0)
+                (void) dup2(c->output_fd, STDERR_FILENO);
+        else
+                r = pass_descriptors(c, &e);
         if (r >= 0) {
                 execve(NSPAWN, c->argv, c->environment);
                 r = error_set_errno(&e, -errno, "Cannot execute " NSPAWN);
                 (void) error_hint(&e, 0, "Install the package systemd-container.");
         }
-        (void) dup2(c->output_fd, STDERR_FILENO);
         error_print(&e, r);
         _exit(125);
 }
@@ -337,7 +356,7 @@ static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
         return 0;
 }
 
-int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e)
+int nspawn_start(Pod *p, const char *notify_address, const PodSockets *sockets, Nspawn *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL, *root = NULL;
         _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
@@ -349,7 +368,7 @@ int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e)
         if (r >= 0)
                 r = build_arguments(p, root, &argv);
         if (r >= 0)
-                r = build_environment(notify_address, &environment);
+                r = build_environment(notify_address, sockets, &environment);
         if (r < 0)
                 return error_oom(e);
         if (pipe2(fds, O_CLOEXEC) < 0)
@@ -362,6 +381,7 @@ int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e)
                         .argv = argv,
                         .environment = environment,
                         .output_fd = fds[1],
+                        .sockets = sockets,
                         .go = {-EBADF, -EBADF},
         };
         r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, c.go) < 0

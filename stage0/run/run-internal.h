@@ -50,6 +50,70 @@ int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *
  * goes out. */
 int mount_namespace_unshare(Error *e);
 
+/* --- sockets-passed.c ---------------------------------------------------------------------------------- */
+
+void passed_socket_done(PassedSocket *s);
+/* Fills in what the socket itself knows. The error says what is wrong with "it". */
+int socket_describe(PassedSocket *s, Error *e);
+
+/* --- sockets-assign.c: which socket is for which port -------------------------------------------------- */
+
+typedef struct PodSockets PodSockets;
+
+/* Assigns the sockets of PASSED, which it takes, to ports of the pod. *RET is NULL if there is nothing to do.
+ * -EADDRNOTAVAIL, -ENOTUNIQ, -EADDRINUSE, -EPROTOTYPE, naming socket and port: they do not fit. */
+int pod_sockets_new(const Pod *p, PassedSockets *passed, PodSockets **ret, Error *e);
+PodSockets *pod_sockets_free(PodSockets *s);
+DEFINE_TRIVIAL_CLEANUP_FUNC(PodSockets *, pod_sockets_free);
+/* What sockets.c needs to know. */
+typedef struct SocketTarget {
+        const PodApp *app;
+        const Port *port; /* one that starts the app */
+        size_t n;         /* sockets for it */
+} SocketTarget;
+
+struct PodSockets {
+        SocketTarget *targets;
+        size_t n_targets;
+        PassedSocket *items;
+        size_t *target_of; /* for each item */
+        size_t n, allocated, allocated_targets_of;
+};
+
+/* Takes X, for the port TARGET. */
+int pod_sockets_add(PodSockets *s, PassedSocket *x, size_t target);
+/* Where the port is exposed: at the number of X, or (NULL) at any. NULL: it is not. */
+const ExposedPort *socket_find_exposure(const PodManifest *m, const SocketTarget *t, const PassedSocket *x);
+/* "3 (tcp 127.0.0.1:80, named 'web')" */
+const char *socket_show(const PassedSocket *x, char buffer[static 512]);
+
+/* --- sockets.c: the sockets by which apps of the pod are started --------------------------------------- */
+
+/* The ports of the host that those sockets serve. *RET is to be freed. */
+int pod_sockets_served(const PodSockets *s, ServedPort **ret, size_t *ret_n);
+/* Makes those that nobody has passed, in the pod's network, if that is there already. */
+int pod_sockets_open(const Pod *p, PodSockets *s, Error *e);
+/* Tells the pod's systemd, which is not started yet, where they listen. */
+int pod_sockets_write_units(const Pod *p, const PodSockets *s, Error *e);
+size_t pod_sockets_count(const PodSockets *s); /* S may be NULL */
+/* Makes them the descriptors from FIRST on, without O_CLOEXEC; whatever has those numbers is closed. */
+int pod_sockets_place(const PodSockets *s, int first);
+void pod_sockets_close(PodSockets *s);
+/* -EADDRNOTAVAIL unless process LEADER has them all. */
+int pod_sockets_check(const PodSockets *s, pid_t leader, Error *e);
+
+/* --- idle.c -------------------------------------------------------------------------------------------- */
+
+typedef struct IdleWatch IdleWatch;
+
+/* *RET is NULL if the pod is to stay up. IDLE is called when its apps have done nothing for the time that its
+ * configuration says. */
+int idle_watch_new(Pod *p, sd_event *event, void (*idle)(void *userdata), void *userdata, IdleWatch **ret, Error *e);
+IdleWatch *idle_watch_free(IdleWatch *w);
+DEFINE_TRIVIAL_CLEANUP_FUNC(IdleWatch *, idle_watch_free);
+/* Something happens in the pod: the time begins (anew). USERDATA is an IdleWatch, or NULL. */
+void idle_watch_begin(void *userdata);
+
 /* --- nspawn.c: starting systemd-nspawn ----------------------------------------------------------------- */
 
 typedef struct Nspawn {
@@ -64,13 +128,15 @@ typedef struct Nspawn {
 pid_t nspawn_leader(const Nspawn *n);
 
 /* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the
- * caller. It waits for nspawn_go(), without which it ends. */
-int nspawn_start(Pod *p, const char *notify_address, Nspawn *ret, Error *e);
+ * caller. It waits for nspawn_go(), without which it ends. SOCKETS, which may be NULL, are passed to the pod's
+ * PID 1. */
+int nspawn_start(Pod *p, const char *notify_address, const PodSockets *sockets, Nspawn *ret, Error *e);
 int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
 
 /* --- supervisor.c -------------------------------------------------------------------------------------- */
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
- * once the pod is up, or is closed; -EBADF: nobody waits. Returns the pod's exit status. */
-int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e);
+ * once the pod is up, or is closed; -EBADF: nobody waits. SOCKETS may be NULL; their descriptors are closed as soon
+ * as the pod has them. Returns the pod's exit status. */
+int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, Error *e);

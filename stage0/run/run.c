@@ -8,9 +8,9 @@
 #include "library/libcapng.h"
 #include "stage0/run/run-internal.h"
 
-static int run_in_foreground(Pod *p, const RunOptions *o, Error *e)
+static int run_in_foreground(Pod *p, const RunOptions *o, PodSockets *sockets, Error *e)
 {
-        return supervise_pod(p, o, -EBADF, e);
+        return supervise_pod(p, o, sockets, -EBADF, e);
 }
 
 /* What the child has to say before the pod is up: '1' alone when it is; else how it ended. */
@@ -32,14 +32,14 @@ static int detach_from_terminal(void)
         return 0;
 }
 
-static _noreturn_ void detached_child(Pod *p, const RunOptions *o, int report_fd)
+static _noreturn_ void detached_child(Pod *p, const RunOptions *o, PodSockets *sockets, int report_fd)
 {
         _cleanup_error_ Error e = ERROR_NULL;
         DetachReport report = {.kind = 'x'};
         int r = detach_from_terminal(), ready_fd = fcntl(report_fd, F_DUPFD_CLOEXEC, 3);
 
         if (r >= 0)
-                r = supervise_pod(p, o, ready_fd, &e);
+                r = supervise_pod(p, o, sockets, ready_fd, &e);
         report.status = r;
         if (r < 0) {
                 report.kind = 'e';
@@ -71,7 +71,7 @@ static int read_report(Pod *p, int fd, Error *e)
         return report.status;
 }
 
-static int run_detached(Pod *p, const RunOptions *o, Error *e)
+static int run_detached(Pod *p, const RunOptions *o, PodSockets *sockets, Error *e)
 {
         int fds[2];
 
@@ -81,7 +81,7 @@ static int run_detached(Pod *p, const RunOptions *o, Error *e)
         pid_t pid = fork();
         if (pid == 0) {
                 safe_close(fds[0]);
-                detached_child(p, o, fds[1]);
+                detached_child(p, o, sockets, fds[1]);
         }
         safe_close(fds[1]);
         _cleanup_close_ int report_fd = fds[0];
@@ -92,6 +92,8 @@ static int run_detached(Pod *p, const RunOptions *o, Error *e)
 
 int run_pod(Pod *p, const RunOptions *o, Error *e)
 {
+        _cleanup_(pod_sockets_freep) PodSockets *sockets = NULL;
+        PassedSockets none = {};
         int r = pod_isolators_check(p, e);
 
         /* What is needed once the pod counts as running is there before. */
@@ -99,11 +101,13 @@ int run_pod(Pod *p, const RunOptions *o, Error *e)
                 r = library_load(&systemd_library, e);
         if (r >= 0)
                 r = library_load(&capng_library, e);
+        if (r >= 0)
+                r = pod_sockets_new(p, o->sockets ?: &none, &sockets, e);
         if (r >= 0 && (o->strict || p->config.strict))
                 r = pod_require_isolators(p, o->config_dirs, e);
         if (r >= 0)
                 r = pod_begin_run(p, e);
         if (r < 0)
                 return r;
-        return o->detach ? run_detached(p, o, e) : run_in_foreground(p, o, e);
+        return o->detach ? run_detached(p, o, sockets, e) : run_in_foreground(p, o, sockets, e);
 }

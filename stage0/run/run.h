@@ -7,6 +7,31 @@
 
 #include "prepare/prepare.h"
 
+/* --- Sockets that were passed to us (sockets-passed.c; sd_listen_fds(3)) ------------------------------- */
+
+typedef struct PassedSocket {
+        int fd;
+        int number;   /* it was passed as this descriptor; -1: we made it */
+        char *name;   /* or NULL or empty */
+        int type;     /* SOCK_STREAM and so on */
+        bool udp;     /* of datagrams, also where it is a unix socket */
+        uint16_t port; /* 0: a unix socket */
+        char *listen; /* its address as socket units have it */
+        ino_t inode;
+} PassedSocket;
+
+typedef struct PassedSockets {
+        PassedSocket *items;
+        size_t n;
+        pid_t foreign_pid; /* there are some, but for this process */
+} PassedSockets;
+
+void passed_sockets_done(PassedSockets *l);
+#define _cleanup_passed_sockets_ _cleanup_(passed_sockets_done)
+/* Takes what LISTEN_FDS and its like say, away from the environment, too. To be called before anything else is
+ * executed. -EINVAL, -E2BIG, -EBADF, -ENOTSOCK and so on, with the descriptor: it cannot be used by a pod. */
+int passed_sockets_take(PassedSockets *ret, Error *e);
+
 /* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
  * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
 /* Whether systemd-machined is told of the pod. */
@@ -17,6 +42,7 @@ typedef enum RegisterMode {
 } RegisterMode;
 
 typedef struct RunOptions {
+        PassedSockets *sockets; /* NULL: none; those that the pod gets are taken from it */
         bool detach;
         bool quiet;                     /* do not show the apps' output */
         bool strict;                    /* not unless all isolators are enforced */

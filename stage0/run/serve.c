@@ -23,6 +23,8 @@ struct Server {
         sd_event_source *source;
         MetadataService *metadata;
         Limits limits;
+        void (*activity)(void *userdata);
+        void *activity_data;
 };
 
 Server *server_free(Server *s)
@@ -40,6 +42,12 @@ Server *server_free(Server *s)
 void server_set_mounts(Server *s, PodMounts *m)
 {
         s->mounts = m;
+}
+
+void server_set_activity(Server *s, void (*function)(void *userdata), void *userdata)
+{
+        s->activity = function;
+        s->activity_data = userdata;
 }
 
 void server_set_leader(Server *s, pid_t leader)
@@ -210,8 +218,13 @@ static int on_launcher(sd_event_source *source, int listen_fd, uint32_t revents,
 {
         _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
-        if (fd >= 0)
-                answer(userdata, fd);
+        Server *s = userdata;
+
+        if (fd >= 0) {
+                answer(s, fd);
+                if (s->activity)
+                        s->activity(s->activity_data);
+        }
         return 0;
 }
 

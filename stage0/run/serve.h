@@ -16,5 +16,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
 int server_start_metadata(Server *s, sd_event *event, Error *e);
 /* To be given as soon as they are there. */
 void server_set_mounts(Server *s, PodMounts *m);
+/* FUNCTION is called whenever an app of the pod begins or ends. */
+void server_set_activity(Server *s, void (*function)(void *userdata), void *userdata);
 /* Tells the pod's PID 1, in whose network namespace the metadata service is to listen. */
 void server_set_leader(Server *s, pid_t leader);

@@ -24,10 +24,11 @@
 typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
+        PodSockets *sockets; /* lent; NULL: none */
         sd_event *event;
         PodCgroup cgroup;
         Machine *machine; /* NULL: it is not registered */
-        Error refusal;    /* why it could not be, and has to end */
+        Error refusal;    /* why the pod could not be registered, or served, and has to end */
         Nspawn nspawn;
         PodNetwork *network; /* NULL: the pod has none of its own, or none yet */
         PodMounts *mounts;
@@ -38,6 +39,7 @@ typedef struct Supervisor {
         bool ready, nspawn_ended;
         unsigned stop_requests;
         sd_event_source *idle_source;
+        IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app; /* whose root is made next, ahead of time */
         Console console;
 } Supervisor;
@@ -141,6 +143,28 @@ static int connect_machine(Supervisor *s, Error *e)
         return machine_new(s->pod, s->options->registration, &handlers, &s->machine, e);
 }
 
+/* --- Idle pods ----------------------------------------------------------------------------------------- */
+
+/* A connection that comes from now on stays with who has the socket, too. */
+static void on_idle_pod(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (!s->options->detach && !s->options->quiet)
+                log_info("Pod %s is idle: it ends.", s->pod->uuid);
+        s->stop_requests++;
+        signal_leader(s);
+}
+
+static int watch_idleness(Supervisor *s, Error *e)
+{
+        int r = idle_watch_new(s->pod, s->event, on_idle_pod, s, &s->idle_watch, e);
+
+        if (r >= 0 && s->idle_watch)
+                server_set_activity(s->server, idle_watch_begin, s->idle_watch);
+        return r;
+}
+
 /* --- What nspawn says ---------------------------------------------------------------------------------- */
 
 static void set_leader(Supervisor *s)
@@ -157,12 +181,25 @@ static void set_leader(Supervisor *s)
         machine_register(s->machine, leader);
 }
 
+/* What the pod's systemd does not know again it drops, and nobody would ever be served. */
+static int check_sockets(Supervisor *s)
+{
+        int r = s->runtime.leader > 0 ? pod_sockets_check(s->sockets, s->runtime.leader, &s->refusal) : 0;
+
+        if (r < 0)
+                kill_pod(s);
+        return r;
+}
+
 static void set_ready(Supervisor *s)
 {
         if (s->ready)
                 return;
-        s->ready = true;
         set_leader(s);
+        if (check_sockets(s) < 0)
+                return;
+        s->ready = true;
+        idle_watch_begin(s->idle_watch);
         if (s->ready_fd >= 0)
                 (void) loop_write(s->ready_fd, "1", 1);
         s->ready_fd = safe_close(s->ready_fd);
@@ -279,7 +316,8 @@ static int start_nspawn(Supervisor *s, Error *e)
         if (r >= 0)
                 r = control_listen(s->pod, &s->control_fd, e);
         if (r >= 0)
-                r = nspawn_start(s->pod, address, &s->nspawn, e);
+                r = nspawn_start(s->pod, address, s->sockets, &s->nspawn, e);
+        pod_sockets_close(s->sockets);
         if (r >= 0)
                 r = pod_cgroup_create(s->pod, s->nspawn.pid, s->options->detach, machine_bus(s->machine),
                                       &s->cgroup, e);
@@ -355,6 +393,21 @@ static int work_ahead(Supervisor *s, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot make an event loop") : 0;
 }
 
+static int open_network(Supervisor *s, Error *e)
+{
+        _cleanup_free_ ServedPort *served = NULL;
+        size_t n_served = 0;
+
+        if (pod_sockets_served(s->sockets, &served, &n_served) < 0)
+                return error_oom(e);
+        int r = network_up(s->pod, s->options->config_dirs, served, n_served, &s->network, e);
+        if (r >= 0 && s->sockets)
+                r = pod_sockets_open(s->pod, s->sockets, e);
+        if (r >= 0 && s->sockets)
+                r = pod_sockets_write_units(s->pod, s->sockets, e);
+        return r;
+}
+
 static int start(Supervisor *s, Error *e)
 {
         int r = sd_event_new(&s->event);
@@ -369,7 +422,7 @@ static int start(Supervisor *s, Error *e)
                 return error_oom(e);
         r = server_new(s->pod, s->event, s->pumps, &s->server, e);
         if (r >= 0)
-                r = network_up(s->pod, s->options->config_dirs, &s->network, e);
+                r = open_network(s, e);
         if (r >= 0)
                 r = connect_machine(s, e);
         if (r >= 0)
@@ -380,6 +433,8 @@ static int start(Supervisor *s, Error *e)
                 r = prepare_mounts(s, e);
         if (r >= 0)
                 r = work_ahead(s, e);
+        if (r >= 0)
+                r = watch_idleness(s, e);
         return r < 0 ? r : watch(s, e);
 }
 
@@ -517,6 +572,7 @@ static void supervisor_done(Supervisor *s)
         sd_event_source_disable_unref(s->idle_source);
         machine_free(s->machine);
         error_done(&s->refusal);
+        idle_watch_free(s->idle_watch);
         server_free(s->server);
         nspawn_done(&s->nspawn);
         pod_network_free(s->network);
@@ -552,11 +608,12 @@ static void allow_descriptors(void)
         (void) setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int supervise_pod(Pod *p, const RunOptions *o, int ready_fd, Error *e)
+int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, Error *e)
 {
         _cleanup_(supervisor_done) Supervisor s = {
                         .pod = p,
                         .options = o,
+                        .sockets = sockets,
                         .nspawn = NSPAWN_NULL,
                         .ready_fd = ready_fd,
                         .leader_fd = -EBADF,

@@ -11,10 +11,14 @@ void app_statuses_free(AppStatus *l, size_t n)
         free(l);
 }
 
-/* The pod is over, and the app's own record is not finished: the pod went down under it. */
-static bool finish_status(AppStatus *s)
+/* The pod is over, and the app's own record is not finished: the pod went down under it. An app that no
+ * connection has ever started has missed nothing. */
+static bool finish_status(const PodApp *app, AppStatus *s)
 {
         if (s->state == APP_ENDED)
+                return false;
+        if (s->state == APP_WAITING && s->cause == CAUSE_NONE && !s->message &&
+            stage1_app_is_socket_activated(app->app))
                 return false;
         if (s->cause == CAUSE_NONE)
                 s->cause = s->state == APP_WAITING ? CAUSE_NOT_STARTED : CAUSE_POD_KILLED;
@@ -32,7 +36,7 @@ int pod_finish_statuses(Pod *p, AppStatus *l)
         int first = fd < 0 ? fd : 0;
 
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
-                bool changed = finish_status(&l[i]);
+                bool changed = finish_status(&p->manifest->apps[i], &l[i]);
                 int r = changed && fd >= 0 ? app_status_write(fd, p->manifest->apps[i].name, &l[i]) : 0;
                 if (r < 0 && first >= 0)
                         first = r;
@@ -68,7 +72,7 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
                 if (r < 0)
                         l[i] = unreadable_status(r);
                 if (ended)
-                        (void) finish_status(&l[i]);
+                        (void) finish_status(&p->manifest->apps[i], &l[i]);
         }
         *ret = l;
         return 0;

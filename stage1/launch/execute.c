@@ -34,6 +34,18 @@ static int add_default(char ***environment, const char *name, const char *value)
         return strv_extendf(environment, "%s=%s", name, value);
 }
 
+/* What is true of the process itself, and of nothing that a manifest knows. */
+static bool is_reserved(const char *assignment)
+{
+        static const char *const names[] = {"AC_APP_NAME=", "AC_METADATA_URL=", "container=",
+                                            "LISTEN_FDS=",  "LISTEN_PID=",      "LISTEN_FDNAMES="};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (startswith(assignment, names[i]))
+                        return true;
+        return false;
+}
+
 /* What the app must be able to rely on comes last and wins; PATH and HOME may be the manifest's. */
 static int build_environment(Launch *l, const Identity *id, char ***ret)
 {
@@ -41,8 +53,7 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         int r = 0;
 
         STRV_FOREACH (e, l->config.environment) {
-                if (startswith(*e, "AC_APP_NAME=") || startswith(*e, "AC_METADATA_URL=") ||
-                    startswith(*e, "container="))
+                if (is_reserved(*e))
                         continue;
                 r = strv_extend(&environment, *e);
                 if (r < 0)
@@ -107,9 +118,11 @@ static void reset_signals(void)
  * go: the directory of records, for one, is a way to the pod's root. */
 static void close_descriptors(Launch *l)
 {
+        unsigned next = 3U + (unsigned) l->n_sockets;
+
         if (l->parent_fd >= 0)
-                l->parent_fd = dup3(l->parent_fd, 3, O_CLOEXEC);
-        (void) syscall(SYS_close_range, l->parent_fd >= 0 ? 4U : 3U, ~0U, 0U);
+                l->parent_fd = dup3(l->parent_fd, (int) next++, O_CLOEXEC);
+        (void) syscall(SYS_close_range, next, ~0U, 0U);
         l->stdin_fd = l->root_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd = -EBADF;
         l->n_volumes = 0;
 }
@@ -161,6 +174,8 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot build the environment of app %s",
                                          l->app);
         r = use_streams(l, id, f);
+        if (r >= 0)
+                r = sockets_arrange(l, &environment, f);
         if (r < 0)
                 return r;
         close_descriptors(l);
@@ -219,6 +234,8 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
         if (r >= 0 && !phase_command(l))
                 r = failure_set(f, CAUSE_SETUP, -EBADMSG, "The launch file of app %s has no such command",
                                 l->app);
+        if (r >= 0 && l->phase == LAUNCH_MAIN)
+                r = sockets_check(l, f);
         if (r >= 0)
                 r = choose_label(l, f);
         if (r >= 0)

@@ -4,6 +4,7 @@
  *
  *     launch main APP         becomes the app (ExecStart=)
  *     launch pre-start APP    runs the pre-start handler and waits for it (ExecStartPre=)
+ *     launch sockets-failed APP  records that nothing can start the app any more (a unit of its own)
  *     launch end APP          records how the app ended (ExecStopPost=)
  *     launch post-stop APP    the same, and runs the post-stop handler
  *     launch enter            runs a command beside an app; this one is started by stage0, on the host
@@ -27,6 +28,7 @@ void launch_done(Launch *l)
         for (size_t i = 0; i < l->n_volumes; i++)
                 safe_close(l->volume_fds[i]);
         free(l->volume_fds);
+        strv_free(l->socket_names);
         safe_close(l->root_fd);
         safe_close(l->dev_fd);
         safe_close(l->status_fd);
@@ -40,8 +42,10 @@ void launch_done(Launch *l)
 static _noreturn_ void run_main(Launch *l)
 {
         Failure f = {};
+        int r = sockets_take(l, &f);
 
-        (void) launch_become(l, record_running, &f);
+        if (r >= 0)
+                (void) launch_become(l, record_running, &f);
         record_main_failed(l, &f);
 
         AppStatus s = {.cause = f.cause, .exit_status = -1};
@@ -99,6 +103,8 @@ static int run_phase(const char *word, Launch *l)
                 l->phase = LAUNCH_PRE_START;
                 return run_pre_start(l);
         }
+        if (streq(word, "sockets-failed"))
+                return record_sockets_failed(l) < 0 ? 125 : 0;
         l->phase = LAUNCH_POST_STOP;
         if (streq(word, "post-stop") || streq(word, "end"))
                 return run_end(l, streq(word, "post-stop"));

@@ -23,6 +23,8 @@ typedef struct Launch {
         int stdin_fd;             /* what is read; -EBADF: nothing */
         int stdout_fd, stderr_fd; /* pipes to stage0 */
         bool terminal;            /* the first two are a terminal, which is to be the controlling one */
+        char **socket_names;      /* of the sockets from descriptor 3 on, */
+        size_t n_sockets;         /* which are the app's main process' alone */
         int parent_fd;            /* breaks when who started us dies, and we are to die then; or -EBADF */
 } Launch;
 
@@ -41,6 +43,11 @@ int failure_set_errno(Failure *f, AppCause cause, int code, const char *format, 
 int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f);
 /* Waits until stage0 has passed on everything that processes of the app wrote so far. */
 int launch_flush(Launch *l);
+/* sockets.c: takes what systemd has passed, before a descriptor of our own is opened; compares it with what the
+ * launch file says; and puts it where the app expects it, with the variables that say so. */
+int sockets_take(Launch *l, Failure *f);
+int sockets_check(const Launch *l, Failure *f);
+int sockets_arrange(Launch *l, char ***environment, Failure *f);
 /* streams.c: connections to the journal for standard output and standard error. */
 int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
@@ -103,6 +110,8 @@ int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f);
 int record_pre_start_begin(Launch *l);
 int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f);
 int record_running(Launch *l, Failure *f);
+/* Nothing can start the app any more. */
+int record_sockets_failed(Launch *l);
 /* Makes no system calls but for memory if "running" is written: the app's filter may be in force. */
 void record_main_failed(Launch *l, const Failure *f);
 /* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with

@@ -41,11 +41,14 @@ static void set_failure(AppStatus *s, const Failure *f)
 int record_pre_start_begin(Launch *l)
 {
         /* A new execution: nothing of an earlier one counts. */
+        _cleanup_app_status_ AppStatus before = {};
         AppStatus s = {.state = APP_PRE_START,
                        .exit_status = -1,
                        .pre_start = {.ran = true, .exit_status = -1},
                        .post_stop.exit_status = -1};
 
+        (void) read_record(l, &before);
+        s.starts = before.starts;
         return app_status_write(l->status_fd, l->app, &s);
 }
 
@@ -103,10 +106,15 @@ int record_running(Launch *l, Failure *f)
 
         (void) read_record(l, s);
         if (s->state != APP_PRE_START) {
+                uint64_t starts = s->starts;
+
                 app_status_done(s);
-                *s = (AppStatus){
-                                .exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
+                *s = (AppStatus){.exit_status = -1,
+                                 .pre_start.exit_status = -1,
+                                 .post_stop.exit_status = -1,
+                                 .starts = starts};
         }
+        s->starts++;
         s->state = APP_RUNNING;
         s->started_usec = now();
         int r = app_status_write(l->status_fd, l->app, s);
@@ -132,6 +140,21 @@ void record_main_failed(Launch *l, const Failure *f)
                 overwrite_record(l, &l->status);
         else
                 (void) app_status_write(l->status_fd, l->app, &l->status);
+}
+
+int record_sockets_failed(Launch *l)
+{
+        static const char message[] = "Its sockets were given up: they were shut down, or what had come was left "
+                                      "there when the app ended, again and again";
+        _cleanup_app_status_ AppStatus s = {};
+
+        (void) read_record(l, &s);
+        s.state = APP_ENDED;
+        s.cause = CAUSE_SOCKETS;
+        s.ended_usec = now();
+        free(s.message);
+        s.message = strdup(message);
+        return s.message ? app_status_write(l->status_fd, l->app, &s) : -ENOMEM;
 }
 
 /* The name systemd gives a signal ("KILL", "RTMIN+3") as a number; 0 if it is none. */

@@ -42,13 +42,14 @@ static void strip(PodManifest *m)
         }
 }
 
-/* Reifying, which comes between the two, refuses longer names, and gives every app its app object. */
+/* Preparing, which comes between the two, refuses longer names and ports that cannot be, and gives every app its
+ * app object. */
 static bool is_accepted(const PodManifest *m)
 {
         for (size_t i = 0; i < m->n_apps; i++)
                 if (strlen(m->apps[i].name) > APP_NAME_MAX || !m->apps[i].app)
                         return false;
-        return m->n_apps <= APPS_MAX;
+        return m->n_apps <= APPS_MAX && stage1_sockets_check(m, NULL) >= 0;
 }
 
 static void check_same(const Stage1Files *a, const Stage1Files *b)

@@ -151,7 +151,7 @@ def base_rootfs():
     for applet in _busybox_applets():
         if applet != "busybox":
             files["bin/" + applet] = Link("busybox")
-    for helper in ("show", "poke"):
+    for helper in ("show", "poke", "serve"):
         files["bin/" + helper] = File(_read(os.path.join(HELPERS, helper)), 0o755)
     return files
 

@@ -11,6 +11,7 @@ import threading
 import urllib.request
 
 from harness import *
+from listening import *
 
 CLONE_NEWNET = 0x40000000
 DEFAULT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "stage0", "network", "default.conflist")
@@ -623,6 +624,27 @@ def the_bandwidth_is_limited(host):
     measured = rate(address_of(host, uuid), 9000, 4)
     true(0.9 * limit <= measured <= 1.1 * limit, "the rate was %d bytes a second, expected %d" % (measured, limit))
     host.acnspawn("stop", uuid).expect(0)
+    nothing_is_left(host, uuid)
+
+
+@case
+def ports_that_start_apps(host):
+    """Through the port of the host that leads there, and by a socket of the host, which then is not exposed again."""
+    need_plugins()
+    configure(host)
+    image = host.image(["/bin/serve"], name="example.com/a", app={"ports": [dict(WEB, socketActivated=True)]})
+    uuid = host.detach("--net=default", "--port=http:8081", image)
+    equal(host.app_status(uuid, "a")["state"], "waiting")
+    equal(ask(("127.0.0.1", 8081))["name"], "http", "through the host's loopback")
+    equal(ask((address_of(host, uuid), 80))["fd"], "3", "at the pod's own address")
+    host.acnspawn("stop", uuid).expect(0)
+    nothing_is_left(host, uuid)
+    with listener(address=("127.0.0.1", 8082)) as s:
+        r = start_with(host, [s], "run", "--detach", "--net=default", "--port=http:8082", image).finish(0)
+        uuid = r.out.strip()
+        equal(ask(("127.0.0.1", 8082))["name"], "http", "by the host's socket")
+        lacks(subprocess.run(["iptables", "-t", "nat", "-S"], capture_output=True, text=True).stdout, "8082", "rules")
+        host.acnspawn("stop", uuid).expect(0)
     nothing_is_left(host, uuid)
 
 

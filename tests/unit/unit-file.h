@@ -11,14 +11,15 @@ static const struct {
         const char *section, *keys;
 } unit_file_keys[] = {
                 {"Unit", " Description DefaultDependencies Requires Wants After Before Conflicts "
-                         "StopWhenUnneeded SuccessAction"
+                         "StopWhenUnneeded SuccessAction OnFailure"
                          " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart StartLimitIntervalSec "},
                 {"Service",
                  " Type Slice ExecStart ExecStartPre ExecStopPost StandardInput StandardOutput StandardError"
                  " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
                  "RuntimeDirectoryPreserve"
                  " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
-                {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service "},
+                {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service FileDescriptorName "
+                 "BindIPv6Only "},
                 {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };
 
@@ -27,7 +28,7 @@ static const char app_service_keys[] = " Description DefaultDependencies Require
                                        "FailureAction SuccessAction Type Slice ExecStartPre ExecStart"
                                        " ExecStopPost StandardInput StandardOutput StandardError "
                                        "TimeoutStartSec TimeoutStopSec OOMScoreAdjust StartLimitIntervalSec"
-                                       " Restart RestartSec KillSignal OOMPolicy ";
+                                       " Restart RestartSec KillSignal OOMPolicy Sockets ";
 
 __attribute__((unused)) static bool is_word_of(const char *words, const char *word)
 {

@@ -9,6 +9,7 @@
 #include "tests/unit/unit-file.h"
 
 #define UNITS "acnspawn/units/"
+#define ROOT_SLICE_DROP_IN "-.slice.d/sockets.conf"
 
 __attribute__((unused)) static const Stage1File *find_file(const Stage1Files *f, const char *path)
 {
@@ -31,7 +32,7 @@ __attribute__((unused)) static bool is_app_service(const char *unit)
 
 __attribute__((unused)) static bool names_unit(const char *key)
 {
-        return is_word_of(" Requires Wants After Before Conflicts Slice Sockets Service ", key);
+        return is_word_of(" Requires Wants After Before Conflicts Slice Sockets Service OnFailure ", key);
 }
 
 /* Every unit that another one names is one of ours: nothing is left to whatever systemd may have under that
@@ -75,8 +76,8 @@ __attribute__((unused)) static char *unit_complaint(const Stage1Files *files, co
         UnitReader r = {.files = files, .unit = f->path + strlen(UNITS)};
         char *why = NULL;
 
-        if (strlen(r.unit) > 255 ||
-            strspn(r.unit, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != strlen(r.unit))
+        if (strlen(r.unit) > 255 || (strspn(r.unit, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") != strlen(r.unit) &&
+                                     !streq(r.unit, ROOT_SLICE_DROP_IN)))
                 bad = strdup("a name that is no unit's");
         else if (!f->target && strlen(f->content) != f->size)
                 bad = strdup("a NUL");

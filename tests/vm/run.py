@@ -77,7 +77,7 @@ def payload(build, names, work):
              "integration": os.path.join(HERE, "..", "integration")}
     for name in names:
         files["cases/" + name] = os.path.join(HERE, name)
-    for helper in ("show", "poke"):
+    for helper in ("show", "poke", "serve"):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
     linked = [stage + "/usr/bin/acnspawn"]
     linked += [p for p in (os.path.join(stage, "usr/lib/acnspawn", n) for n in os.listdir(stage + "/usr/lib/acnspawn"))

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Sockets for apps that connections start: opened here, passed to acnspawn, and asked; for images with the helper "serve"."""
+
+import socket
+
+from harness import *
+
+
+def listener(family=socket.AF_INET, type=socket.SOCK_STREAM, address=None):
+    s = socket.socket(family, type)
+    s.bind(address or (("127.0.0.1", 0) if family == socket.AF_INET else ("::1", 0)))
+    if type != socket.SOCK_DGRAM:
+        s.listen(128)
+    return s
+
+
+def start_with(host, sockets, *args, names=None, pid=None, count=None):
+    """acnspawn in the background, with sockets. A child of ours sets the variables, as only it knows its pid."""
+    fds = [s.fileno() for s in sockets]
+    reader, writer = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            default_signals()
+            null = os.open("/dev/null", os.O_RDONLY)
+            os.dup2(null, 0)
+            os.dup2(reader[1], 1)
+            os.dup2(writer[1], 2)
+            high = [os.dup(fd) for fd in fds]
+            while high and min(high) < 3 + len(fds):
+                high = [os.dup(fd) for fd in high]
+            for i, fd in enumerate(high):
+                os.dup2(fd, 3 + i, inheritable=True)
+            os.closerange(3 + len(fds), 4096)
+            env = dict(os.environ, LISTEN_PID=str(pid or os.getpid()), LISTEN_FDS=str(len(fds) if count is None else count))
+            if names is not None:
+                env["LISTEN_FDNAMES"] = ":".join(names)
+            argv = host.argv(*args)
+            os.execvpe(argv[0], argv, env)
+        finally:
+            os._exit(120)
+    os.close(reader[1])
+    os.close(writer[1])
+    return Started(host, child, host.argv(*args), reader[0], writer[0])
+
+
+class Started:
+    """What start_with() has started: as much of a Popen as the harness wants."""
+
+    def __init__(self, host, pid, args, out, err):
+        self.pid, self.args, self.returncode, self.stdin = pid, args, None, None
+        self.stdout, self.stderr = os.fdopen(out, "rb"), os.fdopen(err, "rb")
+        self.host = host
+        host.children.append(self)
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, timeout=RUN_TIMEOUT):
+        wait_for(lambda: self.poll() is not None, "end of acnspawn (pid %d)" % self.pid, timeout)
+        return self.returncode
+
+    def finish(self, rc=None, timeout=RUN_TIMEOUT):
+        self.wait(timeout)
+        result = Result(self.args, self.returncode, self.stdout.read(), self.stderr.read(), 0)
+        self.host.note_pods()
+        return result if rc is None else result.expect(rc)
+
+
+def ask(address, text="hello", family=socket.AF_INET, timeout=30):
+    """Asks the helper "serve", and returns what it says of itself."""
+    with socket.socket(family) as s:
+        s.settimeout(timeout)
+        s.connect(address)
+        s.sendall(text.encode() + b"\n")
+        data = b""
+        while not data.endswith(b"\n"):
+            more = s.recv(4096)
+            if not more:
+                fail("the connection to %r was closed after %r" % (address, data))
+            data += more
+    return dict(word.split("=", 1) for word in data.decode().split())
+
+
+def ask_datagram(address, text="hello", family=socket.AF_INET, timeout=30):
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(timeout)
+        s.sendto(text.encode(), address)
+        return dict(word.split("=", 1) for word in s.recv(4096).decode().split())

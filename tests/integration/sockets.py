@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Apps that connections start: sockets of the pod's own systemd, and sockets that whoever runs the pod has opened."""
+
+import socket
+
+from harness import *
+from listening import *
+
+HTTP = {"name": "http", "protocol": "tcp", "port": 8080, "socketActivated": True}
+
+
+def port(name, number, protocol="tcp", **more):
+    return dict({"name": name, "protocol": protocol, "port": number, "socketActivated": True}, **more)
+
+
+def server(host, *words, ports=None, name="example.com/web", **more):
+    return host.image(["/bin/serve", *words], name=name, app=dict({"ports": ports or [HTTP]}, **more.pop("app", {})), **more)
+
+
+def in_network_of(host, uuid, function):
+    """Calls FUNCTION in the network namespace of the pod, in a child; it returns something that JSON can hold."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with open("/proc/%d/ns/net" % host.leader(uuid)) as f:
+                import ctypes
+                if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), 0) < 0:
+                    raise OSError("setns")
+            os.write(writer, json.dumps(function()).encode())
+        except BaseException as e:
+            os.write(writer, json.dumps({"failure": str(e)}).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as f:
+        answer = json.load(f)
+    os.waitpid(child, 0)
+    if isinstance(answer, dict) and "failure" in answer:
+        fail(answer["failure"])
+    return answer
+
+
+def stop(host, uuid):
+    host.acnspawn("stop", uuid).expect(0)
+
+
+# --- The pod's own ------------------------------------------------------------------------------------------------------
+
+@case
+def a_connection_starts_the_app(host):
+    uuid = host.detach(server(host))
+    equal(host.app_status(uuid, "web")["state"], "waiting", "state before any connection")
+    equal(host.state(uuid), "running")
+    said = in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
+    equal(said["listen_pid"], said["pid"], "LISTEN_PID")
+    equal((said["fds"], said["names"], said["fd"], said["asked"]), ("1", "http", "3", "hello"))
+    equal(host.app_status(uuid, "web")["state"], "running")
+    said = in_network_of(host, uuid, lambda: ask(("::1", 8080), family=socket.AF_INET6))
+    equal(said["name"], "http", "over IPv6")
+    stop(host, uuid)
+
+
+@case
+def several_apps_ports_and_ranges(host):
+    """D6: each app gets its own sockets, in the order of its ports, and no other."""
+    ports = [port("z-last", 7000, count=3), port("admin", 9000), port("ask", 5353, "udp"), {"name": "plain", "protocol": "tcp", "port": 1}]
+    a = server(host, ports=ports, name="example.com/a")
+    b = server(host, ports=[port("http", 80)], name="example.com/a-b")
+    plain = host.shell("show /out; touch /out/up; sleep 1000", name="example.com/plain")
+    uuid = host.detach(a, b, plain)
+    host.wait_up("plain")
+    equal(sorted(host.show("plain").fds), [0, 1, 2], "descriptors of an app without such ports")
+    true(not any(k.startswith(b"LISTEN_") for k in host.show("plain").environ), "variables of an app without such ports")
+
+    said = in_network_of(host, uuid, lambda: [ask(("127.0.0.1", n)) for n in (7002, 7000, 7001, 9000)] +
+                         [ask_datagram(("127.0.0.1", 5353))] + [ask(("127.0.0.1", 80))])
+    equal([(x["fd"], x["name"]) for x in said], [("5", "z-last"), ("3", "z-last"), ("4", "z-last"), ("6", "admin"),
+                                                 ("7", "ask"), ("3", "http")])
+    equal(said[0]["names"], "z-last:z-last:z-last:admin:ask")
+    equal(said[5]["names"], "http")
+    true(said[0]["pid"] != said[5]["pid"], "two apps are two processes")
+    stop(host, uuid)
+
+
+@case
+def an_app_has_its_sockets_and_nothing_else(host):
+    """D1: 0 to 2, and what it listens on; handlers get no socket, and no image tells its app of sockets."""
+    fake = [{"name": "LISTEN_FDS", "value": "7"}, {"name": "LISTEN_PID", "value": "1"}, {"name": "LISTEN_FDNAMES", "value": "x"}]
+    handlers = [{"name": n, "exec": ["/bin/sh", "-c", "ls -l /proc/self/fd >/out/%s; env >>/out/%s" % (n, n)]}
+                for n in ("pre-start", "post-stop")]
+    image = host.image(["/bin/sh", "-c", "show /out; exec serve max=1"], name="example.com/web", app={
+        "ports": [HTTP, port("more", 9000, count=2)], "environment": fake, "eventHandlers": handlers})
+    plain = host.shell("env >/out/env; touch /out/up; sleep 1000", name="example.com/plain", app={"environment": fake})
+    uuid = host.detach(image, plain)
+    host.wait_up("plain")
+    lacks(host.written("plain", "out/env").decode(), "LISTEN_", "environment of an app without sockets")
+    equal(host.app_status(uuid, "web")["preStart"]["ran"], False, "pre-start handler before a connection")
+    in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
+    show = host.show("web")
+    equal(sorted(show.fds), [0, 1, 2, 3, 4, 5], "descriptors")
+    true(all(show.fds[n].startswith("socket:") for n in (3, 4, 5)), "sockets: %r" % show.fds)
+    equal(show.environ[b"LISTEN_FDS"], b"3")
+    equal([k for k in show.environ_list if k.startswith(b"LISTEN_")],
+          [b"LISTEN_FDS=3", b"LISTEN_PID=" + show.environ[b"LISTEN_PID"], b"LISTEN_FDNAMES=http:more:more"])
+    wait_for(lambda: host.app_status(uuid, "web")["state"] == "ended", "end of the app")
+    for n in "pre-start", "post-stop":
+        text = host.written("web", "out/" + n).decode()
+        lacks(text, "socket:", "descriptors of the handler " + n)
+        lacks(text, "LISTEN_", "environment of the handler " + n)
+    stop(host, uuid)
+
+
+@case
+def connections_start_the_app_again_and_again(host):
+    uuid = host.detach(server(host, "max=1"))
+    pids = set()
+    for i in range(1, 5):
+        pids.add(in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))["pid"])
+        wait_for(lambda: host.app_status(uuid, "web")["state"] == "ended", "end of the app")
+        equal(host.app_status(uuid, "web")["starts"], i, "starts")
+    equal(len(pids), 4, "processes that answered")
+    contains(host.acnspawn("status", uuid).out, "started 4 times")
+    stop(host, uuid)
+    equal(host.status(uuid)["exitStatus"], 0)
+
+
+@case
+def nothing_that_was_never_asked_for_has_failed(host):
+    uuid = host.detach(server(host))
+    stop(host, uuid)
+    equal(host.status(uuid)["exitStatus"], 0)
+    equal(host.app_status(uuid, "web")["state"], "waiting")
+
+
+@case
+def many_connections_before_the_app_is_there(host):
+    image = host.image(["/bin/sh", "-c", "sleep 1; exec serve"], name="example.com/web", app={"ports": [HTTP]})
+    uuid = host.detach(image)
+
+    def many():
+        sockets = [socket.create_connection(("127.0.0.1", 8080), 30) for _ in range(200)]
+        for i, s in enumerate(sockets):
+            s.sendall(b"%d\n" % i)
+        answers = [s.makefile().readline().split()[-1] for s in sockets]
+        return answers
+
+    equal(in_network_of(host, uuid, many), ["asked=%d" % i for i in range(200)])
+    equal(host.app_status(uuid, "web")["starts"], 1)
+    stop(host, uuid)
+
+
+@case
+def an_app_that_fails_ends_the_pod(host):
+    uuid = host.detach(server(host, "fail"))
+    in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
+    host.acnspawn("status", "--wait=30s", uuid)
+    equal(host.status(uuid)["exitStatus"], 3)
+
+
+@case
+def an_app_that_shuts_its_socket_down_ends_the_pod_with_a_reason(host):
+    uuid = host.detach(server(host, "shutdown"))
+    in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())
+    host.acnspawn("status", "--wait=30s", uuid)
+    equal(host.status(uuid)["exitStatus"], 125)
+    app = host.app_status(uuid, "web")
+    equal(app["cause"], "sockets-failed")
+    contains(app["message"], "shut down")
+
+
+@case
+def an_app_that_leaves_what_has_come_is_given_up(host):
+    uuid = host.detach(server(host, "leave"))
+    in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())
+    host.acnspawn("status", "--wait=60s", uuid)
+    equal(host.app_status(uuid, "web")["cause"], "sockets-failed")
+    true(host.app_status(uuid, "web")["starts"] > 5, "starts")
+    equal(host.status(uuid)["exitStatus"], 125)
+
+
+@case
+def an_app_that_closes_its_socket_keeps_it_for_the_next_one(host):
+    image = host.image(["/bin/sh", "-c", "test -e /v/once && exec serve; touch /v/once; exec 3>&-; exit 0"],
+                       name="example.com/web", app={"ports": [HTTP]})
+    volume = host.path("v")
+    os.mkdir(volume)
+    os.chmod(volume, 0o777)
+    uuid = host.detach("--no-userns", "--volume=v,kind=host,source=" + volume, "--mount=v:/v", image)
+    equal(in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))["name"], "http")
+    equal(host.app_status(uuid, "web")["starts"], 2)
+    stop(host, uuid)
+
+
+@case
+def ports_that_cannot_be(host):
+    for ports, why in (
+            ([port("a", 80), port("b", 80)], "are both socket-activated as port 80/tcp"),
+            ([port("a", 80, count=5), port("b", 84)], "are both socket-activated as port 84/tcp"),
+            ([port("a", 80, "sctp")], "its protocol is 'sctp', not tcp or udp"),
+            ([port("a", 1000, count=300)], "more than 256 cannot be"),
+            ([port("a" * 300, 80)], "more than 255 characters")):
+        r = host.acnspawn("prepare", server(host, ports=ports)).expect(1)
+        contains(r.err, why)
+    r = host.acnspawn("prepare", server(host, ports=[port("a", 80), port("b", 80, "udp")])).expect(0)
+    r = host.acnspawn("prepare", server(host, name="example.com/a"), server(host, name="example.com/b")).expect(1)
+    contains(r.err, "of app a and port 'http' of app b")
+    r = host.acnspawn("prepare", "--exit-idle-time=5", host.shell("true")).expect(1)
+    contains(r.err, "none of its apps has a socket-activated port")
+
+
+@case
+def in_the_hosts_network(host):
+    with listener() as s:
+        number = s.getsockname()[1]
+        taken = host.prepare("--net=host", server(host, ports=[port("http", number)], name="example.com/taken"))
+        r = host.acnspawn("run", taken).expect(1)
+        contains(r.err, "Cannot listen on port %d/tcp for port 'http' of app taken: Address already in use" % number)
+    uuid = host.detach("--net=host", server(host, ports=[port("http", number)]))
+    equal(ask(("127.0.0.1", number))["name"], "http")
+    stop(host, uuid)
+
+
+# --- The host's ---------------------------------------------------------------------------------------------------------
+
+@case
+def a_socket_of_the_host_serves_a_pod_without_a_network(host):
+    """The very socket, known by its number; nothing of it stays open in the process that runs the pod."""
+    with listener() as s:
+        number = s.getsockname()[1]
+        p = start_with(host, [s], "run", "--net=none", "--port=http:%d" % number, server(host, "max=1"), names=["whatever.socket"])
+        said = ask(("127.0.0.1", number))
+        equal((said["listen_pid"], said["names"], said["fds"]), (said["pid"], "http", "1"))
+        inode = os.fstat(s.fileno()).st_ino
+        kept = [os.readlink("/proc/%d/fd/%s" % (p.pid, f)) for f in os.listdir("/proc/%d/fd" % p.pid)]
+        true("socket:[%d]" % inode not in kept, "the process that runs the pod keeps the socket")
+        for i in range(3):
+            ask(("127.0.0.1", number))
+        host.note_pods()
+        uuid = next(iter(host.uuids))
+        stop(host, uuid)
+        p.finish(0)
+
+
+@case
+def by_name_and_by_unix_socket(host):
+    path = host.path("s.sock")
+    with listener() as tcp, listener(socket.AF_UNIX, address=path) as unix, \
+            listener(socket.AF_UNIX, address="\0acnspawn-test-%d" % os.getpid()) as abstract, \
+            listener(type=socket.SOCK_DGRAM) as udp, listener(socket.AF_INET6) as six:
+        ports = [HTTP, port("ask", 53, "udp")]
+        other = server(host, ports=[port("http", 81)], name="example.com/other")
+        p = start_with(host, [udp, tcp, unix, abstract, six], "run", server(host, ports=ports), other,
+                       names=["ask", "web/http", "web/http", "web/http", "other/http"])
+        equal(ask(("127.0.0.1", tcp.getsockname()[1]))["names"], "http:http:http:ask")
+        equal(ask(path, family=socket.AF_UNIX)["fd"], "4")
+        equal(ask(abstract.getsockname(), family=socket.AF_UNIX)["fd"], "5")
+        equal(ask_datagram(udp.getsockname())["fd"], "6")
+        equal(ask(six.getsockname()[:2], family=socket.AF_INET6)["names"], "http")
+        true(os.path.exists(path), "the host's socket in the file system")
+        host.note_pods()
+        stop(host, next(iter(host.uuids)))
+        p.finish(0)
+        true(os.path.exists(path), "the host's socket after the pod")
+
+
+@case
+def what_does_not_fit_is_said_before_anything_starts(host):
+    image = server(host, ports=[port("http", 8080), port("range", 7000, count=2), port("ask", 53, "udp")])
+    plain = host.shell("true", name="example.com/plain")
+    with listener() as s, listener() as t, listener(type=socket.SOCK_DGRAM) as d, open(os.devnull) as null, \
+            socket.socket() as unbound:
+        n = s.getsockname()[1]
+        pair = socket.socketpair()
+        twin = s.dup()
+        for sockets, names, more, why in (
+                ([s], None, [image], "Socket 3 (tcp 127.0.0.1:%d), passed by LISTEN_FDS, fits no socket-activated port" % n),
+                ([s], ["x.socket"], [image], "web/http (8080/tcp), web/range (7000/tcp), web/ask (53/udp)"),
+                ([s], None, [plain], "fits no socket-activated port of pod"),
+                ([s], ["ask"], [image], "is named after port 'ask' of app web, which is udp"),
+                ([d], ["http"], [image], "is named after port 'http' of app web, which is tcp"),
+                ([s], ["range"], [image], "1 sockets were passed for port 'range' of app web, which has 2 numbers, from 7000 on"),
+                ([s], ["http"], ["--port=http:1", image], "is exposed as port 1 of the host"),
+                ([s, twin], ["http", "http"], [image], "has the same address as socket 3"),
+                ([], [], ["--port=http:1", image], "no socket was passed for it, and the pod has no network"),
+                ([t], ["http"], [image, "---", server(host, ports=[port("http", 1)], name="example.com/b")], "fits the port of two apps, web and b"),
+                ([s, null], ["http", "http"], [image], "Descriptor 4, passed by LISTEN_FDS, cannot be used: it is no socket"),
+                ([unbound], ["http"], [image], "it does not listen"),
+                ([pair[0]], ["http"], [image], "it does not listen, or is a connection already (Accept=yes)"),
+                ([s], ["http", "more"], [image], "more names than LISTEN_FDS sockets")):
+            r = start_with(host, sockets, "run", *more, names=names).finish()
+            equal(r.rc, 1, "exit status, where %r was expected, of %s" % (why, r))
+            contains(r.err, why)
+            for uuid in sorted(host.uuids):
+                equal(host.state(uuid), "prepared")
+                host.acnspawn("rm", uuid).expect(0)
+            host.uuids.clear()
+        for end in pair:
+            end.close()
+        twin.close()
+
+
+@case
+def variables_that_lie(host):
+    image = server(host)
+    with listener() as s:
+        n = s.getsockname()[1]
+        for count, why in ((100000, "LISTEN_FDS says that 100000 sockets are passed; more than 256 cannot be"),
+                           (-1, "LISTEN_FDS is not a number of sockets"), (99999999999, "LISTEN_FDS is not a number of sockets"),
+                           (2, "LISTEN_FDS says that 2 sockets are passed, but descriptor 4 is not open")):
+            r = start_with(host, [s], "run", image, count=count).finish(1)
+            contains(r.err, why)
+        equal(host.pods(), [], "pods")
+        r = start_with(host, [s], "run", "--port=http:%d" % n, image, pid=1).finish(1)
+        contains(r.err, "LISTEN_PID is 1, not this process")
+        contains(r.err, "no socket was passed for it")
+
+
+@case
+def sockets_and_the_end_of_a_pod(host):
+    """A connection that comes while the pod ends, or between two pods, is answered by the next one."""
+    with listener() as s:
+        number = s.getsockname()[1]
+        image = server(host, "max=1")
+        asked = []
+        for i in range(3):
+            p = start_with(host, [s], "run", "--rm", "--port=http:%d" % number, image)
+            with contextlib.ExitStack() as waiting:
+                ask(("127.0.0.1", number), "first")
+                os.kill(p.pid, signal.SIGTERM)
+                asked = [waiting.enter_context(socket.create_connection(("127.0.0.1", number), 30)) for _ in range(20)]
+                for k in asked:
+                    k.sendall(b"late\n")
+                p.finish()
+                q = start_with(host, [s], "run", "--rm", "--port=http:%d" % number, server(host))
+                for k in asked:
+                    k.settimeout(30)
+                    # Some may have been answered by the first pod.
+                    contains(k.makefile().readline(), "asked=late")
+                os.kill(q.pid, signal.SIGTERM)
+                q.finish()
+
+
+@case
+def an_idle_pod_ends(host):
+    with listener() as s:
+        number = s.getsockname()[1]
+        image = server(host, "idle=1")
+        p = start_with(host, [s], "run", "--exit-idle-time=2", "--port=http:%d" % number, image)
+        began = time.monotonic()
+        ask(("127.0.0.1", number))
+        ask(("127.0.0.1", number))
+        r = p.finish(0)
+        took = time.monotonic() - began
+        true(2.9 <= took < 15, "it took %.1f s" % took)
+        contains(r.err, "is idle: it ends")
+        # Without any connection, too; and not while an app of another kind runs.
+        start_with(host, [s], "run", "--exit-idle-time=500ms", "--port=http:%d" % number, image).finish(0)
+        p = start_with(host, [s], "run", "--exit-idle-time=500ms", "--port=http:%d" % number, image, host.shell("sleep 3; exit 7", name="example.com/b"))
+        began = time.monotonic()
+        p.finish(7)
+        true(time.monotonic() - began > 2.9, "the pod ended while an app ran")
+
+
+@case
+def a_restart_of_the_app_by_hand_keeps_its_sockets(host):
+    uuid = host.detach(server(host))
+    first = in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))["pid"]
+    host.acnspawn("restart-app", uuid, "web").expect(0)
+    second = in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
+    true(first != second["pid"], "the app is another process")
+    equal(second["listen_pid"], second["pid"])
+    stop(host, uuid)
+
+
+@case
+def a_detached_pod_has_the_sockets_too(host):
+    with listener() as s:
+        r = start_with(host, [s], "run", "--detach", server(host), names=["http"]).finish(0)
+        uuid = r.out.strip()
+        ask(s.getsockname())
+        stop(host, uuid)
+
+
+main()
