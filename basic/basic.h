@@ -250,6 +250,8 @@ static inline char to_upper(char c)
         return is_lower(c) ? (char) (c - 'a' + 'A') : c;
 }
 
+/* Whether a terminal would take some of it for orders, not for text. */
+bool text_has_escapes(const char *s, size_t n);
 /* Lower case hex of N bytes. */
 char *hex_encode(const void *p, size_t n);
 int hex_decode(const char *s, size_t n, void *ret); /* 2*N digits into N bytes */
@@ -289,8 +291,19 @@ int write_attribute_at(int dir_fd, const char *path, const char *value);
 int fsync_dir(int dir_fd);
 /* Passes descriptors over a unix socket with DATA as payload (at least one byte). */
 int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
+/* The same without waiting for room: -EAGAIN. */
+int send_fds_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* Returns the payload's size. Descriptors beyond MAX_FDS are closed. *RET_N_FDS is how many arrived. */
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds);
+
+/* --- Terminals (terminal.c) ---------------------------------------------------------------------------- */
+
+/* A new terminal of the devpts that is in the tree at ROOT_FD; its master does not block. -ENOTTY: that is
+ * no devpts. */
+int terminal_open_in_root(int root_fd, int *ret_master, int *ret_slave);
+/* What kind of terminal we have ($TERM), or a plain one if that says nothing sensible. */
+#define TERMINAL_TYPE_MAX 64U
+const char *terminal_type(void);
 
 /* --- Paths, walked by descriptor (path.c) -------------------------------------------------------------- */
 

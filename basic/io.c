@@ -187,7 +187,7 @@ int fsync_dir(int dir_fd)
 
 #define FDS_MAX 253 /* SCM_MAX_FD */
 
-int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+static int send_fds_with(int sock, const void *data, size_t n, const int *fds, size_t n_fds, int flags)
 {
         union {
                 struct cmsghdr align;
@@ -209,11 +209,21 @@ int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
         }
         ssize_t k;
         do
-                k = sendmsg(sock, &m, MSG_NOSIGNAL);
+                k = sendmsg(sock, &m, MSG_NOSIGNAL | flags);
         while (k < 0 && errno == EINTR);
         if (k < 0)
                 return -errno;
         return (size_t) k == n ? 0 : -EMSGSIZE;
+}
+
+int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+        return send_fds_with(sock, data, n, fds, n_fds, 0);
+}
+
+int send_fds_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+        return send_fds_with(sock, data, n, fds, n_fds, MSG_DONTWAIT);
 }
 
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds)

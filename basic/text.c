@@ -331,3 +331,8 @@ uint64_t now_usec(clockid_t clock)
         (void) clock_gettime(clock, &ts);
         return (uint64_t) ts.tv_sec * 1000000U + (uint64_t) ts.tv_nsec / 1000U;
 }
+
+bool text_has_escapes(const char *s, size_t n)
+{
+        return memchr(s, '\033', n) || memchr(s, '\016', n) || memchr(s, '\233', n);
+}

@@ -69,7 +69,7 @@
         F(sd_journal_seek_head)                                                                             \
         F(sd_journal_seek_tail)                                                                             \
         F(sd_journal_set_data_threshold)                                                                    \
-        F(sd_notify)
+        F(sd_pid_notify)
 
 typedef struct SystemdFunctions {
         SYSTEMD_FUNCTIONS(LIBRARY_MEMBER)
@@ -137,7 +137,7 @@ extern Library systemd_library;
 #define sd_journal_seek_head(...) SYSTEMD_CALL(sd_journal_seek_head)(__VA_ARGS__)
 #define sd_journal_seek_tail(...) SYSTEMD_CALL(sd_journal_seek_tail)(__VA_ARGS__)
 #define sd_journal_set_data_threshold(...) SYSTEMD_CALL(sd_journal_set_data_threshold)(__VA_ARGS__)
-#define sd_notify(...) SYSTEMD_CALL(sd_notify)(__VA_ARGS__)
+#define sd_pid_notify(...) SYSTEMD_CALL(sd_pid_notify)(__VA_ARGS__)
 
 /* For _cleanup_(), which takes a function and not one of the above. */
 static inline void bus_error_done(sd_bus_error *error)

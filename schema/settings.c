@@ -30,6 +30,16 @@ static int read_restart(const char *value, void *target)
         return r;
 }
 
+static int read_input(const char *value, void *target)
+{
+        static const char *const words[_APP_INPUT_MAX] = {"null", "pipe", "terminal"};
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
+}
+
 static int read_delay(const char *value, void *target)
 {
         uint64_t usec;
@@ -120,6 +130,7 @@ typedef struct Setting {
 
 static const Setting settings[] = {
                 {"after", MEMBER(after), read_apps, "must be names of apps of the pod, with commas between"},
+                {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
                 {"restart", MEMBER(restart), read_restart, "must be no, on-failure or always"},
                 {"restart-delay", MEMBER(restart_usec), read_delay,

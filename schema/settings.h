@@ -11,11 +11,20 @@
 
 typedef enum RestartPolicy { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS, _RESTART_POLICY_MAX } RestartPolicy;
 
+/* What an app reads: its standard input. */
+typedef enum AppInput {
+        INPUT_NULL,     /* nothing */
+        INPUT_PIPE,     /* what those who are attached to it write; open even if there is nobody */
+        INPUT_TERMINAL, /* a terminal of the pod's; standard output and standard error are it, too */
+        _APP_INPUT_MAX,
+} AppInput;
+
 typedef struct AppSettings {
         int restart;                /* RestartPolicy */
         uint64_t restart_usec;      /* between an end and the next start */
         int stop_signal;            /* 0: SIGTERM */
         uint64_t stop_timeout_usec; /* 0: the pod's */
+        int input;                  /* AppInput */
         char **after;               /* apps that have to be ready before this one starts */
         bool oom_group;             /* out of memory kills all processes of the app */
 } AppSettings;

@@ -8,6 +8,7 @@
  * belongs.
  */
 
+#include "schema/settings.h"
 #include "stage0/fetching.h"
 #include "stage0/pod-arguments.h"
 
@@ -32,6 +33,7 @@ void pod_arguments_done(PodArguments *a)
         strv_free(a->options.dns_search);
         strv_free(a->options.dns_options);
         strv_free(a->options.hosts_entries);
+        pair_list_done(&a->input);
         *a = (PodArguments){};
 }
 
@@ -133,6 +135,11 @@ const Option pod_options[] = {
                 {NULL, "exit-idle-time", 0, "TIME", false,
                  "End the pod when its apps, which connections start, have had nothing to do for so long", NULL,
                  option_usec, POD(options.exit_idle_usec)},
+                {NULL, "interactive", 'i', NULL, false,
+                 "Give the only app a terminal if standard input is one, else an open standard input", NULL,
+                 option_interactive, POD(input)},
+                {NULL, "stdin", 0, NULL, false, "Give the only app an open standard input", NULL, option_stdin,
+                 POD(input)},
                 {NULL, "no-userns", 0, NULL, false,
                  "Do not use a user namespace: root in the pod is root of the host", NULL, option_false,
                  POD(options.private_users)},
@@ -197,6 +204,14 @@ const Option app_options[] = {
                  option_caps_retain, APP(isolators)},
                 {NULL, "caps-remove", 0, "CAP[,…]", false, "Take these capabilities away", NULL,
                  option_caps_remove, APP(isolators)},
+                {NULL, "interactive", 'i', NULL, false,
+                 "Give the app a terminal if standard input is one, else an open standard input", NULL,
+                 option_interactive, APP(annotations)},
+                {NULL, "stdin", 0, NULL, false, "Give the app an open standard input", NULL, option_stdin,
+                 APP(annotations)},
+                {NULL, "input", 0, "null|pipe|terminal", false,
+                 "What the app's standard input is: nothing (default), open, or a terminal", "null|pipe|terminal",
+                 option_setting, APP(annotations)},
                 {NULL, "restart", 0, "no|on-failure|always", false,
                  "Start the app again after it ended: never (default), if it failed, or always",
                  "no|on-failure|always", option_setting, APP(annotations)},
@@ -300,6 +315,23 @@ static int handle_event(PodParser *p, int event, const char *word)
         return event == OPTION_DASHES ? take_arguments(p) : next_app(p);
 }
 
+/* What was said of the only app before its image. */
+static int give_input(PodParser *p)
+{
+        PodArguments *a = p->arguments;
+
+        if (a->input.n == 0 || a->manifest_file || a->request.n_apps == 0)
+                return 0;
+        if (a->request.n_apps > 1)
+                return context_usage(p->context, "Of several apps it has to be said which one is meant: put "
+                                                 "--interactive or --stdin after its image");
+        AppOverrides *app = &a->request.apps[0];
+        for (size_t i = 0; i < a->input.n; i++)
+                if (pair_list_set(&app->annotations, a->input.items[i].name, a->input.items[i].value) < 0)
+                        return error_oom(&p->context->error);
+        return 0;
+}
+
 /* What can only be seen at the end. */
 static int check_line(PodParser *p)
 {
@@ -316,7 +348,8 @@ static int check_line(PodParser *p)
                                                  "be combined with --dns-search= or --dns-option=");
         a->describes_pod = p->sets[SET_POD].n_seen > 0 || p->sets[SET_APP].n_seen > 0 || a->has_arguments ||
                            a->request.n_apps > 1;
-        return 1;
+        int r = give_input(p);
+        return r < 0 ? r : 1;
 }
 
 int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data, int argc, char **argv,
@@ -352,6 +385,20 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 
 /* --- Preparing ----------------------------------------------------------------------------------------- */
 
+/* What the command line says of the only app. */
+static int give_input_to_template(Context *c, PodArguments *a)
+{
+        PodManifest *m = a->request.template;
+
+        if (a->input.n > 0 && m->n_apps != 1)
+                return context_usage(c, "The pod manifest has %zu apps: which of them reads standard input is said "
+                                        "there, by the annotation " SETTING_PREFIX "input", m->n_apps);
+        for (size_t i = 0; i < a->input.n; i++)
+                if (pair_list_set(&m->apps[0].annotations, a->input.items[i].name, a->input.items[i].value) < 0)
+                        return error_oom(&c->error);
+        return 0;
+}
+
 static int read_template(Context *c, PodArguments *a)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -372,7 +419,9 @@ static int read_template(Context *c, PodArguments *a)
                                        a->manifest_file);
         int r = pod_manifest_parse(text, (size_t) n, &a->request.template, NULL, &c->error);
         if (r >= 0)
-                return 0;
+                r = give_input_to_template(c, a);
+        if (r >= 0 || c->usage)
+                return r;
         error_prefix(&c->error, r, "Cannot use '%s'", standard_input ? "standard input" : a->manifest_file);
         if (standard_input)
                 return r;

@@ -15,6 +15,7 @@ typedef struct PodArguments {
         PodRequest request;
         PrepareOptions options;
         FetchOptions fetch;
+        PairList input;            /* annotations for the only app */
         char *stage1;              /* owns what options.stage1 points to */
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;
@@ -45,6 +46,8 @@ int option_environment(const Option *o, const char *value, void *target, Error *
 /* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
 int option_annotation(const Option *o, const char *value, void *target, Error *e);
 int option_setting(const Option *o, const char *value, void *target, Error *e); /* PairList: annotations */
+int option_interactive(const Option *o, const char *value, void *target, Error *e);
+int option_stdin(const Option *o, const char *value, void *target, Error *e);
 int option_pair(const Option *o, const char *value, void *target, Error *e);
 /* PodRequest */
 int option_volume(const Option *o, const char *value, void *target, Error *e); /* or a mount that brings one */

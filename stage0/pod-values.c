@@ -61,6 +61,21 @@ int option_setting(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
+static int set_input(const char *value, void *target, Error *e)
+{
+        return pair_list_set(target, SETTING_PREFIX "input", value) < 0 ? error_oom(e) : 0;
+}
+
+int option_interactive(const Option *o, const char *value, void *target, Error *e)
+{
+        return set_input(isatty(STDIN_FILENO) ? "terminal" : "pipe", target, e);
+}
+
+int option_stdin(const Option *o, const char *value, void *target, Error *e)
+{
+        return set_input("pipe", target, e);
+}
+
 int option_pair(const Option *o, const char *value, void *target, Error *e)
 {
         return add_pair(o, value, target, NULL, e);

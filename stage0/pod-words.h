@@ -19,3 +19,8 @@ int context_for_each_pod(Context *c, const Words *words, int (*function)(Context
                          void *userdata);
 /* How many characters of the UUIDs are needed to tell these pods apart, at least eight. */
 size_t pod_short_uuid_length(Pod *const *pods, size_t n);
+
+/* uint64_t: so many lines, UINT64_MAX for "all". */
+int option_lines(const Option *o, const char *value, void *target, Error *e);
+/* DetachKeys */
+int option_detach_keys(const Option *o, const char *value, void *target, Error *e);

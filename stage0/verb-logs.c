@@ -4,15 +4,6 @@
 
 #include "stage0/pod-words.h"
 
-static int option_lines(const Option *o, const char *value, void *target, Error *e)
-{
-        if (streq(value, "all")) {
-                *(uint64_t *) target = UINT64_MAX;
-                return 0;
-        }
-        return option_u64(o, value, target, e);
-}
-
 static const Option options[] = {
                 {"Options", "follow", 'f', NULL, false,
                  "Go on showing what is written until the pod has ended", NULL, option_true,

@@ -15,6 +15,7 @@ typedef struct Arguments {
         bool detach, remove, strict;
         RegisterMode registration;
         PassedSockets sockets;
+        DetachKeys keys;
 } Arguments;
 
 static void arguments_done(Arguments *a)
@@ -41,6 +42,9 @@ static const Option options[] = {
                 {"Run Options (before the first image)", "detach", 'd', NULL, false,
                  "Return once the pod is up, and print its UUID", NULL, option_true,
                  offsetof(Arguments, detach)},
+                {NULL, "detach-keys", 0, "KEY[,…]", false,
+                 "Keys that leave the terminal of an app (default: ctrl-] three times); empty: none do", NULL,
+                 option_detach_keys, offsetof(Arguments, keys)},
                 {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)",
                  NULL, option_true, offsetof(Arguments, remove)},
                 {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL, option_true,
@@ -201,7 +205,7 @@ static int remove_pod(Context *c, const char *uuid)
 }
 
 /* The lock on the pod ends with P, so that it can be removed. */
-static int run_and_release(Context *c, Pod *p, Arguments *a)
+static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
 {
         _cleanup_(pod_freep) Pod *owned = p;
         const RunOptions o = {.sockets = &a->sockets,
@@ -209,9 +213,10 @@ static int run_and_release(Context *c, Pod *p, Arguments *a)
                               .quiet = c->quiet,
                               .strict = a->strict,
                               .registration = a->registration,
+                              .detach_keys = a->keys,
                               .config_dirs = context_config_dirs(c)};
 
-        int r = run_pod(owned, &o, &c->error);
+        int r = run_pod(owned, &o, ret_left, &c->error);
         if (r >= 0 && a->detach)
                 printf("%s\n", owned->uuid);
         return r;
@@ -225,8 +230,12 @@ static int run_it(Context *c, Pod *p, Arguments *a)
                 pod_free(p);
                 return error_oom(&c->error);
         }
-        int status = run_and_release(c, p, a);
-        if (!a->remove || a->detach)
+        bool left = false;
+        int status = run_and_release(c, p, a, &left);
+        if (left)
+                log_info("Pod %s goes on; 'acnspawn attach %s' comes back to it%s.", uuid, uuid,
+                         a->remove ? ", and 'acnspawn rm' removes it" : "");
+        if (!a->remove || a->detach || left)
                 return status;
         if (status < 0) { /* the first failure is the one to report */
                 Error first = c->error;
@@ -277,6 +286,7 @@ static int run(Context *c, int argc, char **argv)
         _cleanup_(arguments_done) Arguments own = {};
         bool is_new = false;
 
+        (void) detach_keys_parse(DETACH_KEYS_DEFAULT, &own.keys);
         pod_arguments_init(&a);
         int r = pod_arguments_parse(c, options, &own, argc, argv, &a);
         if (r <= 0)

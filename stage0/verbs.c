@@ -24,6 +24,7 @@ const Verb *const verbs[] = {
                 &verb_enter,
                 &verb_cp,
                 &verb_export,
+                &verb_attach,
                 &verb_stop,
                 &verb_kill,
                 &verb_pause,

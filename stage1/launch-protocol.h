@@ -11,10 +11,13 @@
  * entries. The launcher attaches the mounts in a namespace of its own, so that no namespace ever holds the
  * mounts of two apps, and the pod's PID 1 none of them.
  *
+ * An app that has a standard input (reply.input) gets it as one more descriptor, the last; a terminal is
+ * standard output and standard error, too.
+ *
  * Standard output and standard error are pipes, not the journal's sockets, because programs open
  * /dev/stdout, which fails on a socket; stage0 passes on what comes out of them. With LAUNCH_FLUSH, which
  * carries and brings no descriptors, the launcher waits until everything that an app's processes wrote has
- * been passed on.
+ * been passed on; once the app has ended it tells how with that.
  */
 
 #include "basic/basic.h"
@@ -22,7 +25,7 @@
 #define LAUNCH_SOCKET_PATH "/acnspawn/socket"
 #define LAUNCH_STATUS_PATH "/acnspawn/status"
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
-#define LAUNCH_PROTOCOL_VERSION 2U
+#define LAUNCH_PROTOCOL_VERSION 3U
 #define LAUNCH_MOUNTS_MAX 200U
 #define LAUNCH_FILE_SIZE_MAX (16U * 1024U * 1024U)
 
@@ -49,15 +52,21 @@ enum {
 typedef struct LaunchRequest {
         uint32_t version;
         uint32_t phase;
+        int32_t exit_status; /* with LAUNCH_FLUSH: 0…255, the app has ended with it; else -1 */
         char app[248]; /* NUL-terminated */
 } LaunchRequest;
 
 /* Security modules that are active on the host; labels for others are left aside. */
 enum { LAUNCH_APPARMOR = 1, LAUNCH_SELINUX = 2 };
 
+/* What the app reads. */
+typedef enum LaunchInput { LAUNCH_INPUT_NULL, LAUNCH_INPUT_PIPE, LAUNCH_INPUT_TERMINAL } LaunchInput;
+
 typedef struct LaunchReply {
         int32_t error; /* 0, or a negative errno; then text says why */
         uint32_t n_volumes;
         uint32_t modules;
+        uint32_t input; /* LaunchInput; unless there is nothing to read, one descriptor more */
+        char terminal_type[TERMINAL_TYPE_MAX]; /* NUL-terminated: TERM, unless the app has that; or empty */
         char text[2040]; /* NUL-terminated: AC_METADATA_URL, or the message */
 } LaunchReply;

@@ -37,16 +37,3 @@ int check_name_files(Pod *p, char ***warnings, Error *e);
  * with us. */
 int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e);
 
-/* --- forward.c: streams and signals between our caller and a command in a pod -------------------------- */
-
-typedef struct Forward {
-        int fds[3]; /* the ends of the command's streams; a terminal's master is the first two */
-        int socket; /* on which the launcher tells what happens */
-        pid_t pid;  /* the launcher, which gets our signals */
-        bool terminal;
-} Forward;
-
-/* Until the command has ended; *RET says how. -ECONNRESET: the launcher is gone, too. */
-int forward_streams(Forward *f, EnterReply *ret, Error *e);
-/* The size of our terminal. */
-void forward_get_size(struct winsize *ret);

@@ -5,6 +5,58 @@
 
 #include "stage0/runtime/runtime.h"
 
+/* detach-keys.c: what is typed on a terminal to leave an app alone: names of keys ("ctrl-]", "a") with commas
+ * between. */
+#define DETACH_KEYS_DEFAULT "ctrl-],ctrl-],ctrl-]"
+typedef struct DetachKeys {
+        unsigned char keys[8];
+        size_t n;     /* 0: there is no such thing */
+        size_t typed; /* so many of them, the first one at */
+        uint64_t first_usec;
+} DetachKeys;
+int detach_keys_parse(const char *s, DetachKeys *ret); /* -EINVAL */
+/* How many of the SIZE bytes come before the last of the keys; SIZE: they were not typed. */
+size_t detach_keys_find(DetachKeys *k, const void *data, size_t size);
+
+/* forward.c: between our standard streams and signals and something in a pod. */
+typedef struct Forward Forward;
+typedef struct ForwardOps {
+        const char *what; /* for messages: whose streams they are */
+        /* The socket is readable. 1: the other side has ended; negative: it is gone, or something failed. */
+        int (*event)(Forward *f);
+        /* We were sent SIG. 1: that ends us. */
+        int (*signal)(Forward *f, int sig);
+        void (*resized)(Forward *f, const struct winsize *size);
+        void (*last)(Forward *f);               /* our standard input has ended; may be NULL */
+        void (*stopped)(Forward *f, bool stop); /* we stop for a while, or go on again; may be NULL */
+} ForwardOps;
+
+struct Forward {
+        const ForwardOps *ops;
+        void *userdata;
+        int fds[3]; /* to and from the other side, or -EBADF; those that end are closed */
+        int socket;
+        bool terminal;          /* the other side is one, and ours is raw as long as that is so */
+        bool leave_when_unread; /* whoever does not read our output any more has left */
+        DetachKeys keys;
+        bool left;  /* result: they were typed, or nobody reads */
+        int signal; /* result: what ended us, or 0 */
+        struct ForwardLoop *loop;
+};
+
+#define FORWARD_NULL ((Forward){.fds = {-EBADF, -EBADF, -EBADF}, .socket = -EBADF})
+/* Until the other side has ended, or we leave. */
+int forward_streams(Forward *f, Error *e);
+void forward_done(Forward *f); /* closes what is left of it */
+/* From inside an event: the other side is a terminal from now on, or is none any more. */
+void forward_set_terminal(Forward *f, bool terminal);
+/* What others wrote to our terminal may have changed it. */
+void forward_note_escapes(Forward *f);
+/* The master of a terminal of the other side, which is there only now; it is both streams. */
+void forward_take_terminal(Forward *f, int master);
+/* The size of our terminal; zero if we have none. */
+void forward_get_size(struct winsize *ret);
+
 /* prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
@@ -37,6 +89,18 @@ typedef struct EnterOptions {
         const char *directory; /* absolute; NULL: the app's working directory */
 } EnterOptions;
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
+
+/* attach.c: connects our standard streams to those of an app that was started with a standard input, until it
+ * ends, which gives *RET_STATUS (0…255), or we leave it alone (*RET_LEFT). */
+typedef struct AttachOptions {
+        const char *app; /* NULL: the only one that has a standard input */
+        uint64_t lines;  /* so many of what it wrote before come first; UINT64_MAX: all */
+        bool keep_input; /* the end of our standard input is not the end of the app's */
+        DetachKeys keys;
+        /* N bytes of output were left out. RAW: our terminal is, and does not begin lines by itself. */
+        void (*skipped)(uint64_t n, bool raw);
+} AttachOptions;
+int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_left, Error *e);
 
 /* signal.c: sends SIGNAL to the main process of the app NAME, or (NULL) of every app that runs. */
 int kill_app(Pod *p, const char *name, int signal, Error *e);

@@ -50,16 +50,10 @@ static void remove_variable(char **environment, const char *assignment)
 /* What the terminal is, which the app's environment cannot know. */
 static int add_terminal(LaunchConfig *c)
 {
-        const char *term = getenv("TERM");
-
         STRV_FOREACH (e, c->environment)
                 if (startswith(*e, "TERM="))
                         return 0;
-        if (isempty(term) ||
-            strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") !=
-                            strlen(term))
-                term = "linux";
-        return strv_extendf(&c->environment, "TERM=%s", term);
+        return strv_extendf(&c->environment, "TERM=%s", terminal_type());
 }
 
 static int change_config(LaunchConfig *c, const EnterOptions *o, bool terminal)
@@ -119,6 +113,8 @@ typedef struct Session {
         EnterRequest request;
         int fds[ENTER_FD_CGROUPS + ENTER_CGROUPS_MAX];
         size_t n_fds;
+        pid_t launcher;
+        EnterReply reply;
         Forward forward;
 } Session;
 
@@ -127,7 +123,7 @@ static void session_init(Session *s)
         *s = (Session){
                         .request.version = ENTER_PROTOCOL_VERSION,
                         .n_fds = ENTER_FD_CGROUPS,
-                        .forward = {.fds = {-EBADF, -EBADF, -EBADF}, .socket = -EBADF},
+                        .forward = FORWARD_NULL,
         };
         for (size_t i = 0; i < ELEMENTSOF(s->fds); i++)
                 s->fds[i] = -EBADF;
@@ -137,12 +133,10 @@ static void session_done(Session *s)
 {
         for (size_t i = 0; i < ELEMENTSOF(s->fds); i++)
                 s->fds[i] = safe_close(s->fds[i]);
-        for (size_t i = 0; i < ELEMENTSOF(s->forward.fds); i++)
-                safe_close(s->forward.fds[i]);
-        safe_close(s->forward.socket);
-        if (s->forward.pid > 0) {
-                (void) kill(s->forward.pid, SIGKILL);
-                (void) waitpid(s->forward.pid, NULL, 0);
+        forward_done(&s->forward);
+        if (s->launcher > 0) {
+                (void) kill(s->launcher, SIGKILL);
+                (void) waitpid(s->launcher, NULL, 0);
         }
 }
 
@@ -229,15 +223,59 @@ static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, E
         if (r >= 0)
                 r = open_streams(s, p, e);
         if (r >= 0)
-                r = launcher_start(&s->forward.pid, &s->forward.socket, e);
+                r = launcher_start(&s->launcher, &s->forward.socket, e);
         if (r < 0)
                 return r;
         r = send_fds(s->forward.socket, &s->request, sizeof(s->request), s->fds, s->n_fds);
         for (size_t i = 0; i < ELEMENTSOF(s->fds); i++)
                 s->fds[i] = safe_close(s->fds[i]);
-        s->forward.terminal = s->request.terminal;
         return r < 0 ? error_set_errno(e, r, "Cannot start the launcher") : 0;
 }
+
+/* --- While it runs ------------------------------------------------------------------------------------- */
+
+static int on_launcher(Forward *f)
+{
+        int fd = -EBADF;
+        size_t n_fds = 0;
+        EnterReply reply;
+        Session *s = f->userdata;
+
+        ssize_t n = recv_fds(f->socket, &reply, sizeof(reply), &fd, 1, &n_fds);
+        if (n != (ssize_t) sizeof(reply))
+                return -ECONNRESET;
+        reply.text[sizeof(reply.text) - 1] = 0;
+        if (reply.event != ENTER_TERMINAL) {
+                s->reply = reply;
+                safe_close(fd);
+                return 1;
+        }
+        if (n_fds == 1 && !f->terminal)
+                forward_take_terminal(f, TAKE_FD(fd));
+        safe_close(fd);
+        return 0;
+}
+
+static int pass_on_signal(Forward *f, int sig)
+{
+        Session *s = f->userdata;
+
+        (void) kill(s->launcher, sig);
+        return 0;
+}
+
+static void set_size(Forward *f, const struct winsize *size)
+{
+        if (f->fds[0] >= 0)
+                (void) ioctl(f->fds[0], TIOCSWINSZ, size);
+}
+
+static const ForwardOps ops = {
+                .what = "The command",
+                .event = on_launcher,
+                .signal = pass_on_signal,
+                .resized = set_size,
+};
 
 /* --- The end ------------------------------------------------------------------------------------------- */
 
@@ -255,7 +293,6 @@ static int conclude(const EnterReply *reply, int *ret_status, Error *e)
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e)
 {
         const PodApp *app = NULL;
-        EnterReply reply = {};
         Session s;
 
         int r = pod_check_running(p, e);
@@ -264,11 +301,15 @@ int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e)
         if (r < 0)
                 return r;
         session_init(&s);
+        s.forward.ops = &ops;
+        s.forward.userdata = &s;
         r = start(&s, p, app, o, e);
         if (r >= 0)
-                r = forward_streams(&s.forward, &reply, e);
-        if (r >= 0)
-                r = conclude(&reply, ret_status, e);
+                r = forward_streams(&s.forward, e);
+        if (r >= 0 && s.forward.signal > 0)
+                *ret_status = 128 + s.forward.signal;
+        else if (r >= 0)
+                r = conclude(&s.reply, ret_status, e);
         session_done(&s);
         return r;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Between our caller and a command in a pod: what is typed goes in, what is written comes out, signals are
- * passed on, and a terminal is one.
+/* Between our caller and a command or an app in a pod: what is typed goes in, what is written comes out,
+ * signals are passed on, and a terminal is one.
  *
  * Our own descriptors are our caller's as well and are never made non-blocking: they are written to in
  * pieces that fit when poll() says so. A terminal is put into raw mode, as the pod's end does the line editing, and
  * put back whatever ends us; after a stop it is made raw again. What a command has left in its streams when
  * it ends is still passed on; what it started and left behind does not keep us.
+ *
+ * What was written there may have changed more of our terminal than its mode: the screen that is shown, the
+ * cursor, what the mouse does. And it may have asked the terminal something, whose answer would be taken for
+ * what our caller's shell is told to do. So what is unread is thrown away, and the terminal is told to be as
+ * usual, at the end and whenever we stop.
  */
 
 #include <poll.h>
@@ -26,67 +31,92 @@ typedef struct Stream {
         size_t begin, end;
 } Stream;
 
-typedef struct Loop {
+typedef struct ForwardLoop {
         Forward *f;
         Stream streams[3];
         int signal_fd;
         sigset_t old_mask;
         struct termios old_mode;
+        bool is_terminal; /* our standard input: OLD_MODE is its mode */
         bool raw;
-        bool ended; /* the launcher has told how */
-        EnterReply reply;
+        bool escapes; /* something was shown that is no plain text */
+        bool ended;   /* the other side has told so */
         int error;
 } Loop;
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
-static const int own[] = {SIGWINCH, SIGCONT};
+static const int own[] = {SIGWINCH, SIGCONT, SIGTSTP};
 
 /* --- The terminal -------------------------------------------------------------------------------------- */
 
+/* Leaves the alternate screen, shows the cursor, ends reports of mouse, focus and pastes; the rest is what a
+ * "soft reset" is. What is not known to a terminal it ignores. */
+static const char plain[] = "\033[?1047l\033[?25h\033[?1000l\033[?1002l\033[?1003l\033[?1004l\033[?1005l"
+                            "\033[?1006l\033[?1015l\033[?2004l\033[!p\033[0m\033(B\017";
+
 void forward_get_size(struct winsize *ret)
 {
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, ret) < 0)
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, ret) < 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, ret) < 0)
                 *ret = (struct winsize){};
 }
 
-static void set_size(const Loop *l)
+static void tell_size(const Loop *l)
 {
         struct winsize size;
 
         forward_get_size(&size);
-        if (l->f->terminal && l->f->fds[0] >= 0 && size.ws_row > 0)
-                (void) ioctl(l->f->fds[0], TIOCSWINSZ, &size);
+        if (l->f->terminal && size.ws_row > 0)
+                l->f->ops->resized(l->f, &size);
 }
 
-static void set_raw(Loop *l)
+static void set_mode(Loop *l, bool raw)
 {
         struct termios mode = l->old_mode;
 
-        cfmakeraw(&mode);
-        if (l->raw)
-                (void) tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+        if (!l->is_terminal || (!raw && !l->raw))
+                return;
+        if (raw)
+                cfmakeraw(&mode);
+        else
+                (void) tcflush(STDIN_FILENO, TCIFLUSH);
+        (void) tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+        l->raw = raw;
 }
 
+/* A terminal that takes nothing now is not waited for. */
 static void restore_terminal(Loop *l)
 {
-        if (l->raw)
-                (void) tcsetattr(STDIN_FILENO, TCSANOW, &l->old_mode);
-        l->raw = false;
+        struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+        if (l->escapes && isatty(STDOUT_FILENO) && poll(&p, 1, 0) > 0 && !(p.revents & (POLLHUP | POLLERR)))
+                (void) !write(STDOUT_FILENO, plain, sizeof(plain) - 1);
+        l->escapes = false;
+        set_mode(l, false);
+}
+
+void forward_set_terminal(Forward *f, bool terminal)
+{
+        f->terminal = terminal;
+        set_mode(f->loop, terminal);
+        tell_size(f->loop);
+}
+
+void forward_note_escapes(Forward *f)
+{
+        f->loop->escapes = true;
 }
 
 /* The streams of a terminal are there only now. */
-static void take_terminal(Loop *l, int master)
+void forward_take_terminal(Forward *f, int master)
 {
         int copy = fcntl(master, F_DUPFD_CLOEXEC, 3);
 
-        l->f->fds[0] = master;
-        l->f->fds[1] = copy;
-        l->streams[0] = (Stream){.from = STDIN_FILENO, .to = master};
-        l->streams[1] = (Stream){.from = copy, .to = STDOUT_FILENO};
+        f->fds[0] = master;
+        f->fds[1] = copy;
+        f->loop->streams[0] = (Stream){.from = STDIN_FILENO, .to = master};
+        f->loop->streams[1] = (Stream){.from = copy, .to = STDOUT_FILENO};
         (void) fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK); /* both are one */
-        l->raw = tcgetattr(STDIN_FILENO, &l->old_mode) >= 0;
-        set_raw(l);
-        set_size(l);
+        forward_set_terminal(f, true);
 }
 
 /* --- Signals ------------------------------------------------------------------------------------------- */
@@ -108,11 +138,37 @@ static int open_signals(Loop *l)
                 if (!is_ignored(forwarded[i]))
                         sigaddset(&set, forwarded[i]);
         for (size_t i = 0; i < ELEMENTSOF(own); i++)
-                sigaddset(&set, own[i]);
+                if (own[i] != SIGTSTP || !is_ignored(SIGTSTP))
+                        sigaddset(&set, own[i]);
         if (sigprocmask(SIG_BLOCK, &set, &l->old_mask) < 0)
                 return -errno;
         l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         return l->signal_fd < 0 ? -errno : 0;
+}
+
+static void go_on(Loop *l)
+{
+        if (l->f->terminal)
+                set_mode(l, true);
+        tell_size(l);
+        if (l->f->ops->stopped)
+                l->f->ops->stopped(l->f, false);
+}
+
+/* As if we had not caught it: our caller's shell has the terminal meanwhile. */
+static void stop(Loop *l)
+{
+        sigset_t set;
+
+        if (l->f->ops->stopped)
+                l->f->ops->stopped(l->f, true);
+        restore_terminal(l);
+        sigemptyset(&set);
+        sigaddset(&set, SIGTSTP);
+        (void) raise(SIGTSTP);
+        (void) sigprocmask(SIG_UNBLOCK, &set, NULL); /* here we stop */
+        (void) sigprocmask(SIG_BLOCK, &set, NULL);
+        go_on(l);
 }
 
 /* Once the command has ended a signal is for us: whoever does not read any more need not keep us. */
@@ -122,38 +178,25 @@ static void on_signal(Loop *l)
 
         if (read(l->signal_fd, &si, sizeof(si)) != (ssize_t) sizeof(si))
                 return;
-        if (si.ssi_signo == SIGCONT)
-                set_raw(l);
-        if (si.ssi_signo == SIGWINCH || si.ssi_signo == SIGCONT)
-                set_size(l);
-        else if (l->ended)
+        if (si.ssi_signo == SIGTSTP)
+                stop(l);
+        else if (si.ssi_signo == SIGCONT)
+                go_on(l);
+        else if (si.ssi_signo == SIGWINCH)
+                tell_size(l);
+        else if (l->ended || l->f->ops->signal(l->f, (int) si.ssi_signo) > 0) {
+                l->f->signal = (int) si.ssi_signo;
                 l->error = -EINTR;
-        else
-                (void) kill(l->f->pid, (int) si.ssi_signo);
+        }
 }
 
-/* --- The launcher -------------------------------------------------------------------------------------- */
-
-static void on_launcher(Loop *l)
+static void on_event(Loop *l)
 {
-        int fd = -EBADF;
-        size_t n_fds = 0;
-        EnterReply reply;
+        int r = l->f->ops->event(l->f);
 
-        ssize_t n = recv_fds(l->f->socket, &reply, sizeof(reply), &fd, 1, &n_fds);
-        if (n != (ssize_t) sizeof(reply)) {
-                l->error = -ECONNRESET;
-                return;
-        }
-        reply.text[sizeof(reply.text) - 1] = 0;
-        if (reply.event == ENTER_TERMINAL) {
-                if (n_fds == 1 && !l->raw)
-                        take_terminal(l, TAKE_FD(fd));
-        } else {
-                l->reply = reply;
-                l->ended = true;
-        }
-        safe_close(fd);
+        if (r < 0)
+                l->error = r;
+        l->ended = r > 0;
 }
 
 /* --- Streams ------------------------------------------------------------------------------------------- */
@@ -166,6 +209,23 @@ static void close_end(Loop *l, int *fd)
         *fd = -EBADF;
 }
 
+/* What has just been read. */
+static void look_at(Loop *l, Stream *s)
+{
+        Forward *f = l->f;
+
+        if (s != &l->streams[0]) {
+                l->escapes |= f->terminal && text_has_escapes(s->data, s->end);
+                return;
+        }
+        size_t n = l->is_terminal ? detach_keys_find(&f->keys, s->data, s->end) : s->end;
+        if (n == s->end)
+                return;
+        (void) !write(s->to, s->data, n); /* what came before; it goes nowhere if nothing is taken now */
+        s->end = 0;
+        f->left = true;
+}
+
 static void fill(Loop *l, Stream *s)
 {
         ssize_t n = read(s->from, s->data, sizeof(s->data));
@@ -174,11 +234,16 @@ static void fill(Loop *l, Stream *s)
                 return;
         s->begin = 0;
         s->end = n > 0 ? (size_t) n : 0;
-        if (n > 0)
+        if (n > 0) {
+                look_at(l, s);
                 return;
+        }
         close_end(l, &s->from);
-        if (s->close_to)
-                close_end(l, &s->to);
+        if (!s->close_to)
+                return;
+        if (l->f->ops->last)
+                l->f->ops->last(l->f);
+        close_end(l, &s->to);
 }
 
 /* Who wrote it gets to know that nobody reads it. */
@@ -195,6 +260,7 @@ static void pour(Loop *l, Stream *s)
         s->begin = s->end = 0;
         close_end(l, &s->to);
         close_end(l, &s->from);
+        l->f->left |= l->f->leave_when_unread && s != &l->streams[0];
 }
 
 static bool has_data(const Stream *s)
@@ -247,8 +313,8 @@ static int step(Loop *l)
                 if (p[i].revents)
                         on_stream(l, i);
         if (p[n].revents)
-                on_launcher(l);
-        return l->error < 0 ? l->error : 1;
+                on_event(l);
+        return l->error < 0 ? l->error : !l->f->left;
 }
 
 static void prepare_streams(Loop *l)
@@ -260,15 +326,20 @@ static void prepare_streams(Loop *l)
         l->streams[0] = (Stream){.from = fds[0] < 0 ? -EBADF : STDIN_FILENO, .to = fds[0], .close_to = true};
         l->streams[1] = (Stream){.from = fds[1], .to = STDOUT_FILENO};
         l->streams[2] = (Stream){.from = fds[2], .to = STDERR_FILENO};
+        l->is_terminal = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &l->old_mode) >= 0;
+        if (l->f->terminal)
+                forward_set_terminal(l->f, true);
 }
 
-int forward_streams(Forward *f, EnterReply *ret, Error *e)
+int forward_streams(Forward *f, Error *e)
 {
         Loop l = {.f = f, .signal_fd = -EBADF};
 
         (void) fflush(NULL);
-        prepare_streams(&l);
+        f->loop = &l;
         int r = open_signals(&l);
+        if (r >= 0)
+                prepare_streams(&l);
         while (r >= 0) {
                 r = step(&l);
                 if (r == 0)
@@ -277,12 +348,17 @@ int forward_streams(Forward *f, EnterReply *ret, Error *e)
         restore_terminal(&l);
         safe_close(l.signal_fd);
         (void) sigprocmask(SIG_SETMASK, &l.old_mask, NULL);
-        if (r < 0 && l.ended)
+        f->loop = NULL;
+        if (r < 0 && (l.ended || f->signal > 0))
                 r = 0;
         if (r == -ECONNRESET)
-                return error_set(e, r, "The command was killed together with the launcher");
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot pass on what the command reads and writes");
-        *ret = l.reply;
-        return 0;
+                return error_set(e, r, "%s was killed together with what started it", f->ops->what);
+        return r < 0 ? error_set_errno(e, r, "Cannot pass on what %s reads and writes", f->ops->what) : 0;
+}
+
+void forward_done(Forward *f)
+{
+        for (size_t i = 0; i < ELEMENTSOF(f->fds); i++)
+                f->fds[i] = safe_close(f->fds[i]);
+        f->socket = safe_close(f->socket);
 }

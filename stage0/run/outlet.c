@@ -98,12 +98,13 @@ static int on_writable(sd_event_source *source, int fd, uint32_t revents, void *
                 text_done(&o->kept);
                 o->gone = 0;
         }
-        if (o->kept.size == 0)
+        bool empty = o->kept.size == 0, room = o->was_full && !outlet_is_full(o);
+        if (empty)
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
-        if (o->was_full && !outlet_is_full(o)) {
+        if (room)
                 o->was_full = false;
-                o->room(o->userdata);
-        }
+        if (empty || room)
+                o->room(o->userdata); /* who may free us */
         return 0;
 }
 
@@ -166,7 +167,12 @@ bool outlet_is_full(const Outlet *o)
         return o->kept.size - o->gone >= FULL;
 }
 
-int outlet_finish(Outlet *o)
+bool outlet_is_empty(const Outlet *o)
+{
+        return o->kept.size == 0;
+}
+
+int outlet_finish(Outlet *o, int timeout_msec)
 {
         struct pollfd fd = {.fd = o->own_fd, .events = POLLOUT};
 
@@ -174,7 +180,10 @@ int outlet_finish(Outlet *o)
                 int r = write_kept(o);
                 if (r < 0)
                         return r;
-                if (o->kept.size > 0 && poll(&fd, 1, -1) < 0 && errno != EINTR)
+                r = o->kept.size > 0 ? poll(&fd, 1, timeout_msec) : 1;
+                if (r == 0)
+                        return -ETIME;
+                if (r < 0 && errno != EINTR)
                         return -errno;
         }
         return 0;

@@ -8,7 +8,8 @@
 
 typedef struct Outlet Outlet;
 
-/* FD stays the caller's. ROOM is called when an outlet that was full is no longer. */
+/* FD stays the caller's. ROOM is called when an outlet that was full is no longer, and when all that was
+ * kept is written; it may free the outlet. */
 int outlet_new(sd_event *event, int fd, void (*room)(void *userdata), void *userdata, Outlet **ret);
 Outlet *outlet_free(Outlet *o);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Outlet *, outlet_free);
@@ -16,5 +17,6 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Outlet *, outlet_free);
 int outlet_write(Outlet *o, const void *data, size_t size);
 /* So much is kept that no more should be added before there is room. */
 bool outlet_is_full(const Outlet *o);
-/* Writes what is kept, and waits for that as long as it takes. */
-int outlet_finish(Outlet *o);
+bool outlet_is_empty(const Outlet *o);
+/* Writes what is kept. -ETIME: nothing could be written for so long; -1: waits as long as it takes. */
+int outlet_finish(Outlet *o, int timeout_msec);

@@ -17,42 +17,11 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "stage0/run/outlet.h"
-#include "stage0/run/pump.h"
+#include "stage0/run/pump-internal.h"
 
 #define CHUNK 65536U
-#define LINE_MAX_SHOWN 65536U /* a longer line is shown in pieces */
+#define TERMINAL_MAX (256 * 1024)
 #define JOURNAL_TIMEOUT_USEC UINT64_C(10000000)
-
-typedef struct Pump Pump;
-typedef struct Waiter Waiter;
-
-struct Pump {
-        Pump *next;
-        Pumps *all;
-        char *app;
-        bool error, ended;
-        int read_fd, journal_fd;
-        sd_event_source *source, *journal_source, *timer;
-        Text line;    /* begun, but not yet ended */
-        Text pending; /* what the journal did not take so far */
-};
-
-/* Who asked for a flush that is not done yet. */
-struct Waiter {
-        Waiter *next;
-        char *app;
-        int fd;
-        void (*flushed)(int fd);
-};
-
-struct Pumps {
-        sd_event *event;
-        bool show, prefix;
-        Outlet *outlets[2]; /* standard output, standard error */
-        Pump *first;
-        Waiter *waiters;
-};
 
 static Pump *pump_free(Pump *p)
 {
@@ -68,66 +37,6 @@ static Pump *pump_free(Pump *p)
         return NULL;
 }
 
-/* --- Showing ------------------------------------------------------------------------------------------- */
-
-/* The pod goes on. If whoever read us has gone, nobody needs to be told. */
-static void stop_showing(Pumps *all, int r)
-{
-        if (all->show && r != -EPIPE && r != -ECONNRESET)
-                log_warning("What the apps write is not shown any more: %s; 'acnspawn logs' has all of it",
-                            strerror(-r));
-        all->show = false;
-}
-
-static void show_bytes(Pump *p, const void *data, size_t size)
-{
-        int r = outlet_write(p->all->outlets[p->error], data, size);
-
-        if (r < 0)
-                stop_showing(p->all, r);
-}
-
-static void show_line(Pump *p)
-{
-        const JournalLine l = {
-                        .app = p->app,
-                        .data = p->line.data ?: "",
-                        .size = p->line.size,
-                        .error = p->error,
-                        .end = {'\n'},
-        };
-        _cleanup_text_ Text t = {};
-
-        if (output_format(&l, &(OutputOptions){.prefix = true}, &t) >= 0)
-                show_bytes(p, t.data, t.size);
-        text_done(&p->line);
-}
-
-static void show_lines(Pump *p, const char *data, size_t size)
-{
-        while (size > 0) {
-                const char *newline = memchr(data, '\n', size);
-                size_t n = newline ? (size_t) (newline - data) : size;
-
-                text_add_bytes(&p->line, data, n);
-                if (newline || p->line.size >= LINE_MAX_SHOWN)
-                        show_line(p);
-                n += newline ? 1 : 0;
-                data += n;
-                size -= n;
-        }
-}
-
-static void show(Pump *p, const char *data, size_t size)
-{
-        if (!p->all->show)
-                return;
-        if (p->all->prefix)
-                show_lines(p, data, size);
-        else
-                show_bytes(p, data, size);
-}
-
 bool pumps_blocked(const Pumps *all)
 {
         return all->outlets[1] && outlet_is_full(all->outlets[1]);
@@ -137,7 +46,7 @@ bool pumps_blocked(const Pumps *all)
 
 static bool must_wait(const Pump *p)
 {
-        return p->pending.size > 0 || (p->all->show && outlet_is_full(p->all->outlets[p->error]));
+        return p->pending.size > 0 || pump_must_wait(p);
 }
 
 static void update(Pump *p)
@@ -156,8 +65,7 @@ static void on_room(void *userdata)
 
 static void forget(Pump *p)
 {
-        if (p->line.size > 0 && p->all->show)
-                show_line(p);
+        pump_show_rest(p);
         for (Pump **i = &p->all->first; *i; i = &(*i)->next)
                 if (*i == p) {
                         *i = p->next;
@@ -288,6 +196,21 @@ static void write_to_journal(Pump *p, const char *data, size_t size)
         text_done(&p->pending);
 }
 
+/* A terminal ends lines with two characters, of which the journal, and who reads it, wants one. DATA is
+ * changed. */
+static void write_lines_to_journal(Pump *p, char *data, size_t size)
+{
+        size_t n = 0;
+
+        if (p->held_return && data[0] != '\n')
+                write_to_journal(p, "\r", 1);
+        p->held_return = size > 0 && data[size - 1] == '\r';
+        for (size_t i = 0; i < size; i++)
+                if (data[i] != '\r' || (i + 1 < size && data[i + 1] != '\n'))
+                        data[n++] = data[i];
+        write_to_journal(p, data, n);
+}
+
 /* --- Moving -------------------------------------------------------------------------------------------- */
 
 /* How many bytes were moved; 0: nothing is there now; -EPIPE: nothing will ever come again. */
@@ -303,8 +226,11 @@ static int move(Pump *p)
                 return errno == EAGAIN ? 0 : -EPIPE;
         if (n == 0)
                 return -EPIPE;
-        write_to_journal(p, chunk, (size_t) n);
-        show(p, chunk, (size_t) n);
+        pump_show(p, chunk, (size_t) n);
+        if (p->terminal)
+                write_lines_to_journal(p, chunk, (size_t) n);
+        else
+                write_to_journal(p, chunk, (size_t) n);
         return (int) n;
 }
 
@@ -327,12 +253,13 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
         return 0;
 }
 
-/* As much as was in the pipe when it was called: a process that goes on writing does not keep us. */
+/* As much as was in the pipe when it was called: a process that goes on writing does not keep us. What is on
+ * its way through a terminal is not counted by the kernel, but can never be more than this. */
 static void flush_one(Pump *p)
 {
-        int pending = 0, r;
+        int pending = TERMINAL_MAX, r;
 
-        if (p->ended || ioctl(p->read_fd, FIONREAD, &pending) < 0)
+        if (p->ended || (!p->terminal && ioctl(p->read_fd, FIONREAD, &pending) < 0))
                 return;
         do { /* once more when all is out, to find the end */
                 r = move(p);
@@ -394,10 +321,10 @@ void pumps_end(Pumps *all)
 void pumps_show_rest(Pumps *all)
 {
         for (size_t i = 0; all->show && i < ELEMENTSOF(all->outlets); i++) {
-                int r = outlet_finish(all->outlets[i]);
+                int r = outlet_finish(all->outlets[i], -1);
 
                 if (r < 0)
-                        stop_showing(all, r);
+                        pumps_stop_showing(all, r);
         }
 }
 
@@ -419,26 +346,71 @@ static int open_pipe(Pump *p, uid_t owner, int *ret_write_fd)
         return 0;
 }
 
-int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd)
+/* READ_FD is taken over on success, JOURNAL_FD as well. */
+static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
 {
         _cleanup_close_ int write_fd = -EBADF;
         Pump *p = calloc(1, sizeof(Pump));
 
         if (!p)
                 return -ENOMEM;
-        *p = (Pump){.all = all, .error = error, .read_fd = -EBADF, .journal_fd = -EBADF, .app = strdup(app)};
-        int r = p->app ? open_pipe(p, owner, &write_fd) : -ENOMEM;
+        *p = *like;
+        p->all = all;
+        p->journal_fd = -EBADF;
+        p->app = strdup(like->app);
+        int r = !p->app ? -ENOMEM : p->terminal ? 0 : open_pipe(p, owner, &write_fd);
         if (r >= 0)
                 r = sd_event_add_io(all->event, &p->source, p->read_fd, EPOLLIN, on_readable, p);
         if (r < 0) {
+                if (p->terminal)
+                        p->read_fd = -EBADF;
                 pump_free(p);
                 return r;
         }
-        p->journal_fd = journal_fd;
+        p->journal_fd = like->journal_fd;
         p->next = all->first;
         all->first = p;
-        *ret_write_fd = TAKE_FD(write_fd);
+        if (!p->terminal)
+                *ret_write_fd = TAKE_FD(write_fd);
+        update(p);
         return 0;
+}
+
+int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd)
+{
+        const Pump like = {.app = (char *) app, .error = error, .read_fd = -EBADF, .journal_fd = journal_fd};
+
+        return add(all, &like, owner, ret_write_fd);
+}
+
+int pumps_add_terminal(Pumps *all, const char *app, int journal_fd, int master_fd)
+{
+        const Pump like = {
+                        .app = (char *) app, .terminal = true, .read_fd = master_fd, .journal_fd = journal_fd};
+
+        return add(all, &like, 0, NULL);
+}
+
+void pumps_set_inputs(Pumps *all, Inputs *inputs)
+{
+        all->inputs = inputs;
+}
+
+void pumps_show_only(Pumps *all, const char *app)
+{
+        all->only = app;
+}
+
+void pumps_hold(Pumps *all, bool hold)
+{
+        all->hold = hold;
+        on_room(all);
+}
+
+void pumps_show_nothing(Pumps *all)
+{
+        all->show = false;
+        on_room(all);
 }
 
 int pumps_new(sd_event *event, bool show_output, bool prefix, Pumps **ret)

@@ -3,7 +3,7 @@
 
 /* pump.c: what apps write, on its way to the journal and to our own output. */
 
-#include "stage0/run/run-internal.h"
+#include "stage0/run/inputs.h"
 
 typedef struct Pumps Pumps;
 
@@ -16,6 +16,15 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Pumps *, pumps_free);
 /* Makes a pipe for APP that belongs to OWNER; what comes out of it goes to JOURNAL_FD, which is taken over
  * on success. */
 int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd);
+/* The same with a terminal, MASTER_FD, which is taken over on success, too, and does not block. */
+int pumps_add_terminal(Pumps *all, const char *app, int journal_fd, int master_fd);
+/* Who is attached to an app sees what it writes, too. */
+void pumps_set_inputs(Pumps *all, Inputs *inputs);
+/* Shows APP alone, as it is. */
+void pumps_show_only(Pumps *all, const char *app);
+/* While they are held, the apps wait that write more than fits. */
+void pumps_hold(Pumps *all, bool hold);
+void pumps_show_nothing(Pumps *all);
 /* Passes on everything that is in the pipes of APP. Then, which may be at once, FLUSHED is called with FD, a
  * copy of which is kept until then. */
 int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd));

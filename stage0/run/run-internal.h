@@ -138,5 +138,7 @@ void nspawn_done(Nspawn *n);
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
  * once the pod is up, or is closed; -EBADF: nobody waits. SOCKETS may be NULL; their descriptors are closed as soon
- * as the pod has them. Returns the pod's exit status. */
-int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, Error *e);
+ * as the pod has them. FRONT: we are the child of the process that our caller sees, or NULL. Returns the pod's exit
+ * status. */
+struct Front;
+int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, struct Front *front, Error *e);

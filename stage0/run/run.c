@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running a prepared pod: in the foreground by this very process, or detached by a child that goes on
- * alone. */
-
-#include <sys/wait.h>
+/* Running a prepared pod: in the foreground by this very process, or, on a terminal, with one between it and
+ * us; or detached by a child that goes on alone. */
 
 #include "library/libcapng.h"
-#include "stage0/run/run-internal.h"
-
-static int run_in_foreground(Pod *p, const RunOptions *o, PodSockets *sockets, Error *e)
-{
-        return supervise_pod(p, o, sockets, -EBADF, e);
-}
-
-/* What the child has to say before the pod is up: '1' alone when it is; else how it ended. */
-typedef struct DetachReport {
-        char kind; /* 'x': the pod has ended, with this status; 'e': an error */
-        int32_t status;
-        char message[1024], hint[4096];
-} DetachReport;
+#include "stage0/run/front.h"
 
 static int detach_from_terminal(void)
 {
@@ -34,41 +20,9 @@ static int detach_from_terminal(void)
 
 static _noreturn_ void detached_child(Pod *p, const RunOptions *o, PodSockets *sockets, int report_fd)
 {
-        _cleanup_error_ Error e = ERROR_NULL;
-        DetachReport report = {.kind = 'x'};
-        int r = detach_from_terminal(), ready_fd = fcntl(report_fd, F_DUPFD_CLOEXEC, 3);
-
-        if (r >= 0)
-                r = supervise_pod(p, o, sockets, ready_fd, &e);
-        report.status = r;
-        if (r < 0) {
-                report.kind = 'e';
-                snprintf(report.message, sizeof(report.message), "%s", e.message ?: strerror(-r));
-                snprintf(report.hint, sizeof(report.hint), "%s", e.hint ?: "");
-        }
-        (void) signal(SIGPIPE, SIG_IGN); /* the parent has gone long ago, if all is well */
-        (void) loop_write(report_fd, &report, sizeof(report));
-        _exit(r < 0 ? 1 : r);
-}
-
-static int read_report(Pod *p, int fd, Error *e)
-{
-        DetachReport report;
-        char kind;
-
-        if (loop_read(fd, &kind, 1) != 1)
-                return error_set(e, -EIO, "The process that runs pod %s was killed", p->uuid);
-        if (kind == '1')
-                return 0;
-        size_t rest = sizeof(report) - 1;
-        if (loop_read(fd, (char *) &report + 1, rest) != (ssize_t) rest)
-                return error_set(e, -EIO, "The process that runs pod %s was killed", p->uuid);
-        if (kind == 'x')
-                return report.status;
-        (void) error_set(e, report.status, "%.*s", (int) sizeof(report.message) - 1, report.message);
-        if (report.hint[0])
-                (void) error_hint(e, report.status, "%.*s", (int) sizeof(report.hint) - 1, report.hint);
-        return report.status;
+        if (detach_from_terminal() < 0)
+                _exit(1);
+        report_run(p, o, sockets, fcntl(report_fd, F_DUPFD_CLOEXEC, 3), report_fd, NULL);
 }
 
 static int run_detached(Pod *p, const RunOptions *o, PodSockets *sockets, Error *e)
@@ -87,10 +41,11 @@ static int run_detached(Pod *p, const RunOptions *o, PodSockets *sockets, Error 
         _cleanup_close_ int report_fd = fds[0];
         if (pid < 0)
                 return error_set_errno(e, -errno, "Cannot fork");
-        return read_report(p, report_fd, e);
+        int status = 0, r = report_read(p, report_fd, &status, e);
+        return r < 0 ? r : status;
 }
 
-int run_pod(Pod *p, const RunOptions *o, Error *e)
+int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e)
 {
         _cleanup_(pod_sockets_freep) PodSockets *sockets = NULL;
         PassedSockets none = {};
@@ -109,5 +64,8 @@ int run_pod(Pod *p, const RunOptions *o, Error *e)
                 r = pod_begin_run(p, e);
         if (r < 0)
                 return r;
-        return o->detach ? run_detached(p, o, sockets, e) : run_in_foreground(p, o, sockets, e);
+        if (o->detach)
+                return run_detached(p, o, sockets, e);
+        return front_is_needed(p) ? front_run(p, o, sockets, ret_left, e)
+                                  : supervise_pod(p, o, sockets, -EBADF, NULL, e);
 }

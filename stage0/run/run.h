@@ -5,7 +5,7 @@
 
 #include <sys/stat.h>
 
-#include "prepare/prepare.h"
+#include "stage0/control/control.h"
 
 /* --- Sockets that were passed to us (sockets-passed.c; sd_listen_fds(3)) ------------------------------- */
 
@@ -48,8 +48,10 @@ typedef struct RunOptions {
         bool strict;                    /* not unless all isolators are enforced */
         RegisterMode registration;
         const char *const *config_dirs; /* as in PrepareOptions */
+        DetachKeys detach_keys;         /* in the foreground, from the terminal of an app */
 } RunOptions;
-int run_pod(Pod *p, const RunOptions *o, Error *e);
+/* *RET_LEFT is set if those keys were typed: the pod goes on. */
+int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */
 

@@ -13,11 +13,13 @@
 #include "stage0/run/app-limits.h"
 #include "stage0/run/metadata-service.h"
 #include "stage0/run/serve.h"
+#include "stage0/run/streams.h"
 
 struct Server {
         Pod *pod;
         PodMounts *mounts;
         Pumps *pumps;
+        Inputs *inputs;
         pid_t leader;
         int listen_fd;
         sd_event_source *source;
@@ -115,26 +117,8 @@ static void close_all(int *fds, size_t n)
                 fds[i] = safe_close(fds[i]);
 }
 
-static int open_pipes(Server *s, const PodApp *app, int *streams, int *ret_fds, Error *e)
-{
-        uid_t owner = s->pod->config.private_users ? s->pod->config.uid_base : 0;
-
-        for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
-                int r = pumps_add(s->pumps, app->name, i == LAUNCH_STREAM_STDERR, streams[i], owner,
-                                  &ret_fds[i]);
-                if (r < 0) {
-                        close_all(ret_fds, i);
-                        return error_set_errno(e, r, "Cannot make the standard streams of app %s",
-                                               app->name);
-                }
-                (void) TAKE_FD(streams[i]);
-        }
-        return 0;
-}
-
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
-static int collect(Server *s, const PodApp *app, const LaunchRequest *request, int *streams, int *fds, size_t *n,
-                   Error *e)
+static int collect(Server *s, const PodApp *app, const LaunchRequest *request, int *fds, size_t *n, Error *e)
 {
         size_t n_mounts = 0;
 
@@ -146,14 +130,32 @@ static int collect(Server *s, const PodApp *app, const LaunchRequest *request, i
         if (r < 0)
                 return r;
         fds[(*n)++] = r;
-        r = open_pipes(s, app, streams, fds + *n, e);
-        if (r < 0)
-                return r;
-        *n += _LAUNCH_STREAM_MAX;
+        *n += _LAUNCH_STREAM_MAX; /* whose places are filled in later */
         r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, e);
         if (r >= 0)
                 *n += n_mounts;
         return r;
+}
+
+/* The streams come last: nothing can fail behind them that would leave a terminal without its app. */
+static int add_streams(Server *s, const PodApp *app, const LaunchRequest *request, pid_t peer, int *streams,
+                       LaunchReply *reply, int *fds, size_t *n, Error *e)
+{
+        StreamEnds ends = STREAM_ENDS_NULL;
+
+        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
+        int r = streams_open(s->pod, s->pumps, s->inputs, app, request->phase, s->leader ?: peer, streams,
+                             &ends, e);
+        if (r < 0)
+                return r;
+        fds[LAUNCH_FD_STDOUT] = ends.fds[STDOUT_FILENO];
+        fds[LAUNCH_FD_STDERR] = ends.fds[STDERR_FILENO];
+        reply->input = (uint32_t) ends.kind;
+        if (ends.kind != INPUT_NULL)
+                fds[(*n)++] = ends.fds[STDIN_FILENO];
+        if (ends.kind == INPUT_TERMINAL)
+                snprintf(reply->terminal_type, sizeof(reply->terminal_type), "%s", terminal_type());
+        return 0;
 }
 
 static void answer_flush(int fd)
@@ -161,6 +163,16 @@ static void answer_flush(int fd)
         LaunchReply reply = {};
 
         (void) send_fds(fd, &reply, sizeof(reply), NULL, 0);
+}
+
+static int flush(Server *s, const LaunchRequest *request, int fd, Error *e)
+{
+        if (request->exit_status >= 0)
+                inputs_stop(s->inputs, request->app);
+        int r = pumps_flush(s->pumps, request->app, fd, answer_flush);
+        if (request->exit_status >= 0)
+                inputs_ended(s->inputs, request->app, request->exit_status);
+        return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request->app) : 1;
 }
 
 /* 1: the answer comes, or came, by itself. */
@@ -174,10 +186,8 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         int r = check_peer(s, fd, &peer, e);
         if (r >= 0)
                 r = receive_request(fd, &request, streams, e);
-        if (r >= 0 && request.phase == LAUNCH_FLUSH) {
-                r = pumps_flush(s->pumps, request.app, fd, answer_flush);
-                return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request.app) : 1;
-        }
+        if (r >= 0 && request.phase == LAUNCH_FLUSH)
+                return flush(s, &request, fd, e);
         if (r >= 0 && s->metadata)
                 r = metadata_service_listen(s->metadata, s->leader ?: peer.pid, e);
         if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, request.app)))
@@ -185,20 +195,21 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         if (r >= 0)
                 r = limits_apply(&s->limits, s->pod, app, fd, peer.pid, e);
         if (r >= 0)
-                r = collect(s, app, &request, streams, fds, n, e);
+                r = collect(s, app, &request, fds, n, e);
+        if (r >= 0)
+                r = add_streams(s, app, &request, peer.pid, streams, reply, fds, n, e);
         close_all(streams, _LAUNCH_STREAM_MAX);
         if (r < 0)
                 return r;
         reply->modules = (s->limits.features.apparmor ? LAUNCH_APPARMOR : 0) |
                          (s->limits.features.selinux ? LAUNCH_SELINUX : 0);
-        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
         snprintf(reply->text, sizeof(reply->text), "%s", metadata_service_url(s->metadata) ?: "");
         return 0;
 }
 
 static void answer(Server *s, int fd)
 {
-        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX];
+        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 1] = {-EBADF, -EBADF, -EBADF};
         _cleanup_error_ Error e = ERROR_NULL;
         LaunchReply reply = {};
         size_t n = 0;
@@ -243,13 +254,13 @@ static int listen_for_launchers(Server *s, sd_event *event)
         return sd_event_add_io(event, &s->source, s->listen_fd, EPOLLIN, on_launcher, s);
 }
 
-int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e)
+int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret, Error *e)
 {
         _cleanup_(server_freep) Server *s = calloc(1, sizeof(Server));
 
         if (!s)
                 return error_oom(e);
-        *s = (Server){.pod = p, .pumps = pumps, .listen_fd = -EBADF};
+        *s = (Server){.pod = p, .pumps = pumps, .inputs = inputs, .listen_fd = -EBADF};
         int r = listen_for_launchers(s, event);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot listen for the launchers of pod %s", p->uuid);

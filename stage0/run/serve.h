@@ -8,8 +8,8 @@
 typedef struct Server Server;
 
 /* Makes the socket for launchers in the pod's root and watches it with EVENT. What apps write goes through
- * PUMPS. */
-int server_new(Pod *p, sd_event *event, Pumps *pumps, Server **ret, Error *e);
+ * PUMPS, what they read comes from INPUTS, which may be NULL. */
+int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret, Error *e);
 Server *server_free(Server *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
 /* Starts the metadata service; to be done before the first launcher can be answered. */

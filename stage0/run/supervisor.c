@@ -10,6 +10,7 @@
  */
 
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 
 #include "library/libsystemd.h"
 #include "stage0/run/console.h"
+#include "stage0/run/front.h"
 #include "stage0/run/machine.h"
 #include "stage0/run/serve.h"
 
@@ -34,9 +36,11 @@ typedef struct Supervisor {
         PodMounts *mounts;
         Server *server;
         Pumps *pumps;
+        Inputs *inputs; /* NULL: no app reads anything */
+        Front *front;   /* NULL: it is us whom our caller sees */
         PodRuntime runtime;
         int ready_fd, leader_fd, control_fd, notify_fd;
-        bool ready, nspawn_ended;
+        bool ready, nspawn_ended, detached;
         unsigned stop_requests;
         sd_event_source *idle_source;
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
@@ -66,7 +70,7 @@ static void signal_leader(Supervisor *s)
 static void request_stop(Supervisor *s)
 {
         s->stop_requests++;
-        if (s->stop_requests == 1 || s->options->detach) {
+        if (s->stop_requests == 1 || s->detached) {
                 signal_leader(s);
                 return;
         }
@@ -74,6 +78,7 @@ static void request_stop(Supervisor *s)
 }
 
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int job_signals[] = {SIGTSTP, SIGCONT}; /* from the front, for whom they were meant */
 
 /* nohup, and shells for what they put into the background, have us ignore what is not meant for us. A signal
  * that is blocked would reach us all the same. */
@@ -89,7 +94,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
         Supervisor *s = userdata;
 
         request_stop(s);
-        if (!s->options->detach && isatty(STDERR_FILENO) && !pumps_blocked(s->pumps))
+        if (!s->detached && isatty(STDERR_FILENO) && !pumps_blocked(s->pumps))
                 log_info(s->stop_requests == 1 ? "Stopping pod %s; once more to kill it."
                                                : "Killing pod %s.",
                          s->pod->uuid);
@@ -150,7 +155,7 @@ static void on_idle_pod(void *userdata)
 {
         Supervisor *s = userdata;
 
-        if (!s->options->detach && !s->options->quiet)
+        if (!s->detached && !s->options->quiet)
                 log_info("Pod %s is idle: it ends.", s->pod->uuid);
         s->stop_requests++;
         signal_leader(s);
@@ -163,6 +168,54 @@ static int watch_idleness(Supervisor *s, Error *e)
         if (r >= 0 && s->idle_watch)
                 server_set_activity(s->server, idle_watch_begin, s->idle_watch);
         return r;
+}
+
+/* --- Our caller ---------------------------------------------------------------------------------------- */
+
+static int on_job_control(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        pumps_hold(s->pumps, si->ssi_signo == SIGTSTP);
+        return 0;
+}
+
+/* He has left us: from now on we are as if we had been detached from the start. */
+static void on_left(Supervisor *s)
+{
+        _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        s->detached = true;
+        (void) prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+        (void) pod_cgroup_go_along(&s->cgroup, NULL);
+        (void) !chdir("/");
+        pumps_show_nothing(s->pumps);
+        for (int fd = 0; null >= 0 && fd <= 2; fd++)
+                (void) dup2(null, fd);
+        (void) loop_write(s->front->report_fd, "1", 1);
+        s->front->report_fd = safe_close(s->front->report_fd);
+}
+
+/* Nothing is shown on his terminal until that is as the app's has to be. */
+static void on_front(void *userdata, AttachEvent event)
+{
+        Supervisor *s = userdata;
+
+        if (event == ATTACH_LEAVE)
+                on_left(s);
+        else
+                pumps_hold(s->pumps, event == ATTACH_REQUEST);
+}
+
+static int connect_front(Supervisor *s, Error *e)
+{
+        Front *f = s->front;
+
+        if (!f || !f->app || !s->inputs)
+                return 0;
+        if (f->kind == INPUT_TERMINAL)
+                pumps_show_only(s->pumps, f->app);
+        return inputs_add_front(s->inputs, f->app, TAKE_FD(f->in_fd), TAKE_FD(f->socket), on_front, s, e);
 }
 
 /* --- What nspawn says ---------------------------------------------------------------------------------- */
@@ -203,7 +256,7 @@ static void set_ready(Supervisor *s)
         if (s->ready_fd >= 0)
                 (void) loop_write(s->ready_fd, "1", 1);
         s->ready_fd = safe_close(s->ready_fd);
-        (void) sd_notify(0, "READY=1");
+        (void) sd_pid_notify(s->front ? getppid() : 0, 0, "READY=1");
         if (s->stop_requests > 0)
                 signal_leader(s);
 }
@@ -319,7 +372,7 @@ static int start_nspawn(Supervisor *s, Error *e)
                 r = nspawn_start(s->pod, address, s->sockets, &s->nspawn, e);
         pod_sockets_close(s->sockets);
         if (r >= 0)
-                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->options->detach, machine_bus(s->machine),
+                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->detached, machine_bus(s->machine),
                                       &s->cgroup, e);
         if (r >= 0)
                 r = nspawn_go(&s->nspawn, e);
@@ -350,6 +403,8 @@ static int watch(Supervisor *s, Error *e)
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(stop_signals); i++)
                 if (!is_ignored(stop_signals[i]))
                         r = sd_event_add_signal(s->event, NULL, stop_signals[i], on_signal, s);
+        for (size_t i = 0; r >= 0 && s->front && i < ELEMENTSOF(job_signals); i++)
+                r = sd_event_add_signal(s->event, NULL, job_signals[i], on_job_control, s);
         if (r >= 0)
                 r = machine_watch(s->machine, s->event);
         return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
@@ -416,11 +471,17 @@ static int start(Supervisor *s, Error *e)
                 return error_set_errno(e, r, "Cannot make an event loop");
         s->runtime.started_usec = now_usec(CLOCK_REALTIME);
         /* The socket first, or the pod's systemd could be faster; the rest goes on while it boots. */
-        r = pumps_new(s->event, !s->options->detach && !s->options->quiet, s->pod->manifest->n_apps > 1,
+        r = pumps_new(s->event, !s->detached && !s->options->quiet, s->pod->manifest->n_apps > 1,
                       &s->pumps);
         if (r < 0)
                 return error_oom(e);
-        r = server_new(s->pod, s->event, s->pumps, &s->server, e);
+        r = inputs_new(s->pod, s->event, &s->inputs, e);
+        if (r < 0)
+                return r;
+        pumps_set_inputs(s->pumps, s->inputs);
+        r = connect_front(s, e);
+        if (r >= 0)
+                r = server_new(s->pod, s->event, s->pumps, s->inputs, &s->server, e);
         if (r >= 0)
                 r = open_network(s, e);
         if (r >= 0)
@@ -465,7 +526,7 @@ static int boot_failed(Supervisor *s, AppStatus *l, Error *e)
 
 static void explain_failures(Supervisor *s, const AppStatus *l)
 {
-        if (s->options->detach)
+        if (s->detached)
                 return;
         for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
                 const char *message = l[i].cause == CAUSE_NOT_STARTED ? NULL : l[i].message; /* the pod's */
@@ -516,6 +577,7 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        inputs_finish(s->inputs, statuses);
         pumps_show_rest(s->pumps);
         s->pumps = pumps_free(s->pumps);
         if (statuses)
@@ -578,6 +640,7 @@ static void supervisor_done(Supervisor *s)
         pod_network_free(s->network);
         pod_mounts_free(s->mounts);
         pumps_free(s->pumps);
+        inputs_free(s->inputs);
         pod_cgroup_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);
@@ -586,7 +649,7 @@ static void supervisor_done(Supervisor *s)
         sd_event_unref(s->event);
 }
 
-static void block_signals(void)
+static void block_signals(const Front *front)
 {
         sigset_t set;
 
@@ -594,6 +657,8 @@ static void block_signals(void)
         for (size_t i = 0; i < ELEMENTSOF(stop_signals); i++)
                 if (!is_ignored(stop_signals[i]))
                         sigaddset(&set, stop_signals[i]);
+        for (size_t i = 0; front && i < ELEMENTSOF(job_signals); i++)
+                sigaddset(&set, job_signals[i]);
         (void) sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -608,12 +673,14 @@ static void allow_descriptors(void)
         (void) setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, Error *e)
+int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, Front *front, Error *e)
 {
         _cleanup_(supervisor_done) Supervisor s = {
                         .pod = p,
                         .options = o,
                         .sockets = sockets,
+                        .front = front,
+                        .detached = o->detach,
                         .nspawn = NSPAWN_NULL,
                         .ready_fd = ready_fd,
                         .leader_fd = -EBADF,
@@ -621,7 +688,7 @@ int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd
                         .notify_fd = -EBADF,
         };
 
-        block_signals();
+        block_signals(front);
         allow_descriptors();
         int r = start(&s, e);
         if (r >= 0) {

@@ -126,8 +126,10 @@ static int put(const char *path, pid_t pid)
 
 /* A cgroup that hands on controllers must not hold processes: in the scope they are all in children of
  * it. */
-static int go_along(const PodCgroup *c, Error *e)
+int pod_cgroup_go_along(const PodCgroup *c, Error *e)
 {
+        if (sd_booted() <= 0)
+                return 0;
         STRV_FOREACH (path, c->paths) {
                 _cleanup_free_ char *own = NULL;
                 int r = xasprintf(&own, "%.*s/" SUPERVISOR, (int) (strrchr(*path, '/') - *path), *path);
@@ -188,7 +190,7 @@ int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgro
                         return error_set_errno(e, r, "Cannot make cgroup %s for pod %s", *path, p->uuid);
         }
         if (systemd && along)
-                r = go_along(&c, e);
+                r = pod_cgroup_go_along(&c, e);
         if (r < 0)
                 return r;
         if (systemd)

@@ -5,6 +5,8 @@
  * its directory, the socket of the process that runs it. Shared by what runs pods and what looks at them or acts
  * on them. */
 
+#include <sys/ioctl.h>
+
 #include "prepare/prepare.h"
 #include "schema/settings.h"
 #include "stage0/network/network.h"
@@ -27,6 +29,8 @@ struct sd_bus;
 /* ... BUS is the connection over which the host's systemd is asked for a scope, and over which it asks in turn to end the pod,
  * before it stops the scope; NULL: there is none, and it does not ask. */
 int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e);
+/* The same for the caller later on. */
+int pod_cgroup_go_along(const PodCgroup *c, Error *e);
 /* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
@@ -133,6 +137,39 @@ int control_receive(int listen_fd, ControlOp *ret);
  * path is. */
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
 int socket_connect_at(int dir_fd, const char *name, int *ret_fd);
+
+/* --- attach.c: how other processes are connected to what an app reads and writes ----------------------- */
+
+/* Packets on a socket in the pod directory, which is there if an app has a standard input. Who wants to be
+ * attached sends a request; the answer brings pipes, whose other ends the process that runs the pod has. */
+typedef enum AttachEvent {
+        ATTACH_REQUEST,  /* to be attached to the app TEXT; SIZE is that of the terminal, or 0 */
+        ATTACH_SIZE,     /* the terminal has another size */
+        ATTACH_LAST,     /* the end of the pipe is to be the end of the app's standard input */
+        ATTACH_LEAVE,    /* of who runs the pod in the foreground: it is to go on without him */
+        ATTACH_ACCEPTED, /* descriptors: where to write, where to read standard output and, if that is no
+                          * terminal, standard error */
+        ATTACH_REFUSED,  /* STATUS is a negative errno, TEXT says why */
+        ATTACH_SKIPPED,  /* N bytes of output were left out: they were not read fast enough */
+        ATTACH_ESCAPES,  /* to who runs the pod in the foreground: what was shown may have changed his terminal */
+        ATTACH_ENDED,    /* the app has ended with the exit status STATUS */
+        _ATTACH_EVENT_MAX,
+} AttachEvent;
+
+typedef struct AttachMessage {
+        uint32_t event;
+        int32_t status;
+        uint64_t n;
+        struct winsize size;
+        char text[500]; /* NUL-terminated */
+} AttachMessage;
+
+int attach_listen(Pod *p, int *ret_fd, Error *e);
+int attach_connect(Pod *p, int *ret_fd);
+/* Without waiting. N_FDS descriptors go along. */
+int attach_send(int fd, const AttachMessage *m, const int *fds, size_t n_fds);
+/* 1: *RET is a message, with at most MAX descriptors; 0: the other side has gone; -EAGAIN: none now. */
+int attach_receive(int fd, AttachMessage *ret, int *fds, size_t max, size_t *ret_n);
 
 /* --- programs.c ---------------------------------------------------------------------------------------- */
 

@@ -11,14 +11,12 @@
  */
 
 #include <linux/capability.h>
-#include <linux/magic.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "stage1/enter-protocol.h"
@@ -79,37 +77,13 @@ static int receive_request(Enter *x, Failure *f)
 
 /* --- The terminal -------------------------------------------------------------------------------------- */
 
-/* The pod's own, and nothing that was put in its place. */
-static int open_multiplexer(void)
-{
-        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = -EBADF;
-        struct statfs fs;
-
-        if (root < 0)
-                return -errno;
-        dir = open_in_root(root, "/dev/pts", O_PATH | O_DIRECTORY);
-        if (dir < 0)
-                return dir;
-        if (fstatfs(dir, &fs) < 0)
-                return -errno;
-        if (fs.f_type != DEVPTS_SUPER_MAGIC)
-                return -ENOTTY;
-        int fd = openat(dir, "ptmx", O_RDWR | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
-}
-
 static int make_terminal(Enter *x, int *ret_master)
 {
-        _cleanup_close_ int master = open_multiplexer();
-        int unlock = 0;
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), master = -EBADF;
+        int slave = -EBADF, r = root < 0 ? -errno : terminal_open_in_root(root, &master, &slave);
 
-        if (master < 0)
-                return master;
-        if (ioctl(master, TIOCSPTLCK, &unlock) < 0)
-                return -errno;
-        int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-        if (slave < 0)
-                return -errno;
+        if (r < 0)
+                return r;
         if (x->request.size.ws_row > 0)
                 (void) ioctl(slave, TIOCSWINSZ, &x->request.size);
         safe_close(x->launch.stdin_fd);

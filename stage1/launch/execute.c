@@ -59,7 +59,10 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
                 if (r < 0)
                         return r;
         }
-        r = add_default(&environment, "PATH", DEFAULT_PATH);
+        if (!isempty(l->terminal_type))
+                r = add_default(&environment, "TERM", l->terminal_type);
+        if (r >= 0)
+                r = add_default(&environment, "PATH", DEFAULT_PATH);
         if (r >= 0)
                 r = add_default(&environment, "HOME", id->home);
         if (r >= 0)

@@ -25,6 +25,7 @@ void launch_done(Launch *l)
         launch_config_done(&l->config);
         app_status_done(&l->status);
         free(l->metadata_url);
+        free(l->terminal_type);
         for (size_t i = 0; i < l->n_volumes; i++)
                 safe_close(l->volume_fds[i]);
         free(l->volume_fds);
@@ -78,15 +79,15 @@ static void run_post_stop(Launch *l, AppStatus *s)
         if (launch_run_handler(l, &s->post_stop, &f) < 0 && !s->message)
                 s->message = TAKE_PTR(f.error.message);
         error_done(&f.error);
-        (void) launch_flush(l);
+        (void) launch_flush(l, -1);
 }
 
 static int run_end(Launch *l, bool handler)
 {
         _cleanup_app_status_ AppStatus s = {};
 
-        (void) launch_flush(l);
         record_main_ended(l, &s);
+        (void) launch_flush(l, app_status_to_exit_code(&s));
         if (handler)
                 run_post_stop(l, &s);
         s.state = APP_ENDED;

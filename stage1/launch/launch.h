@@ -12,7 +12,7 @@ typedef struct Launch {
         LaunchPhase phase;
         const char *app;
         LaunchConfig config;
-        char *metadata_url;
+        char *metadata_url, *terminal_type;
         unsigned modules;    /* LAUNCH_APPARMOR and so on */
         int root_fd, dev_fd; /* detached mounts */
         int *volume_fds;
@@ -41,8 +41,9 @@ int failure_set_errno(Failure *f, AppCause cause, int code, const char *format, 
 
 /* request.c: asks stage0 for what belongs to the app. STREAMS are lent. */
 int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f);
-/* Waits until stage0 has passed on everything that processes of the app wrote so far. */
-int launch_flush(Launch *l);
+/* Waits until stage0 has passed on everything that processes of the app wrote so far. EXIT_STATUS: how it
+ * ended; -1: it has not, or that was told before. */
+int launch_flush(Launch *l, int exit_status);
 /* sockets.c: takes what systemd has passed, before a descriptor of our own is opened; compares it with what the
  * launch file says; and puts it where the app expects it, with the variables that say so. */
 int sockets_take(Launch *l, Failure *f);

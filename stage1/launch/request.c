@@ -34,12 +34,15 @@ static int read_launch_file(Launch *l, int fd, Failure *f)
         return 0;
 }
 
-static int take_descriptors(Launch *l, int *fds, size_t n, Failure *f)
+static int take_descriptors(Launch *l, uint32_t input, int *fds, size_t n, Failure *f)
 {
         l->stdout_fd = TAKE_FD(fds[LAUNCH_FD_STDOUT]);
         l->stderr_fd = TAKE_FD(fds[LAUNCH_FD_STDERR]);
         l->root_fd = TAKE_FD(fds[LAUNCH_FD_ROOT]);
         l->dev_fd = TAKE_FD(fds[LAUNCH_FD_DEV]);
+        if (input != LAUNCH_INPUT_NULL)
+                l->stdin_fd = TAKE_FD(fds[--n]);
+        l->terminal = input == LAUNCH_INPUT_TERMINAL;
         l->n_volumes = n - LAUNCH_FD_VOLUMES;
         l->volume_fds = calloc(l->n_volumes + 1, sizeof(int));
         if (!l->volume_fds)
@@ -54,14 +57,17 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         reply->text[sizeof(reply->text) - 1] = 0;
         if (reply->error < 0)
                 return error_set(&f->error, reply->error, "%s", reply->text);
-        if (n_fds < LAUNCH_FD_VOLUMES || n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes)
+        if (n_fds < LAUNCH_FD_VOLUMES ||
+            n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
         l->modules = reply->modules;
         l->metadata_url = strdup(reply->text);
-        if (!l->metadata_url)
+        reply->terminal_type[sizeof(reply->terminal_type) - 1] = 0;
+        l->terminal_type = strdup(reply->terminal_type);
+        if (!l->metadata_url || !l->terminal_type)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
-        int r = take_descriptors(l, fds, n_fds, f);
+        int r = take_descriptors(l, reply->input, fds, n_fds, f);
         if (r < 0)
                 return r;
         if (strv_length(l->config.mounts) != l->n_volumes)
@@ -71,9 +77,10 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         return 0;
 }
 
-static int send_request(Launch *l, int sock, LaunchPhase phase, const int *streams, size_t n_streams)
+static int send_request(Launch *l, int sock, LaunchPhase phase, int exit_status, const int *streams,
+                        size_t n_streams)
 {
-        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = phase};
+        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = phase, .exit_status = exit_status};
 
         if (strlen(l->app) >= sizeof(request.app))
                 return -ENAMETOOLONG;
@@ -83,7 +90,7 @@ static int send_request(Launch *l, int sock, LaunchPhase phase, const int *strea
 
 int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f)
 {
-        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX];
+        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 1];
         LaunchReply reply = {};
         size_t n_fds = 0;
         _cleanup_close_ int sock = connect_to_stage0(f);
@@ -91,7 +98,7 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
         if (sock < 0)
                 return sock;
         f->cause = CAUSE_SETUP;
-        int r = send_request(l, sock, l->phase, streams, _LAUNCH_STREAM_MAX);
+        int r = send_request(l, sock, l->phase, -1, streams, _LAUNCH_STREAM_MAX);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r,
                                          "Cannot ask the pod's supervisor for the root of app %s", l->app);
@@ -107,7 +114,7 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
         return r;
 }
 
-int launch_flush(Launch *l)
+int launch_flush(Launch *l, int exit_status)
 {
         Failure f = {};
         LaunchReply reply;
@@ -116,7 +123,7 @@ int launch_flush(Launch *l)
         error_done(&f.error);
         if (sock < 0)
                 return sock;
-        int r = send_request(l, sock, LAUNCH_FLUSH, NULL, 0);
+        int r = send_request(l, sock, LAUNCH_FLUSH, exit_status, NULL, 0);
         if (r < 0)
                 return r;
         ssize_t n = recv(sock, &reply, sizeof(reply), 0);

@@ -4,14 +4,11 @@
 (CVE-2019-10144, -10145 and -10147 are what happens otherwise, CVE-2019-5736 is the way by the program). Streams, terminals,
 statuses and signals are the command's own."""
 
-import fcntl
-import pty
 import resource
-import select
-import struct
 import termios
 
 from harness import *
+from terminals import Terminal
 
 # Apps and commands are told from each other by how long they sleep.
 APP, COMMAND = "100001", "100002"
@@ -323,50 +320,6 @@ def the_command_ends_with_the_pod(host):
 
 
 # --- Terminals ----------------------------------------------------------------------------------------------------------
-
-class Terminal:
-    """acnspawn on a terminal of its own."""
-
-    def __init__(self, host, *args, rows=33, columns=77, **streams):
-        self.master, slave = pty.openpty()
-        self.slave = slave
-        self.resize(rows, columns)
-        self.before = termios.tcgetattr(slave)
-        self.text = b""
-        self.process = subprocess.Popen(host.argv(*args), stdin=slave, stdout=streams.get("stdout", slave),
-                                        stderr=streams.get("stderr", slave), start_new_session=True,
-                                        preexec_fn=lambda: (default_signals(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
-                                        env=dict(os.environ, TERM="xterm-test"))
-        host.children.append(self.process)
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def send(self, data):
-        os.write(self.master, data)
-
-    def read(self):
-        while select.select([self.master], [], [], 0)[0]:
-            self.text += os.read(self.master, 65536)
-
-    def expect(self, words):
-        def look():
-            self.read()
-            return words in self.text
-        try:
-            wait_for(look, "%r on the terminal" % words)
-        except Failure as e:
-            fail("%s: %r" % (e, self.text))
-
-    def end(self):
-        rc = self.process.wait(timeout=20)
-        self.read()
-        after = termios.tcgetattr(self.slave)
-        os.close(self.master)
-        os.close(self.slave)
-        equal(after, self.before, "mode of the terminal")
-        return rc
-
 
 @both
 def a_terminal_is_one(host, *options):

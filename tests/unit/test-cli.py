@@ -281,7 +281,7 @@ def dump_is_well_formed():
             continue
         key = (o[0], o[2])
         # These are options of the pod and of an app.
-        check(f"{key} twice", key in seen and o[2] not in ("-E", "-v"), False)
+        check(f"{key} twice", key in seen and o[2] not in ("-E", "-v", "-i"), False)
         seen.add(key)
     for verb in VERBS:
         clash = {o[2] for o in options if o[0] == verb} & {o[2] for o in options if o[0] == "-"} - {"-"}

@@ -38,6 +38,7 @@ TEST(defaults)
         ASSERT_EQ(s.restart_usec, 100000);
         ASSERT_EQ(s.stop_signal, 0);
         ASSERT_EQ(s.stop_timeout_usec, 0);
+        ASSERT_EQ(s.input, INPUT_NULL);
         ASSERT_TRUE(!s.after);
         ASSERT_TRUE(!s.oom_group);
         pair_list_done(&app.annotations);
@@ -51,6 +52,7 @@ TEST(values)
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/restart-delay", "2s"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/stop-signal", "SIGQUIT"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/stop-timeout", "infinity"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/input", "terminal"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/oom-group", "yes"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/after", "db,cache"));
         ASSERT_OK(app_settings_read(&app, &s, NULL));
@@ -58,6 +60,7 @@ TEST(values)
         ASSERT_EQ(s.restart_usec, 2000000);
         ASSERT_EQ(s.stop_signal, SIGQUIT);
         ASSERT_TRUE(s.stop_timeout_usec == UINT64_MAX);
+        ASSERT_EQ(s.input, INPUT_TERMINAL);
         ASSERT_TRUE(s.oom_group);
         ASSERT_STREQ(s.after[0], "db");
         ASSERT_STREQ(s.after[1], "cache");
@@ -76,6 +79,7 @@ TEST(what_is_no_value_is_named_with_what_would_be_one)
         expect_error("acnspawn/stop-signal", "4000", "must be a signal");
         expect_error("acnspawn/stop-timeout", "0", "must be a time");
         expect_error("acnspawn/after", "Not A Name", "must be names of apps");
+        expect_error("acnspawn/input", "tty", "must be null, pipe or terminal");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
 }

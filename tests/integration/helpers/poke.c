@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
@@ -233,6 +234,17 @@ static int poke_udp_echo(const char *port)
         }
 }
 
+/* Types on the terminal that we have. */
+static int poke_type(const char *what)
+{
+        int fd = open("/dev/tty", O_RDWR | O_CLOEXEC);
+        long r = fd < 0 ? -1 : 0;
+
+        for (; r >= 0 && *what; what++)
+                r = ioctl(fd, TIOCSTI, what);
+        return check(r);
+}
+
 static const struct {
         const char *name;
         int (*function)(const char *argument);
@@ -246,7 +258,7 @@ static const struct {
                 {"segv", poke_segv},         {"daemon", poke_daemon},
                 {"call", poke_call},         {"call32", poke_call32},
                 {"trace", poke_trace},       {"packets", poke_packets},
-                {"udp-echo", poke_udp_echo},
+                {"udp-echo", poke_udp_echo}, {"type", poke_type},
 };
 
 int main(int argc, char **argv)

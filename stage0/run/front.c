@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A pod in the foreground of a terminal: two processes.
+ *
+ * Whoever presses Ctrl-Z stops what he started, but apps must go on being served: their launchers wait for
+ * answers, and the pod for requests to end. So the pod is run by a process in a session of its own, and the
+ * one that our caller sees only passes on signals and what is typed. It can stop; meanwhile what the apps
+ * write is held back, as if the terminal took nothing. If it dies, so does the other, and the pod. Without a
+ * terminal nobody stops us, and there is but one process.
+ *
+ * An app that reads its standard input gets ours. Its terminal is ours as long as it runs; the keys that
+ * leave it alone leave the whole pod, which then goes on as one that was started with --detach.
+ */
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "stage0/control/control.h"
+#include "stage0/run/front.h"
+
+typedef struct Ends {
+        pid_t pid; /* of the process that runs the pod */
+        int report_fd;
+        bool attached;
+} Ends;
+
+/* The first app that reads anything. */
+static int find_app(Pod *p, Front *f, Error *e)
+{
+        for (size_t i = 0; i < p->manifest->n_apps && !f->app; i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                int r = app_settings_read(&p->manifest->apps[i], &s, e);
+                if (r < 0)
+                        return r;
+                if (s.input != INPUT_NULL) {
+                        f->app = p->manifest->apps[i].name;
+                        f->kind = (AppInput) s.input;
+                }
+        }
+        return 0;
+}
+
+bool front_is_needed(Pod *p)
+{
+        _cleanup_close_ int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+        Front f = {};
+
+        return terminal >= 0 || (find_app(p, &f, NULL) >= 0 && f.app);
+}
+
+/* --- What happens -------------------------------------------------------------------------------------- */
+
+static void tell(Forward *f, const AttachMessage *m)
+{
+        const Ends *ends = f->userdata;
+
+        if (ends->attached)
+                (void) attach_send(f->socket, m, NULL, 0);
+}
+
+/* Without an app there is only the report, which says all. */
+static int on_event(Forward *f)
+{
+        Ends *ends = f->userdata;
+        AttachMessage m;
+        size_t n = 0;
+
+        if (!ends->attached)
+                return 1;
+        int r = attach_receive(f->socket, &m, NULL, 0, &n);
+        if (r == -EAGAIN)
+                return 0;
+        if (r <= 0)
+                return 1;
+        if (m.event == ATTACH_ESCAPES)
+                forward_note_escapes(f);
+        if (m.event == ATTACH_ACCEPTED || m.event == ATTACH_ENDED)
+                forward_set_terminal(f, m.event == ATTACH_ACCEPTED && m.n > 0);
+        if (f->terminal)
+                tell(f, &(AttachMessage){.event = ATTACH_ACCEPTED});
+        return 0;
+}
+
+/* What ends a pod does so by way of the process that runs it; other signals are for us. */
+static int on_signal(Forward *f, int sig)
+{
+        const Ends *ends = f->userdata;
+
+        if (sig != SIGINT && sig != SIGTERM && sig != SIGHUP)
+                return 1;
+        (void) kill(ends->pid, sig);
+        return 0;
+}
+
+static void on_resized(Forward *f, const struct winsize *size)
+{
+        tell(f, &(AttachMessage){.event = ATTACH_SIZE, .size = *size});
+}
+
+static void on_last(Forward *f)
+{
+        tell(f, &(AttachMessage){.event = ATTACH_LAST});
+}
+
+static void on_stopped(Forward *f, bool stop)
+{
+        const Ends *ends = f->userdata;
+
+        (void) kill(ends->pid, stop ? SIGTSTP : SIGCONT);
+}
+
+static const ForwardOps ops = {
+                .what = "The pod",
+                .event = on_event,
+                .signal = on_signal,
+                .resized = on_resized,
+                .last = on_last,
+                .stopped = on_stopped,
+};
+
+/* --- The other process --------------------------------------------------------------------------------- */
+
+static _noreturn_ void child(Pod *p, const RunOptions *o, PodSockets *sockets, Front *front, pid_t parent)
+{
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent || setsid() < 0)
+                _exit(1);
+        report_run(p, o, sockets, -EBADF, front->report_fd, front);
+}
+
+static int make_channels(Front *front, Forward *f, Ends *ends)
+{
+        int pair[2];
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return -errno;
+        ends->report_fd = pair[0];
+        front->report_fd = pair[1];
+        if (!front->app) {
+                f->socket = fcntl(ends->report_fd, F_DUPFD_CLOEXEC, 3);
+                return f->socket < 0 ? -errno : 0;
+        }
+        ends->attached = true;
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return -errno;
+        front->in_fd = pair[0];
+        f->fds[0] = pair[1];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+                return -errno;
+        front->socket = pair[0];
+        f->socket = pair[1];
+        return 0;
+}
+
+/* The ends that are the other process's. */
+static void front_done(Front *front)
+{
+        front->in_fd = safe_close(front->in_fd);
+        front->socket = safe_close(front->socket);
+        front->report_fd = safe_close(front->report_fd);
+}
+
+static void close_ours(Forward *f, Ends *ends)
+{
+        forward_done(f);
+        ends->report_fd = safe_close(ends->report_fd);
+}
+
+/* A signal that was not for the pod ends us as it would have, and with us the pod. */
+static _noreturn_ void die(int sig)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, sig);
+        (void) signal(sig, SIG_DFL);
+        (void) raise(sig);
+        (void) sigprocmask(SIG_UNBLOCK, &set, NULL);
+        _exit(128 + sig);
+}
+
+/* By then it has told all there is to tell, or was killed. */
+static int wait_for(Pod *p, Ends *ends, bool *ret_left, Error *e)
+{
+        int status = 0, result = 0, r = report_read(p, ends->report_fd, &result, e);
+
+        if (r > 0) {
+                *ret_left = true;
+                return 0;
+        }
+        while (waitpid(ends->pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (r == -ECHILD && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+                die(sig); /* that we had passed on */
+        return r < 0 ? r : result;
+}
+
+static int stay(Pod *p, const RunOptions *o, Forward *f, Ends *ends, bool *ret_left, Error *e)
+{
+        f->ops = &ops;
+        f->userdata = ends;
+        f->keys = o->detach_keys;
+        int r = forward_streams(f, e);
+        if (r < 0) /* nothing that we could do for it any more */
+                (void) kill(ends->pid, SIGTERM);
+        if (f->signal > 0)
+                die(f->signal);
+        if (f->left)
+                tell(f, &(AttachMessage){.event = ATTACH_LEAVE});
+        int k = wait_for(p, ends, ret_left, r < 0 ? NULL : e);
+        return r < 0 ? r : k;
+}
+
+int front_run(Pod *p, const RunOptions *o, PodSockets *sockets, bool *ret_left, Error *e)
+{
+        Front front = {.in_fd = -EBADF, .socket = -EBADF, .report_fd = -EBADF};
+        Forward f = FORWARD_NULL;
+        Ends ends = {.report_fd = -EBADF};
+
+        int r = find_app(p, &front, e);
+        if (r >= 0) {
+                r = make_channels(&front, &f, &ends);
+                if (r < 0)
+                        r = error_set_errno(e, r, "Cannot make the channels to pod %s", p->uuid);
+        }
+        if (r >= 0) {
+                pid_t parent = getpid();
+
+                (void) fflush(NULL);
+                ends.pid = fork();
+                if (ends.pid == 0) {
+                        close_ours(&f, &ends);
+                        child(p, o, sockets, &front, parent);
+                }
+                r = ends.pid < 0 ? error_set_errno(e, -errno, "Cannot fork") : 0;
+        }
+        front_done(&front);
+        pod_sockets_close(sockets);
+        if (r >= 0)
+                r = stay(p, o, &f, &ends, ret_left, e);
+        close_ours(&f, &ends);
+        return r;
+}

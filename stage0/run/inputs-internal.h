@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What inputs.c and clients.c share. */
+
+#include "stage0/run/inputs.h"
+#include "stage0/run/outlet.h"
+
+typedef struct Client Client;
+
+/* What one app reads. */
+typedef struct Input {
+        Inputs *all;
+        const char *app;
+        AppInput kind;
+        int fd;       /* where to write; -EBADF: there is no process, or its standard input was closed */
+        int slave_fd; /* held as long as the app runs: its terminal does not end when the app closes it */
+        bool runs;
+        sd_event_source *room;
+} Input;
+
+struct Inputs {
+        Pod *pod;
+        sd_event *event;
+        Input *items;
+        size_t n;
+        int listen_fd;
+        sd_event_source *source;
+        Client *clients;
+        size_t n_clients;
+        FrontFunction function;
+        void *userdata;
+};
+
+Input *inputs_find(Inputs *all, const char *app);
+/* How much was taken. -EAGAIN: nothing now, and inputs_room() will be called; all of it is taken of who
+ * writes to what is closed. */
+ssize_t input_write(Input *i, const void *data, size_t size);
+void input_set_size(Input *i, const struct winsize *size);
+void input_close(Input *i);
+
+/* clients.c */
+int clients_listen(Inputs *all, Error *e);
+void clients_free(Inputs *all);
+/* There is a new process. */
+void clients_start(Input *i);
+/* The app takes something again. */
+void clients_resume(Input *i);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The standard inputs of apps: pipes and terminals, whose other ends are here.
+ *
+ * Every process that is an app gets a new one. A pipe stays open as long as the app runs, whoever is
+ * attached, until somebody closes it on purpose. A terminal comes from the pod's own devpts, so that its
+ * name is true in the pod; we hold it open on both sides, as an app may close its side and open it again.
+ * What is written to a terminal is read by the pumps, as all else that an app writes.
+ */
+
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "stage0/run/inputs-internal.h"
+
+void input_ends_done(InputEnds *ends)
+{
+        ends->stdin_fd = safe_close(ends->stdin_fd);
+        ends->master_fd = safe_close(ends->master_fd);
+}
+
+Input *inputs_find(Inputs *all, const char *app)
+{
+        for (size_t i = 0; all && i < all->n; i++)
+                if (streq(all->items[i].app, app))
+                        return &all->items[i];
+        return NULL;
+}
+
+/* --- While an app runs --------------------------------------------------------------------------------- */
+
+void input_close(Input *i)
+{
+        i->room = sd_event_source_disable_unref(i->room);
+        i->fd = safe_close(i->fd);
+}
+
+ssize_t input_write(Input *i, const void *data, size_t size)
+{
+        ssize_t n;
+
+        if (i->fd < 0)
+                return (ssize_t) size;
+        do
+                n = write(i->fd, data, size);
+        while (n < 0 && errno == EINTR);
+        if (n >= 0)
+                return n;
+        if (errno == EAGAIN && sd_event_source_set_enabled(i->room, SD_EVENT_ON) >= 0)
+                return -EAGAIN;
+        if (i->kind == INPUT_PIPE) /* the app has closed it */
+                input_close(i);
+        return (ssize_t) size;
+}
+
+static int on_room(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        clients_resume(userdata);
+        return 0;
+}
+
+/* Whoever has just come wants to see the whole screen: programs that draw one do so when its size changes. */
+void input_set_size(Input *i, const struct winsize *size)
+{
+        struct winsize old = {}, other = *size;
+
+        if (i->kind != INPUT_TERMINAL || i->fd < 0 || size->ws_row == 0 || size->ws_col == 0)
+                return;
+        (void) ioctl(i->fd, TIOCGWINSZ, &old);
+        other.ws_row++;
+        if (old.ws_row == size->ws_row && old.ws_col == size->ws_col)
+                (void) ioctl(i->fd, TIOCSWINSZ, &other);
+        (void) ioctl(i->fd, TIOCSWINSZ, size);
+}
+
+/* --- The life of an app -------------------------------------------------------------------------------- */
+
+static int open_pipe(Input *i, uid_t owner, InputEnds *ret)
+{
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        if (fcntl(fds[1], F_SETFL, O_WRONLY | O_NONBLOCK) < 0 || fchown(fds[0], owner, owner) < 0) {
+                int r = -errno;
+                safe_close(fds[0]);
+                safe_close(fds[1]);
+                return r;
+        }
+        i->fd = fds[1];
+        ret->stdin_fd = fds[0];
+        return 0;
+}
+
+static int open_terminal(Input *i, uid_t owner, pid_t pid, InputEnds *ret)
+{
+        _cleanup_close_ int root = -EBADF;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) pid);
+        root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+                return -errno;
+        int r = terminal_open_in_root(root, &i->fd, &i->slave_fd);
+        if (r < 0)
+                return r;
+        ret->stdin_fd = fcntl(i->slave_fd, F_DUPFD_CLOEXEC, 3);
+        ret->master_fd = fcntl(i->fd, F_DUPFD_CLOEXEC, 3);
+        /* We are root outside, of whom the pod knows nothing. */
+        if (ret->stdin_fd < 0 || ret->master_fd < 0 || fchown(i->slave_fd, owner, (gid_t) -1) < 0)
+                return -errno;
+        return 0;
+}
+
+int inputs_start(Inputs *all, const char *app, pid_t pid, InputEnds *ret, Error *e)
+{
+        Input *i = inputs_find(all, app);
+        InputEnds ends = INPUT_ENDS_NULL;
+
+        if (!i) {
+                *ret = ends;
+                return 0;
+        }
+        uid_t owner = all->pod->config.private_users ? all->pod->config.uid_base : 0;
+        inputs_stop(all, app);
+        ends.kind = i->kind;
+        int r = i->kind == INPUT_PIPE ? open_pipe(i, owner, &ends) : open_terminal(i, owner, pid, &ends);
+        if (r >= 0)
+                r = sd_event_add_io(all->event, &i->room, i->fd, EPOLLOUT, on_room, i);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(i->room, SD_EVENT_OFF);
+        if (r < 0) {
+                input_ends_done(&ends);
+                inputs_stop(all, app);
+                return error_set_errno(e, r, "Cannot make a %s for app %s",
+                                       i->kind == INPUT_PIPE ? "standard input" : "terminal", app);
+        }
+        i->runs = true;
+        *ret = ends;
+        clients_start(i);
+        return 0;
+}
+
+void inputs_stop(Inputs *all, const char *app)
+{
+        Input *i = inputs_find(all, app);
+
+        if (!i)
+                return;
+        input_close(i);
+        i->slave_fd = safe_close(i->slave_fd);
+        i->runs = false;
+}
+
+/* --- Making -------------------------------------------------------------------------------------------- */
+
+static int find_inputs(Inputs *all, Error *e)
+{
+        const PodManifest *m = all->pod->manifest;
+
+        all->items = calloc(m->n_apps + 1, sizeof(Input));
+        if (!all->items)
+                return error_oom(e);
+        for (size_t i = 0; i < m->n_apps; i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                int r = app_settings_read(&m->apps[i], &s, e);
+                if (r < 0)
+                        return r;
+                if (s.input != INPUT_NULL)
+                        all->items[all->n++] = (Input){.all = all,
+                                                       .app = m->apps[i].name,
+                                                       .kind = (AppInput) s.input,
+                                                       .fd = -EBADF,
+                                                       .slave_fd = -EBADF};
+        }
+        return 0;
+}
+
+int inputs_new(Pod *p, sd_event *event, Inputs **ret, Error *e)
+{
+        _cleanup_(inputs_freep) Inputs *all = calloc(1, sizeof(Inputs));
+
+        if (!all)
+                return error_oom(e);
+        *all = (Inputs){.pod = p, .event = event, .listen_fd = -EBADF};
+        int r = find_inputs(all, e);
+        if (r < 0 || all->n == 0)
+                return r;
+        r = clients_listen(all, e);
+        if (r >= 0)
+                *ret = TAKE_PTR(all);
+        return r;
+}
+
+Inputs *inputs_free(Inputs *all)
+{
+        if (!all)
+                return NULL;
+        clients_free(all);
+        for (size_t i = 0; i < all->n; i++)
+                inputs_stop(all, all->items[i].app);
+        free(all->items);
+        free(all);
+        return NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The standard streams of a process that is about to be an app, or one of its event handlers: pipes, whose
+ * other ends are here, or for the app itself a terminal. */
+
+#include "stage0/run/streams.h"
+
+void stream_ends_done(StreamEnds *ends)
+{
+        for (size_t i = 0; i < ELEMENTSOF(ends->fds); i++)
+                ends->fds[i] = safe_close(ends->fds[i]);
+}
+
+static int open_pipes(Pod *p, Pumps *pumps, const PodApp *app, int *journal, StreamEnds *ends, Error *e)
+{
+        uid_t owner = p->config.private_users ? p->config.uid_base : 0;
+
+        for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
+                int r = pumps_add(pumps, app->name, i == LAUNCH_STREAM_STDERR, journal[i], owner,
+                                  &ends->fds[STDOUT_FILENO + i]);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot make the standard streams of app %s",
+                                               app->name);
+                (void) TAKE_FD(journal[i]);
+        }
+        return 0;
+}
+
+/* All three are the terminal. */
+static int use_terminal(Pumps *pumps, const PodApp *app, int *journal, InputEnds *input, StreamEnds *ends,
+                        Error *e)
+{
+        for (size_t i = STDOUT_FILENO; i < ELEMENTSOF(ends->fds); i++) {
+                ends->fds[i] = fcntl(ends->fds[STDIN_FILENO], F_DUPFD_CLOEXEC, 3);
+                if (ends->fds[i] < 0)
+                        return error_set_errno(e, -errno, "Cannot copy a descriptor");
+        }
+        int r = pumps_add_terminal(pumps, app->name, journal[LAUNCH_STREAM_STDOUT], input->master_fd);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the terminal of app %s", app->name);
+        (void) TAKE_FD(journal[LAUNCH_STREAM_STDOUT]);
+        (void) TAKE_FD(input->master_fd);
+        return 0;
+}
+
+int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, pid_t pid,
+                 int journal[static _LAUNCH_STREAM_MAX], StreamEnds *ret, Error *e)
+{
+        StreamEnds ends = STREAM_ENDS_NULL;
+        InputEnds input = INPUT_ENDS_NULL;
+        int r = 0;
+
+        if (phase == LAUNCH_MAIN)
+                r = inputs_start(inputs, app->name, pid, &input, e);
+        ends.kind = input.kind;
+        ends.fds[STDIN_FILENO] = TAKE_FD(input.stdin_fd);
+        if (r >= 0)
+                r = ends.kind == INPUT_TERMINAL ? use_terminal(pumps, app, journal, &input, &ends, e)
+                                                : open_pipes(p, pumps, app, journal, &ends, e);
+        input_ends_done(&input);
+        if (r < 0) {
+                stream_ends_done(&ends);
+                return r;
+        }
+        *ret = ends;
+        return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* streams.c: the standard streams of a process of an app. */
+
+#include "stage0/run/pump.h"
+
+/* What the launcher gets. */
+typedef struct StreamEnds {
+        AppInput kind;
+        int fds[3]; /* standard input (unless there is none), standard output, standard error */
+} StreamEnds;
+
+#define STREAM_ENDS_NULL ((StreamEnds){.fds = {-EBADF, -EBADF, -EBADF}})
+void stream_ends_done(StreamEnds *ends);
+/* For a process in PHASE of its life. JOURNAL are the two streams of the pod's journal, of which those that
+ * are used are taken. PID is a process whose root is the pod's. */
+int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, pid_t pid,
+                 int journal[static _LAUNCH_STREAM_MAX], StreamEnds *ret, Error *e);

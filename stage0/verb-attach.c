@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* acnspawn attach: our standard streams instead of those of an app that runs, for as long as we like. */
+
+#include "stage0/pod-arguments.h"
+#include "stage0/pod-words.h"
+
+static const Option options[] = {
+                {"Options", "app", 0, "APP", false, "The app, if several of the pod have a standard input", NULL,
+                 option_string, offsetof(AttachOptions, app)},
+                {NULL, "lines", 'n', "N", false,
+                 "Begin with the last N lines that the app wrote before, or all (default: 0)", NULL, option_lines,
+                 offsetof(AttachOptions, lines)},
+                {NULL, "keep-stdin", 0, NULL, false,
+                 "Let the app's standard input go on when ours has ended", NULL, option_true,
+                 offsetof(AttachOptions, keep_input)},
+                {NULL, "detach-keys", 0, "KEY[,…]", false,
+                 "Keys that leave a terminal (default: ctrl-] three times); empty: none do", NULL,
+                 option_detach_keys, offsetof(AttachOptions, keys)},
+                OPTION_END,
+};
+
+/* On a raw terminal a line begins where the last one has ended. */
+static void tell_skipped(uint64_t n, bool raw)
+{
+        if (raw)
+                fprintf(stderr, "\r\n[%llu bytes are left out]\r\n", (unsigned long long) n);
+        else
+                log_warning("%llu bytes of output are left out: they were not read in time; 'acnspawn logs' has "
+                            "all of it",
+                            (unsigned long long) n);
+}
+
+static int attach(Context *c, const char *word, const AttachOptions *o)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        bool left = false;
+        int status = 0;
+
+        int r = context_open_store_as_root(c);
+        if (r >= 0)
+                r = context_find_pod(c, word, &p);
+        if (r >= 0)
+                r = attach_app(p, o, &status, &left, &c->error);
+        if (r >= 0 && left && !c->quiet)
+                log_info("Detached from pod %s, which goes on.", pod_display_name(p));
+        return r < 0 ? r : status;
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
+        AttachOptions o = {.skipped = tell_skipped};
+
+        (void) detach_keys_parse(DETACH_KEYS_DEFAULT, &o.keys);
+        int r = context_parse(c, options, &o, argc, argv, &words);
+        return r <= 0 ? r : attach(c, words.list[0], &o);
+}
+
+const Verb verb_attach = {
+                .name = "attach",
+                .synopsis = "[OPTIONS…] POD",
+                .brief = "POD",
+                .summary = "Be at the terminal of a running app",
+                .text = "Connects standard input, standard output and standard error with those of an app that "
+                        "was started with --interactive or --stdin, until the app ends, whose exit status is "
+                        "the command's. Ctrl-] three times within a second leaves a terminal, Ctrl-C a pipe; "
+                        "the app goes on. Several may be attached to one app.",
+                .words = "pod",
+                .options = (const Option *const[]){options, NULL},
+                .run = run,
+};
