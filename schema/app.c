@@ -71,11 +71,7 @@ static int handler_format(json_object *list, const char *name, char **exec)
         int r = object_format(&type_handler, &h, &o);
         if (r < 0)
                 return r;
-        if (json_object_array_add(list, o) < 0) {
-                json_object_put(o);
-                return -ENOMEM;
-        }
-        return 0;
+        return json_list_append(list, o);
 }
 
 static int handlers_format(const Type *t, const void *source, json_object **ret)

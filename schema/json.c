@@ -474,6 +474,14 @@ int json_parse_strict(const char *text, size_t size, json_object **ret, Findings
         return 0;
 }
 
+int json_list_append(json_object *list, json_object *item)
+{
+        if (item && json_object_array_add(list, item) >= 0)
+                return 0;
+        json_object_put(item);
+        return -ENOMEM;
+}
+
 json_object *json_new_string_lossy(const char *s)
 {
         _cleanup_text_ Text t = {};

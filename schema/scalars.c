@@ -140,12 +140,10 @@ int strings_format(const Type *t, const void *source, json_object **ret)
                 json_object *v;
 
                 int r = string_to_json(*s, &v);
+                if (r >= 0)
+                        r = json_list_append(a, v);
                 if (r < 0)
                         return r;
-                if (json_object_array_add(a, v) < 0) {
-                        json_object_put(v);
-                        return -ENOMEM;
-                }
         }
         *ret = TAKE_PTR(a);
         return 1;

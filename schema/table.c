@@ -176,12 +176,10 @@ int list_format(const Type *t, const void *source, json_object **ret)
                 json_object *v = NULL;
                 int r = t->item->format(t->item, list_item(t, l, i), &v);
 
+                if (r >= 0)
+                        r = json_list_append(a, v);
                 if (r < 0)
                         return r;
-                if (json_object_array_add(a, v) < 0) {
-                        json_object_put(v);
-                        return -ENOMEM;
-                }
         }
         *ret = TAKE_PTR(a);
         return 1;

@@ -40,13 +40,9 @@ static int put_list(json_object *o, const char *name, char *const *l)
 
         if (!a)
                 return -ENOMEM;
-        STRV_FOREACH (s, l) {
-                json_object *v = json_new_string_lossy(*s);
-                if (!v || json_object_array_add(a, v) < 0) {
-                        json_object_put(v);
+        STRV_FOREACH (s, l)
+                if (json_list_append(a, json_new_string_lossy(*s)) < 0)
                         return -ENOMEM;
-                }
-        }
         return put(o, name, TAKE_PTR(a));
 }
 
@@ -89,11 +85,7 @@ static int put_dependencies(Context *c, json_object *o, const Image *i)
         int r = a ? image_list_readable(c->store, &list, &n, &n_damaged, &c->error) : -ENOMEM;
         for (size_t k = 0; k < i->manifest->n_dependencies && r >= 0; k++) {
                 const Dependency *d = &i->manifest->dependencies[k];
-                json_object *v = dependency_to_json(d, resolve(d, list, n));
-                if (!v || json_object_array_add(a, v) < 0) {
-                        json_object_put(v);
-                        r = -ENOMEM;
-                }
+                r = json_list_append(a, dependency_to_json(d, resolve(d, list, n)));
         }
         image_list_free(list, n);
         return r < 0 ? r : put(o, "dependencies", TAKE_PTR(a));
@@ -356,14 +348,8 @@ static int show_one(Context *c, const char *reference, void *userdata)
                 r = image_open(c->store, id, &image, &c->error);
         if (r < 0)
                 return r;
-        json_object *o = make_document(c, image);
-        if (!o)
-                return c->error.code ?: -ENOMEM;
-        if (json_object_array_add(userdata, o) < 0) {
-                json_object_put(o);
-                return error_oom(&c->error);
-        }
-        return 0;
+        r = json_list_append(userdata, make_document(c, image));
+        return r < 0 ? c->error.code ?: error_oom(&c->error) : 0;
 }
 
 static int show_text(Context *c, json_object *all)

@@ -17,27 +17,33 @@ Files *files_free(Files *f)
         return NULL;
 }
 
-int files_read(Files *f, const char *name, char **ret, size_t *ret_size, Error *e)
+int document_read(int fd, uint64_t size, const char *what, const char *name, char **ret, size_t *ret_size,
+                  Error *e)
 {
-        _cleanup_close_ int fd = -EBADF;
         _cleanup_free_ char *text = NULL;
-        uint64_t size;
 
-        int r = f->open(f, name, &fd, &size, e);
-        if (r < 0)
-                return r;
         if (size > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The file %s is longer than %u bytes", name, MANIFEST_SIZE_MAX);
+                return error_set(e, -EFBIG, "The %s %s is longer than %u bytes", what, name,
+                                 MANIFEST_SIZE_MAX);
         text = malloc(size + 1);
         if (!text)
                 return error_oom(e);
         ssize_t n = loop_read(fd, text, size);
         if (n < 0)
-                return error_set_errno(e, (int) n, "Cannot read the file %s", name);
+                return error_set_errno(e, (int) n, "Cannot read the %s %s", what, name);
         text[n] = 0;
         *ret = TAKE_PTR(text);
         *ret_size = (size_t) n;
         return 0;
+}
+
+int files_read(Files *f, const char *name, char **ret, size_t *ret_size, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+        uint64_t size;
+
+        int r = f->open(f, name, &fd, &size, e);
+        return r < 0 ? r : document_read(fd, size, "file", name, ret, ret_size, e);
 }
 
 /* --- Directories --------------------------------------------------------------------------------------- */

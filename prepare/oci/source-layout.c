@@ -55,25 +55,10 @@ static int layout_open_blob(OciSource *s, const OciDescriptor *d, int *ret_fd, E
 static int read_blob(Layout *l, const char *digest, char **ret, size_t *ret_size, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
-        _cleanup_free_ char *text = NULL;
         uint64_t size;
 
         int r = open_digest(l, digest, &fd, &size, e);
-        if (r < 0)
-                return r;
-        if (size > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The manifest %s is longer than %u bytes", digest,
-                                 MANIFEST_SIZE_MAX);
-        text = malloc(size + 1);
-        if (!text)
-                return error_oom(e);
-        ssize_t n = loop_read(fd, text, size);
-        if (n < 0)
-                return error_set_errno(e, (int) n, "Cannot read the manifest %s", digest);
-        text[n] = 0;
-        *ret = TAKE_PTR(text);
-        *ret_size = (size_t) n;
-        return 0;
+        return r < 0 ? r : document_read(fd, size, "manifest", digest, ret, ret_size, e);
 }
 
 static int layout_get_manifest(OciSource *s, const char *digest, char **ret, size_t *ret_size,

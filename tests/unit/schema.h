@@ -41,6 +41,26 @@ __attribute__((unused)) static char *findings_text(const Findings *f)
         return text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
+/* A document that is wrong in one place. Its own parse() takes single quotes. */
+#define ASSERT_ONE_FINDING(type, what, fault)                                                               \
+        do {                                                                                                \
+                _cleanup_(type##_freep) TYPE_OF_##type *m_ = NULL;                                          \
+                _cleanup_free_ char *text_ = NULL;                                                          \
+                _cleanup_findings_ Findings f_ = {};                                                        \
+                _cleanup_error_ Error e_ = {};                                                              \
+                                                                                                            \
+                int r_ = parse((fault).text, &m_, &f_, &e_);                                                \
+                text_ = findings_text(&f_);                                                                 \
+                if (r_ != -EINVAL || f_.n != 1 || !streq(f_.items[0].path, (fault).path) ||                 \
+                    !strstr(f_.items[0].message, (fault).message))                                          \
+                        TEST_FAIL("%s: %d: %s", (fault).text, r_, text_);                                   \
+                ASSERT_NULL(m_);                                                                            \
+                ASSERT_CONTAINS(e_.message, "Invalid " what ": ");                                          \
+                ASSERT_CONTAINS(e_.message, (fault).message);                                               \
+        } while (0)
+#define TYPE_OF_image_manifest ImageManifest
+#define TYPE_OF_pod_manifest PodManifest
+
 /* The text of an example of the specification, where it is installed; else NULL. */
 __attribute__((unused)) static char *spec_example(const char *name)
 {

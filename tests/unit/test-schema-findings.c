@@ -127,21 +127,8 @@ static const struct {
 
 TEST(findings)
 {
-        for (size_t i = 0; i < ELEMENTSOF(faults); i++) {
-                _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
-                _cleanup_free_ char *text = NULL;
-                _cleanup_findings_ Findings f = {};
-                _cleanup_error_ Error e = {};
-
-                int r = parse(faults[i].text, &m, &f, &e);
-                text = findings_text(&f);
-                if (r != -EINVAL || f.n != 1 || !streq(f.items[0].path, faults[i].path) ||
-                    !strstr(f.items[0].message, faults[i].message))
-                        TEST_FAIL("%s: %d: %s", faults[i].text, r, text);
-                ASSERT_NULL(m);
-                ASSERT_CONTAINS(e.message, "Invalid image manifest: ");
-                ASSERT_CONTAINS(e.message, faults[i].message);
-        }
+        for (size_t i = 0; i < ELEMENTSOF(faults); i++)
+                ASSERT_ONE_FINDING(image_manifest, "image manifest", faults[i]);
 }
 
 TEST(all_findings_at_once)
