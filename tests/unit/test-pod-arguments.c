@@ -223,6 +223,7 @@ TEST(volumes_the_reference_refuses)
                         TEST_FAIL("'%s' was taken", bad[i]);
                 ASSERT_TRUE(c.usage);
                 ASSERT_NOT_NULL(c.error.message);
+                error_done(&c.error);
         }
 }
 
