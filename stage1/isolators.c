@@ -3,8 +3,8 @@
 /* What becomes of isolators. One table has a row for each type of the specification: what systemd is told
  * about it (directives of the app's or the pod's slice, or of the app's service), and what the user is told
  * about it. Limits are carried by cgroups, so they hold exactly where the host has the controller. Requests
- * are shares between the apps of one pod: what the pod as a whole gets from the host is not decided in here,
- * and the verdict says so. Whatever has no row that does something is reported as ignored, with the reason.
+ * are shares: an app's between the apps of its pod, a pod's between the pods of the host, which stage0 sets on the
+ * pod's own cgroup. Whatever has no row that does something is reported as ignored, with the reason.
  */
 
 #include "stage1/isolators-internal.h"
@@ -164,14 +164,8 @@ static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, const H
         (void) effective_request(i, &request);
         if (i->has_limit)
                 text_add(detail, "; ");
-        if (pod_scope) {
-                text_add(detail, "the request is not applied: the pod gets no memory of the host set aside");
-                return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
-        }
-        text_addf(detail,
-                  "%llu bytes are kept for it where the apps of the pod compete, not against the rest of "
-                  "the host",
-                  (unsigned long long) request);
+        text_addf(detail, "%llu bytes are kept for it where %s compete, not against the rest of the host",
+                  (unsigned long long) request, pod_scope ? "pods" : "the apps of the pod");
         return ISOLATOR_MODIFIED;
 }
 
@@ -198,12 +192,8 @@ static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, const Host
                                                   : ISOLATOR_MODIFIED;
         if (i->has_limit)
                 text_add(detail, "; ");
-        if (pod_scope) {
-                text_add(detail, "the request is not applied: the pod has no share of its own of the CPUs");
-                return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
-        }
-        text_addf(detail, "a weight of %llu where the apps of the pod compete, instead of a guarantee",
-                  (unsigned long long) cpu_request_weight(i, &exact));
+        text_addf(detail, "a weight of %llu where %s compete, instead of a guarantee",
+                  (unsigned long long) cpu_request_weight(i, &exact), pod_scope ? "pods" : "the apps of the pod");
         return ISOLATOR_MODIFIED;
 }
 
@@ -214,13 +204,9 @@ static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, con
         uint64_t weight = cpu_shares_weight(i, &exact);
 
         (void) h;
-        if (pod_scope) {
-                text_add(detail, "the pod has no share of its own of the CPUs");
-                return ISOLATOR_IGNORED;
-        }
-        text_addf(detail,
-                  "a weight of %llu%s where the apps of the pod compete, unless resource/cpu requests one",
-                  (unsigned long long) weight, exact ? "" : " (as near as weights come)");
+        text_addf(detail, "a weight of %llu%s where %s compete, unless resource/cpu requests one",
+                  (unsigned long long) weight, exact ? "" : " (as near as weights come)",
+                  pod_scope ? "pods" : "the apps of the pod");
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
@@ -244,6 +230,24 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, cons
 
 /* systemd would look for the disk below the pod's root, which is none: stage0 sets these limits from outside
  * (stage0/run/app-limits.c). A limit of nothing would be none for the kernel. */
+/* Of a whole pod only what was written down: a pod that has a limit is not to have less than others for that. */
+void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
+{
+        const Isolator *cpu = find_isolator(l, ISOLATOR_RESOURCE_CPU),
+                       *shares = find_isolator(l, ISOLATOR_CPU_SHARES),
+                       *memory = find_isolator(l, ISOLATOR_RESOURCE_MEMORY);
+        PodRequests r = {};
+        bool exact;
+
+        if (cpu && cpu->has_request)
+                r.cpu_weight = cpu_request_weight(cpu, &exact);
+        else if (shares)
+                r.cpu_weight = cpu_shares_weight(shares, &exact);
+        if (memory && memory->has_request)
+                (void) effective_request(memory, &r.memory_low);
+        *ret = r;
+}
+
 uint64_t stage1_block_limit(const Isolator *i)
 {
         return MAX(i->limit, UINT64_C(1));

@@ -108,6 +108,12 @@ int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, I
 /* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is
  * to enforce. */
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
+/* What the isolators of a pod ask for the pod as a whole, against other pods; 0: nothing. */
+typedef struct PodRequests {
+        uint64_t cpu_weight; /* 1…10000, as cpu.weight of cgroup v2 has it */
+        uint64_t memory_low; /* bytes */
+} PodRequests;
+void stage1_pod_requests(const IsolatorList *l, PodRequests *ret);
 /* The rate that a block-bandwidth or block-iops isolator comes to. */
 uint64_t stage1_block_limit(const Isolator *i);
 

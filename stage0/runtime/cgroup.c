@@ -171,6 +171,33 @@ static int find_unified(Pod *p, pid_t pid, PodCgroup *c, Error *e)
         return error_hint(e, -ENOSYS, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
 }
 
+/* Where there is no scope to have them. A controller that is missing is told by the pod's status. */
+static int set_requests(const Pod *p, const PodCgroup *c, Error *e)
+{
+        _cleanup_close_ int fd = -EBADF;
+        PodRequests q = {};
+
+        if (p->manifest)
+                stage1_pod_requests(&p->manifest->isolators, &q);
+        const struct {
+                const char *file;
+                uint64_t value;
+        } requests[] = {{"cpu.weight", q.cpu_weight}, {"memory.low", q.memory_low}};
+        for (size_t i = 0; i < ELEMENTSOF(requests); i++) {
+                char value[24];
+
+                if (requests[i].value == 0)
+                        continue;
+                if (fd < 0)
+                        fd = open(c->unified, O_PATH | O_DIRECTORY | O_CLOEXEC);
+                snprintf(value, sizeof(value), "%" PRIu64, requests[i].value);
+                int r = fd < 0 ? -errno : write_attribute_at(fd, requests[i].file, value);
+                if (r < 0 && r != -ENOENT)
+                        return error_set_errno(e, r, "Cannot set %s of pod %s", requests[i].file, p->uuid);
+        }
+        return 0;
+}
+
 int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e)
 {
         _cleanup_(pod_cgroup_done) PodCgroup c = {};
@@ -191,6 +218,8 @@ int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgro
         }
         if (systemd && along)
                 r = pod_cgroup_go_along(&c, e);
+        if (!systemd)
+                r = set_requests(p, &c, e);
         if (r < 0)
                 return r;
         if (systemd)

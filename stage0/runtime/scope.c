@@ -48,6 +48,21 @@ static uint64_t stop_timeout_usec(const Pod *p)
         return timeout;
 }
 
+/* Against other pods, which are in the same slice. */
+static int append_requests(sd_bus_message *m, const Pod *p)
+{
+        PodRequests q = {};
+        int r = 0;
+
+        if (p->manifest)
+                stage1_pod_requests(&p->manifest->isolators, &q);
+        if (q.cpu_weight > 0)
+                r = sd_bus_message_append(m, "(sv)", "CPUWeight", "t", q.cpu_weight);
+        if (r >= 0 && q.memory_low > 0)
+                r = sd_bus_message_append(m, "(sv)", "MemoryLow", "t", q.memory_low);
+        return r;
+}
+
 /* The unit's name, without its suffix, is that of the cgroups that we make ourselves elsewhere. */
 static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const char *controller)
 {
@@ -64,6 +79,8 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
         if (r >= 0 && controller)
                 r = sd_bus_message_append(m, "(sv)(sv)", "Controller", "s", controller, "TimeoutStopUSec",
                                           "t", stop_timeout_usec(p));
+        if (r >= 0)
+                r = append_requests(m, p);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 

@@ -55,6 +55,53 @@ def bytes_and_operations_of_disks_keep_to_their_rates(host):
     true(1.8e6 <= rate <= 2.2e6, "the app wrote %d bytes a second (%.1f s, the pod %.1f s), expected 2000000" % (rate, seconds, whole))
 
 
+def written_in(host, uuid):
+    """Seconds that the app of a pod, which has to be prepared with this script, has taken."""
+    r = host.acnspawn("run", uuid, timeout=120).expect(0)
+    begin, end = [float(line) for line in r.out.splitlines() if re.fullmatch(r"[0-9.]+", line)]
+    return end - begin
+
+
+def writer(host, size, block, name="a"):
+    script = "cut -d ' ' -f 1 /proc/uptime; dd if=/dev/zero of=/out/f bs=%s count=%d oflag=direct 2>/dev/null; cut -d ' ' -f 1 /proc/uptime" % (block, size)
+    return host.shell(script, name="example.com/" + name)
+
+
+@case
+def operations_of_disks_keep_to_their_rate(host):
+    """More than the machine's own pace would come to: 40 a second."""
+    uuid = host.prepare("--name=p", writer(host, 240, "4k"), "--block-iops=40")
+    seconds = written_in(host, uuid)
+    equal(verdict(host, "resource/block-iops"), "enforced")
+    true(36 <= 240 / seconds <= 44, "%.1f operations a second, expected 40" % (240 / seconds))
+
+
+@case
+def rate_of_the_pod_bounds_its_apps_together(host):
+    uuid = host.prepare("--name=p", "--block-bandwidth=2M", writer(host, 5, "1M"), "--name=a", "---", writer(host, 5, "1M", "b"), "--name=b")
+    start = time.monotonic()
+    r = host.acnspawn("run", uuid, timeout=120).expect(0)
+    equal(verdict(host, "resource/block-bandwidth", app=None), "enforced")
+    times = [float(x) for x in re.findall(r"^\S*:? *([0-9]+\.[0-9]+)$", r.out, re.M)]
+    rate = 10 * 1048576 / (max(times) - min(times))
+    true(1.7e6 <= rate <= 2.3e6, "both apps wrote %d bytes a second (%.1f s), expected 2000000: %r" % (rate, time.monotonic() - start, r.out))
+
+
+@case
+def requests_of_pods_divide_what_they_compete_for(host):
+    image = host.shell("while :; do :; done", name="example.com/a")
+    uuids = [host.detach("--name=" + n, "--isolator=resource/cpu={\"request\":\"%s\"}" % cpu,
+                         "--isolator=resource/memory={\"request\":\"10M\"}", image) for n, cpu in (("p", "500m"), ("q", "1500m"))]
+    contains(host.acnspawn("status", "p").expect(0).out, "a weight of 50 where pods compete")
+    before = [cpu_usec(host, u) for u in uuids]
+    time.sleep(10)
+    one, three = [cpu_usec(host, u) - b for u, b in zip(uuids, before)]
+    true(2.5 <= three / one <= 3.5, "the pods had %.2f and %.2f s, expected 1 to 3" % (one / 1e6, three / 1e6))
+    equal(read_text("/sys/fs/cgroup/machine.slice/acnspawn-%s.scope/memory.low" % uuids[0]).strip(), str(10**7 // 4096 * 4096))
+    for u in uuids:
+        host.acnspawn("stop", "--force", u)
+
+
 @case
 def limit_of_the_pod_bounds_its_apps_together(host):
     image = host.shell("while :; do :; done", name="example.com/a")
