@@ -32,8 +32,9 @@ class Terminal:
     def send(self, data):
         os.write(self.master, data)
 
-    def read(self):
-        while select.select([self.master], [], [], 0)[0]:
+    def read(self, quiet=0):
+        """All that comes until nothing came for so long."""
+        while select.select([self.master], [], [], quiet)[0]:
             self.text += os.read(self.master, 65536)
 
     def expect(self, words):
@@ -63,7 +64,7 @@ class Terminal:
             self.read()
             return self.process.poll() is not None
         wait_for(ended, "end of the command on the terminal")
-        self.read()
+        self.read(0.3)  # what is on its way through the terminal
         after = termios.tcgetattr(self.slave)
         os.close(self.master)
         os.close(self.slave)
