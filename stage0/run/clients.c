@@ -133,6 +133,7 @@ void clients_start(Input *i)
                 if (c->input != i)
                         continue;
                 c->escapes = false;
+                c->ended = false;
                 if (c->front)
                         tell_front(c, ATTACH_ACCEPTED);
                 input_set_size(i, &c->size);
@@ -242,13 +243,22 @@ void inputs_ended(Inputs *all, const char *app, int exit_status)
                 if (c->input != i || c->ended)
                         continue;
                 if (c->front) {
-                        tell_front(c, ATTACH_ENDED);
+                        c->ended = true; /* told once he has seen it all */
                         continue;
                 }
                 c->ended = true;
                 c->exit_status = exit_status;
                 tell_end(c);
         }
+}
+
+void inputs_shown(Inputs *all)
+{
+        for (Client *c = all ? all->clients : NULL; c; c = c->next)
+                if (c->front && c->ended) {
+                        c->ended = false;
+                        tell_front(c, ATTACH_ENDED);
+                }
 }
 
 void inputs_finish(Inputs *all, const AppStatus *statuses)

@@ -31,6 +31,8 @@ void inputs_stop(Inputs *all, const char *app);
 void inputs_show(Inputs *all, const char *app, bool error, const void *data, size_t size);
 /* Tells who is attached, after all that was shown, how APP has ended. */
 void inputs_ended(Inputs *all, const char *app, int exit_status);
+/* All that was written so far is on the terminal of who runs the pod in the foreground: its mode may change. */
+void inputs_shown(Inputs *all);
 /* The pod is over: shows and tells the rest, as long as somebody takes it. STATUSES are those of the pod's
  * apps. */
 void inputs_finish(Inputs *all, const AppStatus *statuses);

@@ -61,6 +61,16 @@ static void on_room(void *userdata)
 
         for (Pump *p = all->first; p; p = p->next)
                 update(p);
+        if (pumps_have_shown(all))
+                inputs_shown(all->inputs);
+}
+
+bool pumps_have_shown(const Pumps *all)
+{
+        for (size_t i = 0; i < ELEMENTSOF(all->outlets); i++)
+                if (all->show && all->outlets[i] && !outlet_is_empty(all->outlets[i]))
+                        return false;
+        return true;
 }
 
 static void forget(Pump *p)

@@ -22,6 +22,8 @@ int pumps_add_terminal(Pumps *all, const char *app, int journal_fd, int master_f
 void pumps_set_inputs(Pumps *all, Inputs *inputs);
 /* Shows APP alone, as it is. */
 void pumps_show_only(Pumps *all, const char *app);
+/* Nothing that was to be shown is still kept. */
+bool pumps_have_shown(const Pumps *all);
 /* While they are held, the apps wait that write more than fits. */
 void pumps_hold(Pumps *all, bool hold);
 void pumps_show_nothing(Pumps *all);

@@ -172,6 +172,8 @@ static int flush(Server *s, const LaunchRequest *request, int fd, Error *e)
         int r = pumps_flush(s->pumps, request->app, fd, answer_flush);
         if (request->exit_status >= 0)
                 inputs_ended(s->inputs, request->app, request->exit_status);
+        if (pumps_have_shown(s->pumps))
+                inputs_shown(s->inputs);
         return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request->app) : 1;
 }
 
