@@ -49,6 +49,9 @@ int option_setting(const Option *o, const char *value, void *target, Error *e); 
 int option_interactive(const Option *o, const char *value, void *target, Error *e);
 int option_stdin(const Option *o, const char *value, void *target, Error *e);
 int option_pair(const Option *o, const char *value, void *target, Error *e);
+/* CredentialList */
+int option_credential(const Option *o, const char *value, void *target, Error *e);
+int option_set_credential(const Option *o, const char *value, void *target, Error *e);
 /* PodRequest */
 int option_volume(const Option *o, const char *value, void *target, Error *e); /* or a mount that brings one */
 int option_pod_mount(const Option *o, const char *value, void *target, Error *e);

@@ -14,7 +14,7 @@
 
 #include "basic/basic.h"
 
-#define ENTER_PROTOCOL_VERSION 1U
+#define ENTER_PROTOCOL_VERSION 2U
 #define ENTER_SOCKET 3
 #define ENTER_CGROUPS_MAX 32U
 
@@ -34,6 +34,7 @@ typedef struct EnterRequest {
         bool shell;             /* the launch file has no command of its own: the user's shell */
         bool terminal;          /* standard input and output are a new terminal of the pod's */
         bool terminal_errors;   /* standard error, too */
+        bool credentials;       /* the app has some */
         struct winsize size;    /* of the terminal */
         char user[256];         /* to be somebody else than the app; empty: who the app is */
         char metadata_url[512]; /* of the pod; or empty */

@@ -8,8 +8,9 @@
  * opened: what they carry counts as the app's own. stage0 answers with one LaunchReply. On success
  * descriptors come with it: the app's launch file, the writing ends of two pipes, the app's root and its
  * /dev as detached mounts, and one detached mount for each volume, in the order of the launch file's "mount"
- * entries. The launcher attaches the mounts in a namespace of its own, so that no namespace ever holds the
- * mounts of two apps, and the pod's PID 1 none of them.
+ * entries; after these one of the app's credentials, if it has some. The launcher attaches the mounts in a
+ * namespace of its own, so that no namespace ever holds the mounts of two apps, and the pod's PID 1 none of
+ * them.
  *
  * An app that has a standard input (reply.input) gets it as one more descriptor, the last; a terminal is
  * standard output and standard error, too.
@@ -25,7 +26,8 @@
 #define LAUNCH_SOCKET_PATH "/acnspawn/socket"
 #define LAUNCH_STATUS_PATH "/acnspawn/status"
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
-#define LAUNCH_PROTOCOL_VERSION 3U
+#define LAUNCH_CREDENTIALS_PATH "/dev/credentials" /* in the app's root */
+#define LAUNCH_PROTOCOL_VERSION 4U
 #define LAUNCH_MOUNTS_MAX 200U
 #define LAUNCH_FILE_SIZE_MAX (16U * 1024U * 1024U)
 
@@ -46,8 +48,10 @@ enum {
         LAUNCH_FD_STDERR,
         LAUNCH_FD_ROOT,
         LAUNCH_FD_DEV,
-        LAUNCH_FD_VOLUMES,
+        LAUNCH_FD_VOLUMES, /* and after them the credentials, if there are any */
 };
+/* With credentials and a standard input. */
+#define LAUNCH_FDS_MAX (LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 2)
 
 typedef struct LaunchRequest {
         uint32_t version;
@@ -66,7 +70,8 @@ typedef struct LaunchReply {
         int32_t error; /* 0, or a negative errno; then text says why */
         uint32_t n_volumes;
         uint32_t modules;
+        uint32_t has_credentials;
         uint32_t input; /* LaunchInput; unless there is nothing to read, one descriptor more */
         char terminal_type[TERMINAL_TYPE_MAX]; /* NUL-terminated: TERM, unless the app has that; or empty */
-        char text[2040]; /* NUL-terminated: AC_METADATA_URL, or the message */
+        char text[2036]; /* NUL-terminated: AC_METADATA_URL, or the message */
 } LaunchReply;

@@ -281,6 +281,7 @@ int pod_end_run(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING || !p->locked)
                 return error_set(e, -EINVAL, "Pod %s is not run by us", p->uuid);
+        (void) rm_rf_at(p->dir_fd, "credentials"); /* also if nobody came to take them */
         write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
         return advance(p, POD_EXITED, e);
 }

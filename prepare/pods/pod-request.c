@@ -25,6 +25,7 @@ void app_overrides_done(AppOverrides *o)
         pair_list_done(&o->user_annotations);
         pair_list_done(&o->user_labels);
         isolator_list_done(&o->isolators);
+        credential_list_done(&o->credentials);
         mounts_done(o->mounts, o->n_mounts);
         free(o->supplementary_gids);
         *o = (AppOverrides){};
@@ -61,6 +62,7 @@ void pod_request_done(PodRequest *r)
         pair_list_done(&r->user_annotations);
         pair_list_done(&r->user_labels);
         pair_list_done(&r->environment);
+        credential_list_done(&r->credentials);
         isolator_list_done(&r->isolators);
         for (size_t i = 0; i < r->n_ports; i++)
                 exposed_port_done(&r->ports[i]);

@@ -144,6 +144,29 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
 
 /* --- Reifying (reify*.c; spec: pods.md) ---------------------------------------------------------------- */
 
+/* --- Credentials of apps (credentials.c) ---------------------------------------------------------------- */
+
+#define CREDENTIALS_MAX 256U                    /* of one app */
+#define CREDENTIALS_SIZE_MAX (1024U * 1024U) /* of all of them */
+
+typedef struct Credential {
+        char *name;
+        void *data; /* cleared before it is freed */
+        size_t size;
+} Credential;
+
+typedef struct CredentialList {
+        Credential *items;
+        size_t n, allocated;
+} CredentialList;
+
+void credential_list_done(CredentialList *l);
+int credential_name_check(const char *name, Error *e);
+/* Adds a copy of DATA. The error is a part of a sentence: the name is not valid, was given before, or there is too
+ * much. */
+int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e);
+bool pod_app_has_credentials(const Pod *p, const char *app);
+
 /* What the command line asks of one app beyond its image; NULL or empty members change nothing. */
 typedef struct AppOverrides {
         char *reference; /* what the user wrote for the image */
@@ -157,6 +180,7 @@ typedef struct AppOverrides {
         IsolatorList isolators;
         Mount *mounts;
         size_t n_mounts, mounts_allocated;
+        CredentialList credentials;
         bool read_only_rootfs;
         uint32_t *supplementary_gids; /* replace the image's */
         size_t n_supplementary_gids, supplementary_gids_allocated;
@@ -176,6 +200,7 @@ typedef struct PodRequest {
         size_t n_mounts, mounts_allocated;
         PairList annotations, user_annotations, user_labels;
         PairList environment; /* for all apps */
+        CredentialList credentials; /* for all apps; an app's own of the same name take precedence */
         IsolatorList isolators;
         ExposedPort *ports;
         size_t n_ports, ports_allocated;

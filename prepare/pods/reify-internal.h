@@ -60,3 +60,5 @@ int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e);
 int reify_add_volume(Reify *r, const char *name, const Volume *like, const char **ret_name, Error *e);
 /* The directories and files of the pod (reify-write.c). */
 int reify_write(Reify *r, Error *e);
+/* Their credentials, until the pod runs (credentials.c). */
+int reify_write_credentials(Reify *r, Error *e);

@@ -216,6 +216,7 @@ static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, E
 {
         int r = fill_request(s, p, o, e);
 
+        s->request.credentials = pod_app_has_credentials(p, app->name);
         if (r >= 0)
                 r = find_place(s, p, app, e);
         if (r >= 0)

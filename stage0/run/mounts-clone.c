@@ -54,8 +54,9 @@ static bool could_mount_anew(const PodMounts *m, const PodApp *app)
         return m->userns_fd >= 0 && stage1_app_capabilities(app->app) & UINT64_C(1) << CAP_SYS_ADMIN;
 }
 
-/* All but the root. */
-static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_t *n, Error *e)
+/* All but the root. The credentials come last, if the app has some. */
+static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_t *n, bool *ret_credentials,
+                            Error *e)
 {
         int fd = clone_dev(m, e);
 
@@ -65,10 +66,19 @@ static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_
                         break;
                 fd = clone_mount(m, app, i, e);
         }
-        return fd < 0 || !could_mount_anew(m, app) ? fd : pod_mounts_lock(m, ret_fds, *n, e);
+        if (fd < 0)
+                return fd;
+        fd = pod_mounts_clone_credentials(m, app, e);
+        *ret_credentials = fd >= 0;
+        if (fd >= 0)
+                ret_fds[(*n)++] = fd;
+        else if (fd != -ENOENT)
+                return fd;
+        return could_mount_anew(m, app) ? pod_mounts_lock(m, ret_fds, *n, e) : 0;
 }
 
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e)
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
+                         Error *e)
 {
         size_t n = 0;
         int r = clone_root(m, app, e);
@@ -76,7 +86,7 @@ int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *
         if (r < 0)
                 return r;
         ret_fds[0] = r;
-        r = clone_restricted(m, app, ret_fds + 1, &n, e);
+        r = clone_restricted(m, app, ret_fds + 1, &n, ret_credentials, e);
         n++;
         if (r < 0) {
                 while (n > 0)

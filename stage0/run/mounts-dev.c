@@ -27,6 +27,8 @@ static const struct {
 };
 
 static const char *const device_directories[] = {"pts", "shm", "mqueue"};
+/* Where the launcher mounts an app's credentials (see LAUNCH_CREDENTIALS_PATH). */
+static const char credentials_directory[] = "credentials";
 
 static int make_device_nodes(int dev_fd, uid_t owner)
 {
@@ -60,6 +62,8 @@ int pod_mounts_make_dev(PodMounts *m)
         if (dev_fd < 0)
                 return -errno;
         int r = make_device_nodes(dev_fd, owner);
+        if (r >= 0 && m->has_credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0)
+                r = -errno;
         if (r < 0)
                 return r;
         return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);

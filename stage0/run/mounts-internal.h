@@ -36,6 +36,7 @@ struct PodMounts {
         NameFiles names;
         Layer *layers;
         size_t n_layers, layers_allocated;
+        bool has_credentials; /* some app has */
         AppMount *apps;
         size_t n_apps, apps_allocated;
         VolumeMount *volumes;
@@ -62,6 +63,11 @@ int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *
 /* mounts-volume.c. A detached mount of the volume for one process of an app. */
 int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e);
 void volume_mount_done(VolumeMount *v);
+
+/* mounts-credentials.c */
+int pod_mounts_take_credentials(PodMounts *m, Error *e);
+/* A detached mount of the credentials of APP. -ENOENT (without a message): it has none. */
+int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 
 /* mounts-dev.c */
 int pod_mounts_make_dev(PodMounts *m);

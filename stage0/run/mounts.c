@@ -101,10 +101,14 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
         }
         if (r >= 0)
                 r = m->holder_fd = make_holder(m->dir_fd);
-        if (r >= 0)
-                r = pod_mounts_make_dev(m);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
+        r = pod_mounts_take_credentials(m, e);
+        if (r < 0)
+                return r;
+        r = pod_mounts_make_dev(m);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the devices of pod %s", p->uuid);
         if (p->config.private_users)
                 r = userns_open(p->config.uid_base, &m->userns_fd, e);
         if (r < 0)

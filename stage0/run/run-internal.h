@@ -45,7 +45,8 @@ int pod_mounts_make_names(PodMounts *m, Error *e);
 /* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
 /* Detached mounts for one process of APP, in the order of the launch protocol after LAUNCH_FD_FILE. */
-int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, Error *e);
+int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
+                         Error *e);
 /* A mount namespace of our own into which the host's mounts and unmounts still come, but from which none
  * goes out. */
 int mount_namespace_unshare(Error *e);

@@ -118,8 +118,10 @@ static void close_all(int *fds, size_t n)
 }
 
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
-static int collect(Server *s, const PodApp *app, const LaunchRequest *request, int *fds, size_t *n, Error *e)
+static int collect(Server *s, const PodApp *app, const LaunchRequest *request, LaunchReply *reply, int *fds,
+                   size_t *n, Error *e)
 {
+        bool credentials = false;
         size_t n_mounts = 0;
 
         if (!s->mounts)
@@ -131,7 +133,8 @@ static int collect(Server *s, const PodApp *app, const LaunchRequest *request, i
                 return r;
         fds[(*n)++] = r;
         *n += _LAUNCH_STREAM_MAX; /* whose places are filled in later */
-        r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, e);
+        r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, &credentials, e);
+        reply->has_credentials = credentials;
         if (r >= 0)
                 *n += n_mounts;
         return r;
@@ -143,7 +146,7 @@ static int add_streams(Server *s, const PodApp *app, const LaunchRequest *reques
 {
         StreamEnds ends = STREAM_ENDS_NULL;
 
-        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES);
+        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES) - reply->has_credentials;
         int r = streams_open(s->pod, s->pumps, s->inputs, app, request->phase, s->leader ?: peer, streams,
                              &ends, e);
         if (r < 0)
@@ -197,7 +200,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         if (r >= 0)
                 r = limits_apply(&s->limits, s->pod, app, fd, peer.pid, e);
         if (r >= 0)
-                r = collect(s, app, &request, fds, n, e);
+                r = collect(s, app, &request, reply, fds, n, e);
         if (r >= 0)
                 r = add_streams(s, app, &request, peer.pid, streams, reply, fds, n, e);
         close_all(streams, _LAUNCH_STREAM_MAX);
@@ -211,7 +214,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
 
 static void answer(Server *s, int fd)
 {
-        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 1] = {-EBADF, -EBADF, -EBADF};
+        int fds[LAUNCH_FDS_MAX] = {-EBADF, -EBADF, -EBADF};
         _cleanup_error_ Error e = ERROR_NULL;
         LaunchReply reply = {};
         size_t n = 0;

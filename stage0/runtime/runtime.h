@@ -74,7 +74,8 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
 /* A detached mount of what host volume V shows, with owners mapped as its settings say. USERNS_FD is the pod's
  * range, -EBADF: it has none; RANGES_FD belongs to the ranges of the settings, if there are any. *RET_MAPPED:
  * whether owners inside and outside agree. */
-int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd, bool *ret_mapped, Error *e);
+int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
+                      bool *ret_mapped, Error *e);
 bool volume_is_recursive(const Volume *v);
 /* Tries that for all host volumes of a pod that is being prepared. WARNINGS gets a line for each on which
  * nobody will own what he owns outside, though nobody asked for that. */

@@ -61,6 +61,7 @@ static int receive_request(Enter *x, Failure *f)
                 return failure_set(f, CAUSE_SETUP, -EBADMSG, "This is no request to enter an app");
         q->user[sizeof(q->user) - 1] = q->metadata_url[sizeof(q->metadata_url) - 1] = 0;
         x->app_fd = fds[ENTER_FD_APP];
+        x->launch.has_credentials = q->credentials;
         x->launch.stdin_fd = fds[ENTER_FD_STDIN];
         x->launch.stdout_fd = fds[ENTER_FD_STDOUT];
         x->launch.stderr_fd = fds[ENTER_FD_STDERR];
@@ -309,7 +310,8 @@ static int run(Enter *x, Failure *f)
 int enter_main(void)
 {
         Failure f = {};
-        Enter x = {.launch = {.root_fd = -EBADF,
+        Enter x = {.launch = {.credentials_fd = -EBADF,
+                              .root_fd = -EBADF,
                               .dev_fd = -EBADF,
                               .status_fd = -EBADF,
                               .stdin_fd = -EBADF,

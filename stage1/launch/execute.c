@@ -53,7 +53,7 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         int r = 0;
 
         STRV_FOREACH (e, l->config.environment) {
-                if (is_reserved(*e))
+                if (is_reserved(*e) || (l->has_credentials && startswith(*e, "CREDENTIALS_DIRECTORY=")))
                         continue;
                 r = strv_extend(&environment, *e);
                 if (r < 0)
@@ -61,6 +61,8 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         }
         if (!isempty(l->terminal_type))
                 r = add_default(&environment, "TERM", l->terminal_type);
+        if (r >= 0 && l->has_credentials)
+                r = strv_extend(&environment, "CREDENTIALS_DIRECTORY=" LAUNCH_CREDENTIALS_PATH);
         if (r >= 0)
                 r = add_default(&environment, "PATH", DEFAULT_PATH);
         if (r >= 0)
@@ -127,6 +129,7 @@ static void close_descriptors(Launch *l)
                 l->parent_fd = dup3(l->parent_fd, (int) next++, O_CLOEXEC);
         (void) syscall(SYS_close_range, next, ~0U, 0U);
         l->stdin_fd = l->root_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd = -EBADF;
+        l->credentials_fd = -EBADF;
         l->n_volumes = 0;
 }
 
@@ -245,6 +248,8 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
                 r = launch_enter_root(l, f);
         if (r >= 0)
                 r = identity_resolve(&l->config, &id, f);
+        if (r >= 0)
+                r = launch_give_credentials(l, &id, f);
         if (r >= 0 && running)
                 r = running(l, f);
         if (r >= 0)

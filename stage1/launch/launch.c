@@ -30,6 +30,7 @@ void launch_done(Launch *l)
                 safe_close(l->volume_fds[i]);
         free(l->volume_fds);
         strv_free(l->socket_names);
+        safe_close(l->credentials_fd);
         safe_close(l->root_fd);
         safe_close(l->dev_fd);
         safe_close(l->status_fd);
@@ -115,6 +116,7 @@ static int run_phase(const char *word, Launch *l)
 int main(int argc, char *argv[])
 {
         _cleanup_(launch_done) Launch l = {
+                        .credentials_fd = -EBADF,
                         .root_fd = -EBADF,
                         .dev_fd = -EBADF,
                         .status_fd = -EBADF,

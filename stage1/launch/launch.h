@@ -17,6 +17,8 @@ typedef struct Launch {
         int root_fd, dev_fd; /* detached mounts */
         int *volume_fds;
         size_t n_volumes;
+        bool has_credentials;
+        int credentials_fd;       /* where they are mounted, until they are given to the app's user */
         int status_fd;            /* the directory of records */
         AppStatus status;         /* what the app's record says, once "running" is written */
         char *record;             /* the record itself, mapped from then on */
@@ -60,6 +62,8 @@ int target_attach(int mount_fd, int target_fd);
 /* All volumes of the app, once it is sure that none of them gets into the way of another. */
 int launch_mount_volumes(Launch *l, int root_fd, Failure *f);
 
+int root_set_read_only(int mount_fd, bool recursive);
+
 /* identity.c: user and group of the manifest, looked up in what is the root directory now. */
 typedef struct Identity {
         uid_t uid;
@@ -70,6 +74,9 @@ typedef struct Identity {
 } Identity;
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
 void identity_done(Identity *id);
+
+/* credentials.c: makes the app's credentials its user's, and read-only. */
+int launch_give_credentials(Launch *l, const Identity *id, Failure *f);
 
 /* confine.c: takes the identity and gives up every privilege the app is not to have; then, after all else,
  * system calls. */

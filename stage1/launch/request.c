@@ -43,6 +43,8 @@ static int take_descriptors(Launch *l, uint32_t input, int *fds, size_t n, Failu
         if (input != LAUNCH_INPUT_NULL)
                 l->stdin_fd = TAKE_FD(fds[--n]);
         l->terminal = input == LAUNCH_INPUT_TERMINAL;
+        if (l->has_credentials)
+                l->credentials_fd = TAKE_FD(fds[--n]);
         l->n_volumes = n - LAUNCH_FD_VOLUMES;
         l->volume_fds = calloc(l->n_volumes + 1, sizeof(int));
         if (!l->volume_fds)
@@ -57,8 +59,10 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         reply->text[sizeof(reply->text) - 1] = 0;
         if (reply->error < 0)
                 return error_set(&f->error, reply->error, "%s", reply->text);
+        l->has_credentials = reply->has_credentials > 0;
         if (n_fds < LAUNCH_FD_VOLUMES ||
-            n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
+            n_fds - LAUNCH_FD_VOLUMES !=
+                            reply->n_volumes + l->has_credentials + (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
         l->modules = reply->modules;
@@ -90,7 +94,7 @@ static int send_request(Launch *l, int sock, LaunchPhase phase, int exit_status,
 
 int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f)
 {
-        int fds[LAUNCH_FD_VOLUMES + LAUNCH_MOUNTS_MAX + 1];
+        int fds[LAUNCH_FDS_MAX];
         LaunchReply reply = {};
         size_t n_fds = 0;
         _cleanup_close_ int sock = connect_to_stage0(f);

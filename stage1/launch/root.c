@@ -44,7 +44,7 @@ static const char *const masked_from_root[] = {
                 "/proc/pagetypeinfo",  "/proc/asound",      "/sys/devices/virtual/powercap",
 };
 
-static int set_read_only(int mount_fd, bool recursive)
+int root_set_read_only(int mount_fd, bool recursive)
 {
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
 
@@ -70,7 +70,7 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         if (r == -ENOENT && pod_mounts[i].optional)
                 return 0;
         if (r >= 0 && pod_mounts[i].read_only)
-                r = set_read_only(fd, true);
+                r = root_set_read_only(fd, true);
         if (r >= 0)
                 r = target_mount(root_fd, fd, pod_mounts[i].target);
         if (r < 0)
@@ -128,7 +128,12 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
         r = mask_paths(root_fd, masked_paths, ELEMENTSOF(masked_paths), true, f);
         if (r >= 0)
                 r = mask_paths(root_fd, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
-        return r < 0 ? r : launch_mount_volumes(l, root_fd, f);
+        if (r >= 0)
+                r = launch_mount_volumes(l, root_fd, f);
+        if (r < 0 || !l->has_credentials)
+                return r;
+        r = target_mount(root_fd, l->credentials_fd, LAUNCH_CREDENTIALS_PATH);
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount the app's credentials") : 0;
 }
 
 /* The old root goes below the new one, at the same place, and is then detached with everything in it. */
@@ -158,7 +163,7 @@ int launch_enter_root(Launch *l, Failure *f)
         if (r < 0)
                 return r;
         if (l->config.read_only_root) {
-                r = set_read_only(l->root_fd, false);
+                r = root_set_read_only(l->root_fd, false);
                 if (r < 0)
                         return failure_set_errno(f, CAUSE_SETUP, r, "Cannot make the app's root read-only");
         }

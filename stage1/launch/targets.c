@@ -113,7 +113,7 @@ static int find_real_path(Target *t)
 static int check_place(const Target *t, Failure *f)
 {
         if (!streq(t->real, "/") && !streq(t->real, "/dev") && !path_has_prefix(t->real, "/proc") &&
-            !path_has_prefix(t->real, "/dev/credentials"))
+            !path_has_prefix(t->real, LAUNCH_CREDENTIALS_PATH))
                 return 0;
         return failure_set(f, CAUSE_SETUP, -EINVAL,
                            "The volume at %s would really be at %s, where none may be", t->path, t->real);
