@@ -24,6 +24,8 @@
 #include "stage0/run/run-internal.h"
 
 #define NSPAWN "/usr/bin/systemd-nspawn"
+#define OWN_TMPFS "/run/systemd/nspawn"
+#define NOTIFY_LINK OWN_TMPFS "/acnspawn-%s" /* the pod's UUID */
 #define LISTEN_FDS_FIRST 3 /* sd_listen_fds(3) */
 
 /* --- The command line ---------------------------------------------------------------------------------- */
@@ -117,7 +119,7 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
 /* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The
  * pod's systemd is the host's own program and needs none; every process of an app gets one from the
  * launcher. */
-static int build_environment(const char *notify_address, const PodSockets *sockets, char ***ret)
+static int build_environment(const Pod *p, const PodSockets *sockets, char ***ret)
 {
         _cleanup_strv_free_ char **environment = NULL;
 
@@ -130,7 +132,7 @@ static int build_environment(const char *notify_address, const PodSockets *socke
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_LOG_TARGET=console");
         if (r >= 0)
-                r = strv_extendf(&environment, "NOTIFY_SOCKET=%s", notify_address);
+                r = strv_extendf(&environment, "NOTIFY_SOCKET=" NOTIFY_LINK, p->uuid);
         if (r >= 0 && pod_sockets_count(sockets) > 0) {
                 r = strv_extendf(&environment, "LISTEN_FDS=%zu", pod_sockets_count(sockets));
                 if (r >= 0) /* its number in the pid namespace that it is the first process of */
@@ -213,10 +215,10 @@ static int bind_launcher(int root_fd, Error *e)
  * away with it. */
 static int hide_leftovers(const char *root, Error *e)
 {
-        static const char *const places[] = {"/tmp", "/run/systemd/nspawn"};
+        static const char *const places[] = {"/tmp", OWN_TMPFS};
 
-        if (mkdir_p("/run/systemd/nspawn", 0755) < 0)
-                return error_set_errno(e, -errno, "Cannot make /run/systemd/nspawn");
+        if (mkdir_p(OWN_TMPFS, 0755) < 0)
+                return error_set_errno(e, -errno, "Cannot make " OWN_TMPFS);
         for (size_t i = 0; i < ELEMENTSOF(places); i++)
                 if (!path_has_prefix(root, places[i]) &&
                     mount("acnspawn", places[i], "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m") < 0)
@@ -253,6 +255,19 @@ static int mount_proc(void)
         return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno : 0;
 }
 
+/* The address of a socket must be short, and the pod directory's path may be long. */
+static int link_notify_socket(const Child *c, Error *e)
+{
+        _cleanup_free_ char *name = NULL, *target = NULL;
+
+        int r = xasprintf(&name, NOTIFY_LINK, c->pod->uuid);
+        if (r >= 0)
+                r = xasprintf(&target, "%s/../" NOTIFY_SOCKET_NAME, c->root);
+        if (r >= 0 && symlink(target, name) < 0 && errno != EEXIST)
+                r = -errno;
+        return r < 0 ? error_set_errno(e, r, "Cannot make the link %s", name ?: OWN_TMPFS) : 0;
+}
+
 static int child_setup(const Child *c, Error *e)
 {
         _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
@@ -280,6 +295,8 @@ static int child_setup(const Child *c, Error *e)
                 r = bind_launcher(root_fd, e);
         if (r >= 0)
                 r = hide_leftovers(c->root, e);
+        if (r >= 0)
+                r = link_notify_socket(c, e);
         if (r < 0)
                 return r;
         null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -356,7 +373,7 @@ static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
         return 0;
 }
 
-int nspawn_start(Pod *p, const char *notify_address, const PodSockets *sockets, Nspawn *ret, Error *e)
+int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL, *root = NULL;
         _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
@@ -368,7 +385,7 @@ int nspawn_start(Pod *p, const char *notify_address, const PodSockets *sockets, 
         if (r >= 0)
                 r = build_arguments(p, root, &argv);
         if (r >= 0)
-                r = build_environment(notify_address, sockets, &environment);
+                r = build_environment(p, sockets, &environment);
         if (r < 0)
                 return error_oom(e);
         if (pipe2(fds, O_CLOEXEC) < 0)

@@ -128,10 +128,9 @@ typedef struct Nspawn {
 /* The pod's PID 1, by our numbers; 0 if it is not there (yet, or any more). */
 pid_t nspawn_leader(const Nspawn *n);
 
-/* NOTIFY_ADDRESS is the value of NOTIFY_SOCKET for it. The process holds the pod's lock, and dies with the
- * caller. It waits for nspawn_go(), without which it ends. SOCKETS, which may be NULL, are passed to the pod's
- * PID 1. */
-int nspawn_start(Pod *p, const char *notify_address, const PodSockets *sockets, Nspawn *ret, Error *e);
+/* It reports to the socket of notify_listen(). The process holds the pod's lock, and dies with the caller. It
+ * waits for nspawn_go(), without which it ends. SOCKETS, which may be NULL, are passed to the pod's PID 1. */
+int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e);
 int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
 

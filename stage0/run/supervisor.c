@@ -14,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "library/libsystemd.h"
@@ -275,46 +274,17 @@ static void handle_notification(Supervisor *s, char *text)
         }
 }
 
-/* The socket is in the abstract namespace: only nspawn itself is listened to. */
-static bool sent_by(struct msghdr *m, pid_t pid)
-{
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
-                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
-                    c->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
-                        struct ucred u;
-                        memcpy(&u, CMSG_DATA(c), sizeof(u));
-                        return u.pid == pid;
-                }
-        return false;
-}
-
+/* What nspawn passes along (a newer one a descriptor of its child) is of no use here: without room for it, the
+ * kernel closes it. */
 static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
-        union {
-                struct cmsghdr align;
-                char buffer[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 253)];
-        } control;
         char text[4096];
-        struct iovec iov = {.iov_base = text, .iov_len = sizeof(text) - 1};
-        struct msghdr m = {.msg_iov = &iov,
-                           .msg_iovlen = 1,
-                           .msg_control = control.buffer,
-                           .msg_controllen = sizeof(control.buffer)};
-        Supervisor *s = userdata;
 
-        ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        ssize_t n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
         if (n < 0)
                 return 0;
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
-                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-                        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-                                int passed;
-                                memcpy(&passed, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-                                safe_close(passed);
-                        }
         text[n] = 0;
-        if (sent_by(&m, s->nspawn.pid))
-                handle_notification(s, text);
+        handle_notification(userdata, text);
         return 0;
 }
 
@@ -344,32 +314,14 @@ static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void
 
 /* --- Starting ------------------------------------------------------------------------------------------ */
 
-static int open_notify_socket(Supervisor *s, char **ret_address, Error *e)
-{
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        int one = 1;
-
-        int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "acnspawn/%s/notify",
-                         s->pod->uuid);
-        /* Such an address is known in one network namespace only, and nspawn is in the pod's. */
-        s->notify_fd = network_socket(s->pod, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (s->notify_fd < 0 || setsockopt(s->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0 ||
-            bind(s->notify_fd, (struct sockaddr *) &address,
-                 (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) n)) < 0)
-                return error_set_errno(e, -errno, "Cannot make the notification socket of pod %s",
-                                       s->pod->uuid);
-        return xasprintf(ret_address, "@%s", address.sun_path + 1) < 0 ? error_oom(e) : 0;
-}
-
 static int start_nspawn(Supervisor *s, Error *e)
 {
-        _cleanup_free_ char *address = NULL;
+        int r = notify_listen(s->pod, &s->notify_fd, e);
 
-        int r = open_notify_socket(s, &address, e);
         if (r >= 0)
                 r = control_listen(s->pod, &s->control_fd, e);
         if (r >= 0)
-                r = nspawn_start(s->pod, address, s->sockets, &s->nspawn, e);
+                r = nspawn_start(s->pod, s->sockets, &s->nspawn, e);
         pod_sockets_close(s->sockets);
         if (r >= 0)
                 r = pod_cgroup_create(s->pod, s->nspawn.pid, s->detached, machine_bus(s->machine),

@@ -19,7 +19,7 @@ static int socket_address(int dir_fd, const char *name, struct sockaddr_un *ret)
         return n < 0 || (size_t) n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-int socket_listen_at(int dir_fd, const char *name, int *ret_fd)
+static int bind_at(int dir_fd, const char *name, int type)
 {
         struct sockaddr_un address;
         _cleanup_close_ int fd = -EBADF;
@@ -27,12 +27,23 @@ int socket_listen_at(int dir_fd, const char *name, int *ret_fd)
         int r = socket_address(dir_fd, name, &address);
         if (r < 0)
                 return r;
-        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
                 return -errno;
         (void) unlinkat(dir_fd, name, 0);
         if (bind(fd, (struct sockaddr *) &address, sizeof(address)) < 0 ||
-            fchmodat(dir_fd, name, 0600, 0) < 0 || listen(fd, 1024) < 0)
+            fchmodat(dir_fd, name, 0600, 0) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int socket_listen_at(int dir_fd, const char *name, int *ret_fd)
+{
+        _cleanup_close_ int fd = bind_at(dir_fd, name, SOCK_SEQPACKET);
+
+        if (fd < 0)
+                return fd;
+        if (listen(fd, 1024) < 0)
                 return -errno;
         *ret_fd = TAKE_FD(fd);
         return 0;
@@ -54,6 +65,16 @@ int socket_connect_at(int dir_fd, const char *name, int *ret_fd)
 }
 
 static const char *const words[] = {[CONTROL_STOP] = "stop", [CONTROL_KILL] = "kill"};
+
+int notify_listen(Pod *p, int *ret_fd, Error *e)
+{
+        int r = bind_at(p->dir_fd, NOTIFY_SOCKET_NAME, SOCK_DGRAM);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the notification socket of pod %s", p->uuid);
+        *ret_fd = r;
+        return 0;
+}
 
 int control_listen(Pod *p, int *ret_fd, Error *e)
 {

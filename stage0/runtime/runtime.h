@@ -134,6 +134,11 @@ int control_listen(Pod *p, int *ret_fd, Error *e);
 int control_send(Pod *p, ControlOp op, Error *e);
 int control_receive(int listen_fd, ControlOp *ret);
 
+/* Where nspawn tells how far the pod is: a socket for datagrams in the pod directory, which no app can send
+ * to. */
+#define NOTIFY_SOCKET_NAME "notify"
+int notify_listen(Pod *p, int *ret_fd, Error *e);
+
 /* A listening SOCK_SEQPACKET socket NAME in the directory DIR_FD, mode 0600, however long the directory's
  * path is. */
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd);

@@ -137,4 +137,33 @@ def stopped_journal_daemon_stalls_nobody(host):
     true(max(b - a for a, b in zip(times, times[1:])) < 1.5, "the other app was held up")
 
 
+@case
+def nothing_listens_where_apps_can_send(host):
+    """A socket in the abstract namespace is for all that share a network. A connection that lingers, passed to it, would
+    keep whoever closes it for as long as its sender likes."""
+    import array
+    import socket
+    uuid = host.detach("--name=p", "--net=host",
+                       host.shell("trap 'exit 0' TERM; touch /out/up; while true; do sleep 0.1; done", name="example.com/a"))
+    host.wait_up("a")
+    with open("/proc/net/unix") as f:
+        addresses = [a for a in (line.split()[-1] for line in f) if a.startswith("@") and uuid in a]
+    listener = socket.create_server(("127.0.0.1", 0))
+    for address in addresses:
+        c = socket.create_connection(listener.getsockname())
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, array.array("i", [1, 60]).tobytes())
+        c.setblocking(False)
+        try:
+            while True:
+                c.send(bytes(65536))
+        except BlockingIOError:
+            pass
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        s.connect("\0" + address[1:])
+        socket.send_fds(s, [b"x"], [c.fileno()])
+        c.close()
+    host.acnspawn("stop", "p", timeout=30).expect(0)
+    equal(addresses, [], "sockets that anybody can send to")
+
+
 main()
