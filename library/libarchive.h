@@ -40,7 +40,7 @@
         F(archive_read_new)                                                                                 \
         F(archive_read_next_header)                                                                         \
         F(archive_read_open)                                                                                \
-        F(archive_read_open_fd)                                                                             \
+        F(archive_read_open2)                                                                               \
         F(archive_read_support_filter_bzip2)                                                                \
         F(archive_read_support_filter_xz)                                                                   \
         F(archive_read_support_format_empty)                                                                \
@@ -88,7 +88,7 @@ extern Library archive_library;
 #define archive_read_new(...) ARCHIVE_CALL(archive_read_new)(__VA_ARGS__)
 #define archive_read_next_header(...) ARCHIVE_CALL(archive_read_next_header)(__VA_ARGS__)
 #define archive_read_open(...) ARCHIVE_CALL(archive_read_open)(__VA_ARGS__)
-#define archive_read_open_fd(...) ARCHIVE_CALL(archive_read_open_fd)(__VA_ARGS__)
+#define archive_read_open2(...) ARCHIVE_CALL(archive_read_open2)(__VA_ARGS__)
 #define archive_read_support_filter_bzip2(...) ARCHIVE_CALL(archive_read_support_filter_bzip2)(__VA_ARGS__)
 #define archive_read_support_filter_xz(...) ARCHIVE_CALL(archive_read_support_filter_xz)(__VA_ARGS__)
 #define archive_read_support_format_empty(...) ARCHIVE_CALL(archive_read_support_format_empty)(__VA_ARGS__)

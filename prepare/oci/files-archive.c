@@ -17,6 +17,7 @@
 #define MEMBERS_MAX 65536U
 #define LINKS_MAX 8U /* that lead to links */
 #define COPY_SIZE (1U << 20)
+#define SCAN_SIZE (64U << 10)
 #define FREE_SPACE_INTERVAL (64U << 20)
 
 typedef struct Member {
@@ -135,34 +136,89 @@ static int add_member(Archive *a, struct archive *reader, struct archive_entry *
         return 0;
 }
 
-static int scan_members(Archive *a, struct archive *reader, Error *e)
+/* The one reading of all headers. */
+typedef struct Scan {
+        Archive *archive;
+        struct archive *reader;
+        unsigned char *buffer;
+        uint64_t n_read; /* bytes since the last header */
+        Error error;     /* of reading */
+} Scan;
+
+static void scan_done(Scan *s)
+{
+        (void) archive_read_free(s->reader);
+        free(s->buffer);
+        error_done(&s->error);
+}
+
+/* A map of holes comes with the header, and takes far more memory than it has bytes. */
+static la_ssize_t scan_read(struct archive *reader, void *userdata, const void **ret)
+{
+        Scan *s = userdata;
+
+        ssize_t n = s->n_read > ENTRY_HEADERS_MAX
+                                    ? error_set(&s->error, -E2BIG,
+                                                "A member of the archive has more than %u bytes of headers",
+                                                ENTRY_HEADERS_MAX)
+                                    : loop_read(s->archive->fd, s->buffer, SCAN_SIZE);
+        if (n < 0) {
+                if (s->error.code == 0)
+                        (void) error_set_errno(&s->error, (int) n, "Cannot read the archive");
+                archive_set_error(reader, (int) -n, "no more data");
+                return -1;
+        }
+        s->n_read += (uint64_t) n;
+        *ret = s->buffer;
+        return n;
+}
+
+static la_int64_t scan_skip(struct archive *reader, void *userdata, la_int64_t n)
+{
+        const Scan *s = userdata;
+
+        return lseek(s->archive->fd, n, SEEK_CUR) < 0 ? 0 : n;
+}
+
+static int scan_error(Scan *s, Error *e)
+{
+        if (s->error.code < 0)
+                return error_set(e, s->error.code, "%s", s->error.message ?: "?");
+        return error_set(e, -EBADMSG, "The archive is damaged: %s",
+                         archive_error_string(s->reader) ?: "unknown error");
+}
+
+static int scan_members(Scan *s, Error *e)
 {
         struct archive_entry *entry;
         int k, r = 0;
 
-        while (r >= 0 && (k = archive_read_next_header(reader, &entry)) != ARCHIVE_EOF) {
+        while (r >= 0 && (k = archive_read_next_header(s->reader, &entry)) != ARCHIVE_EOF) {
                 if (k != ARCHIVE_OK && k != ARCHIVE_WARN)
-                        return error_set(e, -EBADMSG, "The archive is damaged: %s",
-                                         archive_error_string(reader) ?: "unknown error");
+                        return scan_error(s, e);
                 r = interrupt_check(e);
                 if (r >= 0)
-                        r = add_member(a, reader, entry, e);
+                        r = add_member(s->archive, s->reader, entry, e);
+                if (r >= 0 && archive_read_data_skip(s->reader) != ARCHIVE_OK)
+                        return scan_error(s, e);
+                s->n_read = 0;
         }
         return r;
 }
 
 static int scan(Archive *a, Error *e)
 {
-        struct archive *reader = archive_read_new();
+        _cleanup_(scan_done) Scan s = {
+                        .archive = a, .reader = archive_read_new(), .buffer = malloc(SCAN_SIZE)};
         int r = 0;
 
-        if (!reader || archive_read_support_format_tar(reader) != ARCHIVE_OK)
+        if (!s.reader || !s.buffer || archive_read_support_format_tar(s.reader) != ARCHIVE_OK)
                 r = error_oom(e);
-        else if (archive_read_open_fd(reader, a->fd, 64U * 1024U) != ARCHIVE_OK)
-                r = error_set(e, -EBADMSG, "The file is no tar archive");
+        else if (archive_read_open2(s.reader, &s, NULL, scan_read, scan_skip, NULL) != ARCHIVE_OK)
+                r = s.error.code < 0 ? scan_error(&s, e)
+                                     : error_set(e, -EBADMSG, "The file is no tar archive");
         else
-                r = scan_members(a, reader, e);
-        (void) archive_read_free(reader);
+                r = scan_members(&s, e);
         if (a->n_members > 0)
                 qsort(a->members, a->n_members, sizeof(Member), compare_members);
         return r;

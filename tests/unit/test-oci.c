@@ -500,6 +500,26 @@ TEST(rendered_trees_without_what_layers_remove)
         ASSERT_FAILS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error), -EBUSY, "is needed by");
 }
 
+/* A map of holes takes far more memory than it has bytes, and next to none of those once compressed. */
+TEST(an_archive_with_an_endless_map_of_holes)
+{
+        _cleanup_(oci_source_freep) OciSource *s = NULL;
+        _cleanup_free_ char *path = NULL;
+        _cleanup_text_ Text map = {};
+        LAYOUT(l);
+
+        text_add(&map, "99999999\n");
+        while (map.size < ENTRY_HEADERS_MAX + (1U << 20))
+                text_add(&map, "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n");
+        ACI_PAX(&l.f.tar, "GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.realsize=0");
+        aci_entry(&l.f.tar, (AciEntry){.name = "x", .type = '0', .content = map.data, .size = map.size});
+        aci_end(&l.f.tar);
+        ASSERT_OK(xasprintf(&path, "%s/app.tar", l.f.scratch.path));
+        ASSERT_OK(write_file_new_at(AT_FDCWD, path, l.f.tar.data, l.f.tar.size, 0644));
+        ASSERT_FAILS(l.f, oci_archive_open(l.f.store, path, NULL, &s, &l.f.error), -E2BIG,
+                     "A member of the archive has more than 16777216 bytes of headers");
+}
+
 static int disapprove(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
 {
         return error_set(e, -EACCES, "No");
@@ -528,6 +548,7 @@ int main(void)
         RUN(attributes_of_directories_without_entries);
         RUN(images_that_hide_or_have_nothing);
         RUN(rendered_trees_without_what_layers_remove);
+        RUN(an_archive_with_an_endless_map_of_holes);
         RUN(who_has_a_say);
         return TEST_END();
 }
