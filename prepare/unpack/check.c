@@ -311,6 +311,7 @@ int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, stru
         bool is_link = archive_entry_hardlink(entry);
         Entry x = {.path = path, .archive = a, .entry = entry};
         Metadata metadata;
+        size_t size;
 
         int r = interrupt_check(e);
         if (r < 0)
@@ -319,7 +320,7 @@ int unpack_check_entry(UnpackCheck *c, const char *path, struct archive *a, stru
                 return unpack_error(e, -EBADMSG, path, "it has to be a directory");
         r = metadata_read(entry, path, &metadata, e);
         if (r >= 0)
-                r = xattr_check_all(entry, path, e);
+                r = xattr_check_all(entry, path, &size, e);
         if (r >= 0)
                 r = open_parent(c, &x, e);
         if (r < 0)

@@ -67,7 +67,7 @@ static int set_times(const MetadataTarget *t, const Metadata *m)
         return r < 0 ? -errno : 0;
 }
 
-static int set_acl(const MetadataTarget *t, struct archive_entry *entry, const char *path, Error *e)
+static int set_acl(Unpack *u, const MetadataTarget *t, struct archive_entry *entry, const char *path, Error *e)
 {
         _cleanup_free_ void *acl = NULL;
         size_t size = 0;
@@ -75,7 +75,8 @@ static int set_acl(const MetadataTarget *t, struct archive_entry *entry, const c
         int r = xattr_encode_acl(entry, ACL_ACCESS, path, &acl, &size, e);
         if (r < 0 || !acl)
                 return r;
-        return xattr_set(t, ACL_ACCESS, acl, size, path, e);
+        r = unpack_charge_bytes(u, size, e);
+        return r < 0 ? r : xattr_set(t, ACL_ACCESS, acl, size, path, e);
 }
 
 int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct archive_entry *entry,
@@ -90,7 +91,7 @@ int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct
                 return unpack_error_errno(e, r, path, "cannot set its mode");
         r = xattr_set_all(t, entry, path, e);
         if (r >= 0 && !t->is_symlink)
-                r = set_acl(t, entry, path, e);
+                r = set_acl(u, t, entry, path, e);
         if (r < 0)
                 return r;
         r = set_times(t, m);
@@ -128,6 +129,8 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
                 if (r >= 0)
                         r = xattr_encode_acl(entry, ACL_DEFAULT, path, &acl_default,
                                              &record.acl_default_size, e);
+                if (r >= 0)
+                        r = unpack_charge_bytes(u, record.acl_access_size + record.acl_default_size, e);
         }
         if (r < 0)
                 return r;

@@ -144,10 +144,12 @@ static int write_block(int fd, const char *p, size_t n, off_t offset)
         return 0;
 }
 
-/* Only the blocks that the archive has are written; what lies between them becomes a hole. */
-static int write_content(Unpack *u, const Entry *x, int fd, Error *e)
+/* Only the blocks that the archive has are written; what lies between them becomes a hole. *RET_HASHED: the
+ * content is hashed by that, as it has no holes that its header does not speak of. */
+static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Error *e)
 {
         int64_t size = archive_entry_size(x->entry), end = 0;
+        bool hashed = true;
 
         for (;;) {
                 const void *p;
@@ -165,7 +167,9 @@ static int write_content(Unpack *u, const Entry *x, int fd, Error *e)
                                 continue;
                         return unpack_error(e, -EBADMSG, x->path, "its map of holes is damaged");
                 }
-                content_hash_add(&u->hash, (uint64_t) offset, p, n);
+                hashed = hashed && (u->hash.sparse || offset == end);
+                if (hashed)
+                        content_hash_add(&u->hash, (uint64_t) offset, p, n);
                 int r = write_block(fd, p, n, offset);
                 if (r < 0)
                         return unpack_error_errno(e, r, x->path, "cannot write its content");
@@ -173,18 +177,23 @@ static int write_content(Unpack *u, const Entry *x, int fd, Error *e)
         }
         if (end < size && ftruncate(fd, size) < 0)
                 return unpack_error_errno(e, errno, x->path, "cannot set its size");
+        *ret_hashed = hashed && (u->hash.sparse || end == size);
         return 0;
 }
 
-/* For the record, in which its path finds it by the inode. */
-static int note_digest(Unpack *u, const Entry *x, int fd, Error *e)
+/* For the record, in which its path finds it by the inode. A file with holes that came as a surprise is hashed
+ * now: holes are as large as a stranger says, and hashing their zeros could take hours. */
+static int note_digest(Unpack *u, const Entry *x, int fd, bool hashed, Error *e)
 {
-        DigestRecord d = {.sparse = u->hash.sparse};
+        uint64_t size = (uint64_t) archive_entry_size(x->entry);
+        DigestRecord d = {};
         struct stat st;
 
         int r = fstat(fd, &st) < 0 ? -errno : 0;
         if (r >= 0)
-                r = content_hash_finish(&u->hash, (uint64_t) archive_entry_size(x->entry), d.hash);
+                r = hashed ? content_hash_finish(&u->hash, size, d.hash)
+                           : content_hash_file(&u->hash, fd, size, true, NULL, NULL, d.hash);
+        d.sparse = u->hash.sparse;
         d.inode = st.st_ino;
         if (r >= 0 && fwrite(&d, sizeof(d), 1, u->digests) != 1)
                 r = -EIO;
@@ -194,22 +203,23 @@ static int note_digest(Unpack *u, const Entry *x, int fd, Error *e)
 static int make_file(Unpack *u, Entry *x, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
+        bool hashed = false;
 
         if (archive_entry_size(x->entry) < 0)
                 return unpack_error(e, -EBADMSG, x->path, "its size is negative");
         int r = unpack_charge(u, (uint64_t) archive_entry_size(x->entry), e);
         if (r < 0)
                 return error_prefix(e, r, "Cannot unpack '%s'", x->path);
-        fd = openat(x->parent_fd, x->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+        fd = openat(x->parent_fd, x->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
                     0600);
         if (fd < 0)
                 return create_error(e, errno, x);
         r = content_hash_init(&u->hash, archive_entry_sparse_count(x->entry) > 0);
         if (r < 0)
                 return unpack_error_errno(e, r, x->path, "cannot hash its content");
-        r = write_content(u, x, fd, e);
+        r = write_content(u, x, fd, &hashed, e);
         if (r >= 0)
-                r = note_digest(u, x, fd, e);
+                r = note_digest(u, x, fd, hashed, e);
         if (r < 0)
                 return r;
         const MetadataTarget t = {.fd = fd};
@@ -396,6 +406,7 @@ int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_
 {
         bool is_link = archive_entry_hardlink(entry);
         Entry x = {.path = path, .archive = a, .entry = entry};
+        size_t attributes_size;
 
         if (streq(path, "rootfs")) {
                 if (is_link || archive_entry_filetype(entry) != AE_IFDIR)
@@ -404,9 +415,12 @@ int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_
         int r = metadata_read(entry, path, &x.metadata, e);
         if (r < 0)
                 return r;
-        r = xattr_check_all(entry, path, e);
+        r = xattr_check_all(entry, path, &attributes_size, e);
         if (r < 0)
                 return r;
+        r = unpack_charge_bytes(u, attributes_size, e);
+        if (r < 0)
+                return error_prefix(e, r, "Cannot unpack '%s'", path);
         r = unpack_open_parent(u, path, &x.metadata.times[1], &x.parent_fd, &x.name, e);
         if (r < 0)
                 return r;

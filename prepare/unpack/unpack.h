@@ -300,8 +300,8 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
 
 /* --- Extended attributes and ACLs (xattr.c) ------------------------------------------------------------ */
 
-/* Refuses attributes that would act on an overlay, or are too large. */
-int xattr_check_all(struct archive_entry *entry, const char *path, Error *e);
+/* Refuses attributes that would act on an overlay, or are too large. *RET_TOTAL: bytes of all names and values. */
+int xattr_check_all(struct archive_entry *entry, const char *path, size_t *ret_total, Error *e);
 /* All but ACLs. */
 int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const char *path, Error *e);
 /* The ACL as the value of the attribute ACL_ACCESS or ACL_DEFAULT; *RET is NULL if there is none. */

@@ -44,7 +44,7 @@ static int xattr_check(const char *name, size_t size, size_t *total, const char 
         return 0;
 }
 
-int xattr_check_all(struct archive_entry *entry, const char *path, Error *e)
+int xattr_check_all(struct archive_entry *entry, const char *path, size_t *ret_total, Error *e)
 {
         size_t size, total = 0;
         const char *name;
@@ -56,6 +56,7 @@ int xattr_check_all(struct archive_entry *entry, const char *path, Error *e)
                 if (r < 0)
                         return r;
         }
+        *ret_total = total;
         return 0;
 }
 

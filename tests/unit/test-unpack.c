@@ -164,6 +164,56 @@ TEST(sparse_files)
         ASSERT_MEMEQ(two, "ab", 2);
 }
 
+/* Some headers state a size and no map, and some maps have nothing but holes. */
+TEST(holes_without_a_map)
+{
+        static const char *const maps[] = {"", "0\n", "1\n67108864\n0\n"};
+
+        for (size_t k = 0; k < ELEMENTSOF(maps); k++) {
+                _cleanup_(image_freep) Image *i = NULL;
+                _cleanup_free_ char *record = NULL;
+                _cleanup_record_check_ RecordCheck c = {};
+                char map[512] = {};
+                FIXTURE(f);
+
+                memcpy(map, maps[k], strlen(maps[k]));
+                aci_begin(&f.tar);
+                if (k == 0)
+                        ACI_PAX(&f.tar, "GNU.sparse.size=67108864");
+                else
+                        ACI_PAX(&f.tar, "GNU.sparse.major=1", "GNU.sparse.minor=0",
+                                "GNU.sparse.realsize=67108864");
+                aci_entry(&f.tar, (AciEntry){.name = "rootfs/x",
+                                             .type = '0',
+                                             .mode = 0644,
+                                             .size = k == 0 ? 5 : sizeof(map),
+                                             .content = k == 0 ? "hello" : map});
+                aci_end(&f.tar);
+                ASSERT_IMPORTS(f, i);
+                ASSERT_EQ(status(i, "rootfs/x").st_size, 67108864);
+                ASSERT_OK(read_file_at(i->dir_fd, "files", 4096, &record, NULL));
+                /* The hash of files with holes: that of all zeros would take as long as somebody likes. */
+                ASSERT_CONTAINS(record, "rootfs/x f 644 0 0 67108864 - ~");
+                ASSERT_WORKS(f, record_verify(i->dir_fd, i->dir_fd, &c, &f.error));
+                ASSERT_EQ(c.n_found, 0);
+        }
+}
+
+TEST(attributes_use_room)
+{
+        _cleanup_(unpack_done) Unpack u = UNPACK_NULL;
+        struct archive_entry *entry = archive_entry_new();
+        static const char value[30000];
+        FIXTURE(f);
+
+        ASSERT_WORKS(f, unpack_init(&u, store_fd(f.store), true, &f.error));
+        u.budget = 4 * ENTRY_COST;
+        archive_entry_set_filetype(entry, AE_IFDIR);
+        archive_entry_xattr_add_entry(entry, "user.x", value, sizeof(value));
+        ASSERT_FAILS(f, unpack_entry(&u, "rootfs", NULL, entry, &f.error), -ENOSPC, "needs more room");
+        archive_entry_free(entry);
+}
+
 TEST(attributes)
 {
         _cleanup_(image_freep) Image *i = NULL;
@@ -400,6 +450,8 @@ int main(void)
         RUN(implied_then_twice);
         RUN(hard_links);
         RUN(sparse_files);
+        RUN(holes_without_a_map);
+        RUN(attributes_use_room);
         RUN(attributes);
         RUN(attributes_too_large);
         RUN(acls);
