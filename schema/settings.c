@@ -9,6 +9,23 @@
 
 #define DEFAULT_RESTART_USEC (100U * 1000U)
 #define RESTART_USEC_MIN 1000U
+#define DEFAULT_RESTART_MAX_USEC (60U * 1000000U)
+#define DEFAULT_RESTART_LIMIT 10U
+#define LIMIT_MAX 100000U
+#define HEALTH_USEC_MIN (100U * 1000U)
+#define SECOND UINT64_C(1000000)
+
+/* What holds for an app of which nothing is said. */
+static const AppSettings defaults = {
+                .restart_usec = DEFAULT_RESTART_USEC,
+                .restart_max_usec = DEFAULT_RESTART_MAX_USEC,
+                .restart_limit = DEFAULT_RESTART_LIMIT,
+                .start_timeout_usec = UINT64_MAX,
+                .health.interval_usec = 30 * SECOND,
+                .health.timeout_usec = 30 * SECOND,
+                .health.start_interval_usec = 5 * SECOND,
+                .health.retries = 3,
+};
 
 static int word_index(const char *const *words, size_t n, const char *value)
 {
@@ -49,6 +66,73 @@ static int read_delay(const char *value, void *target)
                 return -EINVAL;
         *(uint64_t *) target = usec;
         return 0;
+}
+
+static int read_health_time(const char *value, void *target)
+{
+        uint64_t usec;
+        int r = parse_usec(value, &usec);
+
+        if (r < 0 || usec < HEALTH_USEC_MIN || usec == UINT64_MAX)
+                return -EINVAL;
+        *(uint64_t *) target = usec;
+        return 0;
+}
+
+static int read_period(const char *value, void *target)
+{
+        uint64_t usec;
+        int r = parse_usec(value, &usec);
+
+        if (r < 0 || usec == UINT64_MAX)
+                return -EINVAL;
+        *(uint64_t *) target = usec;
+        return 0;
+}
+
+static int read_number(const char *value, uint32_t min, uint32_t *ret)
+{
+        uint32_t n;
+
+        if (parse_u32(value, &n) < 0 || n < min || n > LIMIT_MAX)
+                return -EINVAL;
+        *ret = n;
+        return 0;
+}
+
+static int read_limit(const char *value, void *target)
+{
+        if (!streq(value, "infinity"))
+                return read_number(value, 0, target);
+        *(uint32_t *) target = RESTART_LIMIT_NONE;
+        return 0;
+}
+
+static int read_retries(const char *value, void *target)
+{
+        return read_number(value, 1, target);
+}
+
+static int read_health_command(const char *value, void *target)
+{
+        char ***command = target, **l = NULL;
+        int r = health_command_parse(value, &l);
+
+        if (r < 0)
+                return r;
+        strv_free(*command);
+        *command = l;
+        return 0;
+}
+
+static int read_health_action(const char *value, void *target)
+{
+        static const char *const words[_HEALTH_ACTION_MAX] = {"none", "kill", "restart", "stop"};
+        int r = word_index(words, ELEMENTSOF(words), value);
+
+        if (r >= 0)
+                *(int *) target = r;
+        return r;
 }
 
 static int read_timeout(const char *value, void *target)
@@ -131,10 +215,31 @@ typedef struct Setting {
 static const Setting settings[] = {
                 {"after", MEMBER(after), read_apps, "must be names of apps of the pod, with commas between"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
+                {"health-cmd", MEMBER(health.command), read_health_command,
+                 "must be a command line, a JSON array of strings, or none"},
+                {"health-interval", MEMBER(health.interval_usec), read_health_time,
+                 "must be a time of at least 100ms"},
+                {"health-on-failure", MEMBER(health.action), read_health_action,
+                 "must be none, kill, restart or stop"},
+                {"health-retries", MEMBER(health.retries), read_retries,
+                 "must be a number from 1 to 100000"},
+                {"health-start-interval", MEMBER(health.start_interval_usec), read_health_time,
+                 "must be a time of at least 100ms"},
+                {"health-start-period", MEMBER(health.start_period_usec), read_period,
+                 "must be a time, as 30s"},
+                {"health-timeout", MEMBER(health.timeout_usec), read_health_time,
+                 "must be a time of at least 100ms"},
+                {"notify", MEMBER(notify), read_boolean, "must be true or false"},
                 {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
                 {"restart", MEMBER(restart), read_restart, "must be no, on-failure or always"},
                 {"restart-delay", MEMBER(restart_usec), read_delay,
                  "must be a time of at least a millisecond, as 100ms or 5s"},
+                {"restart-delay-max", MEMBER(restart_max_usec), read_delay,
+                 "must be a time of at least a millisecond, as 1min"},
+                {"restart-limit", MEMBER(restart_limit), read_limit,
+                 "must be a number of restarts up to 100000, or infinity"},
+                {"start-timeout", MEMBER(start_timeout_usec), read_timeout,
+                 "must be a time, as 30s, or infinity"},
                 {"stop-signal", MEMBER(stop_signal), read_signal, "must be a signal, as SIGTERM or 15"},
                 {"stop-timeout", MEMBER(stop_timeout_usec), read_timeout,
                  "must be a time, as 30s, or infinity"},
@@ -151,6 +256,7 @@ static const Setting *find_setting(const char *name)
 void app_settings_done(AppSettings *s)
 {
         s->after = strv_free(s->after);
+        s->health.command = strv_free(s->health.command);
 }
 
 static int read_setting(const char *name, const char *value, AppSettings *s, Error *e)
@@ -186,7 +292,7 @@ int app_setting_check(const char *name, const char *value, Error *e)
 
 int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
 {
-        AppSettings s = {.restart_usec = DEFAULT_RESTART_USEC};
+        AppSettings s = defaults;
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < app->annotations.n; i++) {

@@ -19,9 +19,36 @@ typedef enum AppInput {
         _APP_INPUT_MAX,
 } AppInput;
 
+/* What is done to an app whose health check has failed as often as it may. */
+typedef enum HealthAction {
+        HEALTH_NONE,    /* it is told */
+        HEALTH_KILL,    /* SIGKILL for its main process; restart and exit policies count this as a failure */
+        HEALTH_RESTART, /* ended in order and started again, whatever the restart policy */
+        HEALTH_STOP,    /* ended in order; for the exit policy it has failed */
+        _HEALTH_ACTION_MAX,
+} HealthAction;
+
+/* A command that is run beside the app from time to time. The defaults are those of the image format that
+ * health checks come from. */
+typedef struct HealthCheck {
+        char **command; /* NULL: there is no health check */
+        uint64_t interval_usec, timeout_usec;
+        uint64_t start_period_usec;   /* after a start, in which failures do not count */
+        uint64_t start_interval_usec; /* between checks then */
+        uint32_t retries;             /* failures in a row that make an app unhealthy */
+        int action;                   /* HealthAction */
+} HealthCheck;
+
+#define RESTART_LIMIT_NONE UINT32_MAX
+
 typedef struct AppSettings {
         int restart;                /* RestartPolicy */
-        uint64_t restart_usec;      /* between an end and the next start */
+        uint64_t restart_usec;      /* between an end and the next start; doubled each time … */
+        uint64_t restart_max_usec;  /* … up to this */
+        uint32_t restart_limit;     /* restarts in a row after which the app is given up */
+        bool notify;                /* the app tells that it is ready (sd_notify) */
+        uint64_t start_timeout_usec; /* from a start until the app is ready; UINT64_MAX: for ever */
+        HealthCheck health;
         int stop_signal;            /* 0: SIGTERM */
         uint64_t stop_timeout_usec; /* 0: the pod's */
         int input;                  /* AppInput */
@@ -31,6 +58,11 @@ typedef struct AppSettings {
 
 void app_settings_done(AppSettings *s);
 #define _cleanup_app_settings_ _cleanup_(app_settings_done)
+/* Whether there is more to the app's being ready than that it runs. */
+static inline bool app_settings_readiness(const AppSettings *s)
+{
+        return s->notify || s->health.command;
+}
 /* Reads the annotations of APP. -EINVAL with the annotation's name, its value, and what it may be. */
 int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);
 /* Checks one setting, for command lines, whose message names it already: the error says only what VALUE has to
@@ -38,6 +70,16 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);
 int app_setting_check(const char *name, const char *value, Error *e);
 /* Checks those of all apps, and that "after" names apps of the pod and nobody waits for himself. */
 int pod_settings_check(const PodManifest *m, Error *e);
+
+/* --- healthcheck.c ------------------------------------------------------------------------------------- */
+
+/* The command of a health check as users write it: a line for the image's shell; or a JSON array, which is the
+ * arguments of a command, or begins with "CMD" and goes on with them, or with "CMD-SHELL" and a line; or "none"
+ * or ["NONE"], for which *RET is NULL. -EINVAL. */
+int health_command_parse(const char *text, char ***ret);
+/* The settings that the health check of an OCI image (its config's Healthcheck, JSON text) comes to, with
+ * SETTING_PREFIX. Times that it leaves out or that are zero are left out. -EINVAL. */
+int health_settings_from_oci(const char *text, PairList *ret, Error *e);
 
 /* --- Volumes ------------------------------------------------------------------------------------------- */
 

@@ -48,6 +48,7 @@ int option_annotation(const Option *o, const char *value, void *target, Error *e
 int option_setting(const Option *o, const char *value, void *target, Error *e); /* PairList: annotations */
 int option_interactive(const Option *o, const char *value, void *target, Error *e);
 int option_stdin(const Option *o, const char *value, void *target, Error *e);
+int option_no_healthcheck(const Option *o, const char *value, void *target, Error *e);
 int option_pair(const Option *o, const char *value, void *target, Error *e);
 /* CredentialList */
 int option_credential(const Option *o, const char *value, void *target, Error *e);

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
 /* These add a member and return whether that failed, so that a function can collect them with |=. */
@@ -80,6 +81,43 @@ static json_object *handler_json(const HandlerStatus *h)
         return take_unless(failed, o);
 }
 
+static json_object *health_json(const HealthStatus *h)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_text(o, "state", health_state_to_string(h->state));
+                failed |= put_unsigned(o, "failures", h->failures);
+                failed |= put_time(o, "checked", h->checked_usec);
+                failed |= put_bool(o, "timedOut", h->last.timed_out);
+                failed |= put_number(o, "exitStatus", h->last.ran ? h->last.exit_status : -1, 0);
+                failed |= put_text(o, "output", h->message);
+        }
+        return take_unless(failed, o);
+}
+
+/* Of apps that are ready when they run there is nothing to tell. */
+static bool put_readiness(json_object *o, const AppReport *a)
+{
+        bool failed = a->status.readiness == READINESS_NONE
+                                      ? put(o, "ready", NULL)
+                                      : put_bool(o, "ready",
+                                                 a->status.state == APP_RUNNING &&
+                                                                 a->status.readiness == READINESS_READY);
+
+        failed |= a->has_health ? put_object(o, "health", health_json(&a->health)) : put(o, "health", NULL);
+        failed |= a->restart == RESTART_NO ? put(o, "startsInRow", NULL)
+                                           : put_unsigned(o, "startsInRow", a->status.row);
+        failed |= put_number(o, "restartLimit",
+                             a->restart == RESTART_NO || a->restart_limit == RESTART_LIMIT_NONE
+                                             ? -1
+                                             : (int64_t) a->restart_limit,
+                             0);
+        failed |= put_time(o, "nextStart", a->next_start_usec);
+        return failed;
+}
+
 static json_object *app_json(const AppReport *a)
 {
         json_object *o = json_object_new_object();
@@ -102,6 +140,7 @@ static json_object *app_json(const AppReport *a)
                 failed |= put_unsigned(o, "starts", s->starts);
                 failed |= put_object(o, "preStart", handler_json(&s->pre_start));
                 failed |= put_object(o, "postStop", handler_json(&s->post_stop));
+                failed |= put_readiness(o, a);
         }
         return take_unless(failed, o);
 }

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <signal.h>
 
+#include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
 #define LABEL_WIDTH 11
@@ -103,6 +104,8 @@ static const char *const cause_words[_APP_CAUSE_MAX] = {
                 [CAUSE_SOCKETS] = "nothing can start it any more",
                 [CAUSE_NOT_STARTED] = "not started: the pod ended before",
                 [CAUSE_POD_KILLED] = "ended with the pod, which was killed",
+                [CAUSE_NOT_READY] = "did not get ready",
+                [CAUSE_UNHEALTHY] = "ended for not being healthy",
 };
 
 static void add_end(Text *t, const AppStatus *s)
@@ -136,6 +139,8 @@ int app_status_phrase(const AppStatus *s, char **ret)
 
         if (s->state == APP_ENDED)
                 add_end(&t, s);
+        else if (s->state == APP_RUNNING && s->readiness != READINESS_NONE)
+                text_add(&t, s->readiness == READINESS_READY ? "running, ready" : "starting");
         else
                 text_add(&t, words[s->state]);
         return text_take(&t, ret, NULL);
@@ -145,7 +150,9 @@ static Color app_color(const AppStatus *s)
 {
         if (s->state == APP_ENDED)
                 return app_status_failed(s) ? COLOR_RED : COLOR_GREY;
-        return s->state == APP_WAITING ? COLOR_NONE : s->state == APP_RUNNING ? COLOR_GREEN : COLOR_YELLOW;
+        if (s->state == APP_RUNNING)
+                return s->readiness == READINESS_STARTING ? COLOR_YELLOW : COLOR_GREEN;
+        return s->state == APP_WAITING ? COLOR_NONE : COLOR_YELLOW;
 }
 
 /* "example.com/web:1.2 sha512-0123456789ab" */
@@ -166,6 +173,52 @@ static void add_image(Text *t, const Display *d, const PodApp *app)
         text_add(t, color_sequence(d, COLOR_NONE));
 }
 
+/* ", healthy", ", unhealthy (3 failures)" */
+static void add_health(Text *t, const Display *d, const AppReport *a)
+{
+        static const Color colors[_HEALTH_STATE_MAX] = {
+                        [HEALTH_HEALTHY] = COLOR_GREEN,
+                        [HEALTH_UNHEALTHY] = COLOR_RED,
+        };
+
+        if (!a->has_health || a->status.state != APP_RUNNING || a->health.state == HEALTH_STARTING)
+                return;
+        text_add(t, ", ");
+        add_colored(t, d, colors[a->health.state], health_state_to_string(a->health.state));
+        if (a->health.failures > 0)
+                text_addf(t, " (%" PRIu64 " failure%s)", a->health.failures,
+                          a->health.failures == 1 ? "" : "s");
+}
+
+/* "restarted 3 of at most 10 times in a row, again in 800ms" */
+static void add_restarts(Text *t, const Display *d, const AppReport *a)
+{
+        uint64_t n = a->status.row > 0 ? a->status.row - 1 : 0;
+
+        if (a->restart == RESTART_NO || (n == 0 && a->next_start_usec == 0))
+                return;
+        text_addf(t, "%*srestarted %" PRIu64, LABEL_WIDTH + 4, "", n);
+        if (a->restart_limit != RESTART_LIMIT_NONE)
+                text_addf(t, " of at most %" PRIu32, a->restart_limit);
+        text_add(t, " times in a row");
+        if (a->next_start_usec > d->now) {
+                _cleanup_free_ char *span = format_span(a->next_start_usec - d->now);
+                text_addf(t, ", again in %s", span ?: "");
+        } else if (a->status.state == APP_ENDED && n > 0 && n >= a->restart_limit)
+                text_add(t, ", and given up");
+        text_add(t, "\n");
+}
+
+/* What the app, or its health check while it does not succeed, has to say. */
+static void add_message(Text *t, const char *message)
+{
+        if (isempty(message))
+                return;
+        text_addf(t, "%*s", LABEL_WIDTH + 4, "");
+        add_escaped(t, message);
+        text_add(t, "\n");
+}
+
 static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_width)
 {
         _cleanup_free_ char *phrase = NULL;
@@ -179,6 +232,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
         add_dot(t, d, color);
         text_addf(t, "%-*s  ", (int) name_width, a->app->name);
         add_colored(t, d, color, phrase);
+        add_health(t, d, a);
         if (since > 0) {
                 _cleanup_free_ char *distance = format_relative(since, d->now);
                 text_addf(t, "; %s", distance ?: "");
@@ -187,11 +241,10 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
                 text_addf(t, "; started %llu times", (unsigned long long) a->status.starts);
         add_image(t, d, a->app);
         text_add(t, "\n");
-        if (!isempty(a->status.message)) {
-                text_addf(t, "%*s", LABEL_WIDTH + 4, "");
-                add_escaped(t, a->status.message);
-                text_add(t, "\n");
-        }
+        add_message(t, a->status.message);
+        if (a->has_health && a->status.state == APP_RUNNING && a->health.state != HEALTH_HEALTHY)
+                add_message(t, a->health.message);
+        add_restarts(t, d, a);
 }
 
 static void add_apps(Text *t, const Display *d, const PodReport *report)

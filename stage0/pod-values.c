@@ -76,6 +76,11 @@ int option_stdin(const Option *o, const char *value, void *target, Error *e)
         return set_input("pipe", target, e);
 }
 
+int option_no_healthcheck(const Option *o, const char *value, void *target, Error *e)
+{
+        return pair_list_set(target, SETTING_PREFIX "health-cmd", "none") < 0 ? error_oom(e) : 0;
+}
+
 int option_pair(const Option *o, const char *value, void *target, Error *e)
 {
         return add_pair(o, value, target, NULL, e);

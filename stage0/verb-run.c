@@ -16,6 +16,7 @@ typedef struct Arguments {
         RegisterMode registration;
         PassedSockets sockets;
         DetachKeys keys;
+        uint64_t ready_timeout_usec;
 } Arguments;
 
 static void arguments_done(Arguments *a)
@@ -40,15 +41,18 @@ static int option_register(const Option *o, const char *value, void *target, Err
 
 static const Option options[] = {
                 {"Run Options (before the first image)", "detach", 'd', NULL, false,
-                 "Return once the pod is up, and print its UUID", NULL, option_true,
+                 "Return once the pod is up and its apps are ready, and print its UUID", NULL, option_true,
                  offsetof(Arguments, detach)},
                 {NULL, "detach-keys", 0, "KEY[,…]", false,
                  "Keys that leave the terminal of an app (default: ctrl-] three times); empty: none do", NULL,
                  option_detach_keys, offsetof(Arguments, keys)},
                 {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)",
                  NULL, option_true, offsetof(Arguments, remove)},
-                {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL, option_true,
-                 offsetof(Arguments, strict)},
+                {NULL, "ready-timeout", 0, "TIME", false,
+                 "Stop the pod unless it is ready within this time (default: infinity)", NULL, option_usec,
+                 offsetof(Arguments, ready_timeout_usec)},
+                {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL,
+                 option_true, offsetof(Arguments, strict)},
                 {NULL, "register", 0, "yes|no|auto", false,
                  "Whether the pod is a machine of machinectl; auto (the default): where systemd-machined is", "yes|no|auto",
                  option_register, offsetof(Arguments, registration)},
@@ -214,7 +218,8 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
                               .strict = a->strict,
                               .registration = a->registration,
                               .detach_keys = a->keys,
-                              .config_dirs = context_config_dirs(c)};
+                              .config_dirs = context_config_dirs(c),
+                              .ready_timeout_usec = a->ready_timeout_usec};
 
         int r = run_pod(owned, &o, ret_left, &c->error);
         if (r >= 0 && a->detach)
@@ -283,7 +288,7 @@ static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
-        _cleanup_(arguments_done) Arguments own = {};
+        _cleanup_(arguments_done) Arguments own = {.ready_timeout_usec = UINT64_MAX};
         bool is_new = false;
 
         (void) detach_keys_parse(DETACH_KEYS_DEFAULT, &own.keys);

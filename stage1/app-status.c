@@ -40,7 +40,12 @@ static const char *const causes[_APP_CAUSE_MAX] = {
                 [CAUSE_SOCKETS] = "sockets-failed",
                 [CAUSE_NOT_STARTED] = "not-started",
                 [CAUSE_POD_KILLED] = "pod-killed",
+                [CAUSE_NOT_READY] = "not-ready",
+                [CAUSE_UNHEALTHY] = "unhealthy",
 };
+
+static const char *const readiness_words[_APP_READINESS_MAX] = {"none", "starting", "ready"};
+static const char *const health_states[_HEALTH_STATE_MAX] = {"starting", "healthy", "unhealthy"};
 
 static int lookup(const char *const *names, size_t n, const char *s)
 {
@@ -60,6 +65,17 @@ const char *app_cause_to_string(AppCause c)
         return (size_t) c < ELEMENTSOF(causes) ? causes[c] : NULL;
 }
 
+const char *health_state_to_string(HealthState s)
+{
+        return (size_t) s < ELEMENTSOF(health_states) ? health_states[s] : NULL;
+}
+
+void health_status_done(HealthStatus *s)
+{
+        free(s->message);
+        *s = (HealthStatus){};
+}
+
 void app_status_done(AppStatus *s)
 {
         free(s->message);
@@ -68,13 +84,36 @@ void app_status_done(AppStatus *s)
 
 /* --- Fields: one row each, used for reading and for writing -------------------------------------------- */
 
-typedef enum FieldType { FIELD_STATE, FIELD_CAUSE, FIELD_INT, FIELD_BOOL, FIELD_NUMBER, FIELD_TEXT } FieldType;
+typedef enum FieldType {
+        FIELD_STATE,
+        FIELD_CAUSE,
+        FIELD_READINESS,
+        FIELD_HEALTH,
+        FIELD_INT,
+        FIELD_BOOL,
+        FIELD_NUMBER,
+        FIELD_TEXT,
+        _FIELD_TYPE_MAX,
+} FieldType;
 
+/* Types whose values are words. */
 static const struct {
-        const char *key;
+        const char *const *words;
+        size_t n;
+} enums[_FIELD_TYPE_MAX] = {
+                [FIELD_STATE] = {states, ELEMENTSOF(states)},
+                [FIELD_CAUSE] = {causes, ELEMENTSOF(causes)},
+                [FIELD_READINESS] = {readiness_words, ELEMENTSOF(readiness_words)},
+                [FIELD_HEALTH] = {health_states, ELEMENTSOF(health_states)},
+};
+
+typedef struct Field {
+        const char *key; /* NULL: the end */
         FieldType type;
         size_t offset;
-} fields[] = {
+} Field;
+
+static const Field status_fields[] = {
                 {"STATE", FIELD_STATE, offsetof(AppStatus, state)},
                 {"CAUSE", FIELD_CAUSE, offsetof(AppStatus, cause)},
                 {"EXIT_STATUS", FIELD_INT, offsetof(AppStatus, exit_status)},
@@ -91,7 +130,24 @@ static const struct {
                 {"POST_STOP_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, post_stop.timed_out)},
                 {"POST_STOP_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, post_stop.exit_status)},
                 {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
+                {"ROW", FIELD_NUMBER, offsetof(AppStatus, row)},
+                {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
+                {"STARTS", FIELD_NUMBER, offsetof(AppStatus, starts)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
+                {},
+};
+
+static const Field health_fields[] = {
+                {"STATE", FIELD_HEALTH, offsetof(HealthStatus, state)},
+                {"FAILURES", FIELD_NUMBER, offsetof(HealthStatus, failures)},
+                {"CHECKED", FIELD_NUMBER, offsetof(HealthStatus, checked_usec)},
+                {"RAN", FIELD_BOOL, offsetof(HealthStatus, last.ran)},
+                {"TIMED_OUT", FIELD_BOOL, offsetof(HealthStatus, last.timed_out)},
+                {"EXIT_STATUS", FIELD_INT, offsetof(HealthStatus, last.exit_status)},
+                {"SIGNAL", FIELD_INT, offsetof(HealthStatus, last.signal)},
+                {"ACTED", FIELD_BOOL, offsetof(HealthStatus, acted)},
+                {"MESSAGE", FIELD_TEXT, offsetof(HealthStatus, message)},
+                {},
 };
 
 /* A number from -1 to 255: an exit status, a signal, or "none". */
@@ -131,16 +187,6 @@ static int read_field(FieldType type, void *p, const char *value)
         int n;
 
         switch (type) {
-        case FIELD_STATE:
-                n = lookup(states, ELEMENTSOF(states), value);
-                if (n >= 0)
-                        *(AppState *) p = (AppState) n;
-                return n;
-        case FIELD_CAUSE:
-                n = lookup(causes, ELEMENTSOF(causes), value);
-                if (n >= 0)
-                        *(AppCause *) p = (AppCause) n;
-                return n;
         case FIELD_INT:
                 return read_small_int(value, p);
         case FIELD_BOOL:
@@ -152,22 +198,24 @@ static int read_field(FieldType type, void *p, const char *value)
                 return parse_u64(value, p);
         case FIELD_TEXT:
                 return read_text(value, p);
+        default:
+                n = lookup(enums[type].words, enums[type].n, value);
+                if (n >= 0)
+                        *(unsigned *) p = (unsigned) n;
+                return n;
         }
-        return -EINVAL;
 }
 
-static int read_line(AppStatus *s, char *line)
+static int read_line(const Field *fields, void *target, char *line)
 {
         char *value = strchr(line, '=');
 
         if (!value)
                 return -EBADMSG;
         *value++ = 0;
-        for (size_t i = 0; i < ELEMENTSOF(fields); i++)
-                if (streq(fields[i].key, line))
-                        return read_field(fields[i].type, (char *) s + fields[i].offset, value) < 0
-                                               ? -EBADMSG
-                                               : 0;
+        for (const Field *f = fields; f->key; f++)
+                if (streq(f->key, line))
+                        return read_field(f->type, (char *) target + f->offset, value) < 0 ? -EBADMSG : 0;
         return -EBADMSG;
 }
 
@@ -226,29 +274,29 @@ static int read_whole_record(int fd, char **ret)
         }
 }
 
-static int parse_record(char *text, AppStatus *s)
+/* -ENOENT: there is no such record. */
+static int read_record(int dir_fd, const char *name, const Field *fields, void *target)
 {
+        _cleanup_close_ int fd = open_beneath(dir_fd, name, O_RDONLY | O_NONBLOCK);
         _cleanup_strv_free_ char **lines = NULL;
-        int r = strv_split(text, "\n", &lines);
+        _cleanup_free_ char *text = NULL;
 
+        if (fd < 0)
+                return fd;
+        int r = read_whole_record(fd, &text);
+        if (r >= 0)
+                r = strv_split(text, "\n", &lines);
         for (char **line = lines; r >= 0 && line && *line; line++)
-                r = read_line(s, *line);
+                r = read_line(fields, target, *line);
         return r;
 }
 
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret)
 {
         _cleanup_app_status_ AppStatus s = status_initial();
-        _cleanup_close_ int fd = -EBADF;
-        _cleanup_free_ char *text = NULL;
 
-        fd = open_beneath(status_dir_fd, app, O_RDONLY | O_NONBLOCK);
-        if (fd < 0 && fd != -ENOENT)
-                return fd;
-        int r = fd >= 0 ? read_whole_record(fd, &text) : 0;
-        if (r >= 0 && text)
-                r = parse_record(text, &s);
-        if (r < 0)
+        int r = read_record(status_dir_fd, app, status_fields, &s);
+        if (r < 0 && r != -ENOENT)
                 return r;
         *ret = s;
         s = (AppStatus){};
@@ -264,12 +312,6 @@ static void write_message(Text *t, const char *message)
 static void write_field(Text *t, FieldType type, const void *p)
 {
         switch (type) {
-        case FIELD_STATE:
-                text_add(t, states[*(const AppState *) p]);
-                return;
-        case FIELD_CAUSE:
-                text_add(t, causes[*(const AppCause *) p]);
-                return;
         case FIELD_INT:
                 text_addf(t, "%d", *(const int *) p);
                 return;
@@ -282,6 +324,8 @@ static void write_field(Text *t, FieldType type, const void *p)
         case FIELD_TEXT:
                 write_message(t, *(char *const *) p ?: "");
                 return;
+        default:
+                text_add(t, enums[type].words[*(const unsigned *) p]);
         }
 }
 
@@ -299,34 +343,72 @@ int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE])
         return 0;
 }
 
-int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE])
+static int format_record(const Field *fields, const void *source, char ret[static APP_RECORD_SIZE])
 {
         _cleanup_free_ char *lines = NULL;
         _cleanup_text_ Text t = {};
 
-        for (size_t i = 0; i < ELEMENTSOF(fields); i++) {
-                text_addf(&t, "%s=", fields[i].key);
-                write_field(&t, fields[i].type, (const char *) s + fields[i].offset);
+        for (const Field *f = fields; f->key; f++) {
+                text_addf(&t, "%s=", f->key);
+                write_field(&t, f->type, (const char *) source + f->offset);
                 text_add(&t, "\n");
         }
         int r = text_take(&t, &lines, NULL);
         return r < 0 ? r : app_status_seal(lines, ret);
 }
 
-int app_status_write(int status_dir_fd, const char *app, const AppStatus *s)
+static int write_record(int dir_fd, const char *name, const Field *fields, const void *source)
 {
         char record[APP_RECORD_SIZE];
         _cleanup_close_ int fd = -EBADF;
 
-        int r = app_status_format(s, record);
+        int r = format_record(fields, source, record);
         if (r < 0)
                 return r;
-        fd = openat(status_dir_fd, app, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
-                    0644);
+        fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0644);
         if (fd < 0)
                 return -errno;
         ssize_t n = pwrite(fd, record, sizeof(record), 0);
         return n < 0 ? -errno : (size_t) n == sizeof(record) ? 0 : -ENOSPC;
+}
+
+int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE])
+{
+        return format_record(status_fields, s, ret);
+}
+
+int app_status_write(int status_dir_fd, const char *app, const AppStatus *s)
+{
+        return write_record(status_dir_fd, app, status_fields, s);
+}
+
+/* A name that no app can have. */
+static int health_name(const char *app, char **ret)
+{
+        return xasprintf(ret, "%s.health", app);
+}
+
+int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret)
+{
+        _cleanup_health_status_ HealthStatus s = {.last.exit_status = -1};
+        _cleanup_free_ char *name = NULL;
+
+        int r = health_name(app, &name);
+        if (r >= 0)
+                r = read_record(status_dir_fd, name, health_fields, &s);
+        if (r < 0)
+                return r;
+        *ret = s;
+        s = (HealthStatus){};
+        return 0;
+}
+
+int health_status_write(int status_dir_fd, const char *app, const HealthStatus *s)
+{
+        _cleanup_free_ char *name = NULL;
+        int r = health_name(app, &name);
+
+        return r < 0 ? r : write_record(status_dir_fd, name, health_fields, s);
 }
 
 int app_status_to_exit_code(const AppStatus *s)

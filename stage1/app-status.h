@@ -33,6 +33,8 @@ typedef enum AppCause {
         CAUSE_SOCKETS,           /* its sockets were given up: no connection could start it any more */
         CAUSE_NOT_STARTED,       /* the pod ended before it could start */
         CAUSE_POD_KILLED,        /* the pod was killed under it: no status could be taken */
+        CAUSE_NOT_READY,         /* it ended, or its time was up, before it was ready */
+        CAUSE_UNHEALTHY,         /* its health check failed, and it was ended for that */
         _APP_CAUSE_MAX,
 } AppCause;
 
@@ -46,6 +48,18 @@ typedef struct HandlerStatus {
         int signal;      /* or 0 */
 } HandlerStatus;
 
+/* Of apps that tell when they are ready, or whose health check does. */
+typedef enum AppReadiness {
+        READINESS_NONE, /* there is nothing but that it runs */
+        READINESS_STARTING,
+        READINESS_READY,
+        _APP_READINESS_MAX,
+} AppReadiness;
+
+/* A run of at least this counts as a success of its own: what was before it is forgotten when the restarts in a
+ * row are counted. */
+#define RESTART_QUIET_USEC UINT64_C(10000000)
+
 #define APP_RECORD_SIZE 4096U /* every record's, in bytes */
 
 typedef struct AppStatus {
@@ -58,6 +72,8 @@ typedef struct AppStatus {
         HandlerStatus pre_start, post_stop;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         uint64_t starts;                   /* executions so far, this one among them */
+        uint64_t row; /* starts in a row, with this one, of an app that may be started again; else 0 */
+        AppReadiness readiness;
 } AppStatus;
 
 void app_status_done(AppStatus *s);
@@ -66,6 +82,31 @@ void app_status_done(AppStatus *s);
  * APP_WAITING, success. Records come out of the pod: they are read with bounds and checked. */
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
+
+/* How an app's health check went, in a record of its own beside the app's. */
+typedef enum HealthState {
+        HEALTH_STARTING,
+        HEALTH_HEALTHY,
+        HEALTH_UNHEALTHY,
+        _HEALTH_STATE_MAX
+} HealthState;
+const char *health_state_to_string(HealthState s);
+
+typedef struct HealthStatus {
+        HealthState state;
+        uint64_t failures;     /* in a row, that count */
+        uint64_t checked_usec; /* realtime; 0: not yet */
+        HandlerStatus last;    /* the last check */
+        bool acted;            /* the app was ended for it */
+        char *message;         /* what the last check wrote, or why it could not be run; or NULL */
+} HealthStatus;
+
+void health_status_done(HealthStatus *s);
+#define _cleanup_health_status_ _cleanup_(health_status_done)
+/* -ENOENT: there is none. */
+int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret);
+int health_status_write(int status_dir_fd, const char *app, const HealthStatus *s);
+
 /* A record as it is in the file; and one of any lines, each with its newline. -E2BIG: they do not fit. */
 int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE]);
 int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE]);

@@ -17,6 +17,7 @@ void launch_config_done(LaunchConfig *c)
         strv_free(c->exec);
         strv_free(c->pre_start);
         strv_free(c->post_stop);
+        strv_free(c->health);
         strv_free(c->environment);
         free(c->user);
         free(c->group);
@@ -57,7 +58,7 @@ static int set_flag(LaunchConfig *c, size_t offset, const char *value)
         return 0;
 }
 
-static int set_mask(LaunchConfig *c, size_t offset, const char *value)
+static int set_number(LaunchConfig *c, size_t offset, const char *value)
 {
         return parse_u64(value, (uint64_t *) ((char *) c + offset));
 }
@@ -109,6 +110,7 @@ static const struct {
                 {"arg", set_list, offsetof(LaunchConfig, exec)},
                 {"pre-start", set_list, offsetof(LaunchConfig, pre_start)},
                 {"post-stop", set_list, offsetof(LaunchConfig, post_stop)},
+                {"health", set_list, offsetof(LaunchConfig, health)},
                 {"env", set_list, offsetof(LaunchConfig, environment)},
                 {"user", set_string, offsetof(LaunchConfig, user)},
                 {"group", set_string, offsetof(LaunchConfig, group)},
@@ -116,10 +118,12 @@ static const struct {
                 {"working-directory", set_string, offsetof(LaunchConfig, working_directory)},
                 {"mount", set_list, offsetof(LaunchConfig, mounts)},
                 {"socket", set_list, offsetof(LaunchConfig, sockets)},
-                {"capabilities", set_mask, offsetof(LaunchConfig, capabilities)},
+                {"capabilities", set_number, offsetof(LaunchConfig, capabilities)},
                 {"filter", set_filter, 0},
                 {"apparmor-profile", set_string, offsetof(LaunchConfig, apparmor_profile)},
                 {"selinux-context", set_string, offsetof(LaunchConfig, selinux_context)},
+                {"notify", set_flag, offsetof(LaunchConfig, notify)},
+                {"readiness", set_flag, offsetof(LaunchConfig, readiness)},
                 {"no-new-privileges", set_flag, offsetof(LaunchConfig, no_new_privileges)},
                 {"may-mount", set_flag, offsetof(LaunchConfig, may_mount)},
                 {"read-only-root", set_flag, offsetof(LaunchConfig, read_only_root)},
@@ -204,6 +208,7 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
         add_list(&t, "arg", c->exec);
         add_list(&t, "pre-start", c->pre_start);
         add_list(&t, "post-stop", c->post_stop);
+        add_list(&t, "health", c->health);
         add_list(&t, "env", c->environment);
         add_pair(&t, "user", c->user);
         add_pair(&t, "group", c->group);
@@ -218,6 +223,8 @@ int launch_config_format(const LaunchConfig *c, char **ret, size_t *ret_size)
                 add_pair(&t, "apparmor-profile", c->apparmor_profile);
         if (c->selinux_context)
                 add_pair(&t, "selinux-context", c->selinux_context);
+        add_pair(&t, "notify", c->notify ? "yes" : "no");
+        add_pair(&t, "readiness", c->readiness ? "yes" : "no");
         add_pair(&t, "no-new-privileges", c->no_new_privileges ? "yes" : "no");
         add_pair(&t, "may-mount", c->may_mount ? "yes" : "no");
         add_pair(&t, "read-only-root", c->read_only_root ? "yes" : "no");

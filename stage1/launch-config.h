@@ -15,7 +15,7 @@
 
 typedef struct LaunchConfig {
         char *app;
-        char **exec, **pre_start, **post_stop;
+        char **exec, **pre_start, **post_stop, **health;
         char **environment; /* NAME=VALUE, without what the launcher adds */
         char *user, *group; /* name, number, or path whose owner counts; resolved in the app's root */
         gid_t *gids;        /* supplementary */
@@ -28,6 +28,8 @@ typedef struct LaunchConfig {
         size_t n_filter;            /* instructions; 0: no filter, which the file has to say, too */
         bool has_filter;
         char *apparmor_profile, *selinux_context; /* or NULL */
+        bool notify;                              /* the app tells when it is ready */
+        bool readiness;                           /* it does, or its health check does */
         bool no_new_privileges;
         bool may_mount; /* with its capabilities, or in a user namespace that it makes */
         bool read_only_root;

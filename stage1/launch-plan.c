@@ -3,6 +3,7 @@
 /* From an app of the reified manifest to what the launcher is to do: the app's launch file. */
 
 #include "library/libcapng.h"
+#include "schema/settings.h"
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 #include "stage1/seccomp-filter.h"
@@ -144,6 +145,21 @@ static int plan_app(const PodApp *pa, LaunchConfig *c)
         return r;
 }
 
+/* What the launcher has to know of how the app is run; the rest is in the units. */
+static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        int r = app_settings_read(pa, &s, e);
+
+        if (r < 0)
+                return r;
+        if (s.health.command && strv_copy(s.health.command, &c->health) < 0)
+                return error_oom(e);
+        c->notify = s.notify;
+        c->readiness = app_settings_readiness(&s);
+        return 0;
+}
+
 static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
 {
         _cleanup_seccomp_program_ SeccompProgram program = {};
@@ -169,7 +185,9 @@ int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size
         int r = plan_app(app, &c);
         if (r < 0)
                 return error_oom(e);
-        r = plan_filter(app, &c, e);
+        r = plan_settings(app, &c, e);
+        if (r >= 0)
+                r = plan_filter(app, &c, e);
         if (r < 0)
                 return r;
         r = launch_config_format(&c, ret, ret_size);

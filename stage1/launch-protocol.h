@@ -18,7 +18,8 @@
  * Standard output and standard error are pipes, not the journal's sockets, because programs open
  * /dev/stdout, which fails on a socket; stage0 passes on what comes out of them. With LAUNCH_FLUSH, which
  * carries and brings no descriptors, the launcher waits until everything that an app's processes wrote has
- * been passed on; once the app has ended it tells how with that.
+ * been passed on; once the app has ended it tells how with that. The words after it tell what became of the app, and
+ * are answered alike, at once. The streams of a health check are the launcher's own, and come back instead of pipes.
  */
 
 #include "basic/basic.h"
@@ -27,7 +28,11 @@
 #define LAUNCH_STATUS_PATH "/acnspawn/status"
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
 #define LAUNCH_CREDENTIALS_PATH "/dev/credentials" /* in the app's root */
-#define LAUNCH_PROTOCOL_VERSION 4U
+#define LAUNCH_PROTOCOL_VERSION 5U
+/* Where an app that is to tell when it is ready finds the socket of the pod's systemd: that alone, and nothing
+ * else of the directory that it is in. */
+#define LAUNCH_NOTIFY_NAME "notify"
+#define LAUNCH_NOTIFY_PATH "/dev/" LAUNCH_NOTIFY_NAME
 #define LAUNCH_MOUNTS_MAX 200U
 #define LAUNCH_FILE_SIZE_MAX (16U * 1024U * 1024U)
 
@@ -35,7 +40,11 @@ typedef enum LaunchPhase {
         LAUNCH_PRE_START, /* the pre-start handler; the first phase of an execution gets a clean root */
         LAUNCH_MAIN,
         LAUNCH_POST_STOP,
+        LAUNCH_HEALTH, /* a health check: as the app, but what it writes goes to the launcher */
         LAUNCH_FLUSH,
+        LAUNCH_READY,     /* the app is ready */
+        LAUNCH_NOT_READY, /* it has ended before, and will not be started again */
+        LAUNCH_UNHEALTHY, /* its health check has failed too often */
         _LAUNCH_PHASE_MAX,
 } LaunchPhase;
 

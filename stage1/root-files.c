@@ -72,7 +72,10 @@ static const struct {
                                             /* What fails is logged; a line for every start and stop is not
                                              * worth its time. */
                                             "LogLevel=notice\n"
-                                            "DefaultOOMPolicy=stop\n"},
+                                            /* The kernel kills one process, which may be one that somebody
+                                             * runs beside the app. If it is the app's main process, the app
+                                             * ends as when any signal kills it. */
+                                            "DefaultOOMPolicy=continue\n"},
 };
 
 static const char *const directories[] = {

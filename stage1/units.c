@@ -13,7 +13,7 @@
  *                                                   ^-- After --  systemd-exit.service: exit-force
  */
 
-#include "schema/settings.h"
+#include "stage1/backoff.h"
 #include "stage1/stage1-internal.h"
 
 #define UNITS "acnspawn/units/"
@@ -95,7 +95,7 @@ static int add_unit(Stage1Files *files, const char *name, const char *text)
         return r < 0 ? r : stage1_files_add(files, path, content, strlen(content), 0644);
 }
 
-static int add_unit_text(Stage1Files *files, const char *name, Text *t)
+int stage1_add_unit_text(Stage1Files *files, const char *name, Text *t)
 {
         _cleanup_free_ char *text = NULL;
         int r = text_take(t, &text, NULL);
@@ -156,7 +156,32 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
         if (!pod_scope)
                 text_add(&t, "IOAccounting=yes\n");
         int r = stage1_isolator_directives(isolators, pod_scope, &t, service);
-        return r < 0 ? r : add_unit_text(files, name, &t);
+        return r < 0 ? r : stage1_add_unit_text(files, name, &t);
+}
+
+static bool waits_longer(const AppSettings *s)
+{
+        return s->restart != RESTART_NO && s->start_timeout_usec != UINT64_MAX;
+}
+
+/* An app that is restarted again and again is given up at last. That is then an end like that of an app which is
+ * not restarted. */
+static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
+{
+        /* Where connections start an app, its sockets have a limit. */
+        bool by_sockets = stage1_app_is_socket_activated(app->app);
+
+        if (s->restart == RESTART_NO && !by_sockets)
+                return;
+        if (s->restart_limit == RESTART_LIMIT_NONE || by_sockets) {
+                text_add(t, "StartLimitIntervalSec=0\n");
+                return;
+        }
+        add_time(t, "StartLimitIntervalSec",
+                 backoff_interval(s->restart_usec, s->restart_max_usec, s->restart_limit));
+        text_addf(t, "StartLimitBurst=%u\n", s->restart_limit + 1);
+        if (o->exit_on_failure || o->exit_on_any)
+                text_add(t, "StartLimitAction=exit\n");
 }
 
 static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, const char *slice,
@@ -172,16 +197,19 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
         STRV_FOREACH (name, s->after)
                 text_addf(t, " app-%s.service", *name);
         text_add(t, "\n");
-        /* An app that is restarted has no number of starts after which it is given up; where connections start
-         * it, its sockets have. */
-        if (s->restart != RESTART_NO || stage1_app_is_socket_activated(app->app))
-                text_add(t, "StartLimitIntervalSec=0\n");
+        if (s->health.command)
+                text_addf(t, "Wants=health-%s.timer\n", app->name);
+        add_start_limit(t, app, s, o);
         /* systemd would do these even if it starts the app again; an end that is followed by a start is none. */
         if ((o->exit_on_failure || o->exit_on_any) && s->restart == RESTART_NO)
                 text_add(t, "FailureAction=exit\n");
-        if (o->exit_on_any && s->restart != RESTART_ALWAYS)
+        if (o->exit_on_any && s->restart == RESTART_NO)
                 text_add(t, "SuccessAction=exit\n");
-        text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
+        text_addf(t, "\n[Service]\nType=%s\nSlice=%s\n", s->notify ? "notify" : "exec", slice);
+        /* Whoever is in the app's cgroup: a script may leave the telling to a program that it starts. The launcher
+         * needs it, too, to wait before a restart for longer than a start may take. */
+        if (s->notify || waits_longer(s))
+                text_add(t, "NotifyAccess=all\n");
 }
 
 /* What ends an app, and what is done then. */
@@ -214,16 +242,37 @@ static int add_service_sockets(Text *t, const PodApp *app)
         return r;
 }
 
-static void add_service_commands(Text *t, const PodApp *app)
+static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
 {
+        text_addf(t, "ExecStopPost=/acnspawn/launch %s %s", app->app->post_stop ? "post-stop" : "end",
+                  app->name);
+        if (app_settings_readiness(s))
+                text_add(t, " tell");
+        /* On its way to the next start systemd passes the app off as one that ended well, and would do what is to
+         * be done then. The launcher knows better. */
+        if (o->exit_on_any && s->restart == RESTART_ON_FAILURE)
+                text_add(t, " leave");
+        text_add(t, "\n");
+}
+
+static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
+{
+        if (s->restart != RESTART_NO)
+                text_addf(t, "ExecStartPre=/acnspawn/launch delay %s first=%llu max=%llu%s\n", app->name,
+                          (unsigned long long) s->restart_usec, (unsigned long long) s->restart_max_usec,
+                          waits_longer(s) ? " extend" : "");
         if (app->app->pre_start)
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
         text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
-        text_addf(t, "ExecStopPost=/acnspawn/launch %s %s\n", app->app->post_stop ? "post-stop" : "end",
-                  app->name);
+        if (app_settings_readiness(s)) {
+                text_addf(t, "ExecStartPost=/acnspawn/launch ready %s", app->name);
+                stage1_health_arguments(&s->health, true, t);
+                text_add(t, "\n");
+        }
+        add_post_stop(t, app, s, o);
         /* The launcher connects the streams itself, one for output and one for errors. */
         text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
-        text_add(t, "TimeoutStartSec=infinity\n");
+        add_time(t, "TimeoutStartSec", s->start_timeout_usec);
 }
 
 static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o, Error *e)
@@ -246,10 +295,11 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
         r = add_service_sockets(&t, app);
         if (r < 0)
                 return r;
-        add_service_commands(&t, app);
+        add_service_commands(&t, app, &settings, o);
         add_service_end(&t, &settings, o);
         text_add_bytes(&t, service.data, service.size);
-        return add_unit_text(files, unit, &t);
+        r = stage1_add_unit_text(files, unit, &t);
+        return r < 0 ? r : stage1_add_health_units(files, app, &settings.health, slice, &service);
 }
 
 /* What the pod is up with: its apps, or what starts them. */
@@ -276,7 +326,7 @@ static int add_default_target(Stage1Files *files, const PodManifest *m, const St
         text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = add_members(&t, &m->apps[i]);
-        return r < 0 ? r : add_unit_text(files, "default.target", &t);
+        return r < 0 ? r : stage1_add_unit_text(files, "default.target", &t);
 }
 
 int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Files *files, Error *e)

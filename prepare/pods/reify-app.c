@@ -325,6 +325,8 @@ static int reify_requested_app(Reify *r, size_t index, Error *e)
                 k = set_app(a, i->manifest->app, e);
         if (k >= 0)
                 k = complete_app(r, a, o, e);
+        if (k >= 0)
+                k = reify_image_settings(r, a, i->manifest, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
 }
 
@@ -349,6 +351,8 @@ static int reify_template_app(Reify *r, size_t index, Error *e)
         k = add_mounts(a, t->mounts, t->n_mounts, e);
         if (k >= 0)
                 k = complete_app(r, a, NULL, e);
+        if (k >= 0)
+                k = reify_image_settings(r, a, i->manifest, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
 }
 

@@ -50,6 +50,8 @@ int reify_fetch(Reify *r, Error *e);
 int reify_take_image(Reify *r, size_t i, Image **ret, Error *e);
 /* The apps: their images, and what was asked of them beyond these (reify-app.c). */
 int reify_apps(Reify *r, Error *e);
+/* What the image says about how its app is run, where the user says nothing (reify-image-settings.c). */
+int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */
 int reify_volumes(Reify *r, Error *e);
 int reify_mounts(Reify *r, Error *e);

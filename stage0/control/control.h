@@ -106,6 +106,9 @@ int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_left, 
 int kill_app(Pod *p, const char *name, int signal, Error *e);
 /* restart.c: ends the app NAME in order, if it runs, and starts it again with a clean root. */
 int restart_app(Pod *p, const char *name, Error *e);
+/* Ends the app NAME in order, and does not start it again; whether that is the end of the pod, too, is its exit
+ * policy's to say. */
+int stop_app(Pod *p, const char *name, Error *e);
 /* stop.c: stops every process of a running pod where it is, or lets them go on. */
 int pause_pod(Pod *p, bool pause, Error *e);
 

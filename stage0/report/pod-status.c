@@ -9,12 +9,20 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "schema/settings.h"
 #include "stage0/report/report.h"
+#include "stage1/backoff.h"
+
+static void app_report_done(AppReport *a)
+{
+        app_status_done(&a->status);
+        health_status_done(&a->health);
+}
 
 void pod_report_done(PodReport *r)
 {
         for (size_t i = 0; i < r->n_apps; i++)
-                app_status_done(&r->apps[i].status);
+                app_report_done(&r->apps[i]);
         for (size_t i = 0; i < r->n_isolators; i++)
                 free(r->isolators[i].detail);
         free(r->apps);
@@ -25,9 +33,32 @@ void pod_report_done(PodReport *r)
         *r = (PodReport){.exit_status = -1};
 }
 
+/* What the app's settings have to do with how it is. A record of its health that cannot be read is none. */
+static int report_settings(Pod *p, int status_fd, AppReport *a)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        int k = app_settings_read(a->app, &s, NULL);
+
+        if (k == -ENOMEM)
+                return k;
+        if (k < 0)
+                return 0; /* of a version that knew others */
+        a->restart = s.restart;
+        a->restart_limit = s.restart_limit;
+        if (s.health.command && status_fd >= 0)
+                a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
+        if (p->state == POD_RUNNING && a->status.state == APP_ENDED && a->status.row > 0 &&
+            a->status.row <= s.restart_limit && s.restart != RESTART_NO &&
+            (s.restart == RESTART_ALWAYS || !backoff_ended_well(&a->status)))
+                a->next_start_usec = a->status.ended_usec +
+                                     backoff_delay(s.restart_usec, s.restart_max_usec, a->status.row);
+        return 0;
+}
+
 static int report_apps(Pod *p, PodReport *r)
 {
         AppStatus *statuses = NULL;
+        _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
         size_t n = p->manifest->n_apps;
 
         r->apps = calloc(n + 1, sizeof(AppReport));
@@ -42,7 +73,9 @@ static int report_apps(Pod *p, PodReport *r)
         if (p->state == POD_EXITED)
                 r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);
         free(statuses); /* what they hold has moved */
-        return 0;
+        for (size_t i = 0; k >= 0 && i < n; i++)
+                k = report_settings(p, fd, &r->apps[i]);
+        return k;
 }
 
 /* What a report of isolators is made from and goes to. */

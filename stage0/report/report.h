@@ -9,6 +9,11 @@
 typedef struct AppReport {
         const PodApp *app;
         AppStatus status;
+        HealthStatus health;
+        bool has_health;
+        int restart;              /* RestartPolicy */
+        uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
+        uint64_t next_start_usec; /* realtime; 0: none is waited for */
 } AppReport;
 
 typedef struct IsolatorReport {

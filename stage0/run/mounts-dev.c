@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "schema/settings.h"
 #include "stage0/run/mounts-internal.h"
 
 /* Spec: OS-SPEC.md, "Devices and File Systems". The console is the pod's; where it has none, there is
@@ -30,7 +31,26 @@ static const char *const device_directories[] = {"pts", "shm", "mqueue"};
 /* Where the launcher mounts an app's credentials (see LAUNCH_CREDENTIALS_PATH). */
 static const char credentials_directory[] = "credentials";
 
-static int make_device_nodes(int dev_fd, uid_t owner)
+/* A place for the socket by which apps tell that they are ready, if one of the pod's does. */
+static bool wants_notify_socket(const PodMounts *m)
+{
+        for (size_t i = 0; i < m->pod->manifest->n_apps; i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                if (app_settings_read(&m->pod->manifest->apps[i], &s, NULL) >= 0 && s.notify)
+                        return true;
+        }
+        return false;
+}
+
+static int make_notify_target(int dev_fd)
+{
+        _cleanup_close_ int fd =
+                        openat(dev_fd, LAUNCH_NOTIFY_NAME, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0);
+
+        return fd < 0 ? -errno : 0;
+}
+
+static int make_device_nodes(const PodMounts *m, int dev_fd, uid_t owner)
 {
         for (size_t i = 0; i < ELEMENTSOF(device_nodes); i++) {
                 const char *name = device_nodes[i].name;
@@ -43,6 +63,8 @@ static int make_device_nodes(int dev_fd, uid_t owner)
         for (size_t i = 0; i < ELEMENTSOF(device_links); i++)
                 if (symlinkat(device_links[i].target, dev_fd, device_links[i].name) < 0)
                         return -errno;
+        if (wants_notify_socket(m) && make_notify_target(dev_fd) < 0)
+                return -errno;
         for (size_t i = 0; i < ELEMENTSOF(device_directories); i++)
                 if (mkdirat(dev_fd, device_directories[i], 0755) < 0)
                         return -errno;
@@ -61,7 +83,7 @@ int pod_mounts_make_dev(PodMounts *m)
         dev_fd = openat(m->holder_fd, "dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dev_fd < 0)
                 return -errno;
-        int r = make_device_nodes(dev_fd, owner);
+        int r = make_device_nodes(m, dev_fd, owner);
         if (r >= 0 && m->has_credentials && mkdirat(dev_fd, credentials_directory, 0755) < 0)
                 r = -errno;
         if (r < 0)

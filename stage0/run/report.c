@@ -9,7 +9,7 @@
 
 /* '1' alone: the pod is up; else how it ended. */
 typedef struct Report {
-        char kind; /* 'x': the pod has ended, with this status; 'e': an error */
+        char kind; /* 'x': the pod has ended, with this status; 'e': an error; 'w': it is up, with a warning */
         int32_t status;
         char message[1024], hint[4096];
 } Report;
@@ -32,6 +32,14 @@ _noreturn_ void report_run(Pod *p, const RunOptions *o, PodSockets *sockets, int
         _exit(r < 0 ? 1 : r);
 }
 
+int report_warning(int fd, const char *text)
+{
+        Report report = {.kind = 'w'};
+
+        snprintf(report.message, sizeof(report.message), "%s", text);
+        return loop_write(fd, &report, sizeof(report));
+}
+
 int report_read(Pod *p, int fd, int *ret_status, Error *e)
 {
         Report report;
@@ -46,6 +54,11 @@ int report_read(Pod *p, int fd, int *ret_status, Error *e)
         if (report.kind == 'x') {
                 *ret_status = report.status;
                 return 0;
+        }
+        if (report.kind == 'w') {
+                log_warning("Pod %s is up, but: %.*s.", p->uuid, (int) sizeof(report.message) - 1,
+                            report.message);
+                return 1;
         }
         (void) error_set(e, report.status, "%.*s", (int) sizeof(report.message) - 1, report.message);
         if (report.hint[0])

@@ -134,6 +134,11 @@ int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e);
 int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
 
+/* --- report.c ------------------------------------------------------------------------------------------ */
+
+/* Tells the process that waits at the other end of FD that the pod is up, but for what TEXT says. */
+int report_warning(int fd, const char *text);
+
 /* --- supervisor.c -------------------------------------------------------------------------------------- */
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte

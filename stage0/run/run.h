@@ -47,6 +47,7 @@ typedef struct RunOptions {
         bool quiet;                     /* do not show the apps' output */
         bool strict;                    /* not unless all isolators are enforced */
         RegisterMode registration;
+        uint64_t ready_timeout_usec; /* the pod is stopped unless it is ready by then; UINT64_MAX: never */
         const char *const *config_dirs; /* as in PrepareOptions */
         DetachKeys detach_keys;         /* in the foreground, from the terminal of an app */
 } RunOptions;

@@ -27,6 +27,8 @@ struct Server {
         Limits limits;
         void (*activity)(void *userdata);
         void *activity_data;
+        void (*told)(void *userdata, const PodApp *app, LaunchPhase what);
+        void *userdata;
 };
 
 Server *server_free(Server *s)
@@ -57,6 +59,13 @@ void server_set_leader(Server *s, pid_t leader)
         s->leader = leader;
 }
 
+void server_set_told(Server *s, void (*told)(void *userdata, const PodApp *app, LaunchPhase what),
+                     void *userdata)
+{
+        s->told = told;
+        s->userdata = userdata;
+}
+
 int server_start_metadata(Server *s, sd_event *event, Error *e)
 {
         return metadata_service_new(s->pod, event, &s->metadata, e);
@@ -79,7 +88,7 @@ static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
 static bool request_is_valid(const LaunchRequest *r, size_t size, size_t n_fds)
 {
         return size == sizeof(*r) && r->version == LAUNCH_PROTOCOL_VERSION && r->phase < _LAUNCH_PHASE_MAX &&
-               n_fds == (r->phase == LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
+               n_fds == (r->phase >= LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
 }
 
 static int receive_request(int fd, LaunchRequest *ret, int streams[static _LAUNCH_STREAM_MAX], Error *e)
@@ -147,6 +156,12 @@ static int add_streams(Server *s, const PodApp *app, const LaunchRequest *reques
         StreamEnds ends = STREAM_ENDS_NULL;
 
         reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES) - reply->has_credentials;
+        /* A health check's streams go back where they come from. */
+        if (request->phase == LAUNCH_HEALTH) {
+                fds[LAUNCH_FD_STDOUT] = TAKE_FD(streams[LAUNCH_STREAM_STDOUT]);
+                fds[LAUNCH_FD_STDERR] = TAKE_FD(streams[LAUNCH_STREAM_STDERR]);
+                return 0;
+        }
         int r = streams_open(s->pod, s->pumps, s->inputs, app, request->phase, s->leader ?: peer, streams,
                              &ends, e);
         if (r < 0)
@@ -197,6 +212,12 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
                 r = metadata_service_listen(s->metadata, s->leader ?: peer.pid, e);
         if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, request.app)))
                 r = error_set(e, -ENOENT, "The pod has no app %s", request.app);
+        if (r >= 0 && s->told)
+                s->told(s->userdata, app, (LaunchPhase) request.phase);
+        if (r >= 0 && request.phase > LAUNCH_FLUSH) {
+                answer_flush(fd);
+                return 1;
+        }
         if (r >= 0)
                 r = limits_apply(&s->limits, s->pod, app, fd, peer.pid, e);
         if (r >= 0)

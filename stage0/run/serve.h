@@ -18,5 +18,8 @@ int server_start_metadata(Server *s, sd_event *event, Error *e);
 void server_set_mounts(Server *s, PodMounts *m);
 /* FUNCTION is called whenever an app of the pod begins or ends. */
 void server_set_activity(Server *s, void (*function)(void *userdata), void *userdata);
+/* Has TOLD called whenever a launcher asks for something, or tells what became of its app. */
+void server_set_told(Server *s, void (*told)(void *userdata, const PodApp *app, LaunchPhase what),
+                     void *userdata);
 /* Tells the pod's PID 1, in whose network namespace the metadata service is to listen. */
 void server_set_leader(Server *s, pid_t leader);

@@ -20,6 +20,7 @@
 #include "stage0/run/console.h"
 #include "stage0/run/front.h"
 #include "stage0/run/machine.h"
+#include "stage0/run/readiness.h"
 #include "stage0/run/serve.h"
 
 typedef struct Supervisor {
@@ -39,13 +40,22 @@ typedef struct Supervisor {
         Front *front;   /* NULL: it is us whom our caller sees */
         PodRuntime runtime;
         int ready_fd, leader_fd, control_fd, notify_fd;
-        bool ready, nspawn_ended, detached;
+        bool booted, heard, ready, nspawn_ended, detached;
+        Readiness *readiness;
+        char *late; /* which apps were not ready in time */
         unsigned stop_requests;
         sd_event_source *idle_source;
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app; /* whose root is made next, ahead of time */
         Console console;
 } Supervisor;
+
+/* Whoever started us, in the foreground: a process in front of us is whom he knows. */
+static void tell_host(Supervisor *s, const char *text)
+{
+        if (!s->options->detach)
+                (void) sd_pid_notify(s->front ? getppid() : 0, 0, text);
+}
 
 /* --- Stopping ------------------------------------------------------------------------------------------ */
 
@@ -69,6 +79,7 @@ static void signal_leader(Supervisor *s)
 static void request_stop(Supervisor *s)
 {
         s->stop_requests++;
+        tell_host(s, "STOPPING=1");
         if (s->stop_requests == 1 || s->detached) {
                 signal_leader(s);
                 return;
@@ -111,6 +122,7 @@ static int on_control(sd_event_source *source, int fd, uint32_t revents, void *u
                 kill_pod(s);
         else {
                 s->stop_requests++;
+                tell_host(s, "STOPPING=1");
                 signal_leader(s);
         }
         return 0;
@@ -243,21 +255,75 @@ static int check_sockets(Supervisor *s)
         return r;
 }
 
-static void set_ready(Supervisor *s)
+/* Who waits for us: the process that started us, and whoever started that. */
+static void tell_ready(Supervisor *s)
 {
-        if (s->ready)
+        _cleanup_free_ char *exceptions = NULL;
+
+        if (s->ready_fd >= 0 && readiness_describe(s->readiness, &exceptions) >= 0 && *exceptions)
+                (void) report_warning(s->ready_fd, exceptions);
+        else if (s->ready_fd >= 0)
+                (void) loop_write(s->ready_fd, "1", 1);
+        s->ready_fd = safe_close(s->ready_fd);
+        tell_host(s, "READY=1");
+}
+
+/* The pod's systemd has nothing more to start; but an app may be waiting for its next attempt. */
+static void check_ready(Supervisor *s)
+{
+        if (s->ready || !s->booted || !readiness_is_settled(s->readiness))
+                return;
+        s->ready = true;
+        tell_ready(s);
+}
+
+static void set_booted(Supervisor *s)
+{
+        if (s->booted)
                 return;
         set_leader(s);
         if (check_sockets(s) < 0)
                 return;
-        s->ready = true;
+        s->booted = true;
         idle_watch_begin(s->idle_watch);
-        if (s->ready_fd >= 0)
-                (void) loop_write(s->ready_fd, "1", 1);
-        s->ready_fd = safe_close(s->ready_fd);
-        (void) sd_pid_notify(s->front ? getppid() : 0, 0, "READY=1");
+        check_ready(s);
         if (s->stop_requests > 0)
                 signal_leader(s);
+}
+
+static void tell_status(Supervisor *s)
+{
+        _cleanup_free_ char *summary = NULL, *text = NULL;
+
+        if (readiness_is_used(s->readiness) && readiness_summary(s->readiness, &summary) >= 0 &&
+            xasprintf(&text, "STATUS=%s", summary) >= 0)
+                tell_host(s, text);
+}
+
+/* A launcher that asks is a sign, too, that the pod's systemd hears what was said too early. */
+static void on_told(void *userdata, const PodApp *app, LaunchPhase what)
+{
+        Supervisor *s = userdata;
+
+        if (!s->heard && s->stop_requests > 0)
+                signal_leader(s);
+        s->heard = true;
+        if (what <= LAUNCH_FLUSH)
+                return;
+        readiness_told(s->readiness, app, what);
+        tell_status(s);
+        check_ready(s);
+}
+
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->ready || s->late || readiness_describe(s->readiness, &s->late) < 0)
+                return 0;
+        s->stop_requests++;
+        signal_leader(s);
+        return 0;
 }
 
 static void handle_notification(Supervisor *s, char *text)
@@ -270,7 +336,7 @@ static void handle_notification(Supervisor *s, char *text)
                 if (startswith(*line, "X_NSPAWN_LEADER_PID="))
                         set_leader(s);
                 if (streq(*line, "READY=1"))
-                        set_ready(s);
+                        set_booted(s);
         }
 }
 
@@ -359,6 +425,9 @@ static int watch(Supervisor *s, Error *e)
                 r = sd_event_add_signal(s->event, NULL, job_signals[i], on_job_control, s);
         if (r >= 0)
                 r = machine_watch(s->machine, s->event);
+        if (r >= 0 && s->options->ready_timeout_usec < UINT64_MAX)
+                r = sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC,
+                                               s->options->ready_timeout_usec, 0, on_late, s);
         return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
 }
 
@@ -415,6 +484,19 @@ static int open_network(Supervisor *s, Error *e)
         return r;
 }
 
+static int open_server(Supervisor *s, Error *e)
+{
+        int r = readiness_new(s->pod, &s->readiness, e);
+
+        if (r >= 0)
+                r = server_new(s->pod, s->event, s->pumps, s->inputs, &s->server, e);
+        if (r < 0)
+                return r;
+        server_set_told(s->server, on_told, s);
+        tell_status(s);
+        return 0;
+}
+
 static int start(Supervisor *s, Error *e)
 {
         int r = sd_event_new(&s->event);
@@ -433,7 +515,7 @@ static int start(Supervisor *s, Error *e)
         pumps_set_inputs(s->pumps, s->inputs);
         r = connect_front(s, e);
         if (r >= 0)
-                r = server_new(s->pod, s->event, s->pumps, s->inputs, &s->server, e);
+                r = open_server(s, e);
         if (r >= 0)
                 r = open_network(s, e);
         if (r >= 0)
@@ -499,7 +581,7 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
         int r = pod_read_statuses(s->pod, false, &statuses);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
-        int booted = s->stop_requests == 0 && !s->ready && nothing_ran(statuses, n)
+        int booted = s->stop_requests == 0 && !s->booted && nothing_ran(statuses, n)
                                      ? boot_failed(s, statuses, e)
                                      : 0;
         (void) pod_finish_statuses(s->pod, statuses);
@@ -536,6 +618,24 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
                 explain_failures(s, statuses);
 }
 
+/* Whoever waited for the pod to be ready is told why he waits no longer. In the foreground that is said already
+ * of apps that ended by themselves. */
+static int judge_readiness(Supervisor *s, int status, Error *e)
+{
+        _cleanup_free_ char *why = NULL;
+
+        if (status < 0 || s->ready || !readiness_is_used(s->readiness))
+                return status;
+        if (s->late) {
+                int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", s->pod->uuid, s->late);
+                return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
+                                  s->pod->uuid, s->pod->uuid);
+        }
+        if (!s->options->detach || readiness_describe(s->readiness, &why) < 0)
+                return status;
+        return error_set(e, -EIO, "Pod %s ended before it was ready: %s", s->pod->uuid, why);
+}
+
 /* What was done in the host's mount namespace is undone there; what we have mounted is of no use any more. */
 static void leave_networks(Supervisor *s, Error *e)
 {
@@ -558,13 +658,14 @@ static int finish(Supervisor *s, Error *e)
 
         (void) waitpid(s->nspawn.pid, NULL, 0);
         s->nspawn.pid = 0;
+        tell_host(s, "STOPPING=1");
         drain(s);
         s->machine = machine_free(s->machine);
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);
         leave_networks(s, &errors[2]);
-        int status = conclude(s, &statuses, e);
+        int status = judge_readiness(s, conclude(s, &statuses, e), e);
         if (s->refusal.code < 0 && e) {
                 error_done(e);
                 *e = TAKE_GENERIC(s->refusal, Error, ERROR_NULL);
@@ -588,6 +689,8 @@ static void supervisor_done(Supervisor *s)
         error_done(&s->refusal);
         idle_watch_free(s->idle_watch);
         server_free(s->server);
+        readiness_free(s->readiness);
+        free(s->late);
         nspawn_done(&s->nspawn);
         pod_network_free(s->network);
         pod_mounts_free(s->mounts);

@@ -6,6 +6,7 @@
  * on them. */
 
 #include <sys/ioctl.h>
+#include <systemd/sd-bus.h>
 
 #include "prepare/prepare.h"
 #include "schema/settings.h"
@@ -87,6 +88,18 @@ int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
 int pod_scope_start(const Pod *p, pid_t pid, struct sd_bus *bus, Error *e);
 /* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
 int pod_scope_stop(const Pod *p, Error *e);
+
+/* --- job.c: jobs of the host's systemd, or a pod's ----------------------------------------------------- */
+
+#define SYSTEMD_NAME "org.freedesktop.systemd1"
+#define SYSTEMD_PATH "/org/freedesktop/systemd1"
+#define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
+
+/* Sends CALL, a call of the manager's that is answered with a job, and waits until the job has ended.
+ * *RET_RESULT, to be freed, is what systemd says of it: "done" if all went well. TIMEOUT_USEC UINT64_MAX: for
+ * as long as it takes; else -ETIME. ERROR is filled in if the call itself fails. */
+int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, char **ret_result,
+                    sd_bus_error *error);
 
 /* --- machine-name.c ------------------------------------------------------------------------------------ */
 

@@ -16,11 +16,6 @@
 #define SYSTEMD_SOCKET "/run/systemd/private"
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
 
-typedef struct Job {
-        const char *path;
-        char *result; /* once it has ended */
-} Job;
-
 static void bus_unrefp(sd_bus **b)
 {
         sd_bus_flush_close_unref(*b);
@@ -29,11 +24,6 @@ static void bus_unrefp(sd_bus **b)
 static void message_unrefp(sd_bus_message **m)
 {
         sd_bus_message_unref(*m);
-}
-
-static void slot_unrefp(sd_bus_slot **s)
-{
-        sd_bus_slot_unref(*s);
 }
 
 /* What is asked to end has to end some time. Apps stop one after the other at worst. */
@@ -84,57 +74,24 @@ static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const c
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int call_start(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, sd_bus_message **ret,
-                      sd_bus_error *error)
+static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, sd_bus_message **ret)
 {
         _cleanup_(message_unrefp) sd_bus_message *m = NULL;
         _cleanup_free_ char *unit = NULL;
 
         int r = xasprintf(&unit, "acnspawn-%s.scope", p->uuid);
         if (r >= 0)
-                r = sd_bus_message_new_method_call(bus, &m, "org.freedesktop.systemd1",
-                                                   "/org/freedesktop/systemd1",
-                                                   "org.freedesktop.systemd1.Manager", "StartTransientUnit");
+                r = sd_bus_message_new_method_call(bus, &m, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                                   "StartTransientUnit");
         if (r >= 0)
                 r = sd_bus_message_append(m, "ss", unit, "fail");
         if (r >= 0)
                 r = append_properties(m, p, pid, controller);
         if (r >= 0)
                 r = sd_bus_message_append(m, "a(sa(sv))", 0);
-        return r < 0 ? r : sd_bus_call(bus, m, START_TIMEOUT_USEC, error, ret);
-}
-
-static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error)
-{
-        const char *path, *unit, *result;
-        Job *job = userdata;
-        uint32_t id;
-
-        if (sd_bus_message_read(m, "uoss", &id, &path, &unit, &result) < 0)
-                return 0;
-        if (job->path && !job->result && streq(path, job->path))
-                job->result = strdup(result);
-        return 0;
-}
-
-static int wait_for_job(sd_bus *bus, const Job *job)
-{
-        uint64_t end = now_usec(CLOCK_MONOTONIC) + START_TIMEOUT_USEC;
-
-        while (!job->result) {
-                uint64_t now = now_usec(CLOCK_MONOTONIC);
-                int r = sd_bus_process(bus, NULL);
-                if (r < 0)
-                        return r;
-                if (r > 0)
-                        continue;
-                if (now >= end)
-                        return -ETIME;
-                r = sd_bus_wait(bus, end - now);
-                if (r < 0)
-                        return r;
-        }
-        return streq(job->result, "done") ? 0 : -EIO;
+        if (r >= 0)
+                *ret = TAKE_PTR(m);
+        return r;
 }
 
 static int connect_systemd(sd_bus **ret)
@@ -154,25 +111,17 @@ static int connect_systemd(sd_bus **ret)
 static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controller, Error *e)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
-        _cleanup_(slot_unrefp) sd_bus_slot *slot = NULL;
-        Job job = {};
+        _cleanup_(message_unrefp) sd_bus_message *call = NULL;
+        _cleanup_free_ char *result = NULL;
 
-        int r = sd_bus_match_signal(bus, &slot, NULL, "/org/freedesktop/systemd1",
-                                    "org.freedesktop.systemd1.Manager", "JobRemoved", on_job_removed, &job);
+        int r = new_call(bus, p, pid, controller, &call);
         if (r >= 0)
-                r = call_start(bus, p, pid, controller, &reply, &error);
-        if (r >= 0)
-                r = sd_bus_message_read(reply, "o", &job.path);
-        if (r < 0)
-                return error_set(e, r, "systemd gives pod %s no scope: %s", p->uuid,
-                                 error.message ?: strerror(-r));
-        r = wait_for_job(bus, &job);
-        if (r < 0)
-                (void) error_set(e, r, "systemd gives pod %s no scope: %s", p->uuid,
-                                 job.result ?: strerror(-r));
-        free(job.result);
-        return r;
+                r = systemd_run_job(bus, call, START_TIMEOUT_USEC, &result, &error);
+        if (r >= 0 && !streq(result, "done"))
+                r = -EIO;
+        return r < 0 ? error_set(e, r, "systemd gives pod %s no scope: %s", p->uuid,
+                                 result ?: error.message ?: strerror(-r))
+                     : 0;
 }
 
 int pod_scope_stop(const Pod *p, Error *e)
@@ -185,9 +134,8 @@ int pod_scope_stop(const Pod *p, Error *e)
         if (r >= 0)
                 r = connect_systemd(&bus);
         if (r >= 0)
-                r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-                                       "org.freedesktop.systemd1.Manager", "StopUnit", &error, NULL, "ss",
-                                       unit, "replace");
+                r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StopUnit", &error,
+                                       NULL, "ss", unit, "replace");
         if (r >= 0 || sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit"))
                 return 0;
         return error_set(e, r, "Cannot have systemd stop the scope of pod %s: %s", p->uuid,

@@ -53,7 +53,8 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         int r = 0;
 
         STRV_FOREACH (e, l->config.environment) {
-                if (is_reserved(*e) || (l->has_credentials && startswith(*e, "CREDENTIALS_DIRECTORY=")))
+                if (is_reserved(*e) || (l->has_credentials && startswith(*e, "CREDENTIALS_DIRECTORY=")) ||
+                    (l->notify && startswith(*e, "NOTIFY_SOCKET=")))
                         continue;
                 r = strv_extend(&environment, *e);
                 if (r < 0)
@@ -73,6 +74,8 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
                 r = add_default(&environment, "AC_METADATA_URL", l->metadata_url);
         if (r >= 0)
                 r = add_default(&environment, "container", "acnspawn");
+        if (r >= 0 && l->notify)
+                r = add_default(&environment, "NOTIFY_SOCKET", LAUNCH_NOTIFY_PATH);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(environment);
@@ -210,6 +213,8 @@ static char *const *phase_command(const Launch *l)
                 return l->config.pre_start;
         case LAUNCH_POST_STOP:
                 return l->config.post_stop;
+        case LAUNCH_HEALTH:
+                return l->config.health;
         default:
                 return l->config.exec;
         }
@@ -227,11 +232,22 @@ static int choose_label(const Launch *l, Failure *f)
         return label_next_exec(&l->config, l->modules, fd, f);
 }
 
+/* What a health check writes is no output of the app's. */
+static int check_streams(const LaunchCheck *check, int ret[static _LAUNCH_STREAM_MAX], Failure *f)
+{
+        for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
+                ret[i] = fcntl(check->write_fd, F_DUPFD_CLOEXEC, 3);
+                if (ret[i] < 0)
+                        return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot pass on a pipe");
+        }
+        return 0;
+}
+
 int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
 {
         Identity id = {};
         int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
-        int r = launch_open_streams(l, streams, f);
+        int r = l->check ? check_streams(l->check, streams, f) : launch_open_streams(l, streams, f);
 
         if (r >= 0)
                 r = launch_request(l, streams, f);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Event handlers: run as a child that takes exactly the way the app itself takes, so that they are confined
- * alike.
+/* Event handlers and health checks: run as a child that takes exactly the way the app itself takes, so that they
+ * are confined alike.
  *
  * The launcher stays outside, waits, and tells how the handler ended. Memory that both share brings back why
  * a handler could not be started at all: writing there takes no system call, of which the child may have
  * none left.
  */
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "stage1/launch/launch.h"
@@ -25,6 +27,8 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
         Failure f = {};
 
         l->status_fd = safe_close(l->status_fd); /* the record is our parent's to write */
+        if (l->check)
+                (void) setsid(); /* what it starts ends with it */
         int r = launch_become(l, NULL, &f);
         snprintf(report->message, sizeof(report->message), "%s", f.error.message ?: strerror(-r));
         report->cause = (int32_t) f.cause;
@@ -32,23 +36,58 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
         _exit(125);
 }
 
-/* Waits for the child; a SIGTERM that comes first ends it. Both signals are blocked. */
-static int wait_for(pid_t pid, const sigset_t *signals, int *ret_status, bool *ret_timed_out)
+/* What is there; the beginning is kept. */
+static void drain(LaunchCheck *check)
 {
-        bool terminated = false;
+        char chunk[4096];
 
         for (;;) {
-                pid_t p = waitpid(pid, ret_status, WNOHANG);
-                if (p < 0 && errno != EINTR)
+                ssize_t n = read(check->read_fd, chunk, sizeof(chunk));
+                if (n <= 0)
+                        return;
+                size_t k = MIN((size_t) n, CHECK_OUTPUT_MAX - check->n_output);
+                memcpy(check->output + check->n_output, chunk, k);
+                check->n_output += k;
+        }
+}
+
+static void kill_child(const Launch *l, pid_t pid)
+{
+        if (l->check)
+                (void) kill(-pid, SIGKILL);
+        (void) kill(pid, SIGKILL);
+}
+
+/* Until the child has ended, which a SIGTERM for us makes it do, and a check's time-out. */
+static int wait_for(Launch *l, pid_t pid, int signal_fd, int *ret_status, HandlerStatus *h)
+{
+        LaunchCheck *check = l->check;
+        uint64_t end = check ? now_usec(CLOCK_MONOTONIC) + check->timeout_usec : UINT64_MAX;
+
+        for (;;) {
+                struct pollfd p[] = {{.fd = signal_fd, .events = POLLIN},
+                                     {.fd = check ? check->read_fd : -1, .events = POLLIN}};
+                struct signalfd_siginfo si;
+                pid_t k = waitpid(pid, ret_status, WNOHANG);
+
+                if (k < 0 && errno != EINTR)
                         return -errno;
-                if (p == pid) {
-                        *ret_timed_out = terminated;
+                if (k == pid)
                         return 0;
+                uint64_t now = now_usec(CLOCK_MONOTONIC);
+                if (now >= end) {
+                        h->timed_out = true;
+                        kill_child(l, pid);
+                        end = UINT64_MAX;
                 }
-                int s = sigwaitinfo(signals, NULL);
-                if (s == SIGTERM) {
-                        terminated = true;
-                        (void) kill(pid, SIGKILL);
+                int left = end == UINT64_MAX ? -1 : (int) MIN((end - now) / 1000 + 1, UINT64_C(60000));
+                (void) poll(p, ELEMENTSOF(p), left);
+                if (check && p[1].revents)
+                        drain(check);
+                if (read(signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGTERM) {
+                        h->timed_out = !check;
+                        l->interrupted = true;
+                        kill_child(l, pid);
                 }
         }
 }
@@ -64,6 +103,7 @@ static int read_report(const ChildReport *report, Failure *f)
 static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure *f)
 {
         HandlerStatus h = {.ran = true, .exit_status = -1};
+        _cleanup_close_ int signal_fd = -EBADF;
         sigset_t signals;
         int status = 0;
 
@@ -71,13 +111,20 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
         sigaddset(&signals, SIGTERM);
         sigaddset(&signals, SIGCHLD);
         (void) sigprocmask(SIG_BLOCK, &signals, NULL);
+        signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (signal_fd < 0)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot wait for signals");
         pid_t pid = fork();
         if (pid == 0)
                 child(l, report);
         if (pid < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot fork");
 
-        int r = wait_for(pid, &signals, &status, &h.timed_out);
+        int r = wait_for(l, pid, signal_fd, &status, &h);
+        if (r >= 0 && l->check) {
+                (void) kill(-pid, SIGKILL); /* whom it left behind */
+                drain(l->check);
+        }
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot wait for an event handler");
         r = read_report(report, f);

@@ -7,6 +7,9 @@
  *     launch sockets-failed APP  records that nothing can start the app any more (a unit of its own)
  *     launch end APP          records how the app ended (ExecStopPost=)
  *     launch post-stop APP    the same, and runs the post-stop handler
+ *     launch delay APP …      waits before the app is started again (ExecStartPre=)
+ *     launch ready APP …      waits until the app is ready, and tells it (ExecStartPost=)
+ *     launch check APP …      checks whether the app is healthy (ExecStart= of a unit of its own)
  *     launch enter            runs a command beside an app; this one is started by stage0, on the host
  *
  * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity
@@ -15,6 +18,7 @@
  * stands between a manifest and execve().
  */
 
+#include <signal.h>
 #include <sys/prctl.h>
 
 #include "stage1/launch/launch.h"
@@ -83,19 +87,35 @@ static void run_post_stop(Launch *l, AppStatus *s)
         (void) launch_flush(l, -1);
 }
 
-static int run_end(Launch *l, bool handler)
+/* An end of this app that no start follows is the end of the pod, too: what systemd calls a success. While somebody
+ * restarts the app he says so in the environment (see stage0/control/restart.c). */
+static void leave_pod(void)
+{
+        if (streq_ptr(getenv("SERVICE_RESULT"), "success") && !getenv("ACNSPAWN_RESTART"))
+                (void) kill(1, SIGRTMIN + 3);
+}
+
+static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
 {
         _cleanup_app_status_ AppStatus s = {};
 
         record_main_ended(l, &s);
-        (void) launch_flush(l, app_status_to_exit_code(&s));
+        (void) launch_flush(l, s.state == APP_ENDED ? -1 : app_status_to_exit_code(&s));
+        if (s.state == APP_ENDED)
+                return 0;
         if (handler)
                 run_post_stop(l, &s);
         s.state = APP_ENDED;
-        return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
+        if (app_status_write(l->status_fd, l->app, &s) < 0)
+                return 125;
+        if (n->leave)
+                leave_pod();
+        if (n->tell && s.readiness != READINESS_READY)
+                (void) launch_tell(l, LAUNCH_NOT_READY);
+        return 0;
 }
 
-static int run_phase(const char *word, Launch *l)
+static int run_phase(const char *word, Launch *l, const LaunchNumbers *n)
 {
         if (streq(word, "main")) {
                 l->phase = LAUNCH_MAIN;
@@ -107,9 +127,15 @@ static int run_phase(const char *word, Launch *l)
         }
         if (streq(word, "sockets-failed"))
                 return record_sockets_failed(l) < 0 ? 125 : 0;
+        if (streq(word, "delay"))
+                return launch_delay(l, n);
+        if (streq(word, "ready"))
+                return launch_ready(l, n);
+        if (streq(word, "check"))
+                return health_main(l, n);
         l->phase = LAUNCH_POST_STOP;
         if (streq(word, "post-stop") || streq(word, "end"))
-                return run_end(l, streq(word, "post-stop"));
+                return run_end(l, streq(word, "post-stop"), n);
         return 125;
 }
 
@@ -125,13 +151,14 @@ int main(int argc, char *argv[])
                         .stderr_fd = -EBADF,
                         .parent_fd = -EBADF,
         };
+        LaunchNumbers numbers = {};
 
         /* In the pod this program also stands where systemd looks for the one to leave with. */
         if (argc > 0 && endswith(argv[0], "/systemd-shutdown"))
                 return shutdown_main(argv);
         if (argc == 2 && streq(argv[1], "enter"))
                 return enter_main();
-        if (argc != 3) {
+        if (argc < 3 || launch_numbers_parse(argv + 3, &numbers) < 0) {
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;
         }
@@ -142,5 +169,5 @@ int main(int argc, char *argv[])
         l.status_fd = open(LAUNCH_STATUS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (l.status_fd < 0)
                 return 125;
-        return run_phase(argv[1], &l);
+        return run_phase(argv[1], &l, &numbers);
 }

@@ -7,6 +7,24 @@
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
 
+/* A health check that runs, and what it wrote. */
+#define CHECK_OUTPUT_MAX 1024U
+typedef struct LaunchCheck {
+        uint64_t timeout_usec;
+        int read_fd, write_fd; /* of a pipe */
+        char output[CHECK_OUTPUT_MAX + 1];
+        size_t n_output;
+} LaunchCheck;
+
+/* Numbers that stand behind the app's name on the command line; see ready.c. */
+typedef struct LaunchNumbers {
+        uint64_t first, max;       /* of a delay, in microseconds */
+        uint64_t timeout, retries; /* of a health check */
+        uint64_t act;              /* whether something is to be done about an unhealthy app */
+        uint64_t interval, start_period, start_interval;
+        bool extend, tell, leave;
+} LaunchNumbers;
+
 /* What stage0 answered, and what the launcher holds while it works. */
 typedef struct Launch {
         LaunchPhase phase;
@@ -28,6 +46,9 @@ typedef struct Launch {
         char **socket_names;      /* of the sockets from descriptor 3 on, */
         size_t n_sockets;         /* which are the app's main process' alone */
         int parent_fd;            /* breaks when who started us dies, and we are to die then; or -EBADF */
+        bool notify;              /* the socket of the pod's systemd is at LAUNCH_NOTIFY_PATH */
+        LaunchCheck *check;       /* of a health check, or NULL */
+        bool interrupted;         /* a SIGTERM came while we waited for a handler or a check */
 } Launch;
 
 void launch_done(Launch *l);
@@ -51,6 +72,8 @@ int launch_flush(Launch *l, int exit_status);
 int sockets_take(Launch *l, Failure *f);
 int sockets_check(const Launch *l, Failure *f);
 int sockets_arrange(Launch *l, char ***environment, Failure *f);
+/* Tells stage0 what became of the app: LAUNCH_READY, … */
+int launch_tell(Launch *l, LaunchPhase what);
 /* streams.c: connections to the journal for standard output and standard error. */
 int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
@@ -125,6 +148,23 @@ void record_main_failed(Launch *l, const Failure *f);
 /* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with
  * what is recorded. */
 void record_main_ended(Launch *l, AppStatus *ret);
+int record_ready(Launch *l);
+
+/* ready.c: what the launcher does beside an app that starts. -EINVAL: one of WORDS is unknown. */
+int launch_numbers_parse(char *const *words, LaunchNumbers *ret);
+/* Waits as long as is due before this start; returns our exit status, as the next one does. */
+int launch_delay(Launch *l, const LaunchNumbers *n);
+/* Waits until the app is ready, as far as a health check decides that, and tells it. */
+int launch_ready(Launch *l, const LaunchNumbers *n);
+/* Whether one of the signals that end us, which are blocked from then on, comes within that time. */
+bool launch_pause(int main_fd, uint64_t usec);
+
+/* health.c: runs the app's health check once. 1: it succeeded, 0: it failed, -EINTR: we are to end. */
+int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h);
+/* Counts a failure, and tells stage0 if that is one too many. */
+int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h);
+/* "launch check" */
+int health_main(Launch *l, const LaunchNumbers *n);
 
 /* enter.c: runs a command beside an app that runs, confined as the app is; returns our exit status. */
 int enter_main(void);

@@ -31,6 +31,19 @@ static int read_record(Launch *l, AppStatus *ret)
         return r;
 }
 
+/* A new execution: nothing of an earlier one counts but that there was one. */
+static void begin_anew(AppStatus *s)
+{
+        uint64_t starts = s->starts, row = s->row;
+
+        app_status_done(s);
+        *s = (AppStatus){.exit_status = -1,
+                         .pre_start.exit_status = -1,
+                         .post_stop.exit_status = -1,
+                         .starts = starts,
+                         .row = row};
+}
+
 static void set_failure(AppStatus *s, const Failure *f)
 {
         s->cause = f->cause != CAUSE_NONE ? f->cause : CAUSE_SETUP;
@@ -40,15 +53,12 @@ static void set_failure(AppStatus *s, const Failure *f)
 
 int record_pre_start_begin(Launch *l)
 {
-        /* A new execution: nothing of an earlier one counts. */
-        _cleanup_app_status_ AppStatus before = {};
-        AppStatus s = {.state = APP_PRE_START,
-                       .exit_status = -1,
-                       .pre_start = {.ran = true, .exit_status = -1},
-                       .post_stop.exit_status = -1};
+        _cleanup_app_status_ AppStatus s = {};
 
-        (void) read_record(l, &before);
-        s.starts = before.starts;
+        (void) read_record(l, &s);
+        begin_anew(&s);
+        s.state = APP_PRE_START;
+        s.pre_start.ran = true;
         return app_status_write(l->status_fd, l->app, &s);
 }
 
@@ -105,17 +115,11 @@ int record_running(Launch *l, Failure *f)
         AppStatus *s = &l->status;
 
         (void) read_record(l, s);
-        if (s->state != APP_PRE_START) {
-                uint64_t starts = s->starts;
-
-                app_status_done(s);
-                *s = (AppStatus){.exit_status = -1,
-                                 .pre_start.exit_status = -1,
-                                 .post_stop.exit_status = -1,
-                                 .starts = starts};
-        }
+        if (s->state != APP_PRE_START)
+                begin_anew(s);
         s->starts++;
         s->state = APP_RUNNING;
+        s->readiness = l->config.readiness ? READINESS_STARTING : READINESS_NONE;
         s->started_usec = now();
         int r = app_status_write(l->status_fd, l->app, s);
         if (r >= 0)
@@ -132,8 +136,11 @@ static void overwrite_record(Launch *l, const AppStatus *s)
 
 void record_main_failed(Launch *l, const Failure *f)
 {
-        if (!l->record)
+        if (!l->record) {
                 (void) read_record(l, &l->status);
+                if (l->status.state == APP_ENDED)
+                        begin_anew(&l->status);
+        }
         l->status.started_usec = 0; /* it never ran */
         set_failure(&l->status, f);
         if (l->record)
@@ -203,11 +210,87 @@ static void add_main_result(AppStatus *s)
                         s->cause = results[i].cause;
 }
 
+/* Of an app that was to become ready and did not. systemd calls it a success if it ends by itself, in order, when
+ * it is asked to. */
+static void add_readiness(AppStatus *s)
+{
+        const char *result = getenv("SERVICE_RESULT") ?: "", *why;
+
+        if (s->readiness != READINESS_STARTING)
+                return;
+        if (streq(result, "timeout"))
+                why = "It was not ready in time";
+        else if (s->cause == CAUSE_EXITED && s->exit_status == 0 && !streq(result, "success"))
+                why = "It ended before it was ready";
+        else
+                return;
+        s->cause = CAUSE_NOT_READY;
+        free(s->message);
+        s->message = strdup(why);
+}
+
+/* What its health check has to do with the end. */
+static void add_health(Launch *l, AppStatus *s)
+{
+        _cleanup_health_status_ HealthStatus h = {};
+        _cleanup_free_ char *before = NULL;
+
+        if (s->readiness == READINESS_NONE || health_status_read(l->status_fd, l->app, &h) < 0)
+                return;
+        if (h.acted)
+                s->cause = CAUSE_UNHEALTHY;
+        if (s->cause != CAUSE_UNHEALTHY && s->cause != CAUSE_NOT_READY)
+                return;
+        before = s->message;
+        s->message = NULL;
+        if (xasprintf(&s->message, "%s%s%s", h.acted ? "Its health check failed too often" : before ?: "",
+                      h.message ? "; the check says: " : "", h.message ?: "") < 0)
+                s->message = NULL;
+}
+
+/* The kernel counts whom it killed for memory by cgroup, and ours is the app's. It does not say whom, and may
+ * have killed another process of the app before somebody else killed this one. */
+static bool killed_for_memory(void)
+{
+        _cleanup_free_ char *own = NULL, *path = NULL, *events = NULL;
+
+        if (read_file_at(AT_FDCWD, "/proc/self/cgroup", 4096, &own, NULL) < 0)
+                return false;
+        char *unified = startswith(own, "0::") ? own : strstr(own, "\n0::");
+        if (!unified)
+                return false;
+        unified += *unified == '\n' ? 4 : 3;
+        unified[strcspn(unified, "\n")] = 0;
+        if (xasprintf(&path, "/sys/fs/cgroup%s/memory.events", unified) < 0 ||
+            read_file_at(AT_FDCWD, path, 4096, &events, NULL) < 0)
+                return false;
+        const char *kills = strstr(events, "\noom_kill ");
+        return kills && kills[strlen("\noom_kill ")] != '0';
+}
+
+int record_ready(Launch *l)
+{
+        _cleanup_app_status_ AppStatus s = {};
+        int r = app_status_read(l->status_fd, l->app, &s);
+
+        if (r < 0)
+                return r;
+        s.readiness = READINESS_READY;
+        return app_status_write(l->status_fd, l->app, &s);
+}
+
 void record_main_ended(Launch *l, AppStatus *ret)
 {
         (void) read_record(l, ret);
-        if (ret->cause == CAUSE_NONE)
+        if (ret->state == APP_ENDED)
+                return; /* it did not begin again */
+        if (ret->cause == CAUSE_NONE) {
                 add_main_result(ret);
+                if (ret->cause == CAUSE_SIGNAL && ret->signal == SIGKILL && killed_for_memory())
+                        ret->cause = CAUSE_OOM_KILL;
+                add_readiness(ret);
+                add_health(l, ret);
+        }
         ret->state = APP_POST_STOP;
         ret->ended_usec = now();
 }

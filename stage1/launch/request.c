@@ -118,7 +118,7 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
         return r;
 }
 
-int launch_flush(Launch *l, int exit_status)
+static int tell(Launch *l, LaunchPhase what, int exit_status)
 {
         Failure f = {};
         LaunchReply reply;
@@ -127,9 +127,19 @@ int launch_flush(Launch *l, int exit_status)
         error_done(&f.error);
         if (sock < 0)
                 return sock;
-        int r = send_request(l, sock, LAUNCH_FLUSH, exit_status, NULL, 0);
+        int r = send_request(l, sock, what, exit_status, NULL, 0);
         if (r < 0)
                 return r;
         ssize_t n = recv(sock, &reply, sizeof(reply), 0);
         return n == (ssize_t) sizeof(reply) ? reply.error : -EIO;
+}
+
+int launch_tell(Launch *l, LaunchPhase what)
+{
+        return tell(l, what, -1);
+}
+
+int launch_flush(Launch *l, int exit_status)
+{
+        return tell(l, LAUNCH_FLUSH, exit_status);
 }

@@ -79,6 +79,22 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         return 0;
 }
 
+/* The app's main process, and no other way into the app, gets the socket; systemd says where it is. */
+static int mount_notify_socket(Launch *l, int root_fd, Failure *f)
+{
+        const char *path = getenv("NOTIFY_SOCKET");
+
+        if (l->phase != LAUNCH_MAIN || !l->config.notify || !path || !path_is_absolute(path))
+                return 0;
+        _cleanup_close_ int fd = clone_tree(path);
+        int r = fd < 0 ? fd : target_mount(root_fd, fd, LAUNCH_NOTIFY_PATH);
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r,
+                                         "Cannot mount the notification socket in the app's root");
+        l->notify = true;
+        return 0;
+}
+
 /* Whether we may read or write what the descriptor stands for. */
 static bool is_within_reach(int fd)
 {
@@ -125,6 +141,9 @@ static int fill_root(Launch *l, int root_fd, Failure *f)
                 if (r < 0)
                         return r;
         }
+        r = mount_notify_socket(l, root_fd, f);
+        if (r < 0)
+                return r;
         r = mask_paths(root_fd, masked_paths, ELEMENTSOF(masked_paths), true, f);
         if (r >= 0)
                 r = mask_paths(root_fd, masked_from_root, ELEMENTSOF(masked_from_root), false, f);

@@ -39,6 +39,141 @@ def an_app_that_is_always_started_again_ends_with_the_pod(host):
     equal(host.state(uuid), "exited")
 
 
+def stamps(host, uuid):
+    """When the app was started, in seconds."""
+    path = host.pod_dir(uuid) + "/volumes/data/runs"
+    return [float(x.split()[0]) for x in read_text(path).splitlines()] if os.path.exists(path) else []
+
+
+def crashing(host, *options, then="exit 1", policy="on-failure"):
+    return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
+                        host.shell("cat /proc/uptime >>/data/runs; " + then, name="example.com/a"), *options)
+
+
+@case
+def an_app_that_crashes_again_and_again_waits_longer_and_is_given_up(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=100ms", "--restart-delay-max=500ms", "--restart-limit=4", then="exit 5")
+    r = host.acnspawn("run", uuid).expect(5)
+    found = stamps(host, uuid)
+    equal(len(found), 5, "number of starts")
+    gaps = [b - a for a, b in zip(found, found[1:])]
+    for gap, least in zip(gaps, (0.1, 0.2, 0.4, 0.5)):
+        true(gap >= least - 0.02, "the app waited %r, expected 0.1, 0.2, 0.4, 0.5" % gaps)
+    true(gaps[3] < 1.5, "the last delay is too long: %r" % gaps)
+    status = host.app_status(uuid, "a")
+    equal((status["startsInRow"], status["restartLimit"], status["exitStatus"], status["nextStart"]), (5, 4, 5, None))
+    contains(host.acnspawn("status", uuid).out, "restarted 4 of at most 4 times in a row, and given up")
+
+
+@case
+def an_app_that_always_ends_is_given_up_as_well(host):
+    uuid = crashing(host, "--restart=always", "--restart-delay=5ms", "--restart-limit=2", then="exit 0")
+    host.acnspawn("run", uuid).expect(0)
+    equal(len(stamps(host, uuid)), 3)
+
+
+@case
+def the_time_that_a_start_may_take_does_not_run_while_it_waits(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=300ms", "--restart-limit=3", "--start-timeout=250ms", then="exit 6")
+    host.acnspawn("run", uuid).expect(6)
+    equal(len(stamps(host, uuid)), 4)
+
+
+@case
+def status_tells_when_the_next_start_is(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=2s")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: host.app_status(uuid, "a")["nextStart"], "the app waits")
+    contains(host.acnspawn("status", uuid).out, "restarted 0 of at most 10 times in a row, again in ")
+    start = time.monotonic()
+    host.acnspawn("stop", uuid).expect(0)
+    true(time.monotonic() - start < 1.5, "the pod waited for the app to be started")
+    equal(host.app_status(uuid, "a")["exitStatus"], 1)
+
+
+@case
+def a_pod_whose_app_waits_in_the_launcher_stops_at_once_and_its_end_stays(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=300ms", "--restart-delay-max=1min", "--stop-signal=SIGWINCH")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: len(stamps(host, uuid)) >= 4, "four starts")
+    time.sleep(1)  # of 2.4 s, of which systemd waits for the first 0.3
+    start = time.monotonic()
+    r = host.acnspawn("enter", uuid, "--", "true").expect(1)
+    contains(r.err, "App a of pod %s is not running: it has ended" % uuid)
+    host.acnspawn("stop", uuid).expect(0)
+    true(time.monotonic() - start < 1.5, "the pod waited for the launcher")
+    status = host.app_status(uuid, "a")
+    equal((status["cause"], status["exitStatus"]), ("exited", 1))
+    equal(len(stamps(host, uuid)), 4)
+
+
+@case
+def restart_app_begins_a_new_row(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=20ms", "--restart-limit=2", "---", host.shell("sleep 1000"), policy="all")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: host.app_status(uuid, "a")["startsInRow"] == 3 and host.app_status(uuid, "a")["state"] == "ended", "the app is given up")
+    time.sleep(0.3)
+    equal(len(stamps(host, uuid)), 3)
+    host.acnspawn("restart-app", uuid, "a").expect(0)
+    wait_for(lambda: len(stamps(host, uuid)) == 6, "a new row")
+    time.sleep(0.3)
+    equal(len(stamps(host, uuid)), 6)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def without_a_limit_it_goes_on(host):
+    uuid = crashing(host, "--restart=on-failure", "--restart-delay=1ms", "--restart-delay-max=5ms", "--restart-limit=infinity")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: len(stamps(host, uuid)) >= 15, "fifteen starts")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def exit_policies_and_restarts(host):
+    """Whether the pod ends with the app a, whose restarts end at last, though b goes on; and with what status."""
+    other = host.shell("trap 'exit 0' TERM; while :; do sleep 0.05; done", name="example.com/b")
+    short = host.shell("sleep 0.6", name="example.com/b")
+    limited = ["--restart-delay=5ms", "--restart-limit=1"]
+    table = [
+        # policy, options of a, how a ends, b, status of the pod, starts of a
+        ("on-failure", ["--restart=on-failure"] + limited, "exit 3", other, 3, 2),
+        ("on-failure", ["--restart=on-failure"] + limited, "exit 0", short, 0, 1),
+        ("on-failure", ["--restart=always"] + limited, "exit 0", other, 0, 2),
+        ("any", ["--restart=on-failure"] + limited, "exit 4", other, 4, 2),
+        ("any", ["--restart=on-failure"] + limited, "exit 0", other, 0, 1),
+        ("any", ["--restart=always"] + limited, "exit 0", other, 0, 2),
+        ("all", ["--restart=on-failure"] + limited, "exit 5", short, 5, 2),
+        ("all", ["--restart=always"] + limited, "exit 0", short, 0, 2),
+        ("on-failure", [], "exit 6", other, 6, 1),
+        ("any", [], "exit 0", other, 0, 1),
+    ]
+    for policy, options, end, b, expected, starts in table:
+        uuid = crashing(host, *options, "---", b, then=end, policy=policy)
+        r = host.acnspawn("run", uuid)
+        what = "%s with %s and '%s'" % (policy, " ".join(options), end)
+        equal(r.rc, expected, what)
+        equal(len(stamps(host, uuid)), starts, "starts of " + what)
+        if b is short:
+            equal(host.app_status(uuid, "b")["exitStatus"], 0, "b of " + what)
+        host.acnspawn("rm", uuid).expect(0)
+
+
+@case
+def restarting_an_app_by_hand_is_no_end_of_it(host):
+    """Also where an end of it, and a success at that, would end the pod."""
+    for options in [], ["--restart=on-failure"]:
+        uuid = crashing(host, *options, then="trap 'exit 0' TERM; while :; do sleep 0.05; done", policy="any")
+        host.acnspawn("run", "--detach", uuid).expect(0)
+        wait_for(lambda: len(stamps(host, uuid)) == 1, "the start")
+        host.acnspawn("restart-app", uuid, "a").expect(0)
+        wait_for(lambda: len(stamps(host, uuid)) == 2, "the second start")
+        equal(host.state(uuid), "running")
+        host.acnspawn("kill", uuid).expect(0)
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        host.acnspawn("rm", uuid).expect(0)
+
+
 @case
 def an_app_starts_after_those_it_names(host):
     slow = host.image(["/bin/sh", "-c", "echo main >>/data/order"], name="example.com/slow", app={"eventHandlers": [

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "stage1/app-status.h"
+#include "stage1/backoff.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
@@ -27,6 +28,9 @@ static void check_equal(const AppStatus *a, const AppStatus *b)
         ASSERT_STREQ(a->message, b->message);
         ASSERT_EQ(a->started_usec, b->started_usec);
         ASSERT_EQ(a->ended_usec, b->ended_usec);
+        ASSERT_EQ(a->readiness, b->readiness);
+        ASSERT_EQ(a->starts, b->starts);
+        ASSERT_EQ(a->row, b->row);
         check_handler(&a->pre_start, &b->pre_start);
         check_handler(&a->post_stop, &b->post_stop);
 }
@@ -50,11 +54,58 @@ TEST(round_trip)
                                         .post_stop = {true, true, -1, 64},
                                         .started_usec = 1,
                                         .ended_usec = UINT64_MAX,
+                                        .readiness = (AppReadiness) (state % _APP_READINESS_MAX),
+                                        .starts = UINT64_MAX,
+                                        .row = UINT64_MAX,
                         };
                         ASSERT_OK(app_status_write(s.fd, "web", &in));
                         ASSERT_OK(app_status_read(s.fd, "web", &out));
                         check_equal(&in, &out);
                 }
+}
+
+TEST(health)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_health_status_ HealthStatus none = {};
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_ERR(health_status_read(s.fd, "web", &none), -ENOENT);
+        for (int state = 0; state < _HEALTH_STATE_MAX; state++) {
+                _cleanup_health_status_ HealthStatus out = {};
+                HealthStatus in = {.state = (HealthState) state,
+                                   .failures = 7,
+                                   .checked_usec = 8,
+                                   .last = {true, state % 2, 9, -1},
+                                   .acted = state % 2,
+                                   .message = state ? (char *) "it\nsays" : NULL};
+                ASSERT_OK(health_status_write(s.fd, "web", &in));
+                ASSERT_OK(health_status_read(s.fd, "web", &out));
+                ASSERT_EQ(out.state, in.state);
+                ASSERT_EQ(out.failures, in.failures);
+                ASSERT_EQ(out.checked_usec, in.checked_usec);
+                check_handler(&out.last, &in.last);
+                ASSERT_EQ(out.acted, in.acted);
+                ASSERT_STREQ(out.message, state ? "it says" : NULL);
+        }
+        /* The record of an app is none of its health, and the other way round. */
+        ASSERT_OK(app_status_write(s.fd, "db", &(AppStatus){.exit_status = -1}));
+        ASSERT_ERR(health_status_read(s.fd, "db", &none), -ENOENT);
+        ASSERT_OK(app_status_write(s.fd, "db.health", &(AppStatus){.exit_status = -1}));
+        ASSERT_ERR(health_status_read(s.fd, "db", &none), -EBADMSG);
+}
+
+TEST(delays)
+{
+        ASSERT_EQ(backoff_delay(100, 1000, 1), 100);
+        ASSERT_EQ(backoff_delay(100, 1000, 2), 200);
+        ASSERT_EQ(backoff_delay(100, 1000, 4), 800);
+        ASSERT_EQ(backoff_delay(100, 1000, 5), 1000);
+        ASSERT_EQ(backoff_delay(100, 1000, 100000), 1000);
+        ASSERT_EQ(backoff_delay(2000, 1000, 1), 2000);
+        ASSERT_EQ(backoff_delay(2000, 1000, 50), 2000);
+        ASSERT_TRUE(backoff_delay(UINT64_MAX / 2, UINT64_MAX - 1, 100) >= UINT64_MAX / 2);
+        ASSERT_EQ(backoff_interval(100, 1000, 2), 300 + 3 * RESTART_QUIET_USEC);
 }
 
 TEST(no_record)
@@ -262,6 +313,8 @@ int main(void)
 {
         RUN(round_trip);
         RUN(no_record);
+        RUN(health);
+        RUN(delays);
         RUN(newlines_stay_in_their_line);
         RUN(hostile_records);
         RUN(hostile_files);

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 #include "tests/unit/test.h"
 
@@ -124,6 +125,12 @@ TEST(phrases)
         } cases[] = {
                         {{.state = APP_PRE_START}, "pre-start handler runs"},
                         {{.state = APP_POST_STOP}, "post-stop handler runs"},
+                        {{.state = APP_RUNNING}, "running"},
+                        {{.state = APP_RUNNING, .readiness = READINESS_STARTING}, "starting"},
+                        {{.state = APP_RUNNING, .readiness = READINESS_READY}, "running, ready"},
+                        {{.state = APP_ENDED, .cause = CAUSE_NOT_READY}, "did not get ready"},
+                        {{.state = APP_ENDED, .cause = CAUSE_UNHEALTHY, .signal = SIGKILL},
+                         "ended for not being healthy"},
                         {{.state = APP_ENDED, .cause = CAUSE_EXITED}, "exited with status 0"},
                         {{.state = APP_ENDED, .cause = CAUSE_SIGNAL, .signal = SIGSEGV, .core_dumped = true},
                          "killed by SIGSEGV, core dumped"},
@@ -165,6 +172,47 @@ TEST(phrases)
         }
 }
 
+TEST(health_and_restarts)
+{
+        AppReport app = {.app = &pod_apps[0],
+                         .status = {.state = APP_RUNNING,
+                                    .exit_status = -1,
+                                    .readiness = READINESS_READY,
+                                    .started_usec = NOW - 2000000,
+                                    .row = 4},
+                         .health = {.state = HEALTH_UNHEALTHY,
+                                    .failures = 3,
+                                    .last.ran = true,
+                                    .message = (char *) "gone\x1b[2J"},
+                         .has_health = true,
+                         .restart = RESTART_ALWAYS,
+                         .restart_limit = 10};
+        const PodReport report = {.apps = &app, .n_apps = 1, .exit_status = -1};
+        const Pod p = make_pod(POD_RUNNING);
+        _cleanup_free_ char *s = NULL, *t = NULL, *u = NULL;
+
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_CONTAINS(s, "web  running, ready, unhealthy (3 failures); 2s ago");
+        ASSERT_CONTAINS(s, "\n               gone\\x1b[2J\n");
+        ASSERT_CONTAINS(s, "\n               restarted 3 of at most 10 times in a row\n");
+        json_object *o = pod_status_json(&p, &report);
+        ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
+                        "\"ready\":true,\"health\":{\"state\":\"unhealthy\",\"failures\":3,\"checked\":null,"
+                        "\"timedOut\":false,\"exitStatus\":0,\"output\":\"gone\\u001b[2J\"},\"startsInRow\":4,"
+                        "\"restartLimit\":10,\"nextStart\":null");
+        json_object_put(o);
+        app.status.state = APP_ENDED;
+        app.status.ended_usec = NOW - 1000000;
+        app.next_start_usec = NOW + 5000000;
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &t));
+        ASSERT_CONTAINS(t, "restarted 3 of at most 10 times in a row, again in 5s\n");
+        ASSERT_TRUE(!strstr(t, "unhealthy"));
+        app.next_start_usec = 0;
+        app.status.row = 11;
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &u));
+        ASSERT_CONTAINS(u, "restarted 10 of at most 10 times in a row, and given up\n");
+}
+
 TEST(json)
 {
         AppReport apps[] = {
@@ -204,6 +252,7 @@ int main(void)
         RUN(exposed_apps);
         RUN(ended);
         RUN(phrases);
+        RUN(health_and_restarts);
         RUN(json);
         return TEST_END();
 }

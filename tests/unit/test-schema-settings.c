@@ -41,6 +41,9 @@ TEST(defaults)
         ASSERT_EQ(s.input, INPUT_NULL);
         ASSERT_TRUE(!s.after);
         ASSERT_TRUE(!s.oom_group);
+        ASSERT_EQ(s.restart_limit, 10);
+        ASSERT_TRUE(s.start_timeout_usec == UINT64_MAX);
+        ASSERT_TRUE(!app_settings_readiness(&s));
         pair_list_done(&app.annotations);
 }
 
@@ -80,8 +83,88 @@ TEST(what_is_no_value_is_named_with_what_would_be_one)
         expect_error("acnspawn/stop-timeout", "0", "must be a time");
         expect_error("acnspawn/after", "Not A Name", "must be names of apps");
         expect_error("acnspawn/input", "tty", "must be null, pipe or terminal");
+        expect_error("acnspawn/restart-limit", "-1", "must be a number of restarts");
+        expect_error("acnspawn/restart-delay-max", "0", "must be a time");
+        expect_error("acnspawn/start-timeout", "0", "must be a time");
+        expect_error("acnspawn/notify", "x", "must be true or false");
+        expect_error("acnspawn/health-cmd", "", "must be a command line");
+        expect_error("acnspawn/health-interval", "1ms", "must be a time of at least 100ms");
+        expect_error("acnspawn/health-retries", "0", "must be a number from 1");
+        expect_error("acnspawn/health-on-failure", "panic", "must be none, kill, restart or stop");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
+}
+
+static void check_command(const char *text, const char *expected)
+{
+        _cleanup_strv_free_ char **l = NULL;
+        _cleanup_free_ char *joined = NULL;
+
+        if (!expected) {
+                ASSERT_ERR(health_command_parse(text, &l), -EINVAL);
+                return;
+        }
+        ASSERT_OK(health_command_parse(text, &l));
+        joined = strv_join(l, "|");
+        ASSERT_STREQ(joined ?: "", expected);
+}
+
+TEST(health_commands)
+{
+        check_command("curl -f http://localhost || exit 1", "/bin/sh|-c|curl -f http://localhost || exit 1");
+        check_command("[\"CMD\",\"/bin/check\",\"a b\"]", "/bin/check|a b");
+        check_command("[\"CMD-SHELL\",\"test -e /x\"]", "/bin/sh|-c|test -e /x");
+        check_command("[\"/bin/check\",\"\"]", "/bin/check|");
+        check_command("[\"NONE\"]", "");
+        check_command("none", "");
+        check_command("", NULL);
+        check_command("[]", NULL);
+        check_command("[\"CMD\"]", NULL);
+        check_command("[\"CMD\",\"\"]", NULL);
+        check_command("[\"CMD-SHELL\",\"a\",\"b\"]", NULL);
+        check_command("[\"CMD\",1]", NULL);
+        check_command("[\"CMD\",\"a\\u0000b\"]", NULL);
+        check_command("[\"CMD\",", NULL);
+}
+
+static void check_image(const char *text, const char *command, const char *interval, const char *retries,
+                        const char *message)
+{
+        _cleanup_(pair_list_done) PairList l = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        int r = health_settings_from_oci(text, &l, &e);
+
+        if (message) {
+                ASSERT_TRUE(r < 0);
+                ASSERT_CONTAINS(e.message, message);
+                return;
+        }
+        ASSERT_OK(r);
+        ASSERT_STREQ(pair_list_get(&l, "acnspawn/health-cmd"), command);
+        ASSERT_STREQ(pair_list_get(&l, "acnspawn/health-interval"), interval);
+        ASSERT_STREQ(pair_list_get(&l, "acnspawn/health-retries"), retries);
+        for (size_t i = 0; i < l.n; i++)
+                ASSERT_OK(app_setting_check(strchr(l.items[i].name, '/') + 1, l.items[i].value, NULL));
+}
+
+TEST(health_checks_of_images)
+{
+        check_image("{\"Test\":[\"CMD\",\"/bin/check\"],\"Interval\":5000000000,\"Timeout\":1,\"Retries\":4,"
+                    "\"StartPeriod\":0,\"StartInterval\":7000000000}",
+                    "[\"CMD\",\"/bin/check\"]", "5000000us", "4", NULL);
+        check_image("{\"Test\":[\"CMD-SHELL\",\"true\"],\"Retries\":9000000}", "[\"CMD-SHELL\",\"true\"]",
+                    NULL, "1000", NULL);
+        check_image("{\"Test\":[\"NONE\"],\"Retries\":3}", NULL, NULL, NULL, NULL);
+        check_image("{\"Interval\":1}", NULL, NULL, NULL, NULL);
+        check_image("{\"Test\":[]}", NULL, NULL, NULL, NULL);
+        check_image("{}", NULL, NULL, NULL, NULL);
+        check_image("[]", NULL, NULL, NULL, "no object");
+        check_image("{\"Test\":\"true\"}", NULL, NULL, NULL, "Test is no command");
+        check_image("{\"Test\":[\"CMD\",\"a\"],\"Interval\":-1}", NULL, NULL, NULL, "Interval is no number");
+        check_image("{\"Test\":[\"CMD\",\"a\"],\"Retries\":\"3\"}", NULL, NULL, NULL,
+                    "Retries is no number");
+        check_image("{\"Test\":[\"CMD\",\"a\"],\"Interval\":9223372036854775807}", "[\"CMD\",\"a\"]",
+                    "9223372036854775us", NULL, NULL);
 }
 
 TEST(signals)
@@ -215,6 +298,8 @@ int main(void)
         RUN(values);
         RUN(what_is_no_value_is_named_with_what_would_be_one);
         RUN(signals);
+        RUN(health_commands);
+        RUN(health_checks_of_images);
         RUN(order);
         RUN(volume_defaults);
         RUN(volume_values);

@@ -10,25 +10,29 @@
 static const struct {
         const char *section, *keys;
 } unit_file_keys[] = {
-                {"Unit", " Description DefaultDependencies Requires Wants After Before Conflicts "
-                         "StopWhenUnneeded SuccessAction OnFailure"
-                         " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart StartLimitIntervalSec "},
-                {"Service",
-                 " Type Slice ExecStart ExecStartPre ExecStopPost StandardInput StandardOutput StandardError"
-                 " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
-                 "RuntimeDirectoryPreserve"
-                 " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
+                {"Unit",
+                 " Description DefaultDependencies Requires Wants After Before Conflicts "
+                 "StopWhenUnneeded SuccessAction OnFailure"
+                 " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart StartLimitIntervalSec"
+                 " StartLimitBurst StartLimitAction BindsTo "},
+                {"Service", " Type NotifyAccess Slice ExecStart ExecStartPre ExecStartPost ExecStopPost "
+                            "StandardInput StandardOutput StandardError"
+                            " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
+                            "RuntimeDirectoryPreserve"
+                            " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
                 {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service FileDescriptorName "
                  "BindIPv6Only "},
+                {"Timer", " OnActiveSec OnUnitInactiveSec AccuracySec "},
                 {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };
 
 /* What an app's service may have at all, and only once. */
-static const char app_service_keys[] = " Description DefaultDependencies Requires After Conflicts Before "
-                                       "FailureAction SuccessAction Type Slice ExecStartPre ExecStart"
-                                       " ExecStopPost StandardInput StandardOutput StandardError "
-                                       "TimeoutStartSec TimeoutStopSec OOMScoreAdjust StartLimitIntervalSec"
-                                       " Restart RestartSec KillSignal OOMPolicy Sockets ";
+static const char app_service_keys[] =
+                " Description DefaultDependencies Requires Wants After Conflicts Before "
+                "FailureAction SuccessAction Type NotifyAccess Slice ExecStartPre ExecStart ExecStartPost"
+                " StartLimitBurst StartLimitAction ExecStopPost StandardInput StandardOutput StandardError "
+                "TimeoutStartSec TimeoutStopSec OOMScoreAdjust StartLimitIntervalSec"
+                " Restart RestartSec KillSignal OOMPolicy Sockets ";
 
 __attribute__((unused)) static bool is_word_of(const char *words, const char *word)
 {

@@ -58,7 +58,10 @@ __attribute__((unused)) static int check_line(const char *section, const char *k
 
         (void) section;
         if (is_app_service(r->unit)) {
-                if (!is_word_of(app_service_keys, key) || (r->seen.data && is_word_of(r->seen.data, key)))
+                /* Before an app there may be two things to do, a delay and a handler. */
+                bool list = streq(key, "ExecStartPre");
+                if (!is_word_of(app_service_keys, key) ||
+                    (!list && r->seen.data && is_word_of(r->seen.data, key)))
                         return -EBADMSG;
                 text_addf(&r->seen, " %s ", key);
                 /* Nothing but the launcher is ever run, and all that it is told is the app. */

@@ -245,6 +245,21 @@ static int poke_type(const char *what)
         return check(r);
 }
 
+/* Tells who started us something, as sd_notify() does, and stays for as long as it may take to see who tells. */
+static int poke_notify(const char *text)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        const char *path = getenv("NOTIFY_SOCKET");
+        int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0 || !path || strlen(path) >= sizeof(sa.sun_path))
+                return ENOENT;
+        memcpy(sa.sun_path, path, strlen(path));
+        int r = check(sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *) &sa, sizeof(sa)));
+        usleep(200000);
+        return r;
+}
+
 static const struct {
         const char *name;
         int (*function)(const char *argument);
@@ -259,6 +274,8 @@ static const struct {
                 {"call", poke_call},         {"call32", poke_call32},
                 {"trace", poke_trace},       {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo}, {"type", poke_type},
+                {"udp-echo", poke_udp_echo},
+                {"notify", poke_notify},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What an image says about how its app is run: whether the app tells when it is ready, how to see that it is
+ * healthy, what signal asks it to end. It becomes settings of the app in the pod's manifest, unless the user
+ * has set them, so that all that follows looks in one place. Nothing else of the settings can an image ask
+ * for: how often its app is started again, for one, is the user's to say.
+ */
+
+#include "prepare/pods/reify-internal.h"
+#include "schema/settings.h"
+
+#define SUPPORTS_NOTIFY "appc.io/executor/supports-systemd-notify"
+#define HEALTHCHECK "org.opencontainers.image.healthcheck"
+#define STOP_SIGNAL "org.opencontainers.image.stopsignal"
+
+static int set_unless_set(PodApp *a, const char *name, const char *value)
+{
+        return pair_list_get(&a->annotations, name) ? 0 : pair_list_set(&a->annotations, name, value);
+}
+
+/* Spec: aci.md has the meaning of the annotation; one of the app in the pod's manifest is nearer to the user than
+ * the image's. */
+static int take_notify(Reify *r, PodApp *a, const PairList *image, Error *e)
+{
+        const char *value = pair_list_get(&a->annotations, SUPPORTS_NOTIFY)
+                                            ?: pair_list_get(image, SUPPORTS_NOTIFY);
+
+        if (!value || parse_boolean(value) == 0)
+                return 0;
+        if (parse_boolean(value) < 0)
+                return reify_warn(r, e,
+                                  "App %s: the annotation " SUPPORTS_NOTIFY " is neither true nor false",
+                                  a->name);
+        return set_unless_set(a, SETTING_PREFIX "notify", "true") < 0 ? error_oom(e) : 0;
+}
+
+static int take_health(Reify *r, PodApp *a, const PairList *image, Error *e)
+{
+        const char *text = pair_list_get(image, HEALTHCHECK);
+        _cleanup_(pair_list_done) PairList settings = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        if (!text)
+                return 0;
+        int k = health_settings_from_oci(text, &settings, &why);
+        if (k == -ENOMEM)
+                return error_oom(e);
+        if (k < 0)
+                return reify_warn(r, e, "App %s: the health check of its image is left aside: %s", a->name,
+                                  why.message ?: "it is not valid");
+        for (size_t i = 0; i < settings.n; i++)
+                if (set_unless_set(a, settings.items[i].name, settings.items[i].value) < 0)
+                        return error_oom(e);
+        return 0;
+}
+
+static int take_stop_signal(Reify *r, PodApp *a, const PairList *image, Error *e)
+{
+        const char *value = pair_list_get(image, STOP_SIGNAL);
+
+        if (!value)
+                return 0;
+        if (app_setting_check("stop-signal", value, NULL) < 0)
+                return reify_warn(r, e, "App %s: the stop signal of its image is none that is known",
+                                  a->name);
+        return set_unless_set(a, SETTING_PREFIX "stop-signal", value) < 0 ? error_oom(e) : 0;
+}
+
+int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e)
+{
+        int k = take_notify(r, a, &image->annotations, e);
+
+        if (k >= 0)
+                k = take_health(r, a, &image->annotations, e);
+        return k < 0 ? k : take_stop_signal(r, a, &image->annotations, e);
+}

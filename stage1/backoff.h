@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* How long an app waits before it is started again. Depends on basic/ alone, as units are generated with it and
+ * the launcher waits by it. */
+
+#include <signal.h>
+
+#include "stage1/app-status.h"
+
+/* Before restart number N in a row (from 1): FIRST, doubled each time, up to MAX. */
+static inline uint64_t backoff_delay(uint64_t first_usec, uint64_t max_usec, uint64_t n)
+{
+        uint64_t delay = first_usec;
+
+        for (uint64_t i = 1; i < n && delay < max_usec; i++)
+                delay = delay > max_usec / 2 ? max_usec : delay * 2;
+        return MAX(first_usec, MIN(delay, max_usec));
+}
+
+/* Whether systemd takes an app's end for a success, after which Restart=on-failure does not start it again. */
+static inline bool backoff_ended_well(const AppStatus *s)
+{
+        return s->cause == CAUSE_EXITED
+                               ? s->exit_status == 0
+                               : s->cause == CAUSE_SIGNAL && (s->signal == SIGHUP || s->signal == SIGINT ||
+                                                              s->signal == SIGTERM || s->signal == SIGPIPE);
+}
+
+/* In which time the first start and N restarts in a row fall, if no run was long enough to begin anew. */
+static inline uint64_t backoff_interval(uint64_t first_usec, uint64_t max_usec, uint64_t n)
+{
+        uint64_t sum = RESTART_QUIET_USEC;
+
+        for (uint64_t i = 1; i <= n; i++)
+                if (__builtin_add_overflow(sum, backoff_delay(first_usec, max_usec, i), &sum) ||
+                    __builtin_add_overflow(sum, RESTART_QUIET_USEC, &sum))
+                        return UINT64_MAX;
+        return sum;
+}

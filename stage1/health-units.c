@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The units of a health check.
+ *
+ * While the app starts, the launcher checks it as a part of the start (ExecStartPost=), so that whoever waits
+ * for the app waits for the first check that succeeds. From then on a timer has it checked by a service of its
+ * own, beside the app in the app's slice, where the app's limits hold for both. The service is not bound to the
+ * app, or a timer that elapses while the app ends would start it again: the launcher looks for itself whether
+ * there is anything to check.
+ */
+
+#include "stage1/stage1-internal.h"
+
+/* What a check takes beyond its own time-out. */
+#define CHECK_EXTRA_USEC UINT64_C(30000000)
+
+static void add_number(Text *t, const char *key, uint64_t value)
+{
+        text_addf(t, " %s=%llu", key, (unsigned long long) value);
+}
+
+void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t)
+{
+        if (!h->command)
+                return;
+        add_number(t, "timeout", h->timeout_usec);
+        add_number(t, "retries", h->retries);
+        add_number(t, "act", h->action != HEALTH_NONE);
+        if (!starting)
+                return;
+        add_number(t, "interval", h->interval_usec);
+        add_number(t, "start-period", h->start_period_usec);
+        add_number(t, "start-interval", h->start_interval_usec);
+}
+
+static void add_head(Text *t, const char *app)
+{
+        text_addf(t,
+                  "[Unit]\n"
+                  "Description=Health of App %s\n"
+                  "DefaultDependencies=no\n"
+                  "Conflicts=shutdown.target\n"
+                  "Before=shutdown.target\n",
+                  app);
+}
+
+static int add_timer(Stage1Files *files, const char *app, const HealthCheck *h)
+{
+        unsigned long long interval = h->interval_usec;
+        _cleanup_free_ char *name = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (xasprintf(&name, "health-%s.timer", app) < 0)
+                return -ENOMEM;
+        add_head(&t, app);
+        text_addf(&t, "BindsTo=app-%s.service\nAfter=app-%s.service\n\n[Timer]\n", app, app);
+        text_addf(&t, "OnActiveSec=%lluus\nOnUnitInactiveSec=%lluus\nAccuracySec=%lluus\n", interval,
+                  interval, MIN(interval / 10, 1000000ULL));
+        return stage1_add_unit_text(files, name, &t);
+}
+
+static int add_check(Stage1Files *files, const char *app, const HealthCheck *h, const char *slice,
+                     const Text *service)
+{
+        _cleanup_free_ char *name = NULL;
+        _cleanup_text_ Text t = {};
+
+        if (xasprintf(&name, "health-%s.service", app) < 0)
+                return -ENOMEM;
+        add_head(&t, app);
+        text_addf(&t, "\n[Service]\nType=oneshot\nSlice=%s\nExecStart=/acnspawn/launch check %s", slice,
+                  app);
+        stage1_health_arguments(h, false, &t);
+        text_addf(&t,
+                  "\n"
+                  "StandardInput=null\nStandardOutput=null\nStandardError=null\n"
+                  "TimeoutStartSec=%lluus\n"
+                  "KillSignal=9\n",
+                  (unsigned long long) (h->timeout_usec + CHECK_EXTRA_USEC));
+        text_add_bytes(&t, service->data, service->size);
+        return stage1_add_unit_text(files, name, &t);
+}
+
+int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthCheck *h, const char *slice,
+                            const Text *service)
+{
+        if (!h->command)
+                return 0;
+        int r = add_timer(files, app->name, h);
+        return r < 0 ? r : add_check(files, app->name, h, slice, service);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the launcher does beside an app that starts.
+ *
+ *     launch delay APP first=USEC max=USEC [extend]    before it (ExecStartPre=)
+ *     launch ready APP [timeout=USEC …]                after it (ExecStartPost=)
+ *
+ * The delay grows with every start in a row; systemd has waited for its first part. Doing the rest here works
+ * with every version of systemd, and the time that a start may take does not run while we wait: systemd is told
+ * so ("extend"). A run that lasted begins the row anew.
+ *
+ * For systemd the app has started when the second ends, so whoever waits for the app waits for that. An app
+ * that tells by itself that it is ready has done so before; where there is a health check, the first that
+ * succeeds is waited for.
+ */
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#include "stage1/backoff.h"
+#include "stage1/launch/launch.h"
+
+#define EXTRA_USEC UINT64_C(1000000)      /* for systemd to notice that we have ended */
+#define FIRST_PAUSE_USEC UINT64_C(100000) /* between the first two checks */
+#define LOOK_USEC UINT64_C(10000)
+
+/* --- The command line ---------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *name;
+        size_t offset;
+} numbers[] = {
+                {"first=", offsetof(LaunchNumbers, first)},
+                {"max=", offsetof(LaunchNumbers, max)},
+                {"timeout=", offsetof(LaunchNumbers, timeout)},
+                {"retries=", offsetof(LaunchNumbers, retries)},
+                {"act=", offsetof(LaunchNumbers, act)},
+                {"interval=", offsetof(LaunchNumbers, interval)},
+                {"start-period=", offsetof(LaunchNumbers, start_period)},
+                {"start-interval=", offsetof(LaunchNumbers, start_interval)},
+};
+
+static int parse_word(const char *word, LaunchNumbers *n)
+{
+        for (size_t i = 0; i < ELEMENTSOF(numbers); i++) {
+                const char *value = startswith(word, numbers[i].name);
+                if (value)
+                        return parse_u64(value, (uint64_t *) ((char *) n + numbers[i].offset));
+        }
+        if (streq(word, "extend"))
+                n->extend = true;
+        else if (streq(word, "tell"))
+                n->tell = true;
+        else if (streq(word, "leave"))
+                n->leave = true;
+        else
+                return -EINVAL;
+        return 0;
+}
+
+int launch_numbers_parse(char *const *words, LaunchNumbers *ret)
+{
+        LaunchNumbers n = {};
+        int r = 0;
+
+        for (char *const *word = words; r >= 0 && *word; word++)
+                r = parse_word(*word, &n);
+        if (r >= 0)
+                *ret = n;
+        return r;
+}
+
+/* --- Waiting ------------------------------------------------------------------------------------------- */
+
+/* Any of these, as the user chooses which one stops the app. */
+static void block_signals(sigset_t *set)
+{
+        sigfillset(set);
+        sigdelset(set, SIGCHLD);
+        sigdelset(set, SIGCONT);
+        (void) sigprocmask(SIG_BLOCK, set, NULL);
+}
+
+static bool signal_is_pending(const sigset_t *set)
+{
+        static const struct timespec none = {};
+
+        return sigtimedwait(set, NULL, &none) > 0;
+}
+
+/* A signal wakes us at once: poll() has them unblocked. Without handlers it would end us, too; but then nobody
+ * would say with what status. */
+static void wake(int sig) {}
+
+bool launch_pause(int main_fd, uint64_t usec)
+{
+        const struct sigaction sa = {.sa_handler = wake};
+        struct pollfd p = {.fd = main_fd, .events = POLLIN};
+        struct timespec t = {.tv_sec = (time_t) (usec / 1000000), .tv_nsec = (long) (usec % 1000000 * 1000)};
+        sigset_t set, open;
+
+        block_signals(&set);
+        for (int s = 1; s < NSIG; s++)
+                if (s != SIGCHLD && s != SIGCONT)
+                        (void) sigaction(s, &sa, NULL);
+        if (signal_is_pending(&set))
+                return true;
+        sigemptyset(&open);
+        return ppoll(&p, 1, &t, &open) != 0;
+}
+
+/* systemd's own words. Whatever becomes of it: then the start takes too long, and that is told. */
+static void extend_start(uint64_t usec)
+{
+        const char *path = getenv("NOTIFY_SOCKET");
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        _cleanup_close_ int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        char text[64];
+
+        if (sock < 0 || !path || !path_is_absolute(path) || strlen(path) >= sizeof(address.sun_path))
+                return;
+        memcpy(address.sun_path, path, strlen(path));
+        int n = snprintf(text, sizeof(text), "EXTEND_TIMEOUT_USEC=%llu", (unsigned long long) usec);
+        (void) sendto(sock, text, (size_t) n, MSG_NOSIGNAL, (const struct sockaddr *) &address,
+                      sizeof(address));
+}
+
+/* --- Before a start ------------------------------------------------------------------------------------ */
+
+static bool lasted(const AppStatus *s)
+{
+        return s->state == APP_ENDED && s->started_usec > 0 && s->ended_usec > s->started_usec &&
+               s->ended_usec - s->started_usec >= RESTART_QUIET_USEC;
+}
+
+int launch_delay(Launch *l, const LaunchNumbers *n)
+{
+        _cleanup_app_status_ AppStatus s = {};
+        uint64_t delay = 0;
+
+        if (app_status_read(l->status_fd, l->app, &s) < 0)
+                s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
+        if (lasted(&s))
+                s.row = 0;
+        if (s.row > 0)
+                delay = backoff_delay(n->first, n->max, s.row) - n->first;
+        s.row++;
+        if (app_status_write(l->status_fd, l->app, &s) < 0)
+                return 125;
+        if (delay == 0)
+                return 0;
+        if (n->extend)
+                extend_start(delay + EXTRA_USEC);
+        return launch_pause(-1, delay) ? 125 : 0;
+}
+
+/* --- After it ------------------------------------------------------------------------------------------ */
+
+/* systemd says who the app's main process is; if it ends, it is over with waiting. */
+static int open_main_process(void)
+{
+        const char *text = getenv("MAINPID");
+        uint32_t pid;
+
+        if (!text || parse_u32(text, &pid) < 0 || pid == 0)
+                return -ESRCH;
+        int fd = (int) syscall(SYS_pidfd_open, (pid_t) pid, 0);
+        return fd < 0 ? -errno : fd;
+}
+
+/* For systemd the launcher has started; the app's root is there, and a check can use it, a little later. */
+static int wait_until_runs(Launch *l, int main_fd)
+{
+        for (;;) {
+                _cleanup_app_status_ AppStatus s = {};
+                int r = app_status_read(l->status_fd, l->app, &s);
+                if (r < 0 || s.state == APP_RUNNING)
+                        return r;
+                if (launch_pause(main_fd, LOOK_USEC))
+                        return -EINTR;
+        }
+}
+
+/* A failure counts as often as there would be a check if there were no others: those in between are there so
+ * that an app that is ready sooner is known to be. */
+static int wait_until_healthy(Launch *l, const LaunchNumbers *n, int main_fd, HealthStatus *h)
+{
+        uint64_t begin = now_usec(CLOCK_MONOTONIC), counted = begin, pause = FIRST_PAUSE_USEC;
+
+        for (;;) {
+                int r = health_check(l, n->timeout, h);
+                uint64_t now = now_usec(CLOCK_MONOTONIC);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        break;
+                if (now - begin >= n->start_period && now - counted >= n->interval) {
+                        counted = now;
+                        r = health_count(l, n, h);
+                } else
+                        r = health_status_write(l->status_fd, l->app, h);
+                if (r < 0)
+                        return r;
+                if (launch_pause(main_fd, pause))
+                        return -EINTR;
+                pause = MIN(pause * 2, MIN(n->interval, n->start_interval));
+        }
+        h->state = HEALTH_HEALTHY;
+        h->failures = 0;
+        return health_status_write(l->status_fd, l->app, h);
+}
+
+static int check_while_starting(Launch *l, const LaunchNumbers *n)
+{
+        _cleanup_health_status_ HealthStatus h = {.last.exit_status = -1};
+        _cleanup_close_ int main_fd = open_main_process();
+
+        if (main_fd < 0)
+                return main_fd;
+        int r = health_status_write(l->status_fd, l->app, &h);
+        if (r >= 0)
+                r = wait_until_runs(l, main_fd);
+        return r < 0 ? r : wait_until_healthy(l, n, main_fd, &h);
+}
+
+int launch_ready(Launch *l, const LaunchNumbers *n)
+{
+        int r = n->retries > 0 ? check_while_starting(l, n) : 0;
+
+        if (r >= 0)
+                r = record_ready(l);
+        /* That it is ready is recorded; whoever waits for it cannot be told only if he is gone. */
+        if (r >= 0)
+                (void) launch_tell(l, LAUNCH_READY);
+        return r < 0 ? 125 : 0;
+}

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""When apps are ready: those that tell it, and those whose health check does; who waits for it; what becomes of apps that
+never are, or are not healthy any more."""
+
+import socket
+import struct
+
+from harness import *
+
+SLOW = "sleep 0.7; poke notify READY=1 >/dev/null; echo told; while :; do sleep 0.1; done"
+NOTIFY = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
+
+
+def health(**more):
+    return json.dumps(dict({"Test": ["CMD-SHELL", "test -e /out/good"], "Interval": 200000000, "Timeout": 5000000000}, **more))
+
+
+def checked(host, script, **more):
+    """An image whose health check sees the file /out/good."""
+    return host.shell(script, annotations=[{"name": "org.opencontainers.image.healthcheck", "value": health(**more)}])
+
+
+class Listener:
+    """What sd_notify() tells us."""
+
+    def __init__(self, host):
+        self.path = host.path("notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.lines = []
+
+    def environment(self):
+        return dict(os.environ, NOTIFY_SOCKET=self.path)
+
+    def has(self, line):
+        self.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.lines += self.socket.recv(4096).decode().splitlines()
+        return line in self.lines
+
+
+# --- Apps that tell ------------------------------------------------------------------------------------------------------
+
+
+@case
+def detached_run_returns_when_the_app_says_it_is_ready(host):
+    uuid = host.prepare(host.shell(SLOW, annotations=NOTIFY))
+    start = time.monotonic()
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    true(time.monotonic() - start >= 0.7, "run did not wait")
+    equal(host.app_status(uuid, "image1")["ready"], True)
+    contains(host.acnspawn("status", uuid).out, "ready")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_image_that_does_not_tell_has_nothing_of_it(host):
+    host.run("--name=p", host.shell("echo socket=$NOTIFY_SOCKET; ls /dev; ls -d /run/systemd/notify"), rc=1)
+    r = host.acnspawn("logs", "p")
+    contains(r.out, "socket=\n")
+    lacks(r.out, "notify")
+    equal(host.app_status("p", "image1")["ready"], None)
+
+
+@case
+def the_socket_is_all_that_the_app_sees_of_the_pods_systemd(host):
+    script = "echo $NOTIFY_SOCKET; ls /run; grep notify /proc/self/mountinfo | wc -l; poke notify READY=1"
+    r = host.run("--name=p", host.shell(script, annotations=NOTIFY), "--environment=NOTIFY_SOCKET=/elsewhere")
+    contains(r.out, "/dev/notify\n1\n")
+
+
+@case
+def an_option_takes_it_from_an_image_or_gives_it(host):
+    host.run("--name=a", host.shell("echo socket=$NOTIFY_SOCKET", annotations=NOTIFY), "--notify=false")
+    r = host.run("--name=b", host.shell("echo socket=$NOTIFY_SOCKET; poke notify READY=1"), "--notify=true")
+    contains(r.out, "socket=/dev/notify")
+
+
+@case
+def status_tells_who_is_starting(host):
+    p = host.start("run", "--name=p", host.shell("while ! test -e /out/go; do sleep 0.05; done; poke notify READY=1; sleep 1000",
+                                                 annotations=NOTIFY), "---", host.shell("sleep 1000"))
+    wait_for(lambda: host.pods() and "running" in host.pods()[0] and host.app_status("p", "image1")["state"] == "running", "the app runs")
+    equal(host.app_status("p", "image1")["ready"], False)
+    equal(host.app_status("p", "image2")["ready"], None)
+    contains(host.acnspawn("status", "p").out, "starting")
+    host.acnspawn("enter", "--app=image1", "p", "--", "touch", "/out/go").expect(0)
+    wait_for(lambda: host.app_status("p", "image1")["ready"], "the app is ready")
+    host.acnspawn("stop", "p").expect(0)
+    host.finish(p)
+
+
+@case
+def the_foreground_tells_its_own_caller(host):
+    listener = Listener(host)
+    p = host.start("run", "--name=p", host.shell(SLOW, annotations=NOTIFY), "---", host.shell("sleep 1000"),
+                   env=listener.environment())
+    wait_for(lambda: listener.has("STATUS=1 of 2 apps are ready"), "the first status")
+    true(not listener.has("READY=1"), "it was ready before the app was")
+    wait_for(lambda: listener.has("READY=1"), "the pod is ready")
+    true(listener.has("STATUS=2 of 2 apps are ready"), "the last status is missing: %r" % listener.lines)
+    true(not listener.has("STOPPING=1"), "it stops too early")
+    host.acnspawn("stop", "p").expect(0)
+    wait_for(lambda: listener.has("STOPPING=1"), "the pod says that it stops")
+    host.finish(p)
+
+
+@case
+def who_comes_after_an_app_waits_until_it_is_ready(host):
+    first = host.shell("sleep 0.4; echo ready >>/data/order; poke notify READY=1", name="example.com/first", annotations=NOTIFY)
+    then = host.shell("echo then >>/data/order", name="example.com/then")
+    host.run("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data", then, "--after=first", "---", first)
+    equal(read_text(host.one_pod() + "/volumes/data/order").split(), ["ready", "then"])
+
+
+@case
+def an_app_that_is_not_ready_in_time_has_failed(host):
+    image = host.shell("sleep 1000", annotations=NOTIFY)
+    r = host.run("--name=p", image, "--start-timeout=300ms", rc=125)
+    contains(r.err, "App image1: It was not ready in time")
+    status = host.app_status("p", "image1")
+    equal((status["cause"], status["ready"]), ("not-ready", False))
+    r = host.acnspawn("run", "--name=q", "--detach", image, "--start-timeout=300ms").expect(1)
+    contains(r.err, "ended before it was ready: app image1 has ended")
+    equal(host.state("q"), "exited")
+
+
+@case
+def an_app_that_ends_before_it_is_ready_has_failed(host):
+    host.run("--name=p", host.shell("true", annotations=NOTIFY), rc=125)
+    equal(host.app_status("p", "image1")["cause"], "not-ready")
+    host.run("--name=q", host.shell("exit 7", annotations=NOTIFY), rc=7)
+    equal(host.app_status("q", "image2")["cause"], "exited")
+
+
+@case
+def a_pod_that_is_not_ready_in_time_is_stopped(host):
+    uuid = host.prepare("--name=p", host.shell("sleep 1000"), "---", host.shell("trap 'exit 0' TERM; while :; do sleep 0.1; done", annotations=NOTIFY))
+    r = host.acnspawn("run", "--detach", "--ready-timeout=700ms", uuid).expect(1)
+    contains(r.err, "Pod %s was not ready in time: app image2 is still starting" % uuid)
+    lacks(r.err, "image1")
+    equal(host.state(uuid), "exited")
+    equal(r.out, "")
+    r = host.acnspawn("run", "--ready-timeout=700ms", host.shell("sleep 1000", annotations=NOTIFY)).expect(1)
+    contains(r.err, "was not ready in time: app image3 is still starting")
+
+
+@case
+def a_pod_that_does_without_the_app_is_up_with_a_warning(host):
+    uuid = host.prepare("--exit-policy=all", host.shell("exit 3", annotations=NOTIFY), "---", host.shell("sleep 1000"))
+    r = host.acnspawn("run", "--detach", uuid).expect(0)
+    contains(r.err, "is up, but: app image1 has ended")
+    equal(r.out.strip(), uuid)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_app_that_is_started_again_may_be_ready_then(host):
+    script = "echo x >>/data/runs; test $(wc -l </data/runs) -ge 3 || exit 1; poke notify READY=1; sleep 1000"
+    uuid = host.prepare("--volume=data,kind=empty,mode=0777", "--mount=data:/data", host.shell(script, annotations=NOTIFY),
+                        "--restart=on-failure", "--restart-delay=10ms")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    equal(read_text(host.pod_dir(uuid) + "/volumes/data/runs"), "x\nx\nx\n")
+    equal(host.app_status(uuid, "image1")["startsInRow"], 3)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_pod_can_be_stopped_while_it_starts(host):
+    p = host.start("run", "--name=p", host.shell("sleep 1000", annotations=NOTIFY))
+    wait_for(lambda: host.pods() and "running" in host.pods()[0] and host.app_status("p", "image1")["state"] == "running", "the app runs")
+    start = time.monotonic()
+    host.acnspawn("stop", "p").expect(0)
+    true(time.monotonic() - start < 5, "it took too long")
+    equal(host.finish(p).rc, 143)
+    equal(host.app_status("p", "image1")["cause"], "signal")
+
+
+@case
+def what_the_annotation_must_be_is_told(host):
+    r = host.acnspawn("prepare", host.shell("true", annotations=[dict(NOTIFY[0], value="maybe")])).expect(0)
+    contains(r.err, "supports-systemd-notify is neither true nor false")
+
+
+# --- Health checks -------------------------------------------------------------------------------------------------------
+
+
+@case
+def an_app_is_ready_when_its_first_check_succeeds(host):
+    uuid = host.prepare(checked(host, "sleep 0.5; touch /out/good; sleep 1000", Interval=30000000000))
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    true(os.path.exists(host.pod_dir(uuid) + "/apps/image1/upper/out/good"), "run did not wait")
+    status = host.app_status(uuid, "image1")
+    equal((status["ready"], status["health"]["state"], status["health"]["failures"]), (True, "healthy", 0))
+    contains(host.acnspawn("status", uuid).out, "healthy")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def checks_go_on_and_tell_when_the_app_is_not_healthy(host):
+    uuid = host.detach(host.shell("touch /out/good; while :; do sleep 0.1; done"), "--health-cmd=test -e /out/good || { echo it is gone; exit 1; }",
+                       "--health-interval=200ms", "--health-retries=2")
+    host.acnspawn("enter", uuid, "--", "rm", "/out/good").expect(0)
+    wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the app is unhealthy")
+    found = host.app_status(uuid, "image1")
+    true(found["health"]["failures"] >= 2, "there are too few failures: %r" % found)
+    equal((found["health"]["output"], found["health"]["exitStatus"]), ("it is gone", 1))
+    contains(host.acnspawn("status", uuid).out, "it is gone")
+    lacks(host.acnspawn("logs", uuid).out, "it is gone")
+    equal(found["state"], "running")
+    host.acnspawn("enter", uuid, "--", "touch", "/out/good").expect(0)
+    wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "healthy", "the app is healthy")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_check_is_confined_as_the_app_is(host):
+    image = host.image(["/bin/sh", "-c", "show /out; sleep 1000"], app={"user": "app", "group": "app", "environment": [{"name": "X", "value": "y"}],
+                       "workingDirectory": "/tmp", "isolators": [{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_CHOWN"]}}]})
+    uuid = host.detach(image, "--health-cmd=[\"CMD\",\"/bin/show\",\"/out\"]", "--health-interval=30s")
+    reports = []
+    upper = host.upper("image1", host.pod_dir(uuid)) + "/out"
+    wait_for(lambda: len(os.listdir(upper)) >= 2, "two reports")
+    time.sleep(0.5)  # until both are whole
+    reports = [Show(os.path.join(upper, n)) for n in sorted(os.listdir(upper))[:2]]
+    a, b = reports
+    for name in (b"SHLVL", b"PWD"):  # the shell's
+        a.environ.pop(name, None)
+    for field in ("uids", "gids", "groups", "cwd", "environ", "hostname", "oom_score_adj"):
+        equal(getattr(b, field), getattr(a, field), field)
+    for field in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters"):
+        equal(b.status_field(field), a.status_field(field), field)
+    for name in ("user", "pid", "net", "ipc", "uts", "cgroup"):
+        equal(b.namespaces[name], a.namespaces[name], name)
+    equal(sorted(b.mounts()), sorted(a.mounts()))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_check_that_takes_too_long_has_failed_and_is_killed(host):
+    uuid = host.prepare("--name=p", host.shell("sleep 1000"), "--health-cmd=sleep 777 & sleep 777", "--health-timeout=200ms", "--health-interval=200ms", "--health-retries=1")
+    r = host.acnspawn("run", "--detach", "--ready-timeout=2s", uuid).expect(1)
+    contains(r.err, "app image1 is still starting, its health check timed out")
+    equal(host.app_status("p", "image1")["health"]["state"], "unhealthy")
+
+
+@case
+def images_health_checks_can_be_left_out_or_changed(host):
+    image = checked(host, "sleep 1000")
+    uuid = host.detach(image, "--no-healthcheck")
+    equal(host.app_status(uuid, "image1")["health"], None)
+    lacks(host.acnspawn("cat", uuid).out, "health")
+    host.acnspawn("stop", uuid).expect(0)
+    uuid = host.detach(image, "--health-cmd=true")
+    equal(host.app_status(uuid, "image1")["health"]["state"], "healthy")
+    contains(host.acnspawn("cat", uuid).out, "OnUnitInactiveSec=200000us")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_health_check_that_is_none_is_told(host):
+    r = host.acnspawn("prepare", host.shell("true", annotations=[{"name": "org.opencontainers.image.healthcheck", "value": "{\"Test\": 1}"}])).expect(0)
+    contains(r.err, "App image1: the health check of its image is left aside")
+
+
+def sick(host, action, *more, policy="on-failure"):
+    return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
+                        host.shell("echo x >>/data/runs; touch /out/good; sleep 0.5; rm /out/good; while :; do sleep 0.1; done", name="example.com/sick"), "--health-cmd=test -e /out/good",
+                        "--health-interval=100ms", "--health-retries=2", "--health-on-failure=" + action, *more)
+
+
+@case
+def an_unhealthy_app_is_killed(host):
+    r = host.acnspawn("run", sick(host, "kill")).expect(125)
+    contains(r.err, "App sick: Its health check failed too often")
+    status = host.app_status("p", "sick")
+    equal((status["cause"], status["signal"]), ("unhealthy", 9))
+
+
+@case
+def an_unhealthy_app_that_is_killed_is_started_again_by_its_policy(host):
+    uuid = sick(host, "kill", "--restart=on-failure", "--restart-delay=10ms")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    runs = host.pod_dir(uuid) + "/volumes/data/runs"
+    wait_for(lambda: read_text(runs).count("x") >= 3, "three starts")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_unhealthy_app_is_restarted(host):
+    uuid = sick(host, "restart")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    runs = host.pod_dir(uuid) + "/volumes/data/runs"
+    wait_for(lambda: read_text(runs).count("x") >= 3, "three starts")
+    equal(host.state(uuid), "running")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_unhealthy_app_is_stopped(host):
+    host.acnspawn("run", sick(host, "stop")).expect(125)
+    equal(host.app_status("p", "sick")["cause"], "unhealthy")
+
+
+@case
+def an_unhealthy_app_is_stopped_alone_if_the_pod_goes_on(host):
+    uuid = sick(host, "stop", "---", host.shell("sleep 1000", name="example.com/other"), policy="all")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: host.app_status("p", "sick")["state"] == "ended", "the app ends")
+    equal(host.app_status("p", "other")["state"], "running")
+    host.acnspawn("stop", uuid).expect(0)
+    equal(host.app_status("p", "sick")["cause"], "unhealthy")
+
+
+main()
