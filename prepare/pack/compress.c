@@ -27,6 +27,7 @@
 #define BZIP2_LEVEL 9
 #define XZ_LEVEL 6
 #define XZ_BLOCK_SIZE (24ULL << 20) /* three times the dictionary of that level, as xz(1) has it */
+#define XZ_STEP_MSEC 200 /* so long its threads may take at a block, before we look whether we are to end */
 #define ZSTD_LEVEL 9
 #define THREADS_MAX 64
 
@@ -135,6 +136,7 @@ static int xz_start(Compressor *c)
         lzma_mt mt = {
                         .threads = MIN(n_processors(), (unsigned) THREADS_MAX),
                         .block_size = XZ_BLOCK_SIZE,
+                        .timeout = XZ_STEP_MSEC,
                         .preset = XZ_LEVEL,
                         .check = LZMA_CHECK_CRC64,
         };
@@ -319,7 +321,10 @@ static int run(Compressor *c, const void *p, size_t size, bool finish, Error *e)
         for (;;) {
                 s.out = c->output + c->used;
                 s.out_left = OUTPUT_SIZE - c->used;
-                int done = c->codec->step(c, &s);
+                int done = interrupt_check(e);
+                if (done < 0)
+                        return done;
+                done = c->codec->step(c, &s);
                 c->used = OUTPUT_SIZE - s.out_left;
                 if (done == -ENOMEM)
                         return error_oom(e);

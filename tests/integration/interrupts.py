@@ -32,6 +32,29 @@ def an_import_from_a_pipe(host):
 
 
 @case
+def compressors_with_threads_of_their_own(host):
+    """xz is at one block for seconds, and says nothing meanwhile."""
+    layout = host.path("layout")
+    os.makedirs(os.path.join(layout, "rootfs"))
+    with open(os.path.join(layout, "rootfs", "big"), "wb") as f:
+        for _ in range(96):
+            f.write(os.urandom(1 << 20))
+    with open(os.path.join(layout, "manifest"), "w") as f:
+        f.write('{"acKind": "ImageManifest", "acVersion": "0.8.11", "name": "example.com/big"}')
+    image = host.path("big.aci")
+    p = subprocess.Popen(host.argv("build", layout, "--compression=xz", "-o", image), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, preexec_fn=default_signals)
+    host.children.append(p)
+    time.sleep(1)
+    begin = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    r = host.finish(p, 60)
+    equal((r.rc, r.out, r.err), (-signal.SIGINT, "", ""))
+    true(time.monotonic() - begin < 3, "it took %.1f s to end" % (time.monotonic() - begin))
+    true(not os.path.exists(image), "no image is left")
+
+
+@case
 def a_second_signal_is_not_waited_for(host):
     reader, writer = os.pipe()
     p = subprocess.Popen(host.argv("fetch", "-"), stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
