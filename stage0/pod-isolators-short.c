@@ -63,6 +63,21 @@ static json_object *make_value(Shape shape, const char *value, int64_t number)
         }
 }
 
+/* With none of it nothing runs; and whoever is used to other tools may mean by 0 that there is no limit. */
+static int check_limit(const Option *o, const char *value, Shape shape, Error *e)
+{
+        _cleanup_error_ Error reason = ERROR_NULL;
+        uint64_t n;
+
+        if (shape != SHAPE_LIMIT && shape != SHAPE_RATE)
+                return 0;
+        if (quantity_parse(value, 1, &n, &reason) < 0)
+                return option_invalid_because(o, value, e, &reason);
+        return n > 0 ? 0
+                     : option_invalid(o, value, e,
+                                      "must be more than nothing; without the option there is no limit");
+}
+
 static int add_value(const Option *o, const char *value, IsolatorType type, json_object *json,
                      IsolatorList *l, Error *e)
 {
@@ -91,6 +106,9 @@ int option_isolator_short(const Option *o, const char *value, void *target, Erro
                         continue;
                 if (forms[i].shape == SHAPE_NUMBER && parse_number(value, &number) < 0)
                         return option_invalid(o, value, e, "must be a whole number");
+                int r = check_limit(o, value, forms[i].shape, e);
+                if (r < 0)
+                        return r;
                 return add_value(o, value ?: "", forms[i].type, make_value(forms[i].shape, value, number),
                                  target, e);
         }
