@@ -339,14 +339,25 @@ static int check_order(const PodManifest *m, const AppSettings *all, bool *done,
         return 0;
 }
 
+static int no_such_app(const PodManifest *m, const char *app, const char *name, Error *e)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        _cleanup_free_ char *list = NULL;
+
+        for (size_t i = 0; i < m->n_apps; i++)
+                if (strv_extend(&names, m->apps[i].name) < 0)
+                        return error_oom(e);
+        list = strv_join(names, ", ");
+        int r = error_set(e, -ENOENT, "App %s is to start after %s, but the pod has no such app", app, name);
+        return error_hint(e, r, "Its apps are: %s", list ?: "");
+}
+
 static int check_names(const PodManifest *m, const AppSettings *all, Error *e)
 {
         for (size_t i = 0; i < m->n_apps; i++)
                 STRV_FOREACH (name, all[i].after)
                         if (app_index(m, *name) < 0)
-                                return error_set(e, -ENOENT,
-                                                 "App %s is to start after %s, but the pod has no such app",
-                                                 m->apps[i].name, *name);
+                                return no_such_app(m, m->apps[i].name, *name, e);
         return 0;
 }
 

@@ -11,7 +11,7 @@ int option_compression(const Option *o, const char *value, void *target, Error *
         int c = compression_from_string(value);
 
         if (c < 0)
-                return option_invalid(o, value, e, "it is one of " COMPRESSION_NAMES);
+                return option_invalid(o, value, e, "must be one of " COMPRESSION_NAMES);
         *(Compression *) target = (Compression) c;
         return 0;
 }

@@ -78,10 +78,18 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
         if (second && (streq(second, "--help") || streq(second, "-h")))
                 return context_show_group_help(c, word);
         _cleanup_free_ char *list = strv_join(seconds, ", ");
-        if (shown)
-                return context_usage(c, "Unknown command '%s %s': '%s' has %s", word, shown, word,
-                                     list ?: "");
-        return context_usage(c, "'acnspawn %s' needs one of: %s", word, list ?: "");
+        const char *near = !second ? NULL
+                                   : nearest_match(second, (const char *const *) seconds,
+                                                   strv_length(seconds), sizeof(*seconds));
+        int r = shown ? error_set(&c->error, -EINVAL, "Unknown command '%s %s': '%s' has %s", word, shown,
+                                  word, list ?: "")
+                      : error_set(&c->error, -EINVAL, "'acnspawn %s' needs one of: %s", word, list ?: "");
+        c->usage = true;
+        if (near)
+                return error_hint(&c->error, r,
+                                  "Did you mean '%s %s'? Try 'acnspawn %s --help' for more information.",
+                                  word, near, word);
+        return error_hint(&c->error, r, "Try 'acnspawn %s --help' for more information.", word);
 }
 
 static int dispatch(Context *c, int argc, char **argv)

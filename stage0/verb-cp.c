@@ -75,6 +75,16 @@ static int find_pod(Context *c, Sides *s, const char *name, Pod **ret)
         return 0;
 }
 
+/* Elsewhere that is an option; here the app is part of the word. */
+static int say_how_to_name_app(Context *c, const Pod *p, int r)
+{
+        _cleanup_free_ char *apps = c->error.hint ? strdup(c->error.hint) : NULL;
+
+        error_done(&c->error);
+        r = error_set(&c->error, r, "Pod %s has several apps: say which one", p->uuid);
+        return error_hint(&c->error, r, "Name it behind the pod, as POD:APP:PATH. %s", apps ?: "");
+}
+
 static int open_root(Context *c, Sides *s, const char *pod, const char *app, AppRootView view, AppRoot **ret)
 {
         Root x = {.root = APP_ROOT_NULL};
@@ -84,6 +94,8 @@ static int open_root(Context *c, Sides *s, const char *pod, const char *app, App
         if (r < 0)
                 return r;
         r = pod_find_app(x.pod, app, &found, &c->error);
+        if (r == -ENOTUNIQ)
+                r = say_how_to_name_app(c, x.pod, r);
         for (size_t i = 0; r >= 0 && i < s->n_roots; i++)
                 if (s->roots[i].pod == x.pod && s->roots[i].root.app == found) {
                         *ret = &s->roots[i].root;

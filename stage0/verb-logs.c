@@ -15,21 +15,6 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-static int check_app(Context *c, const Pod *p, const char *app)
-{
-        if (pod_manifest_find_app(p->manifest, app))
-                return 0;
-
-        _cleanup_free_ char *shown = text_escape_for_terminal(app), *list = NULL;
-        _cleanup_strv_free_ char **names = NULL;
-        for (size_t i = 0; i < p->manifest->n_apps; i++)
-                if (strv_extend(&names, p->manifest->apps[i].name) < 0)
-                        return error_oom(&c->error);
-        list = strv_join(names, ", ");
-        int r = error_set(&c->error, -ENOENT, "Pod '%s' has no app '%s'", pod_display_name(p), shown ?: "");
-        return error_hint(&c->error, r, "It has: %s.", list ?: "");
-}
-
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
@@ -43,7 +28,8 @@ static int run(Context *c, int argc, char **argv)
                 return error_set(&c->error, -ENODATA, "Pod '%s' has no logs: it is %s", pod_display_name(p),
                                  pod_state_to_string(p->state));
         if (o.app) {
-                r = check_app(c, p, o.app);
+                const PodApp *app;
+                r = pod_find_app(p, o.app, &app, &c->error);
                 if (r < 0)
                         return r;
         }

@@ -36,7 +36,7 @@ static int option_register(const Option *o, const char *value, void *target, Err
                         *(RegisterMode *) target = words[i].mode;
                         return 0;
                 }
-        return option_invalid(o, value, e, "it is yes, no or auto");
+        return option_invalid(o, value, e, "must be yes, no or auto");
 }
 
 static const Option options[] = {

@@ -19,12 +19,9 @@ static int stop(Context *c, Pod *p, void *userdata)
 {
         const Arguments *a = userdata;
 
-        if (p->state != POD_RUNNING) {
-                int r = error_set(&c->error, -EINVAL, "Pod '%s' is not running: it is %s",
-                                  pod_display_name(p), pod_state_to_string(p->state));
-                return p->state == POD_PREPARED ? error_hint(&c->error, r, "'acnspawn rm %s' removes it.",
-                                                             pod_display_name(p))
-                                                : r;
+        if (p->state == POD_PREPARED) {
+                int r = error_set(&c->error, -ESRCH, "Pod %s is not running: it is prepared", p->uuid);
+                return error_hint(&c->error, r, "'acnspawn rm %s' removes it.", p->uuid);
         }
         return stop_pod(p, a->force, &c->error);
 }

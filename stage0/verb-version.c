@@ -49,8 +49,10 @@ static int help(Context *c, int argc, char **argv)
                 return context_show_group_help(c, words.list[0]);
         if (!verb || (words.n > 1 && !strchr(verb->name, ' '))) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(words.list[0]);
-                return context_usage(c, "There is no command '%s%s%s'", shown ?: "", words.n > 1 ? " " : "",
-                                     words.n > 1 ? words.list[1] : "");
+                _cleanup_free_ char *second = words.n > 1 ? text_escape_for_terminal(words.list[1]) : NULL;
+                c->verb = NULL; /* what commands there are, the help of all says */
+                return context_usage(c, "There is no command '%s%s%s'", shown ?: "", second ? " " : "",
+                                     second ?: "");
         }
         return context_show_help(c, verb);
 }

@@ -45,8 +45,10 @@ static int check_free(const Output *o, bool replace, Error *e)
 
         if (fstatat(o->dir_fd, o->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT ? 0 : error_set_errno(e, errno, "Cannot write '%s'", o->path);
-        if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-                return error_set(e, -EEXIST, "Cannot write '%s': what is there is no file", o->path);
+        if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
+                int r = error_set(e, -EEXIST, "Cannot write '%s': what is there is no file", o->path);
+                return error_hint(e, r, "Name a file.");
+        }
         return replace ? 0 : exists_error(o, e);
 }
 

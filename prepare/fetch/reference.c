@@ -84,7 +84,11 @@ static int unknown_scheme(const char *s, Error *e)
 
         int r = error_set(e, -EPROTONOSUPPORT, "Images cannot be fetched from '%s': of URLs, https is known",
                           shown ?: "?");
-        return path ? error_hint(e, r, "Give the path of the file alone.") : r;
+        return error_hint(e, r,
+                          path ? "Give the path of the file alone."
+                               : "Images of registries are docker://, layouts and archives oci:, "
+                                 "oci-archive: and "
+                                 "docker-archive:.");
 }
 
 int reference_parse(const char *s, Reference *ret, Error *e)
@@ -92,8 +96,12 @@ int reference_parse(const char *s, Reference *ret, Error *e)
         _cleanup_reference_ Reference n = {};
         int r = 1;
 
-        if (isempty(s))
-                return error_set(e, -EINVAL, "The name of the image is empty");
+        if (isempty(s)) {
+                r = error_set(e, -EINVAL, "The name of the image is empty");
+                return error_hint(e, r,
+                                  "Images are named as in 'example.com/app:1.0'; a variable in a script may "
+                                  "be unset.");
+        }
         for (size_t i = 0; r > 0 && i < ELEMENTSOF(prefixes); i++)
                 if (strncasecmp(s, prefixes[i].prefix, strlen(prefixes[i].prefix)) == 0)
                         r = parse_prefixed(i, s, &n, e);

@@ -203,7 +203,7 @@ static int not_found(Store *s, const char *reference, const ImageName *name, Ima
                                   shown ? shown + strlen("docker:") : "…");
         return error_hint(e, r,
                           n > 0 ? "'acnspawn image list' shows what there is, 'acnspawn fetch' brings more."
-                                : "There are none; 'acnspawn fetch' brings some.");
+                                : "There are no images there; 'acnspawn fetch' brings some.");
 }
 
 static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
@@ -255,12 +255,19 @@ static int find_in_store(Store *s, const char *reference, char **ret_id, Image *
         return 1;
 }
 
+static int image_name_empty(Error *e)
+{
+        int r = error_set(e, -EINVAL, "The name of the image is empty");
+
+        return error_hint(e, r, "'acnspawn image list' shows what there is.");
+}
+
 int image_find(Store *s, const char *reference, Image **ret, Error *e)
 {
         _cleanup_free_ char *id = NULL;
 
         if (isempty(reference))
-                return error_set(e, -EINVAL, "The name of the image is empty");
+                return image_name_empty(e);
         int r = find_by_file(s, reference, ret, e);
         if (r != 0)
                 return r < 0 ? r : 0;
@@ -274,7 +281,7 @@ int image_find_id(Store *s, const char *reference, char **ret, Error *e)
         char *id = NULL;
 
         if (isempty(reference))
-                return error_set(e, -EINVAL, "The name of the image is empty");
+                return image_name_empty(e);
         int r = find_in_store(s, reference, &id, &i, e);
         if (r < 0)
                 return r;

@@ -206,6 +206,13 @@ static int scan_members(Scan *s, Error *e)
         return r;
 }
 
+static int no_archive(Error *e)
+{
+        int r = error_set(e, -EBADMSG, "The file is no tar archive");
+
+        return error_hint(e, r, "It has to be a plain tar archive: if it is compressed, unpack that first.");
+}
+
 static int scan(Archive *a, Error *e)
 {
         _cleanup_(scan_done) Scan s = {
@@ -215,8 +222,7 @@ static int scan(Archive *a, Error *e)
         if (!s.reader || !s.buffer || archive_read_support_format_tar(s.reader) != ARCHIVE_OK)
                 r = error_oom(e);
         else if (archive_read_open2(s.reader, &s, NULL, scan_read, scan_skip, NULL) != ARCHIVE_OK)
-                r = s.error.code < 0 ? scan_error(&s, e)
-                                     : error_set(e, -EBADMSG, "The file is no tar archive");
+                r = s.error.code < 0 ? scan_error(&s, e) : no_archive(e);
         else
                 r = scan_members(&s, e);
         if (a->n_members > 0)

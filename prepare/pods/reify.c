@@ -135,7 +135,8 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
         if (known)
                 return error_hint(e, r, "These ports there are: %s.", known);
         return error_hint(e, r,
-                          "The images declare no ports; give the port itself as podPort in a pod manifest.");
+                          "The images declare no ports; --port=PORT:APPPORT exposes one that no image knows "
+                          "of.");
 }
 
 static bool same_host_port(const ExposedPort *a, const ExposedPort *b)

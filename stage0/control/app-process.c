@@ -47,8 +47,7 @@ int pod_check_running(Pod *p, Error *e)
         }
         if (p->state == POD_RUNNING)
                 return 0;
-        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
-                         pod_state_to_string(p->state));
+        return pod_not_running(p, e);
 }
 
 /* --- What systemd knows -------------------------------------------------------------------------------- */

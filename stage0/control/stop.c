@@ -26,23 +26,17 @@ static int send_patiently(Pod *p, ControlOp op, Error *e)
         }
 }
 
-static int not_running(Pod *p, Error *e)
-{
-        return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
-                         pod_state_to_string(p->state));
-}
-
 int pause_pod(Pod *p, bool pause, Error *e)
 {
         if (p->state != POD_RUNNING)
-                return not_running(p, e);
+                return pod_not_running(p, e);
         return pod_freeze(p, pause, e);
 }
 
 int stop_pod(Pod *p, bool force, Error *e)
 {
         if (p->state != POD_RUNNING)
-                return not_running(p, e);
+                return pod_not_running(p, e);
         int r = send_patiently(p, force ? CONTROL_KILL : CONTROL_STOP, e);
         if (r < 0 && force)
                 r = kill_without_supervisor(p, e);

@@ -245,7 +245,12 @@ int target_open(const CopySide *s, Target *ret, Error *e)
         Target x = TARGET_NULL;
 
         int r = find_target(s, &x);
-        if (r < 0)
+        if (r == -ENOENT) {
+                r = side_error(e, r, s,
+                               endswith(s->path, "/") ? "does not exist"
+                                                      : "cannot be made: its directory does not exist");
+                r = error_hint(e, r, "Make the directory first.");
+        } else if (r < 0)
                 r = side_error_errno(e, r, s, "cannot be opened");
         if (r >= 0)
                 r = side_check_file_system(x.dir_fd, s, e);

@@ -138,8 +138,7 @@ int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e)
         if (!apps)
                 return error_oom(e);
         if (p->state != POD_RUNNING)
-                return error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
-                                 pod_state_to_string(p->state));
+                return pod_not_running(p, e);
         int r = pod_cgroup_unified(p, &path);
         if (r >= 0)
                 r = read_usage(path, &pod);

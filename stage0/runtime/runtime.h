@@ -232,5 +232,8 @@ int pod_release(Pod *p, void *userdata, Error *e);
 
 /* --- wait.c ---------------------------------------------------------------------------------------------- */
 
+/* -ESRCH: the pod, which is not running, is in the wrong state for what is to be done with it; what can be done is the hint. */
+int pod_not_running(const Pod *p, Error *e);
+
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);

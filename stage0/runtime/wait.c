@@ -7,6 +7,19 @@
 
 #include "stage0/runtime/runtime.h"
 
+int pod_not_running(const Pod *p, Error *e)
+{
+        int r = error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
+                          pod_state_to_string(p->state));
+
+        if (p->state == POD_PREPARED)
+                return error_hint(e, r, "'acnspawn run %s' runs it.", p->uuid);
+        if (p->state == POD_EXITED)
+                return error_hint(e, r, "A pod runs once; 'acnspawn status %s' shows how it ended.",
+                                  p->uuid);
+        return error_hint(e, r, "'acnspawn list' shows the states of pods.");
+}
+
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
 {
         _cleanup_close_ int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -23,8 +36,10 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
         while (flock(fd, LOCK_SH | LOCK_NB) < 0) {
                 if (errno != EWOULDBLOCK && errno != EINTR)
                         return error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
-                if (now_usec(CLOCK_MONOTONIC) >= end)
-                        return error_set(e, -ETIME, "Pod %s has not ended in time", p->uuid);
+                if (now_usec(CLOCK_MONOTONIC) >= end) {
+                        int r = error_set(e, -ETIME, "Pod %s has not ended in time", p->uuid);
+                        return error_hint(e, r, "It goes on; 'acnspawn stop %s' ends it.", p->uuid);
+                }
                 (void) usleep(10000);
         }
         return 0;

@@ -465,7 +465,8 @@ def endless_output_can_be_left(host):
 def what_cannot_be_attached_to_is_said(host):
     sleeper = host.shell("sleep 1000", name="example.com/a")
     uuid = host.prepare("--name=p", sleeper)
-    contains(host.acnspawn("attach", "p").expect(1).err, "is not running: it is prepared")
+    contains(host.acnspawn("attach", "p").expect(1).err,
+             "is not running: it is prepared.\n'acnspawn run %s' runs it" % uuid)
     host.acnspawn("run", "--detach", "p").expect(0)
     r = host.acnspawn("attach", "p").expect(1)
     contains(r.err, "App a of pod %s reads nothing: nobody can be attached to it" % uuid)

@@ -44,7 +44,8 @@ def signals_reach_apps(host, *options):
     host.acnspawn("kill", "--signal=KILL", "p").expect(0)
     host.acnspawn("status", "--wait=20s", "p").expect(0)
     equal(host.app_status("p", "a")["signal"], 9)
-    contains(host.acnspawn("kill", "p").expect(1).err, "not running: it is exited")
+    contains(host.acnspawn("kill", "p").expect(1).err,
+             "not running: it is exited.\nA pod runs once; 'acnspawn status")
 
 
 def count(host, pod):

@@ -113,6 +113,14 @@ def a_tree_goes_in_and_out_of_a_prepared_pod(host, *options):
     equal(host.acnspawn("cp", "p:/srv/plain/new", host.path("new")).expect(0).err, "")
 
 
+@case
+def of_several_apps_one_is_named(host):
+    host.prepare("--name=p", host.shell("true", name="example.com/a"), "---", host.shell("true", name="example.com/b"))
+    r = host.acnspawn("cp", "p:/etc/passwd", host.path("x")).expect(1)
+    contains(r.err, "has several apps: say which one.\nName it behind the pod, as POD:APP:PATH. Its apps are: a, b\n")
+    host.acnspawn("cp", "p:b:/etc/passwd", host.path("x")).expect(0)
+
+
 @both
 def a_tree_goes_in_and_out_of_a_pod_that_has_ended(host, *options):
     host.run("--name=p", *options, host.shell("rm /etc/group; echo changed >/etc/passwd", name="example.com/a"))
@@ -148,8 +156,9 @@ def names_are_as_people_know_them(host):
     cp(host.path("one"), "p:/tmp/link").expect(0)
     for args, rc, words in (
             (["p:/nope", host.path("x")], 1, "'p:a:/nope' does not exist"),
-            (["p:/etc/passwd", host.path("no/x")], 1, "does not exist"),
-            (["p:/etc/passwd", host.path("x/")], 1, "does not exist"),
+            (["p:/etc/passwd", host.path("no/x")], 1, "/no/x' cannot be made: its directory does not exist"),
+            (["p:/etc/passwd", host.path("x/")], 1, "/x/' does not exist.\nMake the directory first"),
+            ([host.path("one"), "p:/nope/x"], 1, "'p:a:/nope/x' cannot be made: its directory does not exist"),
             (["p:/etc", host.path("one")], 1, "something else is in its place"),
             ([host.path("one"), host.path("two"), "p:/srv/renamed"], 1, "is no directory, and there are several"),
             (["p:/dev/null", host.path("x")], 1, "is a device"),
