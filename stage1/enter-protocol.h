@@ -14,7 +14,7 @@
 
 #include "basic/basic.h"
 
-#define ENTER_PROTOCOL_VERSION 2U
+#define ENTER_PROTOCOL_VERSION 3U
 #define ENTER_SOCKET 3
 #define ENTER_CGROUPS_MAX 32U
 
@@ -31,6 +31,7 @@ enum {
 typedef struct EnterRequest {
         uint32_t version;
         int32_t app;            /* the app's main process, by the host's numbers */
+        uint32_t modules;       /* security modules whose labels count: LAUNCH_APPARMOR and so on */
         bool shell;             /* the launch file has no command of its own: the user's shell */
         bool terminal;          /* standard input and output are a new terminal of the pod's */
         bool terminal_errors;   /* standard error, too */

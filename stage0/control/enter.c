@@ -79,7 +79,17 @@ static int change_config(LaunchConfig *c, const EnterOptions *o, bool terminal)
         return r;
 }
 
-static int make_launch_file(Pod *p, const PodApp *app, const EnterOptions *o, bool terminal, int *ret_fd,
+/* An app without a label needs no look at the host. */
+static uint32_t find_modules(const LaunchConfig *c)
+{
+        HostFeatures h = {};
+
+        if (c->apparmor_profile || c->selinux_context)
+                host_features_detect_security(&h);
+        return security_modules(&h);
+}
+
+static int make_launch_file(Pod *p, const PodApp *app, const EnterOptions *o, EnterRequest *q, int *ret_fd,
                             Error *e)
 {
         _cleanup_launch_config_ LaunchConfig c = {};
@@ -90,7 +100,8 @@ static int make_launch_file(Pod *p, const PodApp *app, const EnterOptions *o, bo
         int r = read_launch_config(p, app, &c, e);
         if (r < 0)
                 return r;
-        r = change_config(&c, o, terminal);
+        q->modules = find_modules(&c);
+        r = change_config(&c, o, q->terminal);
         if (r >= 0)
                 r = launch_config_format(&c, &data, &size);
         if (r < 0)
@@ -220,7 +231,7 @@ static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, E
         if (r >= 0)
                 r = find_place(s, p, app, e);
         if (r >= 0)
-                r = make_launch_file(p, app, o, s->request.terminal, &s->fds[ENTER_FD_FILE], e);
+                r = make_launch_file(p, app, o, &s->request, &s->fds[ENTER_FD_FILE], e);
         if (r >= 0)
                 r = open_streams(s, p, e);
         if (r >= 0)

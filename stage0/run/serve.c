@@ -227,8 +227,7 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         close_all(streams, _LAUNCH_STREAM_MAX);
         if (r < 0)
                 return r;
-        reply->modules = (s->limits.features.apparmor ? LAUNCH_APPARMOR : 0) |
-                         (s->limits.features.selinux ? LAUNCH_SELINUX : 0);
+        reply->modules = security_modules(&s->limits.features);
         snprintf(reply->text, sizeof(reply->text), "%s", metadata_service_url(s->metadata) ?: "");
         return 0;
 }

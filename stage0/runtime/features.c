@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "stage0/runtime/runtime.h"
+#include "stage1/launch-protocol.h"
 
 static int add_disk(char ***l, const char *device)
 {
@@ -68,6 +69,11 @@ int pod_disks(const Pod *p, char ***ret)
         if (r >= 0)
                 *ret = TAKE_PTR(l);
         return r;
+}
+
+uint32_t security_modules(const HostFeatures *h)
+{
+        return (h->apparmor ? LAUNCH_APPARMOR : 0U) | (h->selinux ? LAUNCH_SELINUX : 0U);
 }
 
 int pod_features(Pod *p, HostFeatures *ret)

@@ -46,6 +46,8 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
 /* What the host offers to POD: while it runs, what it has. */
 int pod_features(Pod *p, HostFeatures *ret);
+/* What launchers are told of H: LAUNCH_APPARMOR and so on. */
+uint32_t security_modules(const HostFeatures *h);
 /* Refuses what POD cannot have on this host and must not run without; see stage1_isolators_check(). */
 int pod_isolators_check(Pod *p, Error *e);
 /* The disks ("8:0") that the pod's own files and its host volumes are on, the former first. -ENODEV: its own

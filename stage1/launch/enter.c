@@ -60,6 +60,7 @@ static int receive_request(Enter *x, Failure *f)
         if (size != (ssize_t) sizeof(*q) || q->version != ENTER_PROTOCOL_VERSION || n < ENTER_FD_CGROUPS)
                 return failure_set(f, CAUSE_SETUP, -EBADMSG, "This is no request to enter an app");
         q->user[sizeof(q->user) - 1] = q->metadata_url[sizeof(q->metadata_url) - 1] = 0;
+        x->launch.modules = q->modules;
         x->app_fd = fds[ENTER_FD_APP];
         x->launch.has_credentials = q->credentials;
         x->launch.stdin_fd = fds[ENTER_FD_STDIN];
@@ -197,6 +198,8 @@ static int join(Enter *x, Failure *f)
 
         if (r >= 0)
                 r = inheritance_take(&x->inheritance, f);
+        if (r >= 0)
+                r = launch_choose_label(&x->launch, f);
         if (r >= 0)
                 r = join_namespaces(x->request.app, x->app_fd, x->launch.app, f);
         return r;

@@ -220,8 +220,7 @@ static char *const *phase_command(const Launch *l)
         }
 }
 
-/* Here, where /proc is the pod's and no name is a stranger's. */
-static int choose_label(const Launch *l, Failure *f)
+int launch_choose_label(const Launch *l, Failure *f)
 {
         _cleanup_close_ int fd = open("/proc/self/attr", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -259,7 +258,7 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
         if (r >= 0 && l->phase == LAUNCH_MAIN)
                 r = sockets_check(l, f);
         if (r >= 0)
-                r = choose_label(l, f);
+                r = launch_choose_label(l, f);
         if (r >= 0)
                 r = launch_enter_root(l, f);
         if (r >= 0)

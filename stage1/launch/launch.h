@@ -127,6 +127,9 @@ int command_execute(const Command *c, char *const *argv, char *const *environmen
 
 /* execute.c: environment, working directory, and the exec itself; returns only on failure. */
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f);
+/* The labels of the app for the next exec. To be called where /proc is the pod's or the host's, and no name in it
+ * a stranger's. */
+int launch_choose_label(const Launch *l, Failure *f);
 /* Everything from the request on to the exec of what the phase is for (the app's exec, or an event handler);
  * returns only on failure. RUNNING is called as root in the app's root, just before privileges are given up;
  * may be NULL. */

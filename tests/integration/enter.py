@@ -368,4 +368,22 @@ def what_is_not_on_the_terminal_stays_apart(host):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+@case
+def labels_of_security_modules(host):
+    """The command gets the app's. Where AppArmor is not active, a file that says that it is has the launcher ask for the
+    profile, which the kernel cannot give."""
+    if os.path.exists("/sys/module/apparmor"):
+        raise Skip("AppArmor is built in")
+    app = {"isolators": [{"name": "os/linux/apparmor-profile", "value": "acnspawn-test-profile"}]}
+    host.detach("--name=p", sleeper(host, app=app))
+    host.acnspawn("enter", "p", "true").expect(0)  # which is left aside, as it is for the app
+    script = ("mount -t tmpfs none /sys/module && mkdir -p /sys/module/apparmor/parameters && "
+              "echo Y >/sys/module/apparmor/parameters/enabled && exec \"$@\"")
+    r = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *host.argv("enter", "p", "echo", "ran")],
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    equal(r.stdout, "", "output of a command without its profile")
+    contains(r.stderr, "Cannot use the AppArmor profile acnspawn-test-profile for app a")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
 main()
