@@ -40,7 +40,9 @@ static void add_head(Text *t, const char *app)
                   "Description=Health of App %s\n"
                   "DefaultDependencies=no\n"
                   "Conflicts=shutdown.target\n"
-                  "Before=shutdown.target\n",
+                  "Before=shutdown.target\n"
+                  /* However often: systemd gives up what starts five times in ten seconds. */
+                  "StartLimitIntervalSec=0\n",
                   app);
 }
 

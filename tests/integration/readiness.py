@@ -299,6 +299,15 @@ def an_unhealthy_app_is_restarted(host):
 
 
 @case
+def checks_go_on_however_many_there_are(host):
+    """systemd gives up a unit that starts five times in ten seconds, unless told otherwise."""
+    uuid = host.detach(host.shell("sleep 1000"), "--health-cmd=echo x >>/tmp/checks; test $(wc -l </tmp/checks) -lt 12", "--health-interval=100ms",
+                       "--health-retries=1")
+    wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the twelfth check")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def an_unhealthy_app_is_stopped(host):
     host.acnspawn("run", sick(host, "stop")).expect(125)
     equal(host.app_status("p", "sick")["cause"], "unhealthy")
