@@ -15,6 +15,9 @@ static inline bool image_is_shortage(int r)
  * are to be set when nothing else is done to TO. */
 int directory_copy_metadata(const Store *s, int from, int to, struct stat *ret);
 
+/* What FROM has, SIZE bytes, for the empty file TO: cloned, or else copied with its holes (render-copy.c). */
+int file_copy_content(int from, int to, off_t size);
+
 /* --- Trees made from layers (rendered.c) --------------------------------------------------------------- */
 
 typedef struct RenderedTree {

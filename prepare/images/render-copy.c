@@ -2,7 +2,8 @@
 
 /* Bringing a file of a layer into a rendered tree: by a hard link, which costs nothing. A file system has only
  * so many links of one file (65000 on ext4), and a popular base image can have as many trees made of it; then
- * it is a copy, which shares its blocks with the file where the file system can do that.
+ * it is a copy, which shares its blocks with the file where the file system can do that, and has its holes
+ * elsewhere: how large they are is for whoever made the image to say.
  */
 
 #include <linux/fs.h>
@@ -14,19 +15,41 @@
 
 #define COPY_CHUNK (64U << 20)
 
-static int copy_content(int from, int to, uint64_t size)
+static int copy_range(int from, int to, off_t start, off_t end)
 {
-        if (ioctl(to, FICLONE, from) >= 0)
-                return 0;
-        while (size > 0) {
-                ssize_t n = copy_file_range(from, NULL, to, NULL, MIN(size, (uint64_t) COPY_CHUNK), 0);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
+        off_t out = start;
+
+        while (start < end) {
+                ssize_t n = copy_file_range(from, &start, to, &out,
+                                            (size_t) MIN(end - start, (off_t) COPY_CHUNK), 0);
+                if (n < 0 && errno != EINTR)
                         return -errno;
                 if (n == 0)
                         return -EIO; /* shorter than it was: not as the store has it */
-                size -= (uint64_t) n;
+                if (interrupt_pending())
+                        return -EINTR;
+        }
+        return 0;
+}
+
+int file_copy_content(int from, int to, off_t size)
+{
+        off_t start = 0, end = 0;
+
+        if (ioctl(to, FICLONE, from) >= 0)
+                return 0;
+        if (ftruncate(to, size) < 0)
+                return -errno;
+        while (end < size) {
+                start = lseek(from, end, SEEK_DATA);
+                if (start < 0 && errno == ENXIO)
+                        return 0;
+                end = start < 0 ? -1 : lseek(from, start, SEEK_HOLE);
+                if (start < 0 || end < 0)
+                        return -errno;
+                int r = copy_range(from, to, start, MIN(end, size));
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -59,7 +82,7 @@ static int copy_file(const Store *s, int from_fd, int to_fd, const char *name)
         to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (to < 0)
                 return -errno;
-        int r = copy_content(from, to, (uint64_t) st.st_size);
+        int r = file_copy_content(from, to, st.st_size);
         return r < 0 ? r : copy_metadata(s, from, to, &st);
 }
 

@@ -13,13 +13,11 @@
  */
 
 #include <dirent.h>
-#include <linux/fs.h>
 #include <search.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 
 #define NAMES_MAX (64U * 1024U)
 
@@ -128,45 +126,6 @@ static int copy_metadata(Merge *m, int from_fd, int to_fd, const char *name, con
 
 /* --- Files --------------------------------------------------------------------------------------------- */
 
-static int copy_range(int from, int to, off_t start, off_t end)
-{
-        off_t out = start;
-
-        while (start < end) {
-                ssize_t n = copy_file_range(from, &start, to, &out,
-                                            (size_t) MIN(end - start, (off_t) 1 << 30), 0);
-                if (n < 0 && errno != EINTR)
-                        return -errno;
-                if (n == 0)
-                        return -EIO;
-                if (interrupt_pending())
-                        return -EINTR;
-        }
-        return 0;
-}
-
-static int copy_content(int from, int to, off_t size)
-{
-        off_t start = 0, end = 0;
-
-        if (ioctl(to, FICLONE, from) >= 0)
-                return 0;
-        if (ftruncate(to, size) < 0)
-                return -errno;
-        while (end < size) {
-                start = lseek(from, end, SEEK_DATA);
-                if (start < 0 && errno == ENXIO)
-                        return 0;
-                end = start < 0 ? -1 : lseek(from, start, SEEK_HOLE);
-                if (start < 0 || end < 0)
-                        return -errno;
-                int r = copy_range(from, to, start, MIN(end, size));
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
 static int make_file(int from_fd, int to_fd, const char *name, const struct stat *st)
 {
         _cleanup_close_ int from =
@@ -176,7 +135,7 @@ static int make_file(int from_fd, int to_fd, const char *name, const struct stat
         if (from < 0)
                 return -errno;
         to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        return to < 0 ? -errno : copy_content(from, to, st->st_size);
+        return to < 0 ? -errno : file_copy_content(from, to, st->st_size);
 }
 
 static int make_symlink(int from_fd, int to_fd, const char *name)

@@ -178,6 +178,37 @@ TEST(render_with_too_many_links)
         ASSERT_EQ(st.st_mtim.tv_sec, original.st_mtim.tv_sec);
 }
 
+/* Its holes can be as large as the disk, and stay holes. */
+TEST(render_with_too_many_links_to_holes)
+{
+        _cleanup_(image_freep) Image *app = NULL;
+        _cleanup_strv_free_ char **layers = NULL;
+        struct stat st;
+        FIXTURE(f);
+        Operation o = {.fixture = &f};
+        Fault fault = {.kind = FAULT_EMLINK, .step = 1};
+
+        aci_manifest(&f.tar, ACI_MANIFEST("example.com/app", ",\"pathWhitelist\":[\"/a\"]"));
+        aci_dir(&f.tar, "rootfs");
+        ACI_PAX(&f.tar, "GNU.sparse.size=67108864");
+        aci_file(&f.tar, "rootfs/a", "hello");
+        aci_end(&f.tar);
+        ASSERT_IMPORTS(f, app);
+        o.image = app;
+        int r = fault_run(&fault, render, &o);
+        if (r == -ENOSYS)
+                TEST_SKIP("system calls cannot be made to fail here");
+        ASSERT_OK(r);
+        if (fault.result < 0)
+                TEST_FAIL("%s", fault.message);
+        ASSERT_WORKS(f, image_layers(f.store, app, &layers, &f.error));
+        _cleanup_close_ int fd = open(layers[0], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ASSERT_OK(fstatat(fd, "a", &st, 0));
+        ASSERT_EQ(st.st_nlink, 1);
+        ASSERT_EQ(st.st_size, 67108864);
+        ASSERT_LT(st.st_blocks, 1024);
+}
+
 int main(void)
 {
         /* Memory: hundreds of imports are made here, each of which waits for the disk. */
@@ -193,5 +224,6 @@ int main(void)
         RUN(e2_render_eio);
         RUN(e2_render_emfile);
         RUN(render_with_too_many_links);
+        RUN(render_with_too_many_links_to_holes);
         return TEST_END();
 }
