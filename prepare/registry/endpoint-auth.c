@@ -169,6 +169,14 @@ static int token_error(const RegistryChallenge *c, int code, const TransferReply
         return hint ? error_hint(e, code, "%s", hint) : code;
 }
 
+static bool is_on_host_of(const Endpoint *p, const char *realm)
+{
+        _cleanup_free_ char *url = NULL, *ours = NULL, *theirs = NULL;
+
+        return xasprintf(&url, "https://%s/", p->place.host) >= 0 && url_host(url, &ours) >= 0 &&
+               url_host(realm, &theirs) >= 0 && streq(ours, theirs);
+}
+
 /* A token by URL, or by a FORM that is sent there. */
 static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *url, const char *form,
                          char **ret, uint64_t *ret_seconds, Error *e)
@@ -177,12 +185,14 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
         _cleanup_(authorization_freep) char *body = NULL, *token = NULL;
         _cleanup_error_ Error why = ERROR_NULL;
         size_t size;
-        /* Who gives out tokens may have the registry's authority, but is not told by TLS who we are. */
+        /* Who gives out tokens may have the registry's authority, but is not told by TLS who we are, unless it
+         * is the registry itself. */
         const TransferTls tls = {.authorities = p->certificates.authorities,
                                  .origin = p->certificates.directory};
         const TransferRequest q = {
                         .url = url,
                         .tls = &tls,
+                        .no_certificate = !is_on_host_of(p, c->realm),
                         .form = form,
                         .authorization = form || !p->basic ? "" : p->basic,
                         .size_max = TOKEN_REPLY_MAX,

@@ -190,7 +190,7 @@ static long to_msec(uint64_t usec)
 /* Of our own configuration, or else of the request. */
 static CURLcode set_client_certificate(Exchange *x, CURL *easy)
 {
-        const Credential *c = x->credential;
+        const Credential *c = x->request->no_certificate ? NULL : x->credential;
         const TransferTls *tls = c ? x->request->tls : NULL; /* no credential: another host */
         CURLcode code = CURLE_OK;
 

@@ -84,6 +84,7 @@ typedef struct TransferRequest {
         const char *form; /* sent by POST instead of asking by GET, as a web form; not sent on by redirects */
         unsigned insecure; /* what is allowed beyond the options of the Transfer; the caller has told of it */
         const TransferTls *tls; /* or NULL */
+        bool no_certificate;    /* who we are is not told by TLS, whatever auth.d has for the host */
         uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
         const char *what;       /* for messages: "the image example.com/app:1.0"; may be NULL */
         bool probe;             /* one of several places: no second try where nothing answers at all */

@@ -552,7 +552,7 @@ class TokenService:
     """Gives out tokens over TLS: for public/… to anybody, for private/… to one user."""
 
     def __init__(self, host, tls):
-        self.host, self.tls, self.asked = host, tls, []
+        self.host, self.tls, self.asked, self.certificates = host, tls, [], []
         service = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -565,6 +565,8 @@ class TokenService:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tls.certificate, tls.key)
+        context.load_verify_locations(tls.ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.realm = "https://127.0.0.1:%d/token" % self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -573,6 +575,7 @@ class TokenService:
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(request.path).query)
         credentials = request.headers.get("Authorization", "")
         self.asked.append((query.get("scope"), credentials))
+        self.certificates.append(bool(request.connection.getpeercert()))
         _, name, actions = query["scope"][0].split(":")
         wanted = "Basic " + base64.b64encode(b"someone:sesame-open").decode()
         status, reply = 200, {"token": self.token(name, actions.split(",")), "expires_in": 300}
@@ -620,6 +623,13 @@ def tokens(host):
     n = len(service.asked)
     fetch(host, private, rc=1, auth={service.realm.split("/")[2]: "someone:sesame-open"}, SSL_CERT_FILE=tls.ca)
     equal([c for _, c in service.asked[n:]], [""], "credentials that the token service got")
+    config = host.path("configuration")
+    os.makedirs(config + "/auth.d")
+    with open(config + "/auth.d/x.conf", "w") as f:
+        f.write("[Host]\nName=%s\nClientCertificate=%s\nClientKey=%s\n" % (service.realm.split("/")[2], tls.certificate, tls.key))
+    os.chmod(config + "/auth.d/x.conf", 0o600)
+    fetch(host, "--config-dir=" + config, private, rc=1, SSL_CERT_FILE=tls.ca)
+    equal(any(service.certificates), False, "whether the token service was shown a certificate")
     fetch(host, private, auth=good, SSL_CERT_FILE=tls.ca)
     service.server.shutdown()
 
