@@ -278,6 +278,7 @@ bool path_has_prefix(const char *path, const char *prefix)
 int list_names(int dir_fd, char ***ret)
 {
         _cleanup_strv_free_ char **l = NULL;
+        size_t n = 0, allocated = 0;
         struct dirent *de;
         int r = 0;
 
@@ -291,8 +292,14 @@ int list_names(int dir_fd, char ***ret)
                 return r;
         }
         while (r >= 0 && (errno = 0, de = readdir(d)))
-                if (!streq(de->d_name, ".") && !streq(de->d_name, ".."))
-                        r = strv_extend(&l, de->d_name);
+                if (!streq(de->d_name, ".") && !streq(de->d_name, "..")) {
+                        r = GREEDY_REALLOC(l, allocated, n + 2);
+                        if (r < 0)
+                                break;
+                        l[n + 1] = NULL;
+                        l[n] = strdup(de->d_name);
+                        r = l[n++] ? 0 : -ENOMEM;
+                }
         if (r >= 0 && errno != 0)
                 r = -errno;
         closedir(d);

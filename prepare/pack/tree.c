@@ -258,7 +258,7 @@ static int add_file(Walk *w, int fd, const struct stat *st, Error *e)
 
 /* --- The walk ------------------------------------------------------------------------------------------ */
 
-/* Unlike list_names() fit for directories of a million names. */
+/* Sorted, and unlike those of list_names() bounded. */
 static int read_names(int dir_fd, char ***ret)
 {
         _cleanup_strv_free_ char **l = NULL;

@@ -12,6 +12,7 @@
  * early.
  */
 
+#include <dirent.h>
 #include <limits.h>
 #include <sys/stat.h>
 
@@ -202,13 +203,30 @@ static int check_overlap(const PodApp *a, const Target *outer, const Target *inn
 
 /* --- What a volume hides ------------------------------------------------------------------------------- */
 
+/* How many names a directory has is for the image to say: the first is enough. */
+static bool has_entries(int path_fd)
+{
+        int fd = fd_reopen(path_fd, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        struct dirent *de;
+        bool found = false;
+
+        if (!d) {
+                safe_close(fd);
+                return false;
+        }
+        while (!found && (de = readdir(d)))
+                found = !streq(de->d_name, ".") && !streq(de->d_name, "..");
+        closedir(d);
+        return found;
+}
+
 /* Whether the target is a file, or a directory that is not empty, in one of the layers. An approximation, as
  * a layer may hide what is in those below; it is for a warning only. */
 static bool hides_something(char *const *layers, const char *path)
 {
         STRV_FOREACH (layer, layers) {
                 _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
-                _cleanup_strv_free_ char **names = NULL;
                 struct stat st;
 
                 fd = root_fd < 0 ? root_fd : open_no_symlinks(root_fd, path + 1, O_PATH);
@@ -216,7 +234,7 @@ static bool hides_something(char *const *layers, const char *path)
                         continue;
                 if (!S_ISDIR(st.st_mode))
                         return !unpack_is_whiteout(&st);
-                if (list_names(fd, &names) >= 0 && names)
+                if (has_entries(fd))
                         return true;
         }
         return false;
