@@ -10,6 +10,7 @@
 
 #define BLOBS_MAX 10000U
 #define BUFFER_SIZE (256U * 1024U)
+#define UNCOMPRESSED_MAX (1ULL << 40) /* bytes of one layer: there is no disk that would bound it */
 
 typedef enum BlobKind { BLOB_DOCUMENT, BLOB_CONFIG, BLOB_LAYER } BlobKind;
 
@@ -25,6 +26,7 @@ typedef struct Check {
         uint64_t n_findings;
         Blob *blobs; /* all that were reached, in this order */
         size_t n_blobs, allocated;
+        char **layers; /* of Docker's images, that were reached: digest and name */
         bool too_many;
 } Check;
 
@@ -33,6 +35,7 @@ static void check_done(Check *c)
         for (size_t i = 0; i < c->n_blobs; i++)
                 oci_descriptor_done(&c->blobs[i].descriptor);
         free(c->blobs);
+        strv_free(c->layers);
         c->files = files_free(c->files);
 }
 
@@ -263,6 +266,40 @@ static int check_layout(Check *c, Error *e)
 
 /* --- Archives of Docker's ------------------------------------------------------------------------------ */
 
+/* 1: it is to be read; 0: it was, or there are too many. */
+static int note_layer(Check *c, const char *name, const char *diff_id)
+{
+        _cleanup_free_ char *layer = NULL;
+
+        if (xasprintf(&layer, "%s %s", diff_id, name) < 0)
+                return -ENOMEM;
+        if (strv_contains(c->layers, layer))
+                return 0;
+        if (strv_length(c->layers) < BLOBS_MAX)
+                return strv_consume(&c->layers, TAKE_PTR(layer)) < 0 ? -ENOMEM : 1;
+        if (!c->too_many)
+                report(c, "manifest.json", "", "there is more than can be checked");
+        c->too_many = true;
+        return 0;
+}
+
+/* Adds all of S to D. */
+static int read_layer(Stream *s, Digester *d, void *buffer, Error *e)
+{
+        ssize_t n;
+
+        while ((n = stream_read(s, buffer, BUFFER_SIZE, e)) > 0) {
+                int r = interrupt_check(e);
+                if (r < 0)
+                        return r;
+                digester_add(d, buffer, (size_t) n);
+                if (d->size > UNCOMPRESSED_MAX)
+                        return error_set(e, -EFBIG, "it is longer than %llu bytes, uncompressed",
+                                         UNCOMPRESSED_MAX);
+        }
+        return (int) n;
+}
+
 static int check_docker_layer(Check *c, const char *name, const char *diff_id, Error *e)
 {
         _cleanup_free_ char *buffer = malloc(BUFFER_SIZE), *digest = NULL;
@@ -271,23 +308,27 @@ static int check_docker_layer(Check *c, const char *name, const char *diff_id, E
         _cleanup_error_ Error why = ERROR_NULL;
         _cleanup_close_ int fd = -EBADF;
         uint64_t size;
-        ssize_t n;
 
-        if (!buffer || digester_init(&digester, diff_id) < 0)
+        int k = note_layer(c, name, diff_id);
+        if (k < 0 || !buffer || digester_init(&digester, diff_id) < 0)
                 return error_oom(e);
+        if (k == 0)
+                return 0;
         int r = c->files->open(c->files, name, &fd, &size, e);
         if (r == -ENOENT)
                 report(c, name, "", "it is not there");
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         const StreamHooks hooks = {.length = size};
-        n = stream_new(fd, -EBADF, &hooks, &s, &why);
-        while (n >= 0 && (n = stream_read(s, buffer, BUFFER_SIZE, &why)) > 0)
-                digester_add(&digester, buffer, (size_t) n);
-        if (n < 0)
-                report(c, name, "", why.message ?: strerror((int) -n));
-        if (n < 0 || digester_finish(&digester, &digest) < 0)
-                return n < 0 ? 0 : error_oom(e);
+        r = stream_new(fd, -EBADF, &hooks, &s, &why);
+        if (r >= 0)
+                r = read_layer(s, &digester, buffer, &why);
+        if (r == -EINTR)
+                return interrupt_check(e);
+        if (r < 0)
+                report(c, name, "", why.message ?: strerror(-r));
+        if (r < 0 || digester_finish(&digester, &digest) < 0)
+                return r < 0 ? 0 : error_oom(e);
         if (!streq(digest, diff_id))
                 report(c, name, "", "the content is another than the image's config says");
         return 0;

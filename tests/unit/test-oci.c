@@ -520,6 +520,31 @@ TEST(an_archive_with_an_endless_map_of_holes)
                      "A member of the archive has more than 16777216 bytes of headers");
 }
 
+static void count_finding(const char *document, const char *path, const char *message, void *userdata)
+{
+        *(unsigned *) userdata += strstr(message, "the content is another") != NULL;
+}
+
+/* A list of images is short, and what it leads to may be long: layers that come again are read once. */
+TEST(layers_of_several_images_are_checked_once)
+{
+        _cleanup_free_ char *path = NULL, *config = NULL;
+        unsigned n = 0;
+        LAYOUT(l);
+
+        ASSERT_OK(xasprintf(&config,
+                            "{\"os\":\"linux\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:%064d\"]}}", 0));
+        aci_file(&l.f.tar, "manifest.json",
+                 "[{\"Config\":\"c.json\",\"Layers\":[\"l.tar\"]},{\"Config\":\"c.json\",\"Layers\":[\"l.tar\"]}]");
+        aci_file(&l.f.tar, "c.json", config);
+        aci_file(&l.f.tar, "l.tar", "not what the config says");
+        aci_end(&l.f.tar);
+        ASSERT_OK(xasprintf(&path, "%s/images.tar", l.f.scratch.path));
+        ASSERT_OK(write_file_new_at(AT_FDCWD, path, l.f.tar.data, l.f.tar.size, 0644));
+        ASSERT_EQ(oci_check(path, OCI_CHECK_DOCKER_ARCHIVE, count_finding, &n, &l.f.error), 1);
+        ASSERT_EQ(n, 1);
+}
+
 static int disapprove(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
 {
         return error_set(e, -EACCES, "No");
@@ -549,6 +574,7 @@ int main(void)
         RUN(images_that_hide_or_have_nothing);
         RUN(rendered_trees_without_what_layers_remove);
         RUN(an_archive_with_an_endless_map_of_holes);
+        RUN(layers_of_several_images_are_checked_once);
         RUN(who_has_a_say);
         return TEST_END();
 }
