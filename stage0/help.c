@@ -113,7 +113,7 @@ int help_format(const Verb *verb, const Display *d, char **ret)
                         add_options(&t, d, *o);
         } else {
                 text_add(&t, "acnspawn [OPTIONS…] COMMAND …\n");
-                add_paragraph(&t, d, "Run pods of App Container images as systemd services.");
+                add_paragraph(&t, d, "Run pods of App Container and OCI images as systemd services.");
                 add_verbs(&t, d);
         }
         add_options(&t, d, global_options);

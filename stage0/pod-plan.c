@@ -9,7 +9,7 @@
 static Table *app_table(const Pod *p)
 {
         static const TableColumn columns[] = {
-                        {"APP", "app"}, {"IMAGE", "image"}, {"ID", "imageID"}, {"COMMAND", "exec"}};
+                        {"APP", "name"}, {"IMAGE", "imageName"}, {"ID", "imageID"}, {"COMMAND", "exec"}};
         Table *t = table_new(columns, ELEMENTSOF(columns));
 
         for (size_t i = 0; t && i < p->manifest->n_apps; i++) {
@@ -27,7 +27,7 @@ static Table *app_table(const Pod *p)
 
 static Table *volume_table(const Pod *p)
 {
-        static const TableColumn columns[] = {{"VOLUME", "volume"}, {"KIND", "kind"}, {"SOURCE", "source"}};
+        static const TableColumn columns[] = {{"VOLUME", "name"}, {"KIND", "kind"}, {"SOURCE", "source"}};
         Table *t = table_new(columns, ELEMENTSOF(columns));
 
         for (size_t i = 0; t && i < p->manifest->n_volumes; i++) {

@@ -6,7 +6,7 @@
 #include "stage0/pod-words.h"
 
 static const Option options[] = {
-                {"Options", "app", 0, "APP", false, "The app, if several of the pod have a standard input", NULL,
+                {"Options", "app", 'a', "APP", false, "The app, if several of the pod have a standard input", NULL,
                  option_string, offsetof(AttachOptions, app)},
                 {NULL, "lines", 'n', "N", false,
                  "Begin with the last N lines that the app wrote before, or all (default: 0)", NULL, option_lines,

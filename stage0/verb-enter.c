@@ -33,19 +33,28 @@ static int option_user(const Option *o, const char *value, void *target, Error *
 }
 
 static const Option options[] = {
-                {"Options (before the pod)", "app", 0, "APP", false,
+                {"Options (before the pod)", "app", 'a', "APP", false,
                  "The app to enter, if the pod has several", NULL, option_string,
                  offsetof(Arguments, enter.app)},
                 {NULL, "user", 0, "USER[:GROUP]", false,
                  "Run the command as another user of the image that the app could become", NULL, option_user,
                  offsetof(Arguments, enter.user)},
-                {NULL, "environment", 0, "NAME=VALUE", false,
+                {NULL, "environment", 'E', "NAME=VALUE", false,
                  "Set a variable in the environment of the command; may be given several times", NULL,
                  option_environment, offsetof(Arguments, enter.environment)},
                 {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
                 OPTION_END,
 };
+
+static int misplaced(Context *c, const char *word)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(word);
+
+        return context_usage(c,
+                             "'%s' stands behind the pod, where the command begins: options stand before it",
+                             shown ?: "");
+}
 
 /* 1: *RET_POD and the command are there. */
 static int parse(Context *c, int argc, char **argv, Arguments *a, const char **ret_pod)
@@ -65,8 +74,10 @@ static int parse(Context *c, int argc, char **argv, Arguments *a, const char **r
         }
         if (r != OPTION_WORD)
                 return context_usage(c, "'acnspawn enter' needs " A_POD);
-        if (p.index < p.argc && streq(p.argv[p.index], "--"))
-                p.index++;
+        const char *next = p.index < p.argc ? p.argv[p.index] : "";
+        if (*next == '-' && !streq(next, "--"))
+                return misplaced(c, next);
+        p.index += streq(next, "--");
         a->enter.argv = p.argv + p.index;
         *ret_pod = word;
         return 1;

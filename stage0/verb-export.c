@@ -13,7 +13,7 @@ typedef struct Arguments {
 } Arguments;
 
 static const Option options[] = {
-                {"Options", "app", 0, "APP", false, "The app, if the pod has several", NULL, option_string,
+                {"Options", "app", 'a', "APP", false, "The app, if the pod has several", NULL, option_string,
                  offsetof(Arguments, app)},
                 {NULL, "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
                  option_string, offsetof(Arguments, output)},

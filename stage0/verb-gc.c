@@ -80,11 +80,9 @@ const Verb verb_gc = {
                 .name = "gc",
                 .synopsis = "[OPTIONS…]",
                 .summary = "Remove what nobody needs any more",
-                .text = "Removes pods that have ended, preparations that were given up, and unpacked halves "
-                        "of images, downloads that nobody went on with, and prints what it removed. What is "
-                        "in use is left alone; it may be run at "
-                        "any "
-                        "time.",
+                .text = "Removes pods that have ended, preparations that were given up, unpacked halves "
+                        "of images, and downloads that nobody went on with, and prints what it removed. "
+                        "What is in use is left alone; it may be run at any time.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -11,9 +11,11 @@ typedef struct Arguments {
 
 static const Option options[] = {
                 {"Prepare Options (before the first image)", "dry-run", 0, NULL, false,
-                 "Show what would be made, and make no pod", NULL, option_true, offsetof(Arguments, dry_run)},
-                {NULL, "strict", 0, NULL, false, "Refuse the pod, now and when it runs, unless all isolators are enforced",
-                 NULL, option_true, offsetof(Arguments, strict)},
+                 "Show what would be made, and make no pod", NULL, option_true,
+                 offsetof(Arguments, dry_run)},
+                {NULL, "strict", 0, NULL, false,
+                 "Refuse the pod, now and when it runs, unless all isolators are enforced", NULL,
+                 option_true, offsetof(Arguments, strict)},
                 OPTION_END,
 };
 
@@ -32,7 +34,8 @@ static int run(Context *c, int argc, char **argv)
         a.options.strict = own.strict;
         a.options.dry_run = own.dry_run;
         if (own.dry_run && a.uuid_file)
-                return context_usage(c, "--uuid-file cannot be given together with --dry-run: there is no pod");
+                return context_usage(c,
+                                     "--uuid-file cannot be given together with --dry-run: there is no pod");
         r = context_open_store_as_root(c);
         if (r >= 0)
                 r = pod_arguments_prepare(c, &a, &p);
@@ -54,13 +57,11 @@ const Verb verb_prepare = {
                             "[POD OPTIONS…] --pod-manifest=FILE",
                 .brief = "IMAGE…",
                 .summary = "Make a pod that can be run",
-                .text = "Makes a pod of one or more images and prints its UUID. An image is a file, an ID "
-                        "or a "
-                        "prefix of it, or NAME[:VERSION][,LABEL=VALUE…]. Options before the first image are "
-                        "for "
-                        "the pod, those after an image for its app; '--' begins the app's arguments, '---' "
-                        "ends "
-                        "them.",
+                .text = "Makes a pod of one or more images and prints its UUID. An image is an ID or a "
+                        "prefix of it, or what 'acnspawn fetch' takes: a name, a file, a URL, "
+                        "docker://REFERENCE, oci:DIR[:TAG] and so on. Options before the first image are "
+                        "for the pod, those after an image for its app; '--' begins the app's arguments, "
+                        "'---' ends them.",
                 .words = "image",
                 .options = (const Option *const[]){options, pod_options, app_options, NULL},
                 .run = run,

@@ -180,8 +180,8 @@ def dry_run_shows_and_makes_nothing(host):
     for word in "APP", "example.com/a", "VOLUME", "empty", "ISOLATOR", "example.com/one", "ignored", "enforced":
         contains(r.out, word)
     plan = json.loads(host.acnspawn("prepare", "--json=short", *args).expect(0).out)
-    equal([a["app"] for a in plan["apps"]], ["a"])
-    equal(plan["volumes"], [{"volume": "v", "kind": "empty", "source": None}])
+    equal([a["name"] for a in plan["apps"]], ["a"])
+    equal(plan["volumes"], [{"name": "v", "kind": "empty", "source": None}])
     equal([(i["app"], i["name"], i["verdict"]) for i in plan["isolators"]],
           [("a", "example.com/one", "ignored"), ("a", "os/linux/oom-score-adj", "enforced")])
     contains(host.acnspawn("prepare", "--strict", *args).expect(1).err, "example.com/one")

@@ -88,6 +88,7 @@ USAGE_ERRORS = [
     (["cat", "a", "b", "c"], "Unexpected argument 'c'", None),
     (["fetch"], "needs an image", None),
     (["validate"], "needs a manifest or image file", None),
+    (["enter", "p", "--app=a", "ls"], "'--app=a' stands behind the pod, where the command begins", None),
     (["gc", "--grace-period=-1"], "Invalid value '-1' for --grace-period: not a time span", None),
     (["help", "me"], "There is no command 'me'", "Try 'acnspawn --help'"),
     (["help", "image", "\033[2J"], "There is no command 'image \\x1b[2J'", None),
@@ -460,10 +461,12 @@ def completions():
         t() {{ COMP_WORDS=('{PROGRAM}' "$@"); COMP_CWORD=$#; COMPREPLY=()
                _acnspawn acnspawn "${{@: -1}}" 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
         t st; t image ''; t list --fu; t run --net = ''; t run --exit-policy a; t run x -- ''; t logs --fol
+        t --json = ''; t list --json = p; __acnspawn_names() {{ echo one; }}; t cp on; t cp one : /e
     """
     r = subprocess.run(["bash", "-c", script], env=CLEAN, text=True, capture_output=True)
     check("what bash offers", r.stdout.splitlines(),
-          ["stats status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow"])
+          ["stats status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow",
+           "short pretty off", "pretty", "one:", ""])
 
 
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option,
