@@ -36,8 +36,8 @@ static int find_targets(const PodManifest *m, PodSockets *s)
         for (size_t i = 0; i < m->n_apps; i++)
                 for (size_t k = 0; k < m->apps[i].app->n_ports; k++)
                         if (m->apps[i].app->ports[k].socket_activated)
-                                s->targets[s->n_targets++] = (SocketTarget){.app = &m->apps[i],
-                                                                      .port = &m->apps[i].app->ports[k]};
+                                s->targets[s->n_targets++] = (SocketTarget){
+                                                .app = &m->apps[i], .port = &m->apps[i].app->ports[k]};
         return 0;
 }
 
@@ -67,7 +67,12 @@ static int list_targets(const PodSockets *s, int r, Error *e)
         for (size_t i = 0; i < s->n_targets; i++)
                 text_addf(&t, "%s%s/%s (%u/%s)", i > 0 ? ", " : "", s->targets[i].app->name,
                           s->targets[i].port->name, s->targets[i].port->port, s->targets[i].port->protocol);
-        if (s->n_targets == 0 || t.failed)
+        if (s->n_targets == 0)
+                return error_hint(e, r,
+                                  "No app has a port with socketActivated in its image; without LISTEN_FDS "
+                                  "in the "
+                                  "environment the pod runs as it is.");
+        if (t.failed)
                 return r;
         return error_hint(e, r,
                           "The pod's socket-activated ports are %s: name the socket after one with "
@@ -256,4 +261,3 @@ int pod_sockets_new(const Pod *p, PassedSockets *passed, PodSockets **ret, Error
         *ret = TAKE_PTR(s);
         return 0;
 }
-

@@ -278,6 +278,7 @@ def what_does_not_fit_is_said_before_anything_starts(host):
                 ([s], None, [image], "Socket 3 (tcp 127.0.0.1:%d), passed by LISTEN_FDS, fits no socket-activated port" % n),
                 ([s], ["x.socket"], [image], "web/http (8080/tcp), web/range (7000/tcp), web/ask (53/udp)"),
                 ([s], None, [plain], "fits no socket-activated port of pod"),
+                ([s], None, [plain], "No app has a port with socketActivated in its image; without LISTEN_FDS"),
                 ([s], ["ask"], [image], "is named after port 'ask' of app web, which is udp"),
                 ([d], ["http"], [image], "is named after port 'http' of app web, which is tcp"),
                 ([s], ["range"], [image], "1 sockets were passed for port 'range' of app web, which has 2 numbers, from 7000 on"),
