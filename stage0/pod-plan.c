@@ -5,6 +5,7 @@
 
 #include "schema/settings.h"
 #include "stage0/pod-plan.h"
+#include "stage0/pod-status-text.h"
 
 static Table *app_table(const Pod *p)
 {
@@ -32,10 +33,8 @@ static Table *volume_table(const Pod *p)
 
         for (size_t i = 0; t && i < p->manifest->n_volumes; i++) {
                 const Volume *v = &p->manifest->volumes[i];
-                VolumeSettings s = {};
-                (void) volume_settings_read(p->manifest, v, &s, NULL);
                 table_add_text(t, v->name);
-                table_add_text(t, v->kind == VOLUME_HOST ? "host" : s.tmpfs ? "tmpfs" : "empty");
+                table_add_text(t, volume_kind_word(p->manifest, v));
                 if (v->source)
                         table_add_text(t, v->source);
                 else

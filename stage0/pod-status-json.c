@@ -304,6 +304,50 @@ static json_object *port_json(const PortMapping *q)
         return take_unless(failed, o);
 }
 
+static json_object *mounts_json(const PodManifest *m, const Volume *v)
+{
+        json_object *l = json_object_new_array();
+        bool failed = !l;
+
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; !failed && k < m->apps[i].n_mounts; k++) {
+                        const Mount *mount = &m->apps[i].mounts[k];
+
+                        if (mount->app_volume || !streq_ptr(mount->volume, v->name))
+                                continue;
+                        json_object *o = json_object_new_object();
+                        failed |= !o || put_text(o, "app", m->apps[i].name) ||
+                                  put_text(o, "path", mount->path);
+                        failed |= append(l, take_unless(failed, o));
+                }
+        return take_unless(failed, l);
+}
+
+static json_object *volume_json(const PodManifest *m, const Volume *v)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (!o)
+                return NULL;
+        failed |= put_text(o, "name", v->name);
+        failed |= put_text(o, "kind", volume_kind_word(m, v));
+        failed |= put_text(o, "source", v->source);
+        failed |= put_bool(o, "readOnly", v->has_read_only && v->read_only);
+        failed |= put_object(o, "mounts", mounts_json(m, v));
+        return take_unless(failed, o);
+}
+
+static json_object *volumes_json(const PodManifest *m)
+{
+        json_object *l = json_object_new_array();
+        bool failed = !l;
+
+        for (size_t i = 0; m && !failed && i < m->n_volumes; i++)
+                failed |= append(l, volume_json(m, &m->volumes[i]));
+        return take_unless(failed, l);
+}
+
 static json_object *ports_json(const PodReport *r)
 {
         json_object *l = json_object_new_array();
@@ -338,6 +382,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_text(o, "network", net_mode_to_string(k->net));
         failed |= put_object(o, "networks", networks_json(r));
         failed |= put_object(o, "ports", ports_json(r));
+        failed |= put_object(o, "volumes", volumes_json(p->manifest));
         failed |= put_object(o, "users", users_json(k));
         failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));
         failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL)

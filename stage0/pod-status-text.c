@@ -11,14 +11,12 @@
 #include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
-#define LABEL_WIDTH 11
-
-static void add_label(Text *t, const char *label)
+void status_add_label(Text *t, const char *label)
 {
-        text_addf(t, "%*s: ", LABEL_WIDTH, label);
+        text_addf(t, "%*s: ", STATUS_LABEL_WIDTH, label);
 }
 
-static void add_escaped(Text *t, const char *s)
+void status_add_escaped(Text *t, const char *s)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(s);
 
@@ -57,7 +55,7 @@ static void add_time_field(Text *t, const Display *d, const char *label, uint64_
 {
         if (usec == 0)
                 return;
-        add_label(t, label);
+        status_add_label(t, label);
         add_time(t, d, usec);
         text_add(t, "\n");
 }
@@ -163,10 +161,10 @@ static void add_image(Text *t, const Display *d, const PodApp *app)
         if (!app->image_name && !app->image_id)
                 return;
         text_addf(t, "%s  ", color_sequence(d, COLOR_GREY));
-        add_escaped(t, app->image_name ?: "");
+        status_add_escaped(t, app->image_name ?: "");
         if (version) {
                 text_add(t, ":");
-                add_escaped(t, version);
+                status_add_escaped(t, version);
         }
         if (app->image_id)
                 text_addf(t, "%s%.19s", app->image_name ? " " : "", app->image_id);
@@ -197,7 +195,7 @@ static void add_restarts(Text *t, const Display *d, const AppReport *a)
 
         if (a->restart == RESTART_NO || (n == 0 && a->next_start_usec == 0))
                 return;
-        text_addf(t, "%*srestarted %" PRIu64, LABEL_WIDTH + 4, "", n);
+        text_addf(t, "%*srestarted %" PRIu64, STATUS_LABEL_WIDTH + 4, "", n);
         if (a->restart_limit != RESTART_LIMIT_NONE)
                 text_addf(t, " of at most %" PRIu32, a->restart_limit);
         text_add(t, " times in a row");
@@ -214,8 +212,8 @@ static void add_message(Text *t, const char *message)
 {
         if (isempty(message))
                 return;
-        text_addf(t, "%*s", LABEL_WIDTH + 4, "");
-        add_escaped(t, message);
+        text_addf(t, "%*s", STATUS_LABEL_WIDTH + 4, "");
+        status_add_escaped(t, message);
         text_add(t, "\n");
 }
 
@@ -255,9 +253,9 @@ static void add_apps(Text *t, const Display *d, const PodReport *report)
                 width = MAX(width, strlen(report->apps[i].app->name)); /* an AC Name: plain ASCII */
         for (size_t i = 0; i < report->n_apps; i++) {
                 if (i == 0)
-                        add_label(t, "Apps");
+                        status_add_label(t, "Apps");
                 else
-                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
+                        text_addf(t, "%*s", STATUS_LABEL_WIDTH + 2, "");
                 add_app(t, d, &report->apps[i], width);
         }
 }
@@ -269,7 +267,7 @@ static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *
         Color color = pod_state_color(p->state, r->exit_status);
         uint64_t since = r->ended_usec > 0 ? r->ended_usec : r->started_usec;
 
-        add_label(t, "State");
+        status_add_label(t, "State");
         add_colored(t, d, color, r->paused ? "paused" : pod_state_to_string(p->state));
         if (p->state == POD_EXITED && r->exit_status >= 0)
                 text_addf(t, " with status %i", r->exit_status);
@@ -280,113 +278,17 @@ static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *
         text_add(t, "\n");
 }
 
-static void add_network(Text *t, const Pod *p, const PodReport *r)
-{
-        _cleanup_free_ char *addresses = strv_join(r->addresses, ", ");
-        _cleanup_free_ char *names = strv_join(p->config.networks, ", ");
-
-        add_label(t, "Network");
-        if (p->config.net == NET_NETWORKS)
-                add_escaped(t, names ?: "");
-        else
-                text_add(t, net_mode_to_string(p->config.net));
-        if (!isempty(addresses)) {
-                text_add(t, "; ");
-                add_escaped(t, addresses);
-        }
-        text_add(t, "\n");
-}
-
-/* "eth0 of default, 172.16.28.2/22, gateway 172.16.28.1": what its plugins answered has been checked. */
-static void add_interfaces(Text *t, const PodReport *r)
-{
-        for (size_t i = 0; i < r->n_networks; i++) {
-                const NetworkReport *n = &r->networks[i];
-                _cleanup_free_ char *servers = strv_join(n->dns.servers, " ");
-
-                text_addf(t, "%*s%s of %s", LABEL_WIDTH + 2, "", n->interface, n->network);
-                for (size_t k = 0; k < n->n_addresses; k++)
-                        text_addf(t, ", %s%s%s", n->addresses[k].address,
-                                  n->addresses[k].gateway ? ", gateway " : "",
-                                  n->addresses[k].gateway ?: "");
-                if (!isempty(servers))
-                        text_addf(t, ", name servers %s", servers);
-                if (n->note) {
-                        text_add(t, "; ");
-                        add_escaped(t, n->note);
-                }
-                text_add(t, "\n");
-        }
-}
-
-static void add_words(Text *t, bool *first, const char *prefix, char *const *words)
-{
-        _cleanup_free_ char *joined = strv_join(words, " ");
-
-        if (!words)
-                return;
-        text_add(t, *first ? "" : ", ");
-        text_add(t, prefix);
-        add_escaped(t, joined ?: "");
-        *first = false;
-}
-
-/* What was asked for, not what follows from the network. */
-static void add_names(Text *t, const PodConfig *c)
-{
-        bool first = true;
-
-        if (c->dns || c->dns_search || c->dns_options) {
-                add_label(t, "DNS");
-                add_words(t, &first, "", c->dns);
-                add_words(t, &first, "search ", c->dns_search);
-                add_words(t, &first, "options ", c->dns_options);
-                text_add(t, "\n");
-        }
-        STRV_FOREACH (s, c->hosts_entries) {
-                if (s == c->hosts_entries)
-                        add_label(t, "Hosts");
-                else
-                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
-                add_escaped(t, *s);
-                text_add(t, "\n");
-        }
-}
-
-/* "http: 127.0.0.1:8080/tcp to 80" */
-static void add_ports(Text *t, const PodReport *r)
-{
-        for (size_t i = 0; i < r->n_ports; i++) {
-                const PortMapping *q = &r->ports[i];
-                bool v6 = q->host_ip && strchr(q->host_ip, ':');
-
-                if (i == 0)
-                        add_label(t, "Ports");
-                else
-                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
-                add_escaped(t, q->name);
-                text_addf(t, ": %s%s%s%s%" PRIu32, v6 ? "[" : "", q->host_ip ?: "", v6 ? "]" : "",
-                          q->host_ip ? ":" : "", q->host_port);
-                if (q->count > 1)
-                        text_addf(t, "-%" PRIu32, q->host_port + q->count - 1);
-                text_addf(t, "/%s to %" PRIu32, q->udp ? "udp" : "tcp", q->port);
-                if (q->count > 1)
-                        text_addf(t, "-%" PRIu32, q->port + q->count - 1);
-                text_add(t, "\n");
-        }
-}
-
 static void add_config(Text *t, const Pod *p)
 {
         _cleanup_free_ char *timeout = format_span(p->config.stop_timeout_usec);
 
-        add_label(t, "Users");
+        status_add_label(t, "Users");
         if (p->config.private_users)
                 text_addf(t, "private, %" PRIu32 " to %" PRIu32 "\n", p->config.uid_base,
                           p->config.uid_base + (UID_RANGE_SIZE - 1));
         else
                 text_add(t, "the host's\n");
-        add_label(t, "Exit policy");
+        status_add_label(t, "Exit policy");
         text_addf(t, "%s, stop time-out %s", exit_policy_to_string(p->config.exit_policy), timeout ?: "");
         if (p->config.exit_idle_usec > 0) {
                 _cleanup_free_ char *idle = format_span(p->config.exit_idle_usec);
@@ -394,8 +296,8 @@ static void add_config(Text *t, const Pod *p)
         }
         text_add(t, "\n");
         if (p->config.stage1) {
-                add_label(t, "Stage1");
-                add_escaped(t, p->config.stage1);
+                status_add_label(t, "Stage1");
+                status_add_escaped(t, p->config.stage1);
                 text_add(t, "\n");
         }
 }
@@ -412,16 +314,16 @@ static void add_isolators(Text *t, const Display *d, const PodReport *report)
                 const IsolatorReport *k = &report->isolators[i];
 
                 if (i == 0)
-                        add_label(t, "Isolators");
+                        status_add_label(t, "Isolators");
                 else
-                        text_addf(t, "%*s", LABEL_WIDTH + 2, "");
+                        text_addf(t, "%*s", STATUS_LABEL_WIDTH + 2, "");
                 text_addf(t, "%s%s", k->app ?: "pod", " ");
-                add_escaped(t, k->name);
+                status_add_escaped(t, k->name);
                 text_add(t, ": ");
                 add_colored(t, d, colors[k->verdict], isolator_verdict_to_string(k->verdict));
                 if (!isempty(k->detail)) {
                         text_add(t, ", ");
-                        add_escaped(t, k->detail);
+                        status_add_escaped(t, k->detail);
                 }
                 text_add(t, "\n");
         }
@@ -432,9 +334,10 @@ static void add_exposure(Text *t, const Display *d, const PodReport *report)
 {
         if (!report->apps_exposed)
                 return;
-        add_label(t, "Neighbours");
+        status_add_label(t, "Neighbours");
         add_colored(t, d, COLOR_YELLOW, "exposed");
-        text_add(t, ", apps of one user can look into each other: this kernel has no Landlock, or it is off (lsm=)\n");
+        text_add(t, ", apps of one user can look into each other: this kernel has no Landlock, or it is off "
+                    "(lsm=)\n");
 }
 
 int pod_status_text(const Pod *p, const PodReport *report, const Display *d, char **ret)
@@ -450,14 +353,12 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
         if (report->ended_usec > 0)
                 add_time_field(&t, d, "Started", report->started_usec);
         if (report->leader > 0) {
-                add_label(&t, "Leader");
+                status_add_label(&t, "Leader");
                 text_addf(&t, "%i\n", (int) report->leader);
         }
         if (p->manifest) {
-                add_network(&t, p, report);
-                add_interfaces(&t, report);
-                add_names(&t, &p->config);
-                add_ports(&t, report);
+                status_add_network(&t, p, report);
+                status_add_volumes(&t, p->manifest);
                 add_config(&t, p);
         }
         add_apps(&t, d, report);

@@ -10,3 +10,14 @@ json_object *pod_status_json(const Pod *p, const PodReport *report); /* NULL: ou
 
 /* How an app is, or how it ended, in a few words: "exited with status 3". */
 int app_status_phrase(const AppStatus *s, char **ret);
+
+/* --- Parts ---------------------------------------------------------------------------------------------- */
+
+#define STATUS_LABEL_WIDTH 11
+void status_add_label(Text *t, const char *label);
+void status_add_escaped(Text *t, const char *s);
+/* pod-status-shared.c */
+void status_add_network(Text *t, const Pod *p, const PodReport *r);
+void status_add_volumes(Text *t, const PodManifest *m);
+/* "host", "empty" or "tmpfs". */
+const char *volume_kind_word(const PodManifest *m, const Volume *v);

@@ -76,6 +76,42 @@ TEST(running)
                         "             pod example.com/own: ignored, not known\n");
 }
 
+TEST(volumes)
+{
+        Volume volumes[] = {
+                        {.name = (char *) "data",
+                         .kind = VOLUME_HOST,
+                         .source = (char *) "/srv/a\nb",
+                         .has_read_only = true,
+                         .read_only = true},
+                        {.name = (char *) "board", .kind = VOLUME_EMPTY},
+        };
+        Mount mounts[] = {{.volume = (char *) "data", .path = (char *) "/data"}};
+        PodApp apps[] = {{.name = (char *) "web", .mounts = mounts, .n_mounts = 1},
+                         {.name = (char *) "sync", .mounts = mounts, .n_mounts = 1}};
+        PodManifest m = {.apps = apps, .n_apps = 2, .volumes = volumes, .n_volumes = 2};
+        Pod p = make_pod(POD_PREPARED);
+        const PodReport report = {.exit_status = -1};
+        _cleanup_free_ char *s = NULL;
+
+        p.manifest = &m;
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_CONTAINS(s, "    Volumes: data: host /srv/a\\x0ab, read-only, web:/data, sync:/data\n"
+                           "             board: empty\n");
+
+        json_object *o = pod_status_json(&p, &report);
+        ASSERT_NOT_NULL(o);
+        ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                          JSON_C_TO_STRING_NOSLASHESCAPE),
+                        "\"volumes\":[{\"name\":\"data\",\"kind\":\"host\",\"source\":\"/srv/"
+                        "a\\nb\",\"readOnly\":true,"
+                        "\"mounts\":[{\"app\":\"web\",\"path\":\"/data\"},{\"app\":\"sync\",\"path\":\"/"
+                        "data\"}]},"
+                        "{\"name\":\"board\",\"kind\":\"empty\",\"source\":null,\"readOnly\":false,"
+                        "\"mounts\":[]}]");
+        json_object_put(o);
+}
+
 TEST(exposed_apps)
 {
         const PodReport report = {.exit_status = -1, .apps_exposed = true};
@@ -83,7 +119,8 @@ TEST(exposed_apps)
         _cleanup_free_ char *s = NULL;
 
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
-        ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can look into each other: this kernel has no "
+        ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can look into each other: this kernel "
+                           "has no "
                            "Landlock, or it is off (lsm=)\n");
 }
 
@@ -198,7 +235,8 @@ TEST(health_and_restarts)
         json_object *o = pod_status_json(&p, &report);
         ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
                         "\"ready\":true,\"health\":{\"state\":\"unhealthy\",\"failures\":3,\"checked\":null,"
-                        "\"timedOut\":false,\"exitStatus\":0,\"output\":\"gone\\u001b[2J\"},\"startsInRow\":4,"
+                        "\"timedOut\":false,\"exitStatus\":0,\"output\":\"gone\\u001b[2J\"},\"startsInRow\":"
+                        "4,"
                         "\"restartLimit\":10,\"nextStart\":null");
         json_object_put(o);
         app.status.state = APP_ENDED;
@@ -249,6 +287,7 @@ int main(void)
         setenv("TZ", "UTC", 1);
         tzset();
         RUN(running);
+        RUN(volumes);
         RUN(exposed_apps);
         RUN(ended);
         RUN(phrases);
