@@ -151,6 +151,8 @@ void error_print(const Error *e, int code);
 typedef enum LogLevel { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } LogLevel;
 
 void log_set_max_level(LogLevel level);
+/* Unless B, which is so at first, a message that stderr does not take at once is left out. */
+void log_set_patient(bool b);
 /* One line on stderr. Messages below the current level (default: info) are dropped. */
 void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 #define log_debug(...) log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)

@@ -6,9 +6,12 @@
  * a terminal and follow NO_COLOR and SYSTEMD_COLORS, as in systemd's own tools.
  */
 
+#include <poll.h>
+
 #include "basic/basic.h"
 
 static LogLevel max_level = LOG_LEVEL_INFO;
+static bool patient = true;
 
 static const struct {
         const char *color, *word;
@@ -22,6 +25,18 @@ static const struct {
 void log_set_max_level(LogLevel level)
 {
         max_level = level;
+}
+
+void log_set_patient(bool b)
+{
+        patient = b;
+}
+
+static bool may_write(void)
+{
+        struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+        return patient || poll(&p, 1, 0) != 0;
 }
 
 bool colors_enabled(int fd)
@@ -43,7 +58,7 @@ void log_message(LogLevel level, const char *format, ...)
         int saved_errno = errno;
         va_list ap;
 
-        if (level > max_level)
+        if (level > max_level || !may_write())
                 return;
 
         va_start(ap, format);

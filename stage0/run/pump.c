@@ -37,11 +37,6 @@ static Pump *pump_free(Pump *p)
         return NULL;
 }
 
-bool pumps_blocked(const Pumps *all)
-{
-        return all->outlets[1] && outlet_is_full(all->outlets[1]);
-}
-
 /* --- When to go on ------------------------------------------------------------------------------------- */
 
 static bool must_wait(const Pump *p)
@@ -147,10 +142,7 @@ static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *user
 {
         Pump *p = userdata;
 
-        if (!pumps_blocked(p->all))
-                log_warning("The journal of the pod takes nothing: what app %s writes from here on is not "
-                            "kept",
-                            p->app);
+        log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept", p->app);
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
         p->journal_fd = safe_close(p->journal_fd);
         resume(p);

@@ -34,5 +34,3 @@ int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd));
 void pumps_end(Pumps *all);
 /* Waits until everything is shown, as long as it takes whoever reads us. */
 void pumps_show_rest(Pumps *all);
-/* Whether a message on our standard error would keep us from what else is to be done. */
-bool pumps_blocked(const Pumps *all);

@@ -104,7 +104,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
         Supervisor *s = userdata;
 
         request_stop(s);
-        if (!s->detached && isatty(STDERR_FILENO) && !pumps_blocked(s->pumps))
+        if (!s->detached && isatty(STDERR_FILENO))
                 log_info(s->stop_requests == 1 ? "Stopping pod %s; once more to kill it."
                                                : "Killing pod %s.",
                          s->pod->uuid);
@@ -611,6 +611,7 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
         sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        log_set_patient(true);
         inputs_finish(s->inputs, statuses);
         pumps_show_rest(s->pumps);
         s->pumps = pumps_free(s->pumps);
@@ -684,6 +685,7 @@ static int finish(Supervisor *s, Error *e)
 
 static void supervisor_done(Supervisor *s)
 {
+        log_set_patient(true);
         sd_event_source_disable_unref(s->idle_source);
         machine_free(s->machine);
         error_done(&s->refusal);
@@ -745,6 +747,7 @@ int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd
 
         block_signals(front);
         allow_descriptors();
+        log_set_patient(false); /* nor does anybody who reads our messages hold up the pod */
         int r = start(&s, e);
         if (r >= 0) {
                 r = sd_event_loop(s.event);

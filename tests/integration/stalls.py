@@ -69,6 +69,23 @@ def stopped_terminal(host):
 
 
 @case
+def message_that_cannot_be_shown(host):
+    """What we have to say ourselves waits for nobody either: neither is the terminal so full that apps would have to wait."""
+    master, slave = pty.openpty()
+    p = run_two(host, "head -c 50000 /dev/zero | tr '\\\\0' x >&2; touch /out/written; sleep 1000", stdout=slave, stderr=slave)
+    termios.tcflow(slave, termios.TCOOFF)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("flood"), "out/written")), "what the app writes")
+    host.wait_up("other")
+    p.send_signal(signal.SIGTERM)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("other"), "out/term")), "the end of the other app")
+    wait_for(lambda: host.state("p") == "exited", "the pod's end")
+    p.kill()
+    p.wait()
+    os.close(slave)
+    os.close(master)
+
+
+@case
 def signal_ends_the_pod_though_nobody_reads(host):
     r, w = os.pipe()
     p = run_two(host, stdout=w, stderr=subprocess.DEVNULL)
