@@ -185,8 +185,8 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
         _cleanup_(authorization_freep) char *body = NULL, *token = NULL;
         _cleanup_error_ Error why = ERROR_NULL;
         size_t size;
-        /* Who gives out tokens may have the registry's authority, but is not told by TLS who we are, unless it
-         * is the registry itself. */
+        /* Who gives out tokens may have the registry's authority, but is not told by TLS who we are, unless
+         * it is the registry itself. */
         const TransferTls tls = {.authorities = p->certificates.authorities,
                                  .origin = p->certificates.directory};
         const TransferRequest q = {

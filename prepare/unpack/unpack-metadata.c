@@ -67,7 +67,8 @@ static int set_times(const MetadataTarget *t, const Metadata *m)
         return r < 0 ? -errno : 0;
 }
 
-static int set_acl(Unpack *u, const MetadataTarget *t, struct archive_entry *entry, const char *path, Error *e)
+static int set_acl(Unpack *u, const MetadataTarget *t, struct archive_entry *entry, const char *path,
+                   Error *e)
 {
         _cleanup_free_ void *acl = NULL;
         size_t size = 0;

@@ -181,8 +181,8 @@ static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Er
         return 0;
 }
 
-/* For the record, in which its path finds it by the inode. A file with holes that came as a surprise is hashed
- * now: holes are as large as a stranger says, and hashing their zeros could take hours. */
+/* For the record, in which its path finds it by the inode. A file with holes that came as a surprise is
+ * hashed now: holes are as large as a stranger says, and hashing their zeros could take hours. */
 static int note_digest(Unpack *u, const Entry *x, int fd, bool hashed, Error *e)
 {
         uint64_t size = (uint64_t) archive_entry_size(x->entry);
