@@ -162,8 +162,10 @@ static int open_directory(const char *dir, char **ret_path, int *ret_fd, Error *
         if (!path)
                 return error_set_errno(e, errno, "Cannot open the store %s", dir);
         fd = open_no_symlinks(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
-        if (fd < 0)
-                return error_set_errno(e, fd, "Cannot open the store %s", path);
+        if (fd < 0) {
+                int r = error_set_errno(e, fd, "Cannot open the store %s", path);
+                return fd == -ENOTDIR ? error_hint(e, r, "Name a directory with --dir=.") : r;
+        }
         *ret_path = TAKE_PTR(path);
         *ret_fd = TAKE_FD(fd);
         return 0;

@@ -321,7 +321,7 @@ static int read_magic(Stream *s, Error *e)
 
         if (r < 0)
                 return r;
-        return s->input_size == 0 ? error_set(e, -EBADMSG, "The file is no image: it is empty") : 0;
+        return s->input_size == 0 ? error_set(e, -EBADMSG, "The input is no archive: it is empty") : 0;
 }
 
 int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e)

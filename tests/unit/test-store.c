@@ -63,6 +63,7 @@ TEST(refused)
         ASSERT_FAILS(f, reopen(&f, "full"), -ENOTEMPTY, "full is neither a store nor an empty directory");
         ASSERT_OK(scratch_file(&f.scratch, "file", ""));
         ASSERT_FAILS(f, reopen(&f, "file"), -ENOTDIR, "Cannot open the store");
+        ASSERT_STREQ(f.error.hint, "Name a directory with --dir=.");
         ASSERT_FAILS(f, reopen(&f, "file/store"), -ENOTDIR, "Cannot make the store");
 
         ASSERT_OK(fchmod(store_fd(f.store), 0720));

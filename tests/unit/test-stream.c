@@ -307,7 +307,7 @@ TEST(no_image)
         static const struct {
                 const char *content, *why;
         } cases[] = {
-                        {"", "it is empty"},
+                        {"", "The input is no archive: it is empty"},
                         {"\x7f"
                          "ELF\2\1\1",
                          "it is a program"},
