@@ -27,12 +27,26 @@ static const Option options[] = {
 };
 
 static const TableColumn columns[] = {
-                {"REMOVED", "removed", false, 0},
+                {"KIND", "kind", false, 0},
+                {"ID", "id", false, 0},
+                {"NAME", "name", false, 12},
+                {"STATE", "state", false, 0},
 };
 
-static void removed(const char *what, void *userdata)
+static void add_text(Table *t, const char *s)
 {
-        table_add_text(userdata, what);
+        if (s)
+                table_add_text(t, s);
+        else
+                table_add_none(t);
+}
+
+static void removed(const GcItem *item, void *userdata)
+{
+        add_text(userdata, item->kind);
+        add_text(userdata, item->id);
+        add_text(userdata, item->name);
+        add_text(userdata, item->state);
 }
 
 /* What went before a failure is shown as well. */

@@ -6,6 +6,13 @@
 
 #include "prepare/pods/pods.h"
 
+typedef struct GcItem {
+        const char *kind;  /* "pod", "image", "download", "name", "uids", "layer", "origin" */
+        const char *id;    /* UUID; what it is called in the store; the place that an image came from */
+        const char *name;  /* of a pod that has one, or NULL */
+        const char *state; /* of a pod: what it was; "unfinished"; or NULL */
+} GcItem;
+
 typedef struct GcOptions {
         uint64_t grace_usec;            /* exited pods younger than this stay */
         uint64_t expire_prepared_usec;  /* prepared pods older than this go; UINT64_MAX: never */
@@ -14,8 +21,8 @@ typedef struct GcOptions {
         /* Called before a pod directory goes, to take away what it left outside (cgroups, for one); if it
          * fails, the pod stays. May be NULL. */
         int (*release)(Pod *p, void *userdata, Error *e);
-        /* Called for each pod or piece of rubbish that was removed (or would be). May be NULL. */
-        void (*removed)(const char *what, void *userdata);
+        /* Called for each thing that was removed (or would be). May be NULL. */
+        void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
 } GcOptions;
 

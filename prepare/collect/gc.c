@@ -32,19 +32,10 @@ static void note_failure(Collector *c, int r, Error *e)
         }
 }
 
-static _printf_(2, 3) void note_removed(const Collector *c, const char *format, ...)
+static void note_removed(const Collector *c, const GcItem *item)
 {
-        _cleanup_free_ char *s = NULL;
-        va_list ap;
-
-        if (!c->options->removed)
-                return;
-        va_start(ap, format);
-        int n = vasprintf(&s, format, ap);
-        va_end(ap);
-        if (n < 0)
-                s = NULL;
-        c->options->removed(s ?: "?", c->options->userdata);
+        if (c->options->removed)
+                c->options->removed(item, c->options->userdata);
 }
 
 /* --- Pods ---------------------------------------------------------------------------------------------- */
@@ -103,7 +94,7 @@ static int lock_if_due(Collector *c, Pod *p, Error *e)
 
 static int remove_pod(Collector *c, Pod *p, Error *e)
 {
-        const char *was = pod_state_to_string(p->state), *name = p->config.name;
+        const char *was = pod_state_to_string(p->state);
         int r = 0;
 
         if (!c->options->dry_run && c->options->release)
@@ -111,7 +102,8 @@ static int remove_pod(Collector *c, Pod *p, Error *e)
         if (r >= 0 && !c->options->dry_run)
                 r = pod_remove(p, e);
         if (r >= 0)
-                note_removed(c, name ? "pod %s (%s, %s)" : "pod %s (%s%s)", p->uuid, name ?: "", was);
+                note_removed(c,
+                             &(GcItem){.kind = "pod", .id = p->uuid, .name = p->config.name, .state = was});
         return r;
 }
 
@@ -175,7 +167,7 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
                 (void) error_set_errno(&e, r, "Cannot remove %s/tmp/%s", store_path(c->store), name);
                 note_failure(c, r, &e);
         } else
-                note_removed(c, "unfinished image tmp/%s", name);
+                note_removed(c, &(GcItem){.kind = "image", .id = name, .state = "unfinished"});
 }
 
 static void collect_temporaries(Collector *c)
@@ -249,7 +241,7 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
                 (void) error_set_errno(&e, r, "Cannot remove %s/downloads/%s", store_path(c->store), name);
                 note_failure(c, r, &e);
         } else
-                note_removed(c, "unfinished download downloads/%s", name);
+                note_removed(c, &(GcItem){.kind = "download", .id = name, .state = "unfinished"});
 }
 
 static void collect_downloads(Collector *c)
@@ -270,7 +262,7 @@ static void collect_downloads(Collector *c)
                 collect_download(c, fd, *name);
 }
 
-static void collect_registry(Collector *c, Registry g, const char *what)
+static void collect_registry(Collector *c, Registry g, const char *kind)
 {
         _cleanup_strv_free_ char **removed = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
@@ -279,12 +271,12 @@ static void collect_registry(Collector *c, Registry g, const char *what)
         if (r < 0)
                 note_failure(c, r, &e);
         STRV_FOREACH (key, removed)
-                note_removed(c, "%s %s", what, *key);
+                note_removed(c, &(GcItem){.kind = kind, .id = *key});
 }
 
 static void note_layer(const char *id, void *userdata)
 {
-        note_removed(userdata, "layer %s", id);
+        note_removed(userdata, &(GcItem){.kind = "layer", .id = id});
 }
 
 static void collect_layers(Collector *c)
@@ -306,7 +298,7 @@ static void collect_remotes(Collector *c)
         if (r < 0)
                 note_failure(c, r, &e);
         STRV_FOREACH (place, removed)
-                note_removed(c, "what %s came to", *place);
+                note_removed(c, &(GcItem){.kind = "origin", .id = *place});
 }
 
 int store_gc(Store *s, const GcOptions *o, Error *e)
@@ -319,6 +311,6 @@ int store_gc(Store *s, const GcOptions *o, Error *e)
         collect_downloads(&c);
         collect_remotes(&c);
         collect_registry(&c, REGISTRY_NAMES, "name");
-        collect_registry(&c, REGISTRY_UIDS, "uid range");
+        collect_registry(&c, REGISTRY_UIDS, "uids");
         return c.result;
 }

@@ -435,7 +435,9 @@ def gc_follows_the_grace_period(host):
     host.run("--name=p", host.shell("true"))
     host.acnspawn("gc", "--grace-period=1h").expect(0)
     equal(len(host.pods()), 1, "pods within the grace period")
-    host.acnspawn("gc", "--dry-run", "--grace-period=0").expect(0)
+    uuid = host.status("p")["uuid"]
+    dry = host.acnspawn("gc", "--dry-run", "--grace-period=0", "--json=short").expect(0)
+    equal(json.loads(dry.out), [{"kind": "pod", "id": uuid, "name": "p", "state": "exited"}])
     equal(len(host.pods()), 1, "pods after a dry run")
     host.acnspawn("gc", "--grace-period=0").expect(0)
     equal(host.pods(), [], "pods")

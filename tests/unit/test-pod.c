@@ -813,7 +813,8 @@ TEST(find_ambiguous)
 
 #define CONFIG(uid, more)                                                                                   \
         "{\"name\":null,\"hostname\":\"h\",\"uidBase\":" uid ",\"privateUsers\":true,\"net\":\"none\","     \
-        "\"strict\":false,\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":5,\"stage1\":"     \
+        "\"strict\":false,\"exitPolicy\":\"any\",\"stopTimeoutUSec\":18446744073709551615,\"createdUSec\":" \
+        "5,\"stage1\":"                                                                                     \
         "null" more "}"
 
 static int parse_config(const char *text, PodConfig *ret, Error *e)
@@ -926,9 +927,12 @@ static int release(Pod *p, void *userdata, Error *e)
         return 0;
 }
 
-static void removed(const char *what, void *userdata)
+static void removed(const GcItem *item, void *userdata)
 {
-        (void) strv_extend(&((Seen *) userdata)->removed, what);
+        _cleanup_free_ char *s = NULL;
+
+        if (xasprintf(&s, "%s %s %s %s", item->kind, item->id, item->name ?: "-", item->state ?: "-") >= 0)
+                (void) strv_extend(&((Seen *) userdata)->removed, s);
 }
 
 static int prepare_exited(Store *s, const char *name)
@@ -966,7 +970,7 @@ TEST(gc_grace)
         ASSERT_OK(store_gc(s, &o, &e));
         ASSERT_EQ(strv_length(seen.removed), 1);
         ASSERT_CONTAINS(seen.removed[0], p->uuid);
-        ASSERT_CONTAINS(seen.removed[0], "(web, exited)");
+        ASSERT_CONTAINS(seen.removed[0], " web exited");
         ASSERT_EQ(seen.released, 0);
         ASSERT_EQ(count(s, "pods/exited"), 1);
         o.dry_run = false;
@@ -1055,9 +1059,9 @@ TEST(gc_rubbish)
         ASSERT_OK(store_gc(s, &o, &e));
         ASSERT_EQ(count(s, "tmp"), 1);
         ASSERT_EQ(strv_length(seen.removed), 9);
-        ASSERT_TRUE(strv_contains(seen.removed, "name ghost"));
-        ASSERT_TRUE(strv_contains(seen.removed, "uid range 524288"));
-        ASSERT_TRUE(strv_contains(seen.removed, "unfinished image tmp/dead"));
+        ASSERT_TRUE(strv_contains(seen.removed, "name ghost - -"));
+        ASSERT_TRUE(strv_contains(seen.removed, "uids 524288 - -"));
+        ASSERT_TRUE(strv_contains(seen.removed, "image dead - unfinished"));
         strv_free(seen.removed);
         ASSERT_OK(flock(fd, LOCK_UN));
         ASSERT_OK(store_gc(s, &gc_careful, &e));

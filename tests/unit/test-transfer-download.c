@@ -439,9 +439,9 @@ static int make_old(const Net *n, const char *path)
         return utimensat(store_fd(n->store), path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-static void count_removed(const char *what, void *userdata)
+static void count_removed(const GcItem *item, void *userdata)
 {
-        *(unsigned *) userdata += startswith(what, "unfinished download downloads/") != NULL;
+        *(unsigned *) userdata += streq(item->kind, "download") && streq(item->state, "unfinished");
 }
 
 /* Old ones go, with what describes them, unless somebody is at them. */
@@ -593,10 +593,11 @@ static void download_under(FaultKind kind)
                 ASSERT_TRUE(is_content(n.fd, 'a'));
                 /* Half a note, if it was killed at that. */
                 if (kind == FAULT_KILL)
-                        ASSERT_OK(store_gc(n.store, &(GcOptions){.expire_prepared_usec = UINT64_MAX}, &n.error));
+                        ASSERT_OK(store_gc(n.store, &(GcOptions){.expire_prepared_usec = UINT64_MAX},
+                                           &n.error));
                 if (count_downloads(&n) > 0)
-                        TEST_FAIL("%s at step %u (system call %d): it left something", fault_kinds[kind].name,
-                                  step, f.call);
+                        TEST_FAIL("%s at step %u (system call %d): it left something",
+                                  fault_kinds[kind].name, step, f.call);
         }
         ASSERT_FALSE(more);
         ASSERT_GT(step, 3);
