@@ -26,6 +26,8 @@ import time
 import traceback
 
 ACNSPAWN = os.environ.get("ACNSPAWN", "acnspawn")
+if "/" in ACNSPAWN:
+    ACNSPAWN = os.path.abspath(ACNSPAWN)  # cases start it from directories of their own
 HELPERS = os.environ.get("ACNSPAWN_TEST_HELPERS", "")
 BUSYBOX = "/bin/busybox"
 CASE_TIMEOUT = 180  # seconds for one case
