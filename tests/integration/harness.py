@@ -275,7 +275,8 @@ class Host:
     def __init__(self, name):
         self.name = name
         base = os.environ.get("ACNSPAWN_TEST_DIR", "/var/tmp")
-        self.tmp = tempfile.mkdtemp(prefix="acnspawn-test-", dir=base)
+        # Ends in a letter: in the middle of a reference, as some tools read paths, a name may not end in "_".
+        self.tmp = tempfile.mkdtemp(prefix="acnspawn-test-", suffix="d", dir=base)
         self.dir = os.path.join(self.tmp, "store")
         self.uuids = set()
         self.children = []

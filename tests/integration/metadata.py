@@ -180,6 +180,8 @@ def service_runs_unprivileged_and_ends_with_the_pod(host):
         with contextlib.suppress(OSError):
             if "acnspawn-metadata" in read_text("/proc/%s/cmdline" % pid):
                 status = read_text("/proc/%s/status" % pid)
+                if host.dir not in read_text("/proc/%s/cmdline" % re.search(r"PPid:\s+(\d+)", status).group(1)):
+                    continue  # of a pod that is not ours
                 found.append((int(pid), re.search(r"Uid:\s+(\d+)", status).group(1), re.search(r"CapEff:\s+(\w+)", status).group(1),
                               re.search(r"NoNewPrivs:\s+(\d)", status).group(1)))
     true(found, "no process acnspawn-metadata")
