@@ -47,7 +47,7 @@ CAPABILITIES = (
 
 def default_signals():
     """For children: whoever runs the tests may ignore some of these, as nohup does, and acnspawn goes on doing so."""
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT:
         signal.signal(number, signal.SIG_DFL)
 
 
