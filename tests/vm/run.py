@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Runs the cases of this folder in a virtual machine whose host is Debian with systemd as PID 1 and cgroup v2.
 
-    tests/vm/run.py [--release=12|13|sid] [--cache=DIR] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+    tests/vm/run.py [--release=12|13|sid] [--cache=DIR] [--machines=N] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
 
 What BUILDDIR would install is installed in the machine, and so are the libraries it was linked with that the machine
-lacks. The programs are files of cases on tests/integration/harness.py, like those of tests/integration; their lines come
+lacks. Several machines share the programs, as each has one processor. The programs are files of cases on tests/integration/harness.py, like those of tests/integration; their lines come
 out here as they are printed.
 """
 
 import argparse
+import concurrent.futures
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ import machine
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 900  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
+SECONDS = {"network": 250, "limits": 75, "sockets": 40, "machined": 35, "readiness": 35, "control": 12}  # about
 
 MAIN = """#!/bin/sh
 for f in lib/*; do
@@ -36,7 +38,9 @@ export ACNSPAWN_TEST_SLOW=10 PYTHONPATH=/opt/tests/integration
 failed=0
 for program in %s; do
         echo "# $program"
+        begin=$(date +%%s)
         python3 cases/$program || failed=1
+        echo "# $program: $(($(date +%%s) - begin)) s"
 done
 exit $failed
 """
@@ -69,29 +73,45 @@ def programs(only):
     return names
 
 
-def payload(build, names, work):
+def share(names, n):
+    """At most N lists that take about the same time."""
+    shares = [[] for _ in range(max(1, min(n, len(names))))]
+    for name in sorted(names, key=lambda name: -SECONDS.get(name[:-3], 60)):
+        min(shares, key=lambda s: sum(SECONDS.get(x[:-3], 60) for x in s)).append(name)
+    return shares
+
+
+def files_for(build, work):
+    """Everything but the programs: what is installed, and what the cases need."""
     stage = work + "/stage"
     subprocess.run(["meson", "install", "-C", build, "--destdir", stage, "--no-rebuild", "--quiet"], check=True,
                    stdout=sys.stderr)
-    files = {"main": (MAIN % " ".join(names)).encode(), "stage": stage,
-             "integration": os.path.join(HERE, "..", "integration")}
-    for name in names:
-        files["cases/" + name] = os.path.join(HERE, name)
+    files = {"stage": stage, "integration": os.path.join(HERE, "..", "integration")}
     for helper in ("show", "poke", "serve"):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
     linked = [stage + "/usr/bin/acnspawn"]
     linked += [p for p in (os.path.join(stage, "usr/lib/acnspawn", n) for n in os.listdir(stage + "/usr/lib/acnspawn"))
                if os.access(p, os.X_OK) and subprocess.run(["ldd", p], capture_output=True).returncode == 0]
     files.update(libraries(linked))
-    path = work + "/payload"
-    machine.pack(files, path)
-    return path
+    return files
+
+
+def run_machine(directory, files, names, path):
+    """Exit status of the programs NAMES; lines of several machines do not mix."""
+    machine.pack({**files, "main": (MAIN % " ".join(names)).encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
+    status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush())
+    if status is None:
+        print("not ok virtual-machine: it ended without the exit status of %s" % " ".join(names))
+        sys.stderr.write(open(path + ".console", errors="replace").read()[-3000:])
+        return 1
+    return status
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--release", default="12", choices=sorted(machine.RELEASES))
     parser.add_argument("--cache", default=os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test"))
+    parser.add_argument("--machines", type=int, default=2)
     parser.add_argument("--only", type=lambda s: s.split(","), default=[])
     parser.add_argument("build")
     a = parser.parse_args()
@@ -102,13 +122,11 @@ def main():
     work = tempfile.mkdtemp(prefix="acnspawn-vm-")
     try:
         directory = machine.image(a.release, a.cache)
-        path = payload(a.build, programs(a.only), work)
-        status = machine.run(directory, path, TIMEOUT, lambda text: print(text, flush=True))
-        if status is None:
-            print("not ok virtual-machine: it ended without the tests' exit status")
-            sys.stderr.write(open(path + ".console", errors="replace").read()[-3000:])
-            return 1
-        return status
+        files = files_for(a.build, work)
+        shares = share(programs(a.only), a.machines)
+        with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
+            results = [pool.submit(run_machine, directory, files, names, "%s/payload%d" % (work, i)) for i, names in enumerate(shares)]
+        return max(r.result() for r in results)
     finally:
         shutil.rmtree(work)
 
