@@ -29,11 +29,21 @@ def both(function):
     case(without_userns)
 
 
+def pipes(pid):
+    found = 0
+    with contextlib.suppress(OSError):
+        for fd in os.listdir("/proc/%d/fd" % pid):
+            with contextlib.suppress(OSError):
+                found += os.readlink("/proc/%d/fd/%s" % (pid, fd)).startswith("pipe:")
+    return found
+
+
 def attached(host, *args, **more):
-    """An acnspawn attach with a pipe as standard input that stays open."""
+    """An acnspawn attach with a pipe as standard input that stays open; it has the app's streams by now."""
     p = subprocess.Popen(host.argv("attach", *args), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          preexec_fn=default_signals, **more)
     host.children.append(p)
+    wait_for(lambda: pipes(p.pid) >= 5 or p.poll() is not None, "attach")
     return p
 
 
