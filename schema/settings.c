@@ -57,37 +57,30 @@ static int read_input(const char *value, void *target)
         return r;
 }
 
-static int read_delay(const char *value, void *target)
+static int read_span(const char *value, uint64_t min, void *target)
 {
         uint64_t usec;
         int r = parse_usec(value, &usec);
 
-        if (r < 0 || usec < RESTART_USEC_MIN || usec == UINT64_MAX)
+        if (r < 0 || usec < min || usec == UINT64_MAX)
                 return -EINVAL;
         *(uint64_t *) target = usec;
         return 0;
+}
+
+static int read_delay(const char *value, void *target)
+{
+        return read_span(value, RESTART_USEC_MIN, target);
 }
 
 static int read_health_time(const char *value, void *target)
 {
-        uint64_t usec;
-        int r = parse_usec(value, &usec);
-
-        if (r < 0 || usec < HEALTH_USEC_MIN || usec == UINT64_MAX)
-                return -EINVAL;
-        *(uint64_t *) target = usec;
-        return 0;
+        return read_span(value, HEALTH_USEC_MIN, target);
 }
 
 static int read_period(const char *value, void *target)
 {
-        uint64_t usec;
-        int r = parse_usec(value, &usec);
-
-        if (r < 0 || usec == UINT64_MAX)
-                return -EINVAL;
-        *(uint64_t *) target = usec;
-        return 0;
+        return read_span(value, 0, target);
 }
 
 static int read_number(const char *value, uint32_t min, uint32_t *ret)

@@ -17,18 +17,6 @@ DETACH = b"\x1d\x1d\x1d"
 ECHO = "touch /out/up; while read x; do echo got $x; done; echo end; exit 5"
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-
-
 def pipes(pid):
     found = 0
     with contextlib.suppress(OSError):

@@ -9,18 +9,6 @@ from harness import *
 TRAP = "trap 'echo got usr1' USR1; trap 'echo got term; exit 3' TERM; touch /out/up; while :; do sleep 0.05; done"
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-
-
 def logged(host, words, app="a"):
     return wait_for(lambda: words in host.acnspawn("logs", "--app=" + app, "p").out, "%r in the log" % words)
 

@@ -19,19 +19,6 @@ def secret_file(host, name="secret", content=SECRET, mode=0o600):
     return path
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-    return function
-
-
 def app(host, script, name="a", **more):
     return host.shell(script, name="example.com/" + name, app=more)
 

@@ -14,18 +14,6 @@ from terminals import Terminal
 APP, COMMAND = "100001", "100002"
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-
-
 def sleeper(host, name="a", seconds=APP, app=None, **more):
     return host.image(["/bin/sleep", seconds], name="example.com/" + name, app=app, **more)
 

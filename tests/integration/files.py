@@ -8,18 +8,6 @@ import stat
 from harness import *
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-
-
 SLEEP = "touch /out/up; trap 'exit 0' TERM; while :; do sleep 0.05; done"
 
 

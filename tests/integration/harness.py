@@ -602,6 +602,20 @@ def case(function):
     return function
 
 
+def both(function):
+    """Makes two cases of one: with a user namespace and without."""
+    def with_userns(host):
+        function(host)
+
+    def without_userns(host):
+        function(host, "--no-userns")
+    with_userns.__name__ = function.__name__
+    without_userns.__name__ = function.__name__ + "_without_user_namespace"
+    case(with_userns)
+    case(without_userns)
+    return function
+
+
 class CaseTimeout(BaseException):
     pass
 

@@ -13,20 +13,6 @@ def show_of(host, *options, **app):
     return host.show("a")
 
 
-def both(function):
-    """Makes two cases of one: with a user namespace and without."""
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-    return function
-
-
 @both
 def no_descriptors_leak(host, *options):
     """Neither ours, nor nspawn's, nor systemd's; also if our caller was careless."""

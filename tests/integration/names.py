@@ -27,18 +27,6 @@ def be_a_host():
         subprocess.run(["mount", "--bind", f.name, os.path.realpath("/etc/resolv.conf")], check=True)
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_userns)
-    case(without_userns)
-
-
 def files_of(out):
     parts = re.split(r"^== (.*)\n", out, flags=re.M)
     return dict(zip(parts[1::2], parts[2::2]))

@@ -138,7 +138,7 @@ TEST(hostile_service)
 }
 
 /* A service that neither reads nor ends is killed in the end. */
-TEST(stubborn_service)
+TEST(service_that_ignores_requests_to_end)
 {
         _cleanup_service_ Service s = {};
         uint64_t begin;
@@ -166,6 +166,6 @@ int main(int argc, char **argv)
         if (why)
                 return TEST_SKIP_ALL("%s", why);
         RUN(hostile_service);
-        RUN(stubborn_service);
+        RUN(service_that_ignores_requests_to_end);
         return TEST_END();
 }
