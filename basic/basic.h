@@ -324,8 +324,8 @@ int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
 /* mkdir -p of a path of the administrator's. */
 int mkdir_p(const char *path, mode_t mode);
 /* Removes NAME in DIR_FD with all that is in it, by descriptor, never following symlinks and never emptying
- * what is mounted in it, be it of the same file system (-EXDEV; -EBUSY where a file is mounted on). Missing
- * is fine. */
+ * what is mounted in it, be it of the same file system: that is -EXDEV, or -EBUSY where a file is mounted
+ * on. Missing is fine. */
 int rm_rf_at(int dir_fd, const char *name);
 /* Opens a descriptor anew, e.g. to get a readable one from O_PATH. */
 int fd_reopen(int fd, int flags);

@@ -162,11 +162,11 @@ int image_id_check(const char *s, Error *e)
 /* The reference takes UUIDs without their dashes as well; those are not the text form of RFC 4122. */
 int uuid_check(const char *s, Error *e)
 {
-        static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+        static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
         size_t i;
 
         for (i = 0; form[i] && s[i]; i++)
-                if (form[i] == 'x' ? !is_hex(s[i]) : s[i] != '-')
+                if (form[i] == 'h' ? !is_hex(s[i]) : s[i] != '-')
                         break;
         if (form[i] || s[i])
                 return error_value(e, s, "is not a UUID as in 6733c088-a507-4694-aabf-edbe4fc5266f");

@@ -118,10 +118,8 @@ static int warn(const Volume *v, char ***warnings, Error *e)
         if (!warnings)
                 return 0;
         if (strv_extendf(warnings,
-                         "Volume '%s': its file system (%s), or one below it, cannot map owners: in the pod "
-                         "all of it belongs to nobody, who may do what others may; idmap=no says that this "
-                         "is "
-                         "meant",
+                         "Volume '%s': its file system, %s, or one below it, cannot map owners: in the pod all "
+                         "of it belongs to nobody, who may do what others may; idmap=no says that this is meant",
                          v->name, type ?: "unknown") < 0)
                 return error_oom(e);
         return 0;

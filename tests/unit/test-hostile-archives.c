@@ -234,7 +234,7 @@ TEST(a9_flood_of_attributes)
         FIXTURE(f);
 
         while (value.size < 60000)
-                text_add(&value, "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+                text_add(&value, "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy");
         _cleanup_strv_free_ char **records = NULL;
         for (unsigned k = 0; k < 20; k++)
                 ASSERT_OK(strv_extendf(&records, "SCHILY.xattr.user.%u=%s", k, value.data));
