@@ -227,7 +227,22 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         return r;
 }
 
-static int run_it(Context *c, Pod *p, Arguments *a)
+/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that is
+ * started again and again would pile it up. A pod that did run stays, with what it has to tell. Keeps the error
+ * that is there. */
+static void give_up(Context *c, const char *uuid, bool is_new, bool remove)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        Error first = c->error;
+
+        c->error = ERROR_NULL;
+        if (remove || (is_new && context_find_pod(c, uuid, &p) >= 0 && p->state == POD_PREPARED))
+                (void) remove_pod(c, uuid);
+        error_done(&c->error);
+        c->error = first;
+}
+
+static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
 {
         _cleanup_free_ char *uuid = strdup(p->uuid);
 
@@ -240,16 +255,10 @@ static int run_it(Context *c, Pod *p, Arguments *a)
         if (left)
                 log_info("Pod %s goes on; 'acnspawn attach %s' comes back to it%s.", uuid, uuid,
                          a->remove ? ", and 'acnspawn rm' removes it" : "");
-        if (!a->remove || a->detach || left)
+        if (status < 0)
+                give_up(c, uuid, is_new, a->remove);
+        if (status < 0 || !a->remove || a->detach || left)
                 return status;
-        if (status < 0) { /* the first failure is the one to report */
-                Error first = c->error;
-                c->error = ERROR_NULL;
-                (void) remove_pod(c, uuid);
-                error_done(&c->error);
-                c->error = first;
-                return status;
-        }
         int r = remove_pod(c, uuid);
         if (r < 0) { /* the pod's own status is worth more than ours */
                 error_print(&c->error, r);
@@ -310,7 +319,7 @@ static int run(Context *c, int argc, char **argv)
                 r = find_or_prepare(c, &a, &p, &is_new);
         if (r >= 0)
                 r = hand_over_interrupts(c, p, is_new, &own);
-        return r < 0 ? r : run_it(c, TAKE_PTR(p), &own);
+        return r < 0 ? r : run_it(c, TAKE_PTR(p), is_new, &own);
 }
 
 const Verb verb_run = {
