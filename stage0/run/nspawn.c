@@ -143,73 +143,7 @@ static int build_environment(const Pod *p, const PodSockets *sockets, char ***re
         return r;
 }
 
-/* --- The host's systemd in the pod's root -------------------------------------------------------------- */
-
-/* SOURCE is resolved on the host (or in the tree of --stage1), TARGET is a name in the root that we made. */
-static int bind_file(int source_root_fd, const char *source, int root_fd, const char *target)
-{
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
-        _cleanup_free_ char *parent = strndup(target, (size_t) (strrchr(target, '/') - target) + 1);
-        _cleanup_close_ int source_fd = -EBADF, parent_fd = -EBADF, tree = -EBADF, target_fd = -EBADF;
-        const char *name = strrchr(target, '/') + 1;
-
-        if (!parent)
-                return -ENOMEM;
-        source_fd = open_in_root(source_root_fd, source, O_PATH);
-        if (source_fd < 0)
-                return source_fd;
-        int r = mkdir_p_in_root(root_fd, parent, 0755, &parent_fd);
-        if (r < 0)
-                return r;
-        target_fd = openat(parent_fd, name, O_CREAT | O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0444);
-        if (target_fd < 0)
-                return -errno;
-        tree = (int) syscall(SYS_open_tree, source_fd, "",
-                             OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-        if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
-            syscall(SYS_move_mount, tree, "", target_fd, "",
-                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-                return -errno;
-        return 0;
-}
-
-static int bind_systemd(const Pod *p, int root_fd, Error *e)
-{
-        _cleanup_strv_free_ char **paths = NULL;
-        _cleanup_close_ int source_root = open(p->config.stage1 ?: "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-        if (source_root < 0)
-                return error_set_errno(e, -errno, "Cannot open the systemd tree %s",
-                                       p->config.stage1 ?: "/");
-        int r = stage1_host_files(source_root, &paths, e);
-        if (r < 0 && p->config.stage1)
-                return error_hint(e, r, "It is looked for below %s, as the pod was prepared with --stage1=.",
-                                  p->config.stage1);
-        if (r < 0)
-                return r;
-        STRV_FOREACH (path, paths) {
-                r = bind_file(source_root, *path, root_fd, *path);
-                if (r < 0)
-                        return error_set_errno(e, r, "Cannot bind %s into the pod's root", *path);
-        }
-        return 0;
-}
-
-/* See stage1/launch/shutdown.c for the second. */
-static const char *const launcher_places[] = {"/acnspawn/launch", "/usr/lib/systemd/systemd-shutdown"};
-
-static int bind_launcher(int root_fd, Error *e)
-{
-        _cleanup_free_ char *launcher = NULL;
-        _cleanup_close_ int host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-        int r = helper_program_path("launch", &launcher, e);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(launcher_places); i++)
-                r = bind_file(host_root, launcher, root_fd, launcher_places[i]);
-        return r < 0 ? error_set_errno(e, r, "Cannot bind %s into the pod's root", launcher) : 0;
-}
+/* --- The child ----------------------------------------------------------------------------------------- */
 
 /* Directories that nspawn makes on the host and leaves there if it is killed: a tmpfs of its own takes them
  * away with it. */
@@ -226,8 +160,6 @@ static int hide_leftovers(const char *root, Error *e)
                                                places[i]);
         return 0;
 }
-
-/* --- The child ----------------------------------------------------------------------------------------- */
 
 typedef struct Child {
         Pod *pod;
@@ -290,9 +222,7 @@ static int child_setup(const Child *c, Error *e)
         root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", c->pod->uuid);
-        r = bind_systemd(c->pod, root_fd, e);
-        if (r >= 0)
-                r = bind_launcher(root_fd, e);
+        r = pod_bind_host_files(c->pod, root_fd, e);
         if (r >= 0)
                 r = hide_leftovers(c->root, e);
         if (r >= 0)

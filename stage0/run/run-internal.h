@@ -115,6 +115,12 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(IdleWatch *, idle_watch_free);
 /* Something happens in the pod: the time begins (anew). USERDATA is an IdleWatch, or NULL. */
 void idle_watch_begin(void *userdata);
 
+/* --- host-files.c: the programs of the pod ------------------------------------------------------------- */
+
+/* Mounts the files of the host's systemd and the launcher below ROOT_FD, the root of P, in the caller's mount
+ * namespace. */
+int pod_bind_host_files(const Pod *p, int root_fd, Error *e);
+
 /* --- nspawn.c: starting systemd-nspawn ----------------------------------------------------------------- */
 
 typedef struct Nspawn {
