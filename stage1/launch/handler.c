@@ -16,6 +16,8 @@
 
 #include "stage1/launch/launch.h"
 
+#define PIPE_SIZE 65536U
+
 typedef struct ChildReport {
         int32_t failed; /* negative errno, or 0: the handler was started */
         int32_t cause;
@@ -36,12 +38,13 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
         _exit(125);
 }
 
-/* What is there; the beginning is kept. */
+/* What is there, but not more than a pipe holds: the time of who never ceases to write runs out, too. The beginning
+ * is kept. */
 static void drain(LaunchCheck *check)
 {
         char chunk[4096];
 
-        for (;;) {
+        for (size_t i = 0; i < PIPE_SIZE / sizeof(chunk); i++) {
                 ssize_t n = read(check->read_fd, chunk, sizeof(chunk));
                 if (n <= 0)
                         return;
@@ -58,7 +61,7 @@ static void kill_child(const Launch *l, pid_t pid)
         (void) kill(pid, SIGKILL);
 }
 
-/* Until the child has ended, which a SIGTERM for us makes it do, and a check's time-out. */
+/* Until the child has ended, which a signal that is to end us makes it do, and a check's time-out. */
 static int wait_for(Launch *l, pid_t pid, int signal_fd, int *ret_status, HandlerStatus *h)
 {
         LaunchCheck *check = l->check;
@@ -84,7 +87,7 @@ static int wait_for(Launch *l, pid_t pid, int signal_fd, int *ret_status, Handle
                 (void) poll(p, ELEMENTSOF(p), left);
                 if (check && p[1].revents)
                         drain(check);
-                if (read(signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo == SIGTERM) {
+                if (read(signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo != SIGCHLD) {
                         h->timed_out = !check;
                         l->interrupted = true;
                         kill_child(l, pid);
@@ -107,8 +110,7 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
         sigset_t signals;
         int status = 0;
 
-        sigemptyset(&signals);
-        sigaddset(&signals, SIGTERM);
+        launch_block_signals(&signals);
         sigaddset(&signals, SIGCHLD);
         (void) sigprocmask(SIG_BLOCK, &signals, NULL);
         signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -3,6 +3,8 @@
 
 /* The launcher's own parts; nothing here is for other rooms. */
 
+#include <signal.h>
+
 #include "stage1/app-status.h"
 #include "stage1/launch-config.h"
 #include "stage1/launch-protocol.h"
@@ -48,7 +50,7 @@ typedef struct Launch {
         int parent_fd;            /* breaks when who started us dies, and we are to die then; or -EBADF */
         bool notify;              /* the socket of the pod's systemd is at LAUNCH_NOTIFY_PATH */
         LaunchCheck *check;       /* of a health check, or NULL */
-        bool interrupted;         /* a SIGTERM came while we waited for a handler or a check */
+        bool interrupted;         /* we were to end while we waited for a handler or a check */
 } Launch;
 
 void launch_done(Launch *l);
@@ -136,7 +138,7 @@ int launch_choose_label(const Launch *l, Failure *f);
 int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f);
 
 /* handler.c: runs the phase's event handler as a child that is confined as the app is, and waits for it. On
- * SIGTERM, which the pod's systemd sends when time is up, the handler is killed and counts as timed out. A
+ * the signal that the pod's systemd sends when time is up, the handler is killed and counts as timed out. A
  * handler that could not be started is a failure. */
 int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f);
 
@@ -159,7 +161,9 @@ int launch_numbers_parse(char *const *words, LaunchNumbers *ret);
 int launch_delay(Launch *l, const LaunchNumbers *n);
 /* Waits until the app is ready, as far as a health check decides that, and tells it. */
 int launch_ready(Launch *l, const LaunchNumbers *n);
-/* Whether one of the signals that end us, which are blocked from then on, comes within that time. */
+/* Blocks the signals that may be sent to end us, any of which the user can have chosen for the app. */
+void launch_block_signals(sigset_t *set);
+/* Whether one of them, which are blocked from then on, comes within that time. */
 bool launch_pause(int main_fd, uint64_t usec);
 
 /* health.c: runs the app's health check once. 1: it succeeded, 0: it failed, -EINTR: we are to end. */

@@ -75,8 +75,7 @@ int launch_numbers_parse(char *const *words, LaunchNumbers *ret)
 
 /* --- Waiting ------------------------------------------------------------------------------------------- */
 
-/* Any of these, as the user chooses which one stops the app. */
-static void block_signals(sigset_t *set)
+void launch_block_signals(sigset_t *set)
 {
         sigfillset(set);
         sigdelset(set, SIGCHLD);
@@ -102,7 +101,7 @@ bool launch_pause(int main_fd, uint64_t usec)
         struct timespec t = {.tv_sec = (time_t) (usec / 1000000), .tv_nsec = (long) (usec % 1000000 * 1000)};
         sigset_t set, open;
 
-        block_signals(&set);
+        launch_block_signals(&set);
         for (int s = 1; s < NSIG; s++)
                 if (s != SIGCHLD && s != SIGCONT)
                         (void) sigaction(s, &sa, NULL);

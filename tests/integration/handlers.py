@@ -165,6 +165,28 @@ def post_stop_that_hangs_is_bounded(host):
 
 
 @case
+def handlers_that_hang_are_bounded_whatever_signal_stops_the_app(host):
+    """Signals that a process that does nothing about them survives, or not."""
+    for word in ("SIGWINCH", "SIGINT"):
+        name = "post-" + word.lower()
+        image = with_handlers(host, "exit 0", post="trap '' WINCH INT; while :; do sleep 0.1; done")
+        host.acnspawn("run", "--name=" + name, "--stop-timeout=1s", image, "--stop-signal=" + word)
+        app = host.app_status(name, "a")
+        equal((app["state"], app["cause"], app["exitStatus"]), ("ended", "exited", 0), word)
+        true(app["postStop"]["ran"] and app["postStop"]["timedOut"], "post_stop is %r" % app["postStop"])
+        image = with_handlers(host, "exit 0", pre="trap '' WINCH INT; touch /out/pre; while :; do sleep 0.1; done")
+        uuid = host.prepare(image, "--stop-signal=" + word)
+        p = host.start("run", uuid)
+        wait_for(lambda: os.path.exists(os.path.join(host.upper("a", host.pod_dir(uuid)), "out/pre")), "the handler")
+        start = time.monotonic()
+        host.acnspawn("stop", uuid).expect(0)
+        host.finish(p)
+        true(time.monotonic() - start < 5, "took %.1f s" % (time.monotonic() - start))
+        app = host.app_status(uuid, "a")
+        equal((app["cause"], app["preStart"]["timedOut"]), ("pre-start-failed", True), word)
+
+
+@case
 def hanging_post_stop_does_not_hold_up_others(host):
     mount = {"mountPoints": [{"name": "shared", "path": "/shared"}]}
     hanging = with_handlers(host, "exit 0", post="while :; do sleep 0.1; done", name="example.com/hanging", **mount)

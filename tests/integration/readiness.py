@@ -247,6 +247,16 @@ def a_check_that_takes_too_long_has_failed_and_is_killed(host):
 
 
 @case
+def a_check_that_never_ceases_to_write_has_its_time_all_the_same(host):
+    uuid = host.detach(host.shell("touch /out/good; while :; do sleep 0.1; done"), "--health-cmd=test -e /out/good || cat /dev/zero",
+                       "--health-timeout=200ms", "--health-interval=100ms", "--health-retries=1")
+    host.acnspawn("enter", uuid, "--", "rm", "/out/good").expect(0)
+    wait_for(lambda: host.app_status(uuid, "image1")["health"]["state"] == "unhealthy", "the app is unhealthy")
+    true(host.app_status(uuid, "image1")["health"]["timedOut"], "its check did not time out")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def images_health_checks_can_be_left_out_or_changed(host):
     image = checked(host, "sleep 1000")
     uuid = host.detach(image, "--no-healthcheck")
