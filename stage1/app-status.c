@@ -132,7 +132,6 @@ static const Field status_fields[] = {
                 {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
                 {"ROW", FIELD_NUMBER, offsetof(AppStatus, row)},
                 {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
-                {"STARTS", FIELD_NUMBER, offsetof(AppStatus, starts)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
                 {},
 };

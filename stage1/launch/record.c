@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The app's record: one small file, replaced at every step of the app's life.
+/* The app's record: one small file, written anew at every step of the app's life.
  *
  * The last word is written by the unit's last process (ExecStopPost), when systemd has made sure that no
  * process of the app is left and says in its environment how the main process ended. What the launcher

@@ -64,6 +64,20 @@ TEST(round_trip)
                 }
 }
 
+TEST(every_key_stands_once)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+        char record[APP_RECORD_SIZE + 1] = {};
+
+        ASSERT_OK(app_status_format(&(AppStatus){.exit_status = -1}, record));
+        ASSERT_OK(strv_split(record, "\n", &lines));
+        for (char **a = lines; *a; a++) {
+                ASSERT_TRUE(strchr(*a, '='));
+                for (char **b = lines; b < a; b++)
+                        ASSERT_FALSE(strncmp(*a, *b, strcspn(*a, "=") + 1) == 0);
+        }
+}
+
 TEST(health)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
