@@ -228,8 +228,6 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, cons
         return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* systemd would look for the disk below the pod's root, which is none: stage0 sets these limits from outside
- * (stage0/run/app-limits.c). A limit of nothing would be none for the kernel. */
 /* Of a whole pod only what was written down: a pod that has a limit is not to have less than others for that. */
 void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
 {
@@ -248,6 +246,8 @@ void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
         *ret = r;
 }
 
+/* systemd would look for the disk below the pod's root, which is none: stage0 sets these limits from outside
+ * (stage0/run/app-limits.c). A limit of nothing would be none for the kernel. */
 uint64_t stage1_block_limit(const Isolator *i)
 {
         return MAX(i->limit, UINT64_C(1));

@@ -19,7 +19,7 @@
 
 #include "stage1/stage1-internal.h"
 
-#define SLICE_DROP_IN "acnspawn/units/-.slice.d/sockets.conf"
+#define SLICE_DROP_IN "-.slice.d/sockets.conf"
 #define FDNAME_MAX 255U /* of systemd */
 
 bool stage1_app_is_socket_activated(const App *app)
@@ -136,16 +136,6 @@ int stage1_sockets_check(const PodManifest *m, Error *e)
 
 /* --- Units --------------------------------------------------------------------------------------------- */
 
-static int add_unit_file(Stage1Files *files, const char *unit, Text *t)
-{
-        _cleanup_free_ char *path = NULL, *text = NULL;
-        int r = text_take(t, &text, NULL);
-
-        if (r >= 0)
-                r = xasprintf(&path, "acnspawn/units/%s", unit);
-        return r < 0 ? r : stage1_files_add(files, path, text, strlen(text), 0644);
-}
-
 /* Where the pod is started without a socket for the port, by whoever runs it, its systemd makes one. */
 static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
 {
@@ -156,7 +146,7 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
         int r = stage1_socket_unit_name(app, p, &unit);
         if (r < 0)
                 return r;
-        text_addf(&t, STAGE1_UNIT_HEADER "[Unit]\nDescription=Port %s of App %s\n", p->name, app->name);
+        text_addf(&t, "[Unit]\nDescription=Port %s of App %s\n", p->name, app->name);
         text_add(&t, "DefaultDependencies=no\n"
                      "IgnoreOnIsolate=yes\n"
                      "Requires=acnspawn-alive.target\n"
@@ -166,7 +156,7 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
                   app->name, p->name);
         for (uint32_t k = 0; k < stage1_port_count(p); k++)
                 text_addf(&t, "%s=%u\n", udp ? "ListenDatagram" : "ListenStream", p->port + k);
-        return add_unit_file(files, unit, &t);
+        return stage1_add_unit_text(files, unit, &t);
 }
 
 /* Leaves word of why the pod ends: an app that will not be started any more is of no use, and who started it is
@@ -178,7 +168,7 @@ static int add_failed_service(Stage1Files *files, const PodApp *app)
 
         if (xasprintf(&unit, "app-%s:failed.service", app->name) < 0)
                 return -ENOMEM;
-        text_addf(&t, STAGE1_UNIT_HEADER "[Unit]\nDescription=End of the Sockets of App %s\n", app->name);
+        text_addf(&t, "[Unit]\nDescription=End of the Sockets of App %s\n", app->name);
         text_add(&t, "DefaultDependencies=no\n"
                      "Requires=acnspawn-alive.target\n"
                      "Conflicts=shutdown.target\n"
@@ -188,7 +178,7 @@ static int add_failed_service(Stage1Files *files, const PodApp *app)
         text_addf(&t, "\n[Service]\nType=oneshot\nExecStart=/acnspawn/launch sockets-failed %s\n",
                   app->name);
         text_add(&t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
-        return add_unit_file(files, unit, &t);
+        return stage1_add_unit_text(files, unit, &t);
 }
 
 static int add_app_units(Stage1Files *files, const PodApp *app, Text *slice)
@@ -213,18 +203,15 @@ static int add_app_units(Stage1Files *files, const PodApp *app, Text *slice)
 int stage1_generate_sockets(const PodManifest *m, Stage1Files *files)
 {
         _cleanup_text_ Text slice = {};
-        _cleanup_free_ char *text = NULL;
         int r = 0;
 
         if (!stage1_pod_is_socket_activated(m))
                 return 0;
-        text_add(&slice, STAGE1_UNIT_HEADER "[Unit]\n");
+        text_add(&slice, "[Unit]\n");
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 if (stage1_app_is_socket_activated(m->apps[i].app))
                         r = add_app_units(files, &m->apps[i], &slice);
-        if (r >= 0)
-                r = text_take(&slice, &text, NULL);
-        return r < 0 ? r : stage1_files_add(files, SLICE_DROP_IN, text, strlen(text), 0644);
+        return r < 0 ? r : stage1_add_unit_text(files, SLICE_DROP_IN, &slice);
 }
 
 int stage1_socket_names(const PodApp *app, char ***ret)

@@ -11,7 +11,6 @@ int stage1_files_add(Stage1Files *f, const char *path, const char *content, size
 int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target);
 
 /* sockets.c: adds the units of ports that are socket-activated, if there are any. */
-#define STAGE1_UNIT_HEADER "# Made by acnspawn for this pod.\n\n"
 int stage1_generate_sockets(const PodManifest *m, Stage1Files *files);
 /* The names of the socket units of APP, in the order of its ports. */
 int stage1_socket_names(const PodApp *app, char ***ret);

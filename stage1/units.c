@@ -17,6 +17,7 @@
 #include "stage1/stage1-internal.h"
 
 #define UNITS "acnspawn/units/"
+#define HEADER "# Made by acnspawn for this pod.\n\n"
 
 /* The units that are the same in every pod. */
 static const struct {
@@ -91,7 +92,7 @@ static int add_unit(Stage1Files *files, const char *name, const char *text)
         int r = xasprintf(&path, UNITS "%s", name);
 
         if (r >= 0)
-                r = xasprintf(&content, STAGE1_UNIT_HEADER "%s", text);
+                r = xasprintf(&content, HEADER "%s", text);
         return r < 0 ? r : stage1_files_add(files, path, content, strlen(content), 0644);
 }
 
