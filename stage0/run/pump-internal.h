@@ -39,6 +39,7 @@ struct Pumps {
         Outlet *outlets[2]; /* standard output, standard error */
         Pump *first;
         Waiter *waiters;
+        size_t n_waiters;
 };
 
 /* pump-show.c */

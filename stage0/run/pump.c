@@ -21,6 +21,7 @@
 
 #define CHUNK 65536U
 #define TERMINAL_MAX (256 * 1024)
+#define WAITERS_MAX 1024U /* more than there are apps in a pod */
 #define JOURNAL_TIMEOUT_USEC UINT64_C(10000000)
 
 static Pump *pump_free(Pump *p)
@@ -95,6 +96,7 @@ static void answer_waiters(Pumps *all)
                         continue;
                 }
                 *i = w->next;
+                all->n_waiters--;
                 w->flushed(w->fd);
                 safe_close(w->fd);
                 free(w->app);
@@ -275,10 +277,10 @@ static void flush_one(Pump *p)
 
 static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
 {
-        Waiter *w = calloc(1, sizeof(Waiter));
+        Waiter *w = all->n_waiters < WAITERS_MAX ? calloc(1, sizeof(Waiter)) : NULL;
 
         if (!w)
-                return -ENOMEM;
+                return all->n_waiters < WAITERS_MAX ? -ENOMEM : -EUSERS;
         *w = (Waiter){.next = all->waiters,
                       .app = strdup(app),
                       .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
@@ -291,6 +293,7 @@ static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int f
                 return r;
         }
         all->waiters = w;
+        all->n_waiters++;
         return 0;
 }
 

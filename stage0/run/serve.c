@@ -4,13 +4,14 @@
  *
  * The answer is the app's launch file and clones of its mounts. With the first question comes the time to
  * open the metadata service's socket: the pod's network namespace exists by then, and no process of an app
- * has run yet.
+ * has run yet. Nothing here waits for who asks.
  */
 
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "stage0/run/app-limits.h"
+#include "stage0/run/callers.h"
 #include "stage0/run/metadata-service.h"
 #include "stage0/run/serve.h"
 #include "stage0/run/streams.h"
@@ -22,7 +23,7 @@ struct Server {
         Inputs *inputs;
         pid_t leader;
         int listen_fd;
-        sd_event_source *source;
+        Callers *callers;
         MetadataService *metadata;
         Limits limits;
         void (*activity)(void *userdata);
@@ -35,7 +36,7 @@ Server *server_free(Server *s)
 {
         if (!s)
                 return NULL;
-        sd_event_source_disable_unref(s->source);
+        callers_free(s->callers);
         metadata_service_free(s->metadata);
         safe_close(s->listen_fd);
         limits_done(&s->limits);
@@ -91,17 +92,24 @@ static bool request_is_valid(const LaunchRequest *r, size_t size, size_t n_fds)
                n_fds == (r->phase >= LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
 }
 
-static int receive_request(int fd, LaunchRequest *ret, int streams[static _LAUNCH_STREAM_MAX], Error *e)
+typedef struct Question {
+        struct ucred peer;
+        LaunchRequest request;
+        int streams[_LAUNCH_STREAM_MAX];
+} Question;
+
+/* 0: it has not come yet. */
+static int receive_request(int fd, Question *q, Error *e)
 {
-        struct timeval seconds = {.tv_sec = 2};
         size_t n_fds = 0;
 
-        (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &seconds, sizeof(seconds));
-        ssize_t n = recv_fds(fd, ret, sizeof(*ret), streams, _LAUNCH_STREAM_MAX, &n_fds);
-        if (n < 0 || !request_is_valid(ret, (size_t) n, n_fds))
+        ssize_t n = recv_fds(fd, &q->request, sizeof(q->request), q->streams, _LAUNCH_STREAM_MAX, &n_fds);
+        if (n == -EAGAIN)
+                return 0;
+        if (n < 0 || !request_is_valid(&q->request, (size_t) n, n_fds))
                 return error_set(e, -EBADMSG, "This is no request of a launcher");
-        ret->app[sizeof(ret->app) - 1] = 0;
-        return 0;
+        q->request.app[sizeof(q->request.app) - 1] = 0;
+        return 1;
 }
 
 /* The first phase of an execution starts from a clean root (spec: ace.md, "Filesystem Setup"). */
@@ -180,7 +188,7 @@ static void answer_flush(int fd)
 {
         LaunchReply reply = {};
 
-        (void) send_fds(fd, &reply, sizeof(reply), NULL, 0);
+        (void) send_fds_now(fd, &reply, sizeof(reply), NULL, 0);
 }
 
 static int flush(Server *s, const LaunchRequest *request, int fd, Error *e)
@@ -195,36 +203,38 @@ static int flush(Server *s, const LaunchRequest *request, int fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request->app) : 1;
 }
 
-/* 1: the answer comes, or came, by itself. */
-static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_t *n, Error *e)
+static void refuse(int fd, int error, const Error *e)
 {
-        int streams[_LAUNCH_STREAM_MAX] = {-EBADF, -EBADF};
-        LaunchRequest request;
-        const PodApp *app = NULL;
-        struct ucred peer;
+        LaunchReply reply = {.error = error};
 
-        int r = check_peer(s, fd, &peer, e);
-        if (r >= 0)
-                r = receive_request(fd, &request, streams, e);
-        if (r >= 0 && request.phase == LAUNCH_FLUSH)
-                return flush(s, &request, fd, e);
-        if (r >= 0 && s->metadata)
-                r = metadata_service_listen(s->metadata, s->leader ?: peer.pid, e);
-        if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, request.app)))
-                r = error_set(e, -ENOENT, "The pod has no app %s", request.app);
+        snprintf(reply.text, sizeof(reply.text), "%s", e->message ?: strerror(-error));
+        (void) send_fds_now(fd, &reply, sizeof(reply), NULL, 0);
+}
+
+/* 1: the answer comes, or came, by itself. */
+static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, int *fds, size_t *n, Error *e)
+{
+        const PodApp *app = NULL;
+        int r = 0;
+
+        if (q->request.phase == LAUNCH_FLUSH)
+                return flush(s, &q->request, fd, e);
+        if (s->metadata)
+                r = metadata_service_listen(s->metadata, s->leader ?: q->peer.pid, e);
+        if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, q->request.app)))
+                r = error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
         if (r >= 0 && s->told)
-                s->told(s->userdata, app, (LaunchPhase) request.phase);
-        if (r >= 0 && request.phase > LAUNCH_FLUSH) {
+                s->told(s->userdata, app, (LaunchPhase) q->request.phase);
+        if (r >= 0 && q->request.phase > LAUNCH_FLUSH) {
                 answer_flush(fd);
                 return 1;
         }
         if (r >= 0)
-                r = limits_apply(&s->limits, s->pod, app, fd, peer.pid, e);
+                r = limits_apply(&s->limits, s->pod, app, fd, q->peer.pid, e);
         if (r >= 0)
-                r = collect(s, app, &request, reply, fds, n, e);
+                r = collect(s, app, &q->request, reply, fds, n, e);
         if (r >= 0)
-                r = add_streams(s, app, &request, peer.pid, streams, reply, fds, n, e);
-        close_all(streams, _LAUNCH_STREAM_MAX);
+                r = add_streams(s, app, &q->request, q->peer.pid, q->streams, reply, fds, n, e);
         if (r < 0)
                 return r;
         reply->modules = security_modules(&s->limits.features);
@@ -232,35 +242,39 @@ static int answer_request(Server *s, int fd, LaunchReply *reply, int *fds, size_
         return 0;
 }
 
-static void answer(Server *s, int fd)
+static void answer(Server *s, int fd, Question *q)
 {
         int fds[LAUNCH_FDS_MAX] = {-EBADF, -EBADF, -EBADF};
         _cleanup_error_ Error e = ERROR_NULL;
         LaunchReply reply = {};
         size_t n = 0;
 
-        int r = answer_request(s, fd, &reply, fds, &n, &e);
-        if (r > 0)
-                return;
-        if (r < 0) {
-                reply.error = r;
-                snprintf(reply.text, sizeof(reply.text), "%s", e.message ?: strerror(-r));
-        }
-        (void) send_fds(fd, &reply, sizeof(reply), fds, r < 0 ? 0 : n);
+        int r = answer_question(s, fd, q, &reply, fds, &n, &e);
+        if (r < 0)
+                refuse(fd, r, &e);
+        else if (r == 0)
+                (void) send_fds_now(fd, &reply, sizeof(reply), fds, n);
         close_all(fds, n);
+        if (s->activity)
+                s->activity(s->activity_data);
 }
 
-static int on_launcher(sd_event_source *source, int listen_fd, uint32_t revents, void *userdata)
+static int on_launcher(void *userdata, int fd)
 {
-        _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-
+        Question q = {.streams = {-EBADF, -EBADF}};
+        _cleanup_error_ Error e = ERROR_NULL;
         Server *s = userdata;
 
-        if (fd >= 0) {
-                answer(s, fd);
-                if (s->activity)
-                        s->activity(s->activity_data);
-        }
+        int r = check_peer(s, fd, &q.peer, &e);
+        if (r >= 0)
+                r = receive_request(fd, &q, &e);
+        if (r == 0)
+                return -EAGAIN;
+        if (r < 0)
+                refuse(fd, r, &e);
+        else
+                answer(s, fd, &q);
+        close_all(q.streams, _LAUNCH_STREAM_MAX);
         return 0;
 }
 
@@ -276,7 +290,7 @@ static int listen_for_launchers(Server *s, sd_event *event)
                 return r;
         if (fchownat(dir_fd, "socket", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
                 return -errno;
-        return sd_event_add_io(event, &s->source, s->listen_fd, EPOLLIN, on_launcher, s);
+        return callers_new(event, s->listen_fd, on_launcher, s, &s->callers);
 }
 
 int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret, Error *e)

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "library/libsystemd.h"
+#include "stage0/run/callers.h"
 #include "stage0/run/console.h"
 #include "stage0/run/front.h"
 #include "stage0/run/machine.h"
@@ -39,6 +40,7 @@ typedef struct Supervisor {
         Inputs *inputs; /* NULL: no app reads anything */
         Front *front;   /* NULL: it is us whom our caller sees */
         PodRuntime runtime;
+        Callers *control; /* who asks us to end the pod */
         int ready_fd, leader_fd, control_fd, notify_fd;
         bool booted, heard, ready, nspawn_ended, detached;
         Readiness *readiness;
@@ -111,13 +113,14 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
         return 0;
 }
 
-static int on_control(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+static int on_control(void *userdata, int fd)
 {
         Supervisor *s = userdata;
         ControlOp op;
 
-        if (control_receive(fd, &op) < 0)
-                return 0;
+        int r = control_receive(fd, &op);
+        if (r < 0)
+                return r;
         if (op == CONTROL_KILL)
                 kill_pod(s);
         else {
@@ -411,9 +414,8 @@ static int watch(Supervisor *s, Error *e)
                         {s->nspawn.pid_fd, on_nspawn_end},
                         {s->nspawn.output_fd, on_console},
                         {s->notify_fd, on_notify},
-                        {s->control_fd, on_control},
         };
-        int r = 0;
+        int r = callers_new(s->event, s->control_fd, on_control, s, &s->control);
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(sources); i++)
                 if (sources[i].fd >= 0)
@@ -662,6 +664,7 @@ static int finish(Supervisor *s, Error *e)
         tell_host(s, "STOPPING=1");
         drain(s);
         s->machine = machine_free(s->machine);
+        s->control = callers_free(s->control);
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);
@@ -701,6 +704,7 @@ static void supervisor_done(Supervisor *s)
         pod_cgroup_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);
+        callers_free(s->control);
         safe_close(s->control_fd);
         safe_close(s->notify_fd);
         sd_event_unref(s->event);

@@ -93,16 +93,11 @@ int control_send(Pod *p, ControlOp op, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot reach the process that runs pod %s", p->uuid) : 0;
 }
 
-int control_receive(int listen_fd, ControlOp *ret)
+int control_receive(int fd, ControlOp *ret)
 {
-        _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        struct timeval second = {.tv_sec = 1};
         char word[16];
 
-        if (fd < 0)
-                return -errno;
-        (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
-        ssize_t n = recv(fd, word, sizeof(word) - 1, 0);
+        ssize_t n = recv(fd, word, sizeof(word) - 1, MSG_DONTWAIT);
         if (n < 0)
                 return -errno;
         word[n] = 0;

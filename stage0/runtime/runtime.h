@@ -147,7 +147,8 @@ int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
 typedef enum ControlOp { CONTROL_STOP, CONTROL_KILL } ControlOp;
 int control_listen(Pod *p, int *ret_fd, Error *e);
 int control_send(Pod *p, ControlOp op, Error *e);
-int control_receive(int listen_fd, ControlOp *ret);
+/* From a connection. -EAGAIN: nothing has come yet. */
+int control_receive(int fd, ControlOp *ret);
 
 /* Where nspawn tells how far the pod is: a socket for datagrams in the pod directory, which no app can send
  * to. */

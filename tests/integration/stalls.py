@@ -184,4 +184,85 @@ def nothing_listens_where_apps_can_send(host):
     equal(addresses, [], "sockets that anybody can send to")
 
 
+@contextlib.contextmanager
+def callers(host, uuid, base, packet=None):
+    """Another root of the pod's, who connects to the socket for launchers again and again, and says nothing, or PACKET and no more.
+    All the connections that he may have are taken all the time."""
+    script = ("import os, select, socket, sys, time\n"
+              "os.chdir(sys.argv[1]); os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
+              "p = select.poll(); l = {}; told = False\n"
+              "while True:\n"
+              "    while len(l) < 200:\n"
+              "        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+              "        s.connect('socket')\n"
+              "        try:\n"
+              "            if len(sys.argv) > 3: s.send(sys.argv[3].encode())\n"
+              "        except OSError: pass\n"
+              "        l[s.fileno()] = s; p.register(s, select.POLLIN)\n"
+              "    if not told: print('full', flush=True); told = True\n"
+              "    for fd, what in p.poll():\n"
+              "        if what & (select.POLLHUP | select.POLLIN): p.unregister(fd); l.pop(fd).close()\n"
+              "    time.sleep(0.001)\n")
+    argv = [sys.executable, "-c", script, os.path.join(host.pod_dir(uuid), "root/acnspawn"), str(base)] + ([packet] if packet else [])
+    p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    host.children.append(p)
+    equal(p.stdout.readline(), b"full\n", "what the connections are")
+    try:
+        yield
+        equal(p.poll(), None, "status of the one who connects")
+    finally:
+        p.kill()
+        p.wait()
+        p.stdout.close()
+
+
+def waits_for_nobody(host, packet):
+    uuid = host.detach("--name=p", host.shell("trap 'exit 0' TERM; while true; do echo y; sleep 0.1; done", name="example.com/a"), "--stdin",
+                       host.shell(CLOCK, name="example.com/b"))
+    host.wait_up("b")
+    with callers(host, uuid, host.uid_base("p"), packet):
+        for verb in (("status", "p"), ("restart-app", "p", "b")):
+            r = host.acnspawn(*verb).expect(0)
+            true(r.seconds < 2, "%s took %.1f s" % (verb[0], r.seconds))
+        p = subprocess.Popen(host.argv("attach", "p"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        host.children.append(p)
+        begun = time.monotonic()
+        equal(p.stdout.read(2), b"y\n", "what the app writes")
+        true(time.monotonic() - begun < 2, "attach took %.1f s" % (time.monotonic() - begun))
+        p.kill()
+        p.wait()
+        supervisor = "/proc/%d/fd" % json.loads(read_text(os.path.join(host.pod_dir(uuid), "runtime")))["supervisor"]
+        true(len(os.listdir(supervisor)) < 120, "%d descriptors are open" % len(os.listdir(supervisor)))
+        r = host.acnspawn("stop", "p").expect(0)
+        true(r.seconds < 4, "stop took %.1f s" % r.seconds)
+
+
+@case
+def callers_that_say_nothing(host):
+    waits_for_nobody(host, None)
+
+
+@case
+def callers_that_say_a_byte(host):
+    waits_for_nobody(host, "x")
+
+
+@case
+def a_caller_who_says_nothing_is_hung_up_on(host):
+    import socket
+    uuid = host.detach("--name=p", "--no-userns", host.shell(CLOCK, name="example.com/b"))
+    host.wait_up("b")
+    for name in ("root/acnspawn/socket", "control"):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        d = os.open(os.path.dirname(os.path.join(host.pod_dir(uuid), name)), os.O_PATH)
+        s.connect("/proc/self/fd/%d/%s" % (d, os.path.basename(name)))
+        os.close(d)
+        s.settimeout(10)
+        begun = time.monotonic()
+        equal(s.recv(100), b"", "what is said to somebody silent")
+        true(1 < time.monotonic() - begun < 6, "hung up on after %.1f s" % (time.monotonic() - begun))
+        s.close()
+    host.acnspawn("stop", "p").expect(0)
+
+
 main()

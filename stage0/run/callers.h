@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* callers.c: connections to a socket of ours, on which one packet is expected. */
+
+#include "library/libsystemd.h"
+
+typedef struct Callers Callers;
+
+/* Something may have come over FD, which does not block and is closed afterwards. -EAGAIN: it has not; anything
+ * else: the connection is done with. */
+typedef int (*CallerFunction)(void *userdata, int fd);
+
+/* Accepts connections to LISTEN_FD, which is lent, from EVENT's loop, and calls FUNCTION for each. */
+int callers_new(sd_event *event, int listen_fd, CallerFunction function, void *userdata, Callers **ret);
+Callers *callers_free(Callers *all); /* NULL is fine */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Callers *, callers_free);
