@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What becomes of a pod that has ended: its result, what is still to be shown, and the way back of all that was
+ * made for it.
+ */
+
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+
+#include "stage0/run/supervisor-internal.h"
+
+static bool nothing_ran(const AppStatus *l, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (l[i].state != APP_WAITING)
+                        return false;
+        return n > 0;
+}
+
+/* What is left of a pod that did not start says why, too. */
+static int boot_failed(Supervisor *s, AppStatus *l, Error *e)
+{
+        _cleanup_free_ char *reason = NULL, *hint = NULL;
+
+        int r = console_reason(&s->console, &reason, &hint);
+        if (r < 0)
+                return error_oom(e);
+        for (size_t i = 0; i < s->pod->manifest->n_apps; i++)
+                if (!l[i].message)
+                        l[i].message = strdup(reason);
+        r = error_set(e, -EIO, "Pod %s did not start: %s", s->pod->uuid, reason);
+        return hint ? error_hint(e, r, "%s", hint) : r;
+}
+
+static void explain_failures(Supervisor *s, const AppStatus *l)
+{
+        if (s->detached)
+                return;
+        for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
+                const char *message = l[i].cause == CAUSE_NOT_STARTED ? NULL : l[i].message; /* the pod's */
+                _cleanup_free_ char *safe = message ? text_escape_for_terminal(message) : NULL;
+                if (safe)
+                        log_error("App %s: %s.", s->pod->manifest->apps[i].name, safe);
+        }
+}
+
+/* How the apps ended, and from that how the pod did. *RET, which may be left NULL, is for
+ * explain_failures(). */
+static int conclude(Supervisor *s, AppStatus **ret, Error *e)
+{
+        size_t n = s->pod->manifest->n_apps;
+        PodResult result = {.started_usec = s->runtime.started_usec, .ended_usec = now_usec(CLOCK_REALTIME)};
+        AppStatus *statuses = NULL;
+
+        int r = pod_read_statuses(s->pod, false, &statuses);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
+        int booted = s->stop_requests == 0 && !s->booted && nothing_ran(statuses, n)
+                                     ? boot_failed(s, statuses, e)
+                                     : 0;
+        (void) pod_finish_statuses(s->pod, statuses);
+        result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
+        r = pod_result_write(s->pod, &result);
+        if (r < 0)
+                r = error_set_errno(e, r, "Cannot write the result of pod %s", s->pod->uuid);
+        else
+                r = booted < 0 ? booted : result.exit_status;
+        *ret = statuses;
+        return r;
+}
+
+static void drain(Supervisor *s)
+{
+        while (supervisor_read_console(s))
+                ;
+        pumps_end(s->pumps);
+}
+
+/* Whoever reads our output may take his time: the pod is over and given back, and a signal ends us as it
+ * ends anybody. */
+static void show_rest(Supervisor *s, const AppStatus *statuses)
+{
+        sigset_t none;
+
+        s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
+        sigemptyset(&none);
+        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        log_set_patient(true);
+        inputs_finish(s->inputs, statuses);
+        pumps_show_rest(s->pumps);
+        s->pumps = pumps_free(s->pumps);
+        if (statuses)
+                explain_failures(s, statuses);
+}
+
+/* Whoever waited for the pod to be ready is told why he waits no longer. In the foreground that is said already
+ * of apps that ended by themselves. */
+static int judge_readiness(Supervisor *s, int status, Error *e)
+{
+        _cleanup_free_ char *why = NULL;
+
+        if (status < 0 || s->ready || !readiness_is_used(s->readiness))
+                return status;
+        if (s->late) {
+                int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", s->pod->uuid, s->late);
+                return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
+                                  s->pod->uuid, s->pod->uuid);
+        }
+        if (!s->options->detach || readiness_describe(s->readiness, &why) < 0)
+                return status;
+        return error_set(e, -EIO, "Pod %s ended before it was ready: %s", s->pod->uuid, why);
+}
+
+/* What was done in the host's mount namespace is undone there; what we have mounted is of no use any more. */
+void supervisor_leave_networks(Supervisor *s, Error *e)
+{
+        int r = pod_network_return(s->network);
+
+        if (r < 0)
+                (void) error_set_errno(
+                                e, r,
+                                "Cannot return to the host's mounts to take pod %s out of its networks",
+                                s->pod->uuid);
+        else if (s->network)
+                (void) network_down(s->pod, e);
+        s->network = pod_network_free(s->network);
+}
+
+int supervisor_finish(Supervisor *s, Error *e)
+{
+        Error errors[3] = {};
+        AppStatus *statuses = NULL;
+
+        (void) waitpid(s->nspawn.pid, NULL, 0);
+        s->nspawn.pid = 0;
+        supervisor_tell_host(s, "STOPPING=1");
+        drain(s);
+        s->machine = machine_free(s->machine);
+        s->control = callers_free(s->control);
+        s->server = server_free(s->server);
+        s->mounts = pod_mounts_free(s->mounts);
+        (void) pod_cgroup_remove(s->pod, &errors[0]);
+        supervisor_leave_networks(s, &errors[2]);
+        int status = judge_readiness(s, conclude(s, &statuses, e), e);
+        if (s->refusal.code < 0 && e) {
+                error_done(e);
+                *e = TAKE_GENERIC(s->refusal, Error, ERROR_NULL);
+                status = e->code;
+        }
+        (void) pod_end_run(s->pod, &errors[1]);
+        show_rest(s, statuses);
+        for (size_t i = 0; i < ELEMENTSOF(errors); i++) {
+                if (errors[i].message)
+                        log_warning("%s", errors[i].message);
+                error_done(&errors[i]);
+        }
+        app_statuses_free(statuses, s->pod->manifest->n_apps);
+        return status;
+}

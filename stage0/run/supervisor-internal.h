@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of the supervisor share: supervisor*.c. */
+
+#include "stage0/run/callers.h"
+#include "stage0/run/console.h"
+#include "stage0/run/front.h"
+#include "stage0/run/machine.h"
+#include "stage0/run/readiness.h"
+#include "stage0/run/serve.h"
+
+typedef struct Supervisor {
+        Pod *pod;
+        const RunOptions *options;
+        PodSockets *sockets; /* lent; NULL: none */
+        sd_event *event;
+        PodCgroup cgroup;
+        Machine *machine; /* NULL: it is not registered */
+        Error refusal;    /* why the pod could not be registered, or served, and has to end */
+        Nspawn nspawn;
+        PodNetwork *network; /* NULL: the pod has none of its own, or none yet */
+        PodMounts *mounts;
+        Server *server;
+        Pumps *pumps;
+        Inputs *inputs; /* NULL: no app reads anything */
+        Front *front;   /* NULL: it is us whom our caller sees */
+        PodRuntime runtime;
+        Callers *control; /* who asks us to end the pod */
+        int ready_fd, leader_fd, control_fd, notify_fd;
+        bool booted, heard, ready, detached;
+        Readiness *readiness;
+        char *late; /* which apps were not ready in time */
+        unsigned stop_requests;
+        sd_event_source *idle_source;
+        IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
+        size_t next_app;       /* whose root is made next, ahead of time */
+        Console console;
+} Supervisor;
+
+/* --- supervisor-stop.c: who ends the pod --------------------------------------------------------------- */
+
+void supervisor_kill(Supervisor *s);
+/* Tells the pod's systemd, if it is there yet, to end the pod. */
+void supervisor_signal_leader(Supervisor *s);
+/* The same, also if it is not: then it is told once it is. */
+void supervisor_stop(Supervisor *s);
+/* What a signal to us asks for: the second one kills. */
+void supervisor_request_stop(Supervisor *s);
+int supervisor_watch_control(Supervisor *s);
+int supervisor_connect_machine(Supervisor *s, Error *e);
+int supervisor_watch_idleness(Supervisor *s, Error *e);
+
+/* --- supervisor-caller.c: whoever started us ----------------------------------------------------------- */
+
+/* As sd_notify() has it; nothing if we are detached. */
+void supervisor_tell_host(Supervisor *s, const char *text);
+int supervisor_connect_front(Supervisor *s, Error *e);
+void supervisor_block_signals(const Front *front);
+int supervisor_watch_signals(Supervisor *s);
+
+/* --- supervisor-progress.c: how far the pod is --------------------------------------------------------- */
+
+void supervisor_tell_status(Supervisor *s);
+/* A launcher has told WHAT of APP, or asked for something. USERDATA is the Supervisor. */
+void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what);
+int supervisor_watch_progress(Supervisor *s);
+/* Takes some of what the pod's console shows, of which the last is kept. Whether there was any; errno says why not. */
+bool supervisor_read_console(Supervisor *s);
+
+/* --- supervisor-end.c: what becomes of a pod that has ended -------------------------------------------- */
+
+void supervisor_leave_networks(Supervisor *s, Error *e);
+/* nspawn has ended, or is about to: the pod's exit status, or why it has none. */
+int supervisor_finish(Supervisor *s, Error *e);

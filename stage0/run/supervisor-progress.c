@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How far the pod is: what nspawn, the pod's systemd and launchers tell, and what follows from it for whoever
+ * waits until the pod is ready.
+ */
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "stage0/run/supervisor-internal.h"
+
+static void set_leader(Supervisor *s)
+{
+        pid_t leader = nspawn_leader(&s->nspawn);
+
+        if (s->leader_fd >= 0 || leader <= 0)
+                return;
+        s->leader_fd = (int) syscall(SYS_pidfd_open, leader, 0);
+        s->runtime.leader = leader;
+        (void) pod_runtime_write(s->pod, &s->runtime);
+        if (s->server)
+                server_set_leader(s->server, leader);
+        machine_register(s->machine, leader);
+}
+
+/* What the pod's systemd does not know again it drops, and nobody would ever be served. */
+static int check_sockets(Supervisor *s)
+{
+        int r = s->runtime.leader > 0 ? pod_sockets_check(s->sockets, s->runtime.leader, &s->refusal) : 0;
+
+        if (r < 0)
+                supervisor_kill(s);
+        return r;
+}
+
+/* Who waits for us: the process that started us, and whoever started that. */
+static void tell_ready(Supervisor *s)
+{
+        _cleanup_free_ char *exceptions = NULL;
+
+        if (s->ready_fd >= 0 && readiness_describe(s->readiness, &exceptions) >= 0 && *exceptions)
+                (void) report_warning(s->ready_fd, exceptions);
+        else if (s->ready_fd >= 0)
+                (void) loop_write(s->ready_fd, "1", 1);
+        s->ready_fd = safe_close(s->ready_fd);
+        supervisor_tell_host(s, "READY=1");
+}
+
+/* The pod's systemd has nothing more to start; but an app may be waiting for its next attempt. */
+static void check_ready(Supervisor *s)
+{
+        if (s->ready || !s->booted || !readiness_is_settled(s->readiness))
+                return;
+        s->ready = true;
+        tell_ready(s);
+}
+
+static void set_booted(Supervisor *s)
+{
+        if (s->booted)
+                return;
+        set_leader(s);
+        if (check_sockets(s) < 0)
+                return;
+        s->booted = true;
+        idle_watch_begin(s->idle_watch);
+        check_ready(s);
+        if (s->stop_requests > 0)
+                supervisor_signal_leader(s);
+}
+
+void supervisor_tell_status(Supervisor *s)
+{
+        _cleanup_free_ char *summary = NULL, *text = NULL;
+
+        if (readiness_is_used(s->readiness) && readiness_summary(s->readiness, &summary) >= 0 &&
+            xasprintf(&text, "STATUS=%s", summary) >= 0)
+                supervisor_tell_host(s, text);
+}
+
+/* A launcher that asks is a sign, too, that the pod's systemd hears what was said too early. */
+void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what)
+{
+        Supervisor *s = userdata;
+
+        if (!s->heard && s->stop_requests > 0)
+                supervisor_signal_leader(s);
+        s->heard = true;
+        if (what <= LAUNCH_FLUSH)
+                return;
+        readiness_told(s->readiness, app, what);
+        supervisor_tell_status(s);
+        check_ready(s);
+}
+
+static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->ready || s->late || readiness_describe(s->readiness, &s->late) < 0)
+                return 0;
+        supervisor_stop(s);
+        return 0;
+}
+
+static void handle_notification(Supervisor *s, char *text)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+
+        if (strv_split(text, "\n", &lines) < 0)
+                return;
+        STRV_FOREACH (line, lines) {
+                if (startswith(*line, "X_NSPAWN_LEADER_PID="))
+                        set_leader(s);
+                if (streq(*line, "READY=1"))
+                        set_booted(s);
+        }
+}
+
+/* What nspawn passes along (a newer one a descriptor of its child) is of no use here: without room for it, the
+ * kernel closes it. */
+static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        char text[4096];
+
+        ssize_t n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+        if (n < 0)
+                return 0;
+        text[n] = 0;
+        handle_notification(userdata, text);
+        return 0;
+}
+
+
+bool supervisor_read_console(Supervisor *s)
+{
+        char chunk[CONSOLE_KEPT / 2];
+
+        ssize_t n = read(s->nspawn.output_fd, chunk, sizeof(chunk));
+        if (n > 0)
+                console_add(&s->console, chunk, (size_t) n);
+        else if (n == 0)
+                errno = 0;
+        return n > 0;
+}
+
+static int on_console(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        if (!supervisor_read_console(userdata) && errno != EAGAIN)
+                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        return 0;
+}
+
+int supervisor_watch_progress(Supervisor *s)
+{
+        int r = sd_event_add_io(s->event, NULL, s->nspawn.output_fd, EPOLLIN, on_console, s);
+
+        if (r >= 0)
+                r = sd_event_add_io(s->event, NULL, s->notify_fd, EPOLLIN, on_notify, s);
+        if (r >= 0 && s->options->ready_timeout_usec < UINT64_MAX)
+                r = sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC,
+                                               s->options->ready_timeout_usec, 0, on_late, s);
+        return r;
+}

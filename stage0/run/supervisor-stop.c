@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Who ends the pod: other processes of acnspawn over the control socket, systemd-machined, idleness, and, as
+ * supervisor-caller.c passes them on, signals. The pod's systemd is asked for an orderly end; it does the rest.
+ */
+
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "stage0/run/supervisor-internal.h"
+
+void supervisor_kill(Supervisor *s)
+{
+        (void) pod_cgroup_kill(s->pod, NULL);
+        if (s->nspawn.pid_fd >= 0)
+                (void) syscall(SYS_pidfd_send_signal, s->nspawn.pid_fd, SIGKILL, NULL, 0);
+}
+
+/* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end. */
+void supervisor_signal_leader(Supervisor *s)
+{
+        if (pod_is_paused(s->pod)) /* who is to end has to go on first */
+                (void) pod_freeze(s->pod, false, NULL);
+        if (s->leader_fd >= 0)
+                (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGRTMIN + 3, NULL, 0);
+}
+
+void supervisor_stop(Supervisor *s)
+{
+        s->stop_requests++;
+        supervisor_signal_leader(s);
+}
+
+/* Before the pod's systemd is up it would not hear the signal: it is sent again then. */
+void supervisor_request_stop(Supervisor *s)
+{
+        s->stop_requests++;
+        supervisor_tell_host(s, "STOPPING=1");
+        if (s->stop_requests == 1 || s->detached) {
+                supervisor_signal_leader(s);
+                return;
+        }
+        supervisor_kill(s);
+}
+
+/* --- Requests ------------------------------------------------------------------------------------------ */
+
+static int on_control(void *userdata, int fd)
+{
+        Supervisor *s = userdata;
+        ControlOp op;
+
+        int r = control_receive(fd, &op);
+        if (r < 0)
+                return r;
+        if (op == CONTROL_KILL)
+                supervisor_kill(s);
+        else {
+                supervisor_tell_host(s, "STOPPING=1");
+                supervisor_stop(s);
+        }
+        return 0;
+}
+
+int supervisor_watch_control(Supervisor *s)
+{
+        return callers_new(s->event, s->control_fd, on_control, s, &s->control);
+}
+
+/* --- What the host's systemd says ---------------------------------------------------------------------- */
+
+static void on_machine_stop(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        supervisor_stop(s);
+}
+
+static void on_machine_refused(const Error *e, void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (s->options->registration != REGISTER_YES) {
+                log_warning("%s", e->message);
+                return;
+        }
+        (void) error_set(&s->refusal, e->code, "%s", e->message);
+        if (e->hint)
+                (void) error_hint(&s->refusal, e->code, "%s", e->hint);
+        supervisor_kill(s);
+}
+
+int supervisor_connect_machine(Supervisor *s, Error *e)
+{
+        const MachineHandlers handlers = {.stop = on_machine_stop, .refused = on_machine_refused, .userdata = s};
+
+        return machine_new(s->pod, s->options->registration, &handlers, &s->machine, e);
+}
+
+/* --- Idle pods ----------------------------------------------------------------------------------------- */
+
+/* A connection that comes from now on stays with who has the socket, too. */
+static void on_idle_pod(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        if (!s->detached && !s->options->quiet)
+                log_info("Pod %s is idle: it ends.", s->pod->uuid);
+        supervisor_stop(s);
+}
+
+int supervisor_watch_idleness(Supervisor *s, Error *e)
+{
+        int r = idle_watch_new(s->pod, s->event, on_idle_pod, s, &s->idle_watch, e);
+
+        if (r >= 0 && s->idle_watch)
+                server_set_activity(s->server, idle_watch_begin, s->idle_watch);
+        return r;
+}
