@@ -31,6 +31,8 @@ struct MetadataClient {
         uint64_t configured; /* of the one in force */
         bool serving;
         char *uuid;
+        MetadataMaySign may_sign;
+        void *may_sign_data;
 };
 
 /* --- Start and end ------------------------------------------------------------------------------------- */
@@ -269,17 +271,36 @@ static bool judge(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, vo
         return r > 0;
 }
 
-static int answer_verify(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
-                         void *userdata, Error *e)
+static int send_verdict(MetadataClient *c, uint64_t serial, bool yes)
 {
-        MetadataMessage answer = {
-                        .type = METADATA_MESSAGE_VERDICT,
-                        .serial = m->serial,
-                        .code = judge(m, fd, lookup, userdata),
-        };
-        int r = metadata_message_send(c->channel, &answer, -EBADF);
+        const MetadataMessage m = {.type = METADATA_MESSAGE_VERDICT, .serial = serial, .code = yes};
 
         /* A service that asks but does not read gets no answer, which it takes for a no. */
+        return metadata_message_send(c->channel, &m, -EBADF);
+}
+
+void metadata_client_set_may_sign(MetadataClient *c, MetadataMaySign function, void *userdata)
+{
+        c->may_sign = function;
+        c->may_sign_data = userdata;
+}
+
+void metadata_client_answer(MetadataClient *c, uint64_t serial, bool yes)
+{
+        (void) send_verdict(c, serial, yes);
+}
+
+static int answer_question(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
+                           void *userdata, Error *e)
+{
+        int yes = 1;
+
+        if (m->type == METADATA_MESSAGE_VERIFY)
+                yes = judge(m, fd, lookup, userdata);
+        else if (c->may_sign && (yes = c->may_sign(m->serial, c->may_sign_data)) == 0)
+                return 1; /* later */
+        int r = send_verdict(c, m->serial, yes > 0);
+
         return r == -EPIPE ? error_set(e, -ECONNRESET, "The metadata service of pod %s has ended", c->uuid)
                            : 1;
 }
@@ -308,7 +329,8 @@ static int take_message(MetadataClient *c, const MetadataMessage *m, int fd, Met
                 c->serving = true;
                 return 1;
         case METADATA_MESSAGE_VERIFY:
-                return answer_verify(c, m, fd, lookup, userdata, e);
+        case METADATA_MESSAGE_SIGN:
+                return answer_question(c, m, fd, lookup, userdata, e);
         default:
                 return error_set(e, -EBADMSG, "The metadata service of pod %s sends nonsense", c->uuid);
         }

@@ -12,6 +12,7 @@
  *     parent -> service   the listening socket, opened in the pod's network namespace
  *     service -> parent   configuration N is in force, or was refused and why; serving has begun
  *     service -> parent   "did the pod UUID sign this content so?"; parent -> service yes or no
+ *     service -> parent   "may I sign?", before the first signature; parent -> service yes or no
  *
  * The service ends when the channel closes, that is when the parent ends or frees the client, or on SIGTERM:
  * whoever stops a pod by signals should leave it out until the apps' post-stop handlers have run. Only the
@@ -118,6 +119,15 @@ bool metadata_client_configured(const MetadataClient *c);
 /* Finds the key of the pod UUID (lower case, checked): 0 and the key, or a negative errno if there is no
  * such pod. */
 typedef int (*MetadataKeyLookup)(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata);
+
+/* Whether the service may give out signatures by its key, that is, whether the key outlives whatever happens: 1 if so,
+ * a negative errno if not; 0: not yet, and metadata_client_answer() with SERIAL says so later. */
+typedef int (*MetadataMaySign)(uint64_t serial, void *userdata);
+
+/* Without one, or with NULL, the service may sign at once. */
+void metadata_client_set_may_sign(MetadataClient *c, MetadataMaySign function, void *userdata);
+/* The answer to a question that was left open. One that comes too late is a no. */
+void metadata_client_answer(MetadataClient *c, uint64_t serial, bool yes);
 
 /* Takes one message of the service, without blocking, and answers it. 1: there was one; 0: there was none.
  * -ECONNRESET: the service has ended (reap it with metadata_client_free()); -EREMOTEIO: the service reports

@@ -24,6 +24,7 @@ typedef enum MetadataMessageType {
                                       */
         METADATA_MESSAGE_SERVING,    /* code: 0, or negative errno and text says why not */
         METADATA_MESSAGE_VERIFY,     /* serial; uuid; signature; descriptor: memfd with the content */
+        METADATA_MESSAGE_SIGN,       /* serial; a signature is asked for: may it be given out? */
         _METADATA_MESSAGE_TYPE_MAX,
 } MetadataMessageType;
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Questions to the parent: whether another pod has made a signature. The keys of other pods never come here.
+/* Questions to the parent: whether another pod has made a signature, and whether we may make some. The keys of other pods
+ * never come here.
  *
  * A question goes out with the content in a sealed memfd; the connection is suspended and everybody else is
  * served on. The number of questions that wait is bounded, and each is answered with no if the parent has
  * not answered in time. An answer that comes later finds its question gone.
+ *
+ * Whether we may sign is asked once, when the first signature is asked for; whoever wants one until the answer
+ * is there waits with the first.
  */
 
 #include "metadata/server.h"
@@ -72,8 +76,39 @@ static void settle(MetadataServer *s, MetadataQuestion *q, bool valid)
         metadata_connection_resume(s, c);
 }
 
+int metadata_question_ask_to_sign(MetadataServer *s, MetadataConnection *c)
+{
+        const MetadataMessage m = {.type = METADATA_MESSAGE_SIGN, .serial = s->question_serial + 1};
+
+        if (s->sign_serial == 0) {
+                int r = metadata_message_send(s->channel, &m, -EBADF);
+                if (r < 0)
+                        return r;
+                s->sign_serial = ++s->question_serial;
+                s->sign_deadline = s->now + s->tables->verify_timeout_usec;
+        }
+        metadata_connection_suspend(s, c);
+        c->next = s->signers;
+        s->signers = c;
+        return 1;
+}
+
+static void settle_signers(MetadataServer *s, bool may)
+{
+        s->may_sign = may;
+        s->sign_serial = 0;
+        for (MetadataConnection *c; (c = s->signers);) {
+                s->signers = c->next;
+                c->next = NULL;
+                c->request.answer = may ? METADATA_ANSWER_VALID : METADATA_ANSWER_BUSY;
+                metadata_connection_resume(s, c);
+        }
+}
+
 void metadata_question_answered(MetadataServer *s, uint64_t serial, bool valid)
 {
+        if (s->sign_serial > 0 && s->sign_serial == serial)
+                settle_signers(s, valid);
         for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++)
                 if (s->questions[i].connection && s->questions[i].serial == serial) {
                         settle(s, s->questions + i, valid);
@@ -85,6 +120,10 @@ uint64_t metadata_questions_expire(MetadataServer *s)
 {
         uint64_t next = UINT64_MAX;
 
+        if (s->sign_serial > 0 && s->sign_deadline <= s->now)
+                settle_signers(s, false);
+        if (s->sign_serial > 0)
+                next = s->sign_deadline;
         if (s->n_questions == 0)
                 return next;
         for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++) {
@@ -101,6 +140,7 @@ uint64_t metadata_questions_expire(MetadataServer *s)
 
 void metadata_questions_cancel(MetadataServer *s)
 {
+        settle_signers(s, false);
         for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++)
                 if (s->questions[i].connection)
                         settle(s, s->questions + i, false);

@@ -17,6 +17,8 @@ void metadata_request_reset(MetadataServer *s, MetadataRequest *q)
 {
         s->bodies -= q->body_allocated;
         free(q->body);
+        if (q->signature)
+                MHD_destroy_response(q->signature);
         *q = (MetadataRequest){};
 }
 
@@ -148,9 +150,14 @@ static enum MHD_Result answer_sign(MetadataServer *s, MetadataConnection *c, con
                                                               METADATA_TYPE_TEXT, NULL);
         if (!response)
                 return answer(s, c->http, METADATA_ANSWER_FAILED);
-        enum MHD_Result r = MHD_queue_response(c->http, MHD_HTTP_OK, response);
-        MHD_destroy_response(response);
-        return r;
+        if (s->may_sign) {
+                enum MHD_Result r = MHD_queue_response(c->http, MHD_HTTP_OK, response);
+                MHD_destroy_response(response);
+                return r;
+        }
+        c->request.signature = response;
+        c->request.asked = true;
+        return metadata_question_ask_to_sign(s, c) < 0 ? answer(s, c->http, METADATA_ANSWER_BUSY) : MHD_YES;
 }
 
 static enum MHD_Result answer_verify(MetadataServer *s, MetadataConnection *c, const MetadataForm *form)
@@ -182,6 +189,8 @@ static enum MHD_Result request_end(MetadataServer *s, MetadataConnection *c)
         MetadataRequest *q = &c->request;
         MetadataForm form;
 
+        if (q->signature && q->answer == METADATA_ANSWER_VALID)
+                return MHD_queue_response(c->http, MHD_HTTP_OK, q->signature);
         if (q->answer != METADATA_ANSWER_NONE)
                 return answer(s, c->http, q->answer);
         if (q->asked)

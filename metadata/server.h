@@ -35,6 +35,7 @@ typedef enum MetadataAnswer {
 typedef struct MetadataRequest {
         bool begun;
         bool asked; /* the parent, whose answer is in ANSWER when the connection goes on */
+        struct MHD_Response *signature; /* that is given out as soon as the parent says that it may be */
         MetadataRoute route;
         MetadataAnswer answer; /* decided already */
         char *body;
@@ -73,6 +74,10 @@ typedef struct MetadataServer {
         MetadataQuestion questions[METADATA_QUESTIONS_MAX];
         uint64_t question_serial;
         unsigned n_questions;
+        bool may_sign;
+        MetadataConnection *signers; /* that wait until it may */
+        uint64_t sign_serial;        /* of the question whether it may; 0: it was not asked */
+        uint64_t sign_deadline;
         bool resumed; /* there are connections that go on, which the library looks at only when it is run */
 } MetadataServer;
 
@@ -105,6 +110,8 @@ uint64_t metadata_connections_expire(MetadataServer *s);
 /* question.c */
 /* Asks the parent about a signature and suspends the connection. -EBUSY: too many are waiting. */
 int metadata_question_ask(MetadataServer *s, MetadataConnection *c, const MetadataForm *form);
+/* Asks the parent, if that was not done before, whether signatures may be given out, and suspends the connection. */
+int metadata_question_ask_to_sign(MetadataServer *s, MetadataConnection *c);
 void metadata_question_answered(MetadataServer *s, uint64_t serial, bool valid);
 /* Answers for the parent what it has not answered in time; returns when the next will be due (UINT64_MAX:
  * none). */

@@ -13,12 +13,12 @@
 #include <sched.h>
 #include <sys/socket.h>
 
+#include "stage0/run/metadata-key.h"
 #include "stage0/run/metadata-service.h"
 
 /* Nothing of the pod's uses it by custom; with a network namespace of its own the pod has the number to
  * itself. */
 #define METADATA_PORT 18112
-#define KEY_FILE "hmac-key"
 #define RESTART_INTERVAL_USEC UINT64_C(1000000)
 
 struct MetadataService {
@@ -26,6 +26,8 @@ struct MetadataService {
         sd_event *event; /* the caller's */
         sd_event_source *source, *restart_source;
         MetadataClient *client; /* NULL: it is about to be started again */
+        KeyKeeper *keeper;
+        uint64_t asked; /* number of the question whether the service may sign */
         char *token, *url;
         int listen_fd;
         uint64_t started_usec;
@@ -110,20 +112,6 @@ const char *metadata_service_url(const MetadataService *m)
 
 /* --- Questions ----------------------------------------------------------------------------------------- */
 
-static int read_key(int dir_fd, uint8_t key[static METADATA_KEY_SIZE])
-{
-        _cleanup_free_ char *data = NULL;
-        size_t size;
-        int r = read_file_at(dir_fd, KEY_FILE, METADATA_KEY_SIZE, &data, &size);
-
-        if (r < 0)
-                return r;
-        if (size == METADATA_KEY_SIZE)
-                memcpy(key, data, METADATA_KEY_SIZE);
-        explicit_bzero(data, size);
-        return size == METADATA_KEY_SIZE ? 0 : -EBADMSG;
-}
-
 /* Of a pod that has ended, too: what it signed is to be verified until it is removed. */
 static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)
 {
@@ -133,7 +121,26 @@ static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *us
         int r = pod_find(m->pod->store, uuid, &p, NULL);
         if (r < 0)
                 return r;
-        return streq(p->uuid, uuid) ? read_key(p->dir_fd, key) : -ENOENT;
+        return streq(p->uuid, uuid) ? metadata_key_read(p->dir_fd, key) : -ENOENT;
+}
+
+/* Not before the key by which it signs would outlive a loss of power. */
+static int may_sign(uint64_t serial, void *userdata)
+{
+        MetadataService *m = userdata;
+
+        m->asked = serial;
+        return key_keeper_begin(m->keeper);
+}
+
+static void on_kept(bool kept, void *userdata)
+{
+        MetadataService *m = userdata;
+
+        if (!kept)
+                log_warning("Pod %s: the key by which its metadata service signs cannot be written to disk", m->pod->uuid);
+        if (m->client)
+                metadata_client_answer(m->client, m->asked, kept);
 }
 
 /* --- What it serves ------------------------------------------------------------------------------------ */
@@ -189,20 +196,6 @@ static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *conf
         return r;
 }
 
-/* Written once: whenever the service starts again, it signs by the same key and has the same address. */
-static int make_key(MetadataService *m)
-{
-        uint8_t key[METADATA_KEY_SIZE];
-        int r = metadata_key_generate(key);
-
-        if (r >= 0)
-                r = metadata_token_generate(&m->token);
-        if (r >= 0)
-                r = write_file_atomic_at(m->pod->dir_fd, KEY_FILE, key, METADATA_KEY_SIZE, 0600, false);
-        explicit_bzero(key, sizeof(key));
-        return r;
-}
-
 static int start_client(MetadataService *m, Error *e)
 {
         _cleanup_(metadata_texts_done) MetadataTexts texts = {};
@@ -211,7 +204,7 @@ static int start_client(MetadataService *m, Error *e)
         MetadataConfig config = {.uuid = m->pod->uuid, .key = key, .token = m->token};
         uid_t uid = m->pod->config.uid_base + UID_RANGE_SIZE - 1;
 
-        int r = read_key(m->pod->dir_fd, key);
+        int r = metadata_key_read(m->pod->dir_fd, key);
         if (r >= 0)
                 r = read_texts(m, &texts, &config);
         if (r < 0)
@@ -221,6 +214,8 @@ static int start_client(MetadataService *m, Error *e)
                 r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid},
                                           &config, &m->client, e);
         explicit_bzero(key, sizeof(key));
+        if (r >= 0)
+                metadata_client_set_may_sign(m->client, may_sign, m);
         return r;
 }
 
@@ -291,7 +286,12 @@ int metadata_service_new(Pod *p, sd_event *event, MetadataService **ret, Error *
         if (!m)
                 return error_oom(e);
         *m = (MetadataService){.pod = p, .event = event, .listen_fd = -EBADF};
-        int r = make_key(m);
+        /* Once: whenever the service starts again, it signs by the same key and has the same address. */
+        int r = metadata_key_make(p);
+        if (r >= 0)
+                r = metadata_token_generate(&m->token);
+        if (r >= 0)
+                r = key_keeper_new(p, event, on_kept, m, &m->keeper);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make the key of pod %s", p->uuid);
         r = start(m, e);
@@ -306,6 +306,7 @@ MetadataService *metadata_service_free(MetadataService *m)
                 return NULL;
         sd_event_source_disable_unref(m->restart_source);
         stop(m);
+        key_keeper_free(m->keeper);
         safe_close(m->listen_fd);
         free(m->token);
         free(m->url);

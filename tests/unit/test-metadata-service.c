@@ -205,6 +205,95 @@ static void expect_verdict(Service *s, const char *content, const char *uuid, co
         ASSERT_STREQ(body_of(answer), status == 200 ? "valid\n" : "not valid\n");
 }
 
+static int ask_later(uint64_t serial, void *userdata)
+{
+        uint64_t *asked = userdata;
+
+        *asked = serial;
+        return 0;
+}
+
+static int send_sign(Service *s, int fd)
+{
+        static const char request[] = "POST " BASE "pod/hmac/sign HTTP/1.1\r\nHost: p\r\nContent-Type: "
+                                      "application/x-www-form-urlencoded\r\nContent-Length: 11\r\n\r\ncontent=%41";
+
+        return fd < 0 ? fd : send_text(fd, request, sizeof(request) - 1);
+}
+
+/* Nothing is signed before the parent says so; everything else is served meanwhile. */
+TEST(signatures_wait_for_the_parent)
+{
+        _cleanup_service_ Service s = {};
+        _cleanup_free_ char *right = NULL;
+        char expected[METADATA_SIGNATURE_SIZE];
+        int fds[20];
+        uint64_t asked = 0, first;
+
+        ASSERT_OK(service_start(&s, &config));
+        metadata_client_set_may_sign(s.client, ask_later, &asked);
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
+                ASSERT_OK(send_sign(&s, fds[i] = service_connect(&s)));
+        for (unsigned i = 0; i < 20; i++)
+                expect(&s, get, BASE "pod/uuid", 200, PLAIN, UUID);
+        ASSERT_TRUE(asked > 0);
+        ASSERT_EQ(service_wait(&s, fds[0], now_usec(CLOCK_MONOTONIC) + 100000), 0);
+        first = asked;
+        metadata_client_answer(s.client, asked, true);
+        ASSERT_OK(metadata_hmac_sign(own_key, "A", 1, expected));
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
+                _cleanup_free_ char *answer = NULL;
+
+                ASSERT_OK(read_answer(&s, fds[i], false, &answer));
+                ASSERT_EQ(status_of(answer), 200);
+                ASSERT_STREQ(body_of(answer), expected);
+                close(fds[i]);
+        }
+        ASSERT_OK(post_form(&s, BASE "pod/hmac/sign", "content=A", &right));
+        ASSERT_STREQ(body_of(right), expected);
+        ASSERT_EQ(asked, first); /* once and for all */
+}
+
+TEST(signatures_that_the_parent_refuses)
+{
+        _cleanup_service_ Service s = {};
+        MetadataConfig c = config;
+        uint64_t asked = 0, first = 0;
+
+        c.verify_timeout_msec = 300;
+        ASSERT_OK(service_start(&s, &c));
+        metadata_client_set_may_sign(s.client, ask_later, &asked);
+        for (unsigned i = 0; i < 3; i++) { /* refused; not answered; answered too late */
+                _cleanup_close_ int fd = service_connect(&s);
+                _cleanup_free_ char *answer = NULL;
+
+                first = asked;
+                ASSERT_OK(send_sign(&s, fd));
+                while (asked == first)
+                        ASSERT_OK(service_wait(&s, -1, now_usec(CLOCK_MONOTONIC) + 1000000));
+                if (i != 1)
+                        metadata_client_answer(s.client, i == 0 ? asked : first, i == 2);
+                ASSERT_OK(read_answer(&s, fd, false, &answer));
+                ASSERT_EQ(status_of(answer), 503);
+                ASSERT_STREQ(body_of(answer), "busy, try again\n");
+        }
+}
+
+/* The service ends although somebody waits for a signature. */
+TEST(end_while_a_signature_waits)
+{
+        _cleanup_service_ Service s = {};
+        uint64_t asked = 0;
+
+        ASSERT_OK(service_start(&s, &config));
+        metadata_client_set_may_sign(s.client, ask_later, &asked);
+        _cleanup_close_ int fd = service_connect(&s);
+        ASSERT_OK(send_sign(&s, fd));
+        while (asked == 0)
+                ASSERT_OK(service_wait(&s, -1, now_usec(CLOCK_MONOTONIC) + 1000000));
+        s.client = metadata_client_free(s.client);
+}
+
 TEST(verify_own)
 {
         char signature[METADATA_SIGNATURE_SIZE], foreign[METADATA_SIGNATURE_SIZE];
@@ -376,6 +465,9 @@ int main(void)
         RUN(head);
         RUN(keep_alive);
         RUN(sign);
+        RUN(signatures_wait_for_the_parent);
+        RUN(signatures_that_the_parent_refuses);
+        RUN(end_while_a_signature_waits);
         RUN(verify_own);
         RUN(verify_other);
         RUN(verify_other_large);
