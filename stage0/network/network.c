@@ -131,22 +131,31 @@ static size_t leave_out_served(PortMapping *l, size_t n, const ServedPort *serve
 
 /* --- Before anything is done --------------------------------------------------------------------------- */
 
+/* Whoever opens the host's socket for the pod needs no network. */
+static int refuse_without_network(const Pod *p, const PortMapping *l, size_t n, Error *e)
+{
+        for (size_t i = 0; p->config.net == NET_NONE && i < n; i++) {
+                if (l[i].socket_activated)
+                        continue;
+                int r = error_set(e, -ENETUNREACH,
+                                  "Port '%s' cannot be exposed as port %u of the host: the pod has no network "
+                                  "(--net=none)",
+                                  l[i].name, l[i].host_port);
+                return error_hint(e, r,
+                                  "--net=default gives it one. Without a network a port can be served only if it is "
+                                  "socket-activated, by a socket that 'acnspawn run' is started with.");
+        }
+        return 0;
+}
+
 static int warn_of_ports(const Pod *p, const PortMapping *l, size_t n, char ***warnings)
 {
         int r = 0;
 
-        for (size_t i = 0; r >= 0 && i < n; i++) {
+        for (size_t i = 0; r >= 0 && p->config.net == NET_HOST && i < n; i++) {
                 const PortMapping *q = &l[i];
 
-                /* Whoever opens the host's socket for the pod needs no network. */
-                if (p->config.net == NET_NONE && !q->socket_activated)
-                        r = strv_extendf(warnings,
-                                         "Port '%s' is not exposed as port %u of the host: the pod has no "
-                                         "network "
-                                         "(--net=none); --net=default gives it one",
-                                         q->name, q->host_port);
-                else if (p->config.net == NET_HOST && !q->socket_activated &&
-                         (q->host_port != q->port || q->host_ip))
+                if (!q->socket_activated && (q->host_port != q->port || q->host_ip))
                         r = strv_extendf(warnings,
                                          "Port '%s' is not exposed as port %u%s%s: the pod has the host's "
                                          "network "
@@ -166,7 +175,8 @@ int network_check(const Pod *p, const char *const *config_dirs, char ***warnings
         int r = port_mappings_new(p->manifest, &ports, &n, e);
         if (r < 0)
                 return r;
-        if (warn_of_ports(p, ports, n, warnings) < 0)
+        r = refuse_without_network(p, ports, n, e);
+        if (r >= 0 && warn_of_ports(p, ports, n, warnings) < 0)
                 r = error_oom(e);
         n = leave_out_served(ports, n, NULL, 0, true);
         port_mappings_free(ports, n);

@@ -43,6 +43,21 @@ static const Port *find_port(const PodManifest *m, const ExposedPort *x)
         return NULL;
 }
 
+/* A port that is exposed by its number may be one that an app has under a name. */
+static bool is_socket_activated(const PodManifest *m, const Port *p)
+{
+        if (p->socket_activated)
+                return true;
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; m->apps[i].app && k < m->apps[i].app->n_ports; k++) {
+                        const Port *own = &m->apps[i].app->ports[k];
+
+                        if (own->socket_activated && own->port == p->port && streq_ptr(own->protocol, p->protocol))
+                                return true;
+                }
+        return false;
+}
+
 static bool is_any(const char *ip)
 {
         return isempty(ip) || streq(ip, "0.0.0.0") || streq(ip, "::");
@@ -89,7 +104,7 @@ static int fill_mapping(const PodManifest *m, const ExposedPort *x, PortMapping 
                 return error_set(e, -ENOENT,
                                  "The port '%s' cannot be exposed: no app has a port of that name", x->name);
         *q = (PortMapping){.udp = streq_ptr(p->protocol, "udp"),
-                           .socket_activated = p->socket_activated,
+                           .socket_activated = is_socket_activated(m, p),
                            .host_port = x->host_port,
                            .port = p->port,
                            .count = MAX(p->count, 1U)};

@@ -366,8 +366,11 @@ def names_in_a_network(host):
 @case
 def ports_without_a_network_are_told(host):
     configure(host)
-    r = host.acnspawn("prepare", "--port=http:18080", web(host, "a")).expect(0)
-    contains(r.err, "Port 'http' is not exposed as port 18080 of the host: the pod has no network (--net=none)")
+    for option in "--port=http:18080", "--port=18080:80":
+        r = host.acnspawn("prepare", option, web(host, "a")).expect(1)
+        contains(r.err, "' cannot be exposed as port 18080 of the host: the pod has no network (--net=none)")
+        contains(r.err, "--net=default gives it one")
+        equal(host.pods(), [])
     r = host.acnspawn("prepare", "--net=host", "--port=http:18080", web(host, "b")).expect(0)
     contains(r.err, "the pod has the host's network (--net=host), in which it is port 80 itself")
     lacks(host.acnspawn("prepare", "--net=host", "--port=http:80", web(host, "c")).expect(0).err, "exposed")
