@@ -57,11 +57,11 @@ static int option_debug(const Option *o, const char *value, void *target, Error 
 
 const Option global_options[] = {
                 {"Global Options", "dir", 0, "PATH", false,
-                 "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory", option_string,
+                 "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory", option_word,
                  offsetof(Context, dir)},
                 {NULL, "config-dir", 0, "PATH", false,
                  "Read configuration from PATH instead of " ACNSPAWN_SYSCONFDIR " and /usr/lib/acnspawn",
-                 "directory", option_string, offsetof(Context, config_dirs)},
+                 "directory", option_word, offsetof(Context, config_dirs)},
                 {NULL, "json", 0, "MODE", true, "Show results as JSON: short, pretty or off",
                  "short|pretty|off", option_json, offsetof(Context, json)},
                 {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere",

@@ -45,6 +45,8 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 int option_environment(const Option *o, const char *value, void *target, Error *e);
 /* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
 int option_annotation(const Option *o, const char *value, void *target, Error *e);
+/* The same of an app, among whose annotations are its settings. */
+int option_app_annotation(const Option *o, const char *value, void *target, Error *e);
 int option_setting(const Option *o, const char *value, void *target, Error *e); /* PairList: annotations */
 int option_interactive(const Option *o, const char *value, void *target, Error *e);
 int option_stdin(const Option *o, const char *value, void *target, Error *e);
@@ -79,5 +81,12 @@ int option_caps_remove(const Option *o, const char *value, void *target, Error *
 /* What all of them end in. */
 int option_add_isolator(const Option *o, const char *value, const char *name, const char *json, IsolatorList *l,
                         Error *e);
+/* const char *: in argv, and fit to be the name of a pod, or of a host. */
+int option_pod_name(const Option *o, const char *value, void *target, Error *e);
+int option_hostname(const Option *o, const char *value, void *target, Error *e);
+/* char *: owned, replaced. */
+int option_app_name(const Option *o, const char *value, void *target, Error *e);
+int option_user(const Option *o, const char *value, void *target, Error *e); /* or a group */
+int option_working_directory(const Option *o, const char *value, void *target, Error *e);
 /* char **: becomes a list of this one word. */
 int option_exec(const Option *o, const char *value, void *target, Error *e);

@@ -48,6 +48,22 @@ int option_annotation(const Option *o, const char *value, void *target, Error *e
         return add_pair(o, value, target, ac_identifier_check, e);
 }
 
+int option_app_annotation(const Option *o, const char *value, void *target, Error *e)
+{
+        const char *setting = startswith(value, SETTING_PREFIX), *equals = strchr(value, '=');
+        _cleanup_error_ Error reason = ERROR_NULL;
+        _cleanup_free_ char *name = NULL;
+
+        if (!setting || !equals || equals < setting)
+                return option_annotation(o, value, target, e);
+        name = strndup(setting, (size_t) (equals - setting));
+        if (!name)
+                return error_oom(e);
+        if (app_setting_check(name, equals + 1, &reason) < 0)
+                return option_invalid_because(o, value, e, &reason);
+        return option_annotation(o, value, target, e);
+}
+
 /* A setting of the app has the name of its option. */
 int option_setting(const Option *o, const char *value, void *target, Error *e)
 {
@@ -86,6 +102,66 @@ int option_pair(const Option *o, const char *value, void *target, Error *e)
         return add_pair(o, value, target, NULL, e);
 }
 
+/* --- Names and paths ----------------------------------------------------------------------------------- */
+
+/* EXAMPLE is a right one. */
+static int check_word(const Option *o, const char *value, int (*check)(const char *, Error *), const char *example,
+                      Error *e)
+{
+        _cleanup_error_ Error reason = ERROR_NULL;
+
+        if (check(value, &reason) >= 0)
+                return 0;
+        int r = option_invalid_because(o, value, e, &reason);
+        return error_hint(e, r, "A right one would be --%s=%s.", o->name, example);
+}
+
+int option_pod_name(const Option *o, const char *value, void *target, Error *e)
+{
+        int r = check_word(o, value, pod_name_check, "web-1", e);
+
+        return r < 0 ? r : option_string(o, value, target, e);
+}
+
+int option_hostname(const Option *o, const char *value, void *target, Error *e)
+{
+        int r = check_word(o, value, hostname_check, "web-1.example.org", e);
+
+        return r < 0 ? r : option_string(o, value, target, e);
+}
+
+int option_app_name(const Option *o, const char *value, void *target, Error *e)
+{
+        int r = check_word(o, value, ac_name_check, "web-1", e);
+
+        if (r < 0)
+                return r;
+        if (strlen(value) > APP_NAME_MAX)
+                return option_invalid(o, value, e, "it is longer than %u characters", APP_NAME_MAX);
+        return option_copy(o, value, target, e);
+}
+
+int option_user(const Option *o, const char *value, void *target, Error *e)
+{
+        if (isempty(value))
+                return option_invalid(o, value, e, "must be a name, a number, or an absolute path in the image");
+        return option_copy(o, value, target, e);
+}
+
+static int check_directory(const char *s, Error *e)
+{
+        _cleanup_free_ char *normal = NULL;
+
+        return path_normalize(s, &normal) < 0 ? error_set(e, -EINVAL, "must be an absolute path without '..'") : 0;
+}
+
+int option_working_directory(const Option *o, const char *value, void *target, Error *e)
+{
+        int r = check_word(o, value, check_directory, "/srv/www", e);
+
+        return r < 0 ? r : option_copy(o, value, target, e);
+}
+
 /* --- The rest ------------------------------------------------------------------------------------------ */
 
 int option_exec(const Option *o, const char *value, void *target, Error *e)
@@ -111,7 +187,7 @@ int option_gids(const Option *o, const char *value, void *target, Error *e)
         STRV_FOREACH (s, words) {
                 uint32_t gid;
 
-                if (parse_u32(*s, &gid) < 0)
+                if (parse_u32(*s, &gid) < 0 || gid == UINT32_MAX)
                         return option_invalid(o, value, e, "'%s' is not a group number", *s);
                 if (GREEDY_REALLOC(a->supplementary_gids, a->supplementary_gids_allocated,
                                    a->n_supplementary_gids + 1) < 0)

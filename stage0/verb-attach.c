@@ -7,7 +7,7 @@
 
 static const Option options[] = {
                 {"Options", "app", 'a', "APP", false, "The app, if several of the pod have a standard input", NULL,
-                 option_string, offsetof(AttachOptions, app)},
+                 option_word, offsetof(AttachOptions, app)},
                 {NULL, "lines", 'n', "N", false,
                  "Begin with the last N lines that the app wrote before, or all (default: 0)", NULL, option_lines,
                  offsetof(AttachOptions, lines)},

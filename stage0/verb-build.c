@@ -26,7 +26,7 @@ static const Option options[] = {
                 {"Options", "output", 'o', "FILE.aci", false,
                  "Where the image goes; '-': standard output (default: named by the manifest, in this "
                  "directory)",
-                 "file", option_string, offsetof(Arguments, output)},
+                 "file", option_word, offsetof(Arguments, output)},
                 {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: gzip)",
                  "none|gzip|bzip2|xz|zstd", option_compression,
                  offsetof(Arguments, options.pack.compression)},
@@ -38,7 +38,7 @@ static const Option options[] = {
                  "Write a signature as well, by this key of yours (default: gpg's default key)", NULL,
                  option_sign, offsetof(Arguments, options)},
                 {NULL, "encrypt", 0, "FILE", false, "Encrypt the image with the passphrase in FILE", "file",
-                 option_string, offsetof(Arguments, options.passphrase_file)},
+                 option_word, offsetof(Arguments, options.passphrase_file)},
                 {NULL, "force", 'f', NULL, false, "Replace FILE.aci, and its signature, if they are there",
                  NULL, option_true, offsetof(Arguments, options.replace)},
                 OPTION_END,

@@ -12,9 +12,16 @@ typedef struct Arguments {
 static int option_environment(const Option *o, const char *value, void *target, Error *e)
 {
         const char *equals = strchr(value, '=');
+        _cleanup_error_ Error reason = ERROR_NULL;
+        _cleanup_free_ char *name = NULL;
 
         if (!equals || equals == value)
                 return option_invalid(o, value, e, "must be NAME=VALUE");
+        name = strndup(value, (size_t) (equals - value));
+        if (!name)
+                return error_oom(e);
+        if (environment_name_check(name, &reason) < 0)
+                return option_invalid_because(o, value, e, &reason);
         return strv_extend(target, value) < 0 ? error_oom(e) : 0;
 }
 
@@ -34,7 +41,7 @@ static int option_user(const Option *o, const char *value, void *target, Error *
 
 static const Option options[] = {
                 {"Options (before the pod)", "app", 'a', "APP", false,
-                 "The app to enter, if the pod has several", NULL, option_string,
+                 "The app to enter, if the pod has several", NULL, option_word,
                  offsetof(Arguments, enter.app)},
                 {NULL, "user", 0, "USER[:GROUP]", false,
                  "Run the command as another user of the image that the app could become", NULL, option_user,

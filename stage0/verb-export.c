@@ -12,14 +12,25 @@ typedef struct Arguments {
         bool force;
 } Arguments;
 
+static int option_name(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_(image_name_done) ImageName name = {};
+        _cleanup_error_ Error reason = ERROR_NULL;
+
+        if (image_name_parse(value, &name, &reason) >= 0)
+                return option_string(o, value, target, e);
+        int r = option_invalid_because(o, value, e, &reason);
+        return error_hint(e, r, "A right one would be --name=example.com/web:1.2,arch=amd64.");
+}
+
 static const Option options[] = {
-                {"Options", "app", 'a', "APP", false, "The app, if the pod has several", NULL, option_string,
+                {"Options", "app", 'a', "APP", false, "The app, if the pod has several", NULL, option_word,
                  offsetof(Arguments, app)},
                 {NULL, "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
-                 option_string, offsetof(Arguments, output)},
+                 option_word, offsetof(Arguments, output)},
                 {NULL, "name", 0, "NAME[:VERSION][,LABEL=VALUE…]", false,
                  "Name of the image, and labels to be set (default: those of the app's image)", NULL,
-                 option_string, offsetof(Arguments, export.name)},
+                 option_name, offsetof(Arguments, export.name)},
                 {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: none)",
                  "none|gzip|bzip2|xz|zstd", option_compression,
                  offsetof(Arguments, export.pack.compression)},

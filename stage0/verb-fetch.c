@@ -30,7 +30,7 @@ static const Option options[] = {
                  FETCH(policy)},
                 {NULL, "signature", 0, "FILE", false,
                  "Check the image by the detached signature in FILE, instead of the one beside the image",
-                 "file", option_string, FETCH(signature)},
+                 "file", option_word, FETCH(signature)},
                 {NULL, "no-dependencies", 0, NULL, false, "Leave out the images that an image depends on",
                  NULL, option_true, FETCH(no_dependencies)},
                 OPTION_END,

@@ -20,7 +20,7 @@ typedef struct ExportArguments {
 
 static const Option options[] = {
                 {"Options", "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
-                 option_string, offsetof(ExportArguments, output)},
+                 option_word, offsetof(ExportArguments, output)},
                 {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: none)",
                  "none|gzip|bzip2|xz|zstd", option_compression, offsetof(ExportArguments, compression)},
                 {NULL, "force", 'f', NULL, false, "Replace FILE if it is there", NULL, option_true,

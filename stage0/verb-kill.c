@@ -24,7 +24,7 @@ static int option_signal(const Option *o, const char *value, void *target, Error
 
 static const Option options[] = {
                 {"Options", "app", 'a', "APP", false, "Only to this app; else to every app that runs", NULL,
-                 option_string, offsetof(Arguments, app)},
+                 option_word, offsetof(Arguments, app)},
                 {NULL, "signal", 's', "SIGNAL", false,
                  "The signal, by name or number; SIGTERM if none is given", NULL, option_signal,
                  offsetof(Arguments, signal)},

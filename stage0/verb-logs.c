@@ -8,7 +8,7 @@ static const Option options[] = {
                 {"Options", "follow", 'f', NULL, false,
                  "Go on showing what is written until the pod has ended", NULL, option_true,
                  offsetof(LogOptions, follow)},
-                {NULL, "app", 'a', "APP", false, "Show only what this app wrote", NULL, option_string,
+                {NULL, "app", 'a', "APP", false, "Show only what this app wrote", NULL, option_word,
                  offsetof(LogOptions, app)},
                 {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL,
                  option_lines, offsetof(LogOptions, lines)},

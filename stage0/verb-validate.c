@@ -38,7 +38,7 @@ typedef struct Validation {
 
 static const Option options[] = {
                 {"Options", "passphrase-file", 0, "FILE", false, "What encrypted images are decrypted with",
-                 "file", option_string, offsetof(Arguments, passphrase_file)},
+                 "file", option_word, offsetof(Arguments, passphrase_file)},
                 OPTION_END,
 };
 

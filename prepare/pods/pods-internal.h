@@ -26,8 +26,6 @@ int pod_exists(Store *s, const char *uuid, PodState last);
 int check_reified(const PodManifest *m, Error *e);
 int pod_config_format(const PodConfig *c, char **ret, Error *e);
 int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
-int pod_name_check(const char *s, Error *e);
-int hostname_check(const char *s, Error *e);
 
 /* pod-resolver.c: all of CONFIG that has to do with names of hosts. */
 int pod_resolver_check(const PodConfig *c, Error *e);

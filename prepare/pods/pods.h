@@ -50,6 +50,13 @@ int pod_dns_search_check(const char *s, Error *e); /* a domain, or "." for none 
 int pod_dns_option_check(const char *s, Error *e);
 int pod_hosts_entry_check(const char *s, Error *e); /* IP=NAME[,NAME…], or "host" */
 
+/* What may be the name of a pod, and of a host (pod-names.c). -EINVAL with what is wrong. */
+int pod_name_check(const char *s, Error *e);
+int hostname_check(const char *s, Error *e);
+
+/* The longest name of an app: it becomes part of file and unit names. */
+#define APP_NAME_MAX 200U
+
 #define UID_RANGE_SIZE 65536U
 
 /* What acnspawn knows of a pod beyond the specification's manifest. */

@@ -5,8 +5,6 @@
 
 #include "prepare/pods/pods-internal.h"
 
-/* The longest name of an app: it becomes part of file and unit names. */
-#define APP_NAME_MAX 200U
 /* Mounts and mount points that one app may have; an image could name any number. */
 #define APP_MOUNTS_MAX 512U
 

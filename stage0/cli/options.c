@@ -229,6 +229,11 @@ int option_string(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
+int option_word(const Option *o, const char *value, void *target, Error *e)
+{
+        return isempty(value) ? option_invalid(o, value, e, "must not be empty") : option_string(o, value, target, e);
+}
+
 int option_copy(const Option *o, const char *value, void *target, Error *e)
 {
         char *copy = strdup(value);

@@ -73,6 +73,7 @@ int options_words(OptionParser *p, const char ***ret_words, size_t *ret_n, Error
 int option_true(const Option *o, const char *value, void *target, Error *e);   /* bool */
 int option_false(const Option *o, const char *value, void *target, Error *e);  /* bool */
 int option_string(const Option *o, const char *value, void *target, Error *e); /* const char *: in argv */
+int option_word(const Option *o, const char *value, void *target, Error *e);   /* the same, not empty */
 int option_copy(const Option *o, const char *value, void *target, Error *e);   /* char *: owned, replaced */
 int option_usec(const Option *o, const char *value, void *target, Error *e);   /* uint64_t */
 int option_u64(const Option *o, const char *value, void *target, Error *e);    /* uint64_t */
