@@ -34,7 +34,7 @@ int signer_to_json(const ImageInfo *i, json_object **ret)
         if (i->signer_fingerprint) {
                 o = json_object_new_object();
                 if (!o || put_string(o, "fingerprint", i->signer_fingerprint) < 0 ||
-                    put_string(o, "userId", i->signer_user_id) < 0 ||
+                    put_string(o, "userID", i->signer_user_id) < 0 ||
                     put_string(o, "prefix", i->signer_prefix) < 0)
                         return -ENOMEM;
         }

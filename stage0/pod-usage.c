@@ -6,7 +6,7 @@
 
 static const TableColumn columns[] = {
                 {"POD", "pod", false, 12},         {"APP", "app", false, 12},
-                {"CPU", "cpuUsec", true, 0},       {"MEMORY", "memory", true, 0},
+                {"CPU", "cpuTime", true, 0},       {"MEMORY", "memory", true, 0},
                 {"LIMIT", "memoryLimit", true, 0}, {"READ", "read", true, 0},
                 {"WRITTEN", "written", true, 0},   {"PIDS", "pids", true, 0},
 };

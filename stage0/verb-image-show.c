@@ -257,7 +257,7 @@ static char *pairs_text(json_object *v)
 
 static char *signer_text(json_object *v)
 {
-        const char *user = json_object_get_string(json_object_object_get(v, "userId"));
+        const char *user = json_object_get_string(json_object_object_get(v, "userID"));
         const char *prefix = json_object_get_string(json_object_object_get(v, "prefix"));
         _cleanup_free_ char *shown = text_escape_for_terminal(user ?: "");
         char *s;

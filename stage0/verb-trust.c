@@ -317,7 +317,7 @@ static int add_offered(Context *c, Arguments *a)
 
 static const TableColumn list_columns[] = {
                 {"PREFIX", "prefix", false, 16},   {"FINGERPRINT", "fingerprint", false, 0},
-                {"USER ID", "userIds", false, 16}, {"CREATED", "created", false, 0},
+                {"USER ID", "userIDs", false, 16}, {"CREATED", "created", false, 0},
                 {"EXPIRES", "expires", false, 0},  {"STATE", "state", false, 0},
                 {"FILE", "file", false, 20},
 };

@@ -137,7 +137,7 @@ def what_pods_use_is_counted(host):
     rows = json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)
     equal([(r["pod"], r["app"]) for r in rows], [("p", None), ("p", "busy"), ("p", "idle-one")])
     pod, busy, idle = rows
-    true(pod["cpuUsec"] >= busy["cpuUsec"] > 200000 > idle["cpuUsec"] > 0, "processor times: %r" % rows)
+    true(pod["cpuTime"] >= busy["cpuTime"] > 200000 > idle["cpuTime"] > 0, "processor times: %r" % rows)
     equal((busy["pids"], idle["pids"]), (1, 2))
     true(pod["pids"] >= 6, "processes of the pod: %r" % pod)
     # Against what the kernel says of the processes themselves.

@@ -149,7 +149,7 @@ def listed_and_removed(host):
         equal([(x["prefix"], x["fingerprint"], x["state"]) for x in rows],
               [("", a, "trusted")] + sorted([("example.com", a, "trusted"), ("example.com", b, "expired")], key=lambda x: x[1]),
               "the list")
-        equal([x["userIds"] for x in rows if x["prefix"] == ""], [["ann <ann@example.com>"]], "user IDs")
+        equal([x["userIDs"] for x in rows if x["prefix"] == ""], [["ann <ann@example.com>"]], "user IDs")
         equal([x["expires"] - x["created"] for x in rows if x["fingerprint"] == b], [86400 * 1000000], "life of the key")
         r = trust(host, "--list").expect(0)
         equal(len(r.out.splitlines()), 4, "lines of the list")

@@ -493,9 +493,25 @@ def completions():
            "short pretty off", "pretty", "one:", ""])
 
 
+def keys_of_json():
+    """One way to write them, and no units: times are in microseconds, sizes in bytes."""
+    found = set()
+    for directory, _, files in os.walk(f"{SOURCE}/stage0"):
+        for name in files:
+            if name.endswith(".c"):
+                with open(os.path.join(directory, name)) as f:
+                    text = f.read()
+                found.update(re.findall(r'\{"[A-Z% ]+", "(\w+)", (?:true|false)', text))
+                found.update(re.findall(r'(?:put\w*|json_object_object_add)\((?:c, )?o, "(\w+)"', text))
+    check("whether keys are found", {"cpuTime", "imageID", "userIDs", "hostPort", "created"} <= found, True)
+    for key in sorted(found):
+        if not re.fullmatch(r"[a-z]+1?([A-Z][a-z]+)*(IDs?|IP)?", key) or re.search(r"(Usec|USec|Msec|Sec|Bytes|Id|Ids|Ip)$", key):
+            raise AssertionError(f"the key '{key}' is not written as others are")
+
+
 for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option,
              what_few_verbs_need_is_not_loaded_by_all, what_is_loaded_later_is_noted_for_packages,
              library_that_cannot_be_loaded, version, man_page, dump_is_well_formed, colors, help_fits_terminal,
-             closed_streams, reader_goes_away, validation, fetching, missing_store, needs_root, completions):
+             closed_streams, reader_goes_away, validation, fetching, missing_store, needs_root, completions, keys_of_json):
     case(test)
 sys.exit(1 if failures else 0)

@@ -47,13 +47,13 @@ def a_paused_pod_uses_no_processor(host):
     host.detach("--name=p", host.shell("touch /out/up; while :; do :; done", name="example.com/a"))
     host.wait_up("a")
     host.acnspawn("pause", "p").expect(0)
-    used = [json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)[1]["cpuUsec"]]
+    used = [json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)[1]["cpuTime"]]
     time.sleep(2)
-    used.append(json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)[1]["cpuUsec"])
+    used.append(json.loads(host.acnspawn("stats", "--json=short", "p").expect(0).out)[1]["cpuTime"])
     equal(used[1], used[0], "processor time while paused")
     equal(host.state("p"), "paused")
     host.acnspawn("resume", "p").expect(0)
-    wait_for(lambda: json.loads(host.acnspawn("stats", "--json=short", "p").out)[1]["cpuUsec"] > used[1], "work")
+    wait_for(lambda: json.loads(host.acnspawn("stats", "--json=short", "p").out)[1]["cpuTime"] > used[1], "work")
     host.acnspawn("restart-app", "p", "a").expect(0)
     host.acnspawn("kill", "--signal=KILL", "--app=a", "p").expect(0)
     host.acnspawn("status", "--wait=60s", "p").expect(0)
