@@ -358,6 +358,31 @@ static json_object *ports_json(const PodReport *r)
         return take_unless(failed, l);
 }
 
+static json_object *socket_json(const ServedSocket *s)
+{
+        json_object *o = json_object_new_object();
+        bool failed = !o;
+
+        if (o) {
+                failed |= put_text(o, "app", s->app);
+                failed |= put_text(o, "port", s->port);
+                failed |= put_text(o, "type", s->type);
+                failed |= put_text(o, "address", s->address);
+                failed |= put_text(o, "name", s->name);
+        }
+        return take_unless(failed, o);
+}
+
+static json_object *sockets_json(const PodReport *r)
+{
+        json_object *l = json_object_new_array();
+        bool failed = !l;
+
+        for (size_t i = 0; !failed && i < r->n_sockets; i++)
+                failed |= append(l, socket_json(&r->sockets[i]));
+        return take_unless(failed, l);
+}
+
 /* --- The pod ------------------------------------------------------------------------------------------- */
 
 json_object *pod_status_json(const Pod *p, const PodReport *r)
@@ -382,6 +407,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_text(o, "network", net_mode_to_string(k->net));
         failed |= put_object(o, "networks", networks_json(r));
         failed |= put_object(o, "ports", ports_json(r));
+        failed |= put_object(o, "sockets", sockets_json(r));
         failed |= put_object(o, "volumes", volumes_json(p->manifest));
         failed |= put_object(o, "users", users_json(k));
         failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));

@@ -108,12 +108,33 @@ static void add_ports(Text *t, const PodReport *r)
         }
 }
 
+/* "127.0.0.1:8080/tcp serves web/http", "/run/web.sock (stream) serves web/http" */
+static void add_sockets(Text *t, const PodReport *r)
+{
+        for (size_t i = 0; i < r->n_sockets; i++) {
+                const ServedSocket *s = &r->sockets[i];
+                bool network = streq(s->type, "tcp") || streq(s->type, "udp");
+
+                begin_line(t, "Sockets", i == 0);
+                status_add_escaped(t, s->address);
+                text_addf(t, network ? "/%s" : " (%s)", s->type);
+                text_addf(t, " serves %s/", s->app);
+                status_add_escaped(t, s->port);
+                if (s->name && !streq(s->name, s->port)) {
+                        text_add(t, ", passed as ");
+                        status_add_escaped(t, s->name);
+                }
+                text_add(t, "\n");
+        }
+}
+
 void status_add_network(Text *t, const Pod *p, const PodReport *r)
 {
         add_mode(t, p, r);
         add_interfaces(t, r);
         add_names(t, &p->config);
         add_ports(t, r);
+        add_sockets(t, r);
 }
 
 /* --- Volumes ------------------------------------------------------------------------------------------- */

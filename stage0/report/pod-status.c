@@ -30,6 +30,7 @@ void pod_report_done(PodReport *r)
         strv_free(r->addresses);
         network_report_free(r->networks, r->n_networks);
         port_mappings_free(r->ports, r->n_ports);
+        served_sockets_free(r->sockets, r->n_sockets);
         *r = (PodReport){.exit_status = -1};
 }
 
@@ -207,6 +208,8 @@ static int report_addresses(PodReport *r)
 static int report_networks(Pod *p, PodReport *r)
 {
         if (network_report(p, &r->networks, &r->n_networks, NULL) == -ENOMEM)
+                return -ENOMEM;
+        if (p->state == POD_RUNNING && served_sockets_read(p, &r->sockets, &r->n_sockets) == -ENOMEM)
                 return -ENOMEM;
         /* An older pod may have ports that are refused today. */
         return port_mappings_new(p->manifest, &r->ports, &r->n_ports, NULL) == -ENOMEM ? -ENOMEM : 0;

@@ -33,6 +33,8 @@ typedef struct PodReport {
         size_t n_networks;
         PortMapping *ports; /* of the host that lead to the pod, or would */
         size_t n_ports;
+        ServedSocket *sockets; /* of the host that a running pod was started with */
+        size_t n_sockets;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */

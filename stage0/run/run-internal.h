@@ -96,6 +96,8 @@ int pod_sockets_served(const PodSockets *s, ServedPort **ret, size_t *ret_n);
 int pod_sockets_open(const Pod *p, PodSockets *s, Error *e);
 /* Tells the pod's systemd, which is not started yet, where they listen. */
 int pod_sockets_write_units(const Pod *p, const PodSockets *s, Error *e);
+/* Writes down which of the sockets that were passed serves which port, for "status". */
+int pod_sockets_record(Pod *p, const PodSockets *s, Error *e);
 size_t pod_sockets_count(const PodSockets *s); /* S may be NULL */
 /* Makes them the descriptors from FIRST on, without O_CLOEXEC; whatever has those numbers is closed. */
 int pod_sockets_place(const PodSockets *s, int first);

@@ -155,6 +155,45 @@ int pod_sockets_write_units(const Pod *p, const PodSockets *s, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot write the socket units of pod %s", p->uuid) : 0;
 }
 
+/* --- For whoever asks ---------------------------------------------------------------------------------- */
+
+static const char *type_of(const PassedSocket *x)
+{
+        if (x->port > 0)
+                return x->udp ? "udp" : "tcp";
+        return x->type == SOCK_DGRAM ? "datagram" : x->type == SOCK_SEQPACKET ? "seqpacket" : "stream";
+}
+
+static int describe(const PodSockets *s, size_t i, ServedSocket *ret)
+{
+        const SocketTarget *t = &s->targets[s->target_of[i]];
+        const PassedSocket *x = &s->items[i];
+
+        *ret = (ServedSocket){.app = strdup(t->app->name),
+                              .port = strdup(t->port->name),
+                              .type = strdup(type_of(x)),
+                              .address = strdup(x->listen)};
+        if (!isempty(x->name) && !(ret->name = strdup(x->name)))
+                return -ENOMEM;
+        return ret->app && ret->port && ret->type && ret->address ? 0 : -ENOMEM;
+}
+
+int pod_sockets_record(Pod *p, const PodSockets *s, Error *e)
+{
+        ServedSocket *l = calloc(s->n + 1, sizeof(ServedSocket));
+        size_t n = 0;
+        int r = l ? 0 : -ENOMEM;
+
+        for (size_t i = 0; r >= 0 && i < s->n; i++)
+                if (s->items[i].number >= 0)
+                        r = describe(s, i, &l[n++]);
+        if (r >= 0 && n > 0)
+                r = served_sockets_write(p, l, n);
+        if (l)
+                served_sockets_free(l, n);
+        return r < 0 ? error_set_errno(e, r, "Cannot record the sockets of pod %s", p->uuid) : 0;
+}
+
 size_t pod_sockets_count(const PodSockets *s)
 {
         return s ? s->n : 0;

@@ -111,6 +111,8 @@ static int open_network(Supervisor *s, Error *e)
                 r = pod_sockets_open(s->pod, s->sockets, e);
         if (r >= 0 && s->sockets)
                 r = pod_sockets_write_units(s->pod, s->sockets, e);
+        if (r >= 0 && s->sockets)
+                r = pod_sockets_record(s->pod, s->sockets, e);
         return r;
 }
 

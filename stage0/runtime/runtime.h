@@ -131,6 +131,20 @@ int pod_result_read(Pod *p, PodResult *ret); /* -ENOENT */
 int pod_metadata_url_write(Pod *p, const char *url);
 int pod_metadata_url_read(Pod *p, char **ret); /* -ENOENT */
 
+/* --- served-sockets.c: sockets that the pod was started with ------------------------------------------- */
+
+/* All strings are owned. */
+typedef struct ServedSocket {
+        char *app, *port; /* which port of which app it serves */
+        char *type;       /* "tcp", "udp", or of a unix socket "stream", "datagram", "seqpacket" */
+        char *address;    /* as socket units have it */
+        char *name;       /* as which it was passed; NULL: it had none */
+} ServedSocket;
+
+void served_sockets_free(ServedSocket *l, size_t n);
+int served_sockets_write(Pod *p, const ServedSocket *l, size_t n);
+int served_sockets_read(Pod *p, ServedSocket **ret, size_t *ret_n); /* -ENOENT: there were none */
+
 /* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
 
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record

@@ -239,7 +239,22 @@ def a_socket_of_the_host_serves_a_pod_without_a_network(host):
             ask(("127.0.0.1", number))
         host.note_pods()
         uuid = next(iter(host.uuids))
+        equal(host.status(uuid)["sockets"], [{"app": "web", "port": "http", "type": "tcp", "address": "127.0.0.1:%d" % number,
+                                              "name": "whatever.socket"}])
+        contains(host.acnspawn("status", uuid).expect(0).out,
+                 "Sockets: 127.0.0.1:%d/tcp serves web/http, passed as whatever.socket\n" % number)
         stop(host, uuid)
+        p.finish(0)
+        equal(host.status(uuid)["sockets"], [], "sockets of a pod that has ended")
+
+
+@case
+def a_port_that_is_exposed_by_its_number_needs_no_network(host):
+    with listener() as s:
+        number = s.getsockname()[1]
+        p = start_with(host, [s], "run", "--name=p", "--net=none", "--port=%d:8080" % number, server(host, "max=1"))
+        equal(ask(("127.0.0.1", number))["names"], "http")
+        stop(host, "p")
         p.finish(0)
 
 
@@ -258,6 +273,10 @@ def by_name_and_by_unix_socket(host):
         equal(ask(abstract.getsockname(), family=socket.AF_UNIX)["fd"], "5")
         equal(ask_datagram(udp.getsockname())["fd"], "6")
         equal(ask(six.getsockname()[:2], family=socket.AF_INET6)["names"], "http")
+        told = {(s["app"], s["port"], s["type"], s["address"].split(":%d" % tcp.getsockname()[1])[0].split(":")[0])
+                for s in host.status(os.path.basename(host.one_pod()))["sockets"]}
+        true({("web", "ask", "udp", "127.0.0.1"), ("web", "http", "tcp", "127.0.0.1"), ("web", "http", "stream", path),
+              ("web", "http", "stream", "@acnspawn-test-%d" % os.getpid())} < told and len(told) == 5, "sockets: %r" % told)
         true(os.path.exists(path), "the host's socket in the file system")
         host.note_pods()
         stop(host, next(iter(host.uuids)))

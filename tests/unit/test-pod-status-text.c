@@ -112,6 +112,33 @@ TEST(volumes)
         json_object_put(o);
 }
 
+TEST(sockets)
+{
+        ServedSocket sockets[] = {
+                        {(char *) "web", (char *) "http", (char *) "tcp", (char *) "127.0.0.1:80", (char *) "http"},
+                        {(char *) "web", (char *) "admin", (char *) "stream", (char *) "/run/a.sock", NULL},
+                        {(char *) "dns", (char *) "ask", (char *) "udp", (char *) "[::1]:53", (char *) "a\nb"},
+        };
+        PodManifest m = {};
+        Pod p = make_pod(POD_RUNNING);
+        const PodReport report = {.exit_status = -1, .sockets = sockets, .n_sockets = ELEMENTSOF(sockets)};
+        _cleanup_free_ char *s = NULL;
+
+        p.manifest = &m;
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
+        ASSERT_CONTAINS(s, "    Sockets: 127.0.0.1:80/tcp serves web/http\n"
+                           "             /run/a.sock (stream) serves web/admin\n"
+                           "             [::1]:53/udp serves dns/ask, passed as a\\x0ab\n");
+
+        json_object *o = pod_status_json(&p, &report);
+        ASSERT_NOT_NULL(o);
+        ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
+                        "\"sockets\":[{\"app\":\"web\",\"port\":\"http\",\"type\":\"tcp\",\"address\":\"127.0.0.1:80\","
+                        "\"name\":\"http\"},"
+                        "{\"app\":\"web\",\"port\":\"admin\",\"type\":\"stream\",\"address\":\"/run/a.sock\",\"name\":null},");
+        json_object_put(o);
+}
+
 TEST(exposed_apps)
 {
         const PodReport report = {.exit_status = -1, .apps_exposed = true};
@@ -288,6 +315,7 @@ int main(void)
         tzset();
         RUN(running);
         RUN(volumes);
+        RUN(sockets);
         RUN(exposed_apps);
         RUN(ended);
         RUN(phrases);
