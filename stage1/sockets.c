@@ -21,6 +21,10 @@
 
 #define SLICE_DROP_IN "-.slice.d/sockets.conf"
 #define FDNAME_MAX 255U /* of systemd */
+/* A socket that starts something more often than this within two seconds is given up. One less than the number at which
+ * systemd, since version 255, goes easy on it (PollLimitBurst=): it would never be given up then, and setting
+ * that limit is nothing that the versions before know. */
+#define TRIGGERS_MAX 14U
 
 bool stage1_app_is_socket_activated(const App *app)
 {
@@ -152,8 +156,10 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
                      "Requires=acnspawn-alive.target\n"
                      "After=acnspawn-alive.target\n");
         text_addf(&t, "OnFailure=app-%s:failed.service\n", app->name);
-        text_addf(&t, "\n[Socket]\nService=app-%s.service\nFileDescriptorName=%s\nBindIPv6Only=both\n",
-                  app->name, p->name);
+        text_addf(&t,
+                  "\n[Socket]\nService=app-%s.service\nFileDescriptorName=%s\nBindIPv6Only=both\n"
+                  "TriggerLimitIntervalSec=2s\nTriggerLimitBurst=%u\n",
+                  app->name, p->name, TRIGGERS_MAX);
         for (uint32_t k = 0; k < stage1_port_count(p); k++)
                 text_addf(&t, "%s=%u\n", udp ? "ListenDatagram" : "ListenStream", p->port + k);
         return stage1_add_unit_text(files, unit, &t);

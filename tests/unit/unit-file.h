@@ -21,7 +21,7 @@ static const struct {
                             "RuntimeDirectoryPreserve"
                             " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
                 {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service FileDescriptorName "
-                 "BindIPv6Only "},
+                 "BindIPv6Only TriggerLimitIntervalSec TriggerLimitBurst "},
                 {"Timer", " OnActiveSec OnUnitInactiveSec AccuracySec "},
                 {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };
