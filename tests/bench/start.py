@@ -11,6 +11,7 @@ the end: ext4 looks at every inode that was freed in the last minutes when it ma
 """
 
 import argparse
+import glob
 import json
 import os
 import shutil
@@ -57,6 +58,7 @@ class Bench:
         self.acnspawn = os.path.join(build, "stage0", "acnspawn")
         self.mark = os.path.join(build, "tests", "bench", "mark")
         self.work = work
+        self.group = "acnspawn-bench-%d" % os.getpid()
         self.store = os.path.join(work, "store")
         self.image = make_image(os.path.join(work, "mark.aci"), self.mark)
 
@@ -99,8 +101,7 @@ class Bench:
         mark = os.path.join(root, "acnspawn/mark")
         if os.path.exists(mark):
             os.unlink(mark)
-        name = "acnspawn-bench-%d" % os.getpid()
-        groups = [os.path.join(tree, name) for tree in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd") if os.path.isdir(tree)]
+        groups = [os.path.join(tree, self.group) for tree in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd") if os.path.isdir(tree)]
         for path in groups:
             os.makedirs(path, exist_ok=True)
 
@@ -110,7 +111,7 @@ class Bench:
                     f.write("0")
         start = time.time()
         subprocess.run(["systemd-nspawn", "--quiet", "--boot", "--settings=no", "--register=no", "--keep-unit", "--link-journal=no",
-                        "--console=pipe", "--private-network", "--machine=" + name, "--directory=" + root,
+                        "--console=pipe", "--private-network", "--machine=" + self.group, "--directory=" + root,
                         "--setenv=SYSTEMD_UNIT_PATH=/acnspawn/units"],
                        env={"PATH": os.environ["PATH"], "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", **environment},
                        preexec_fn=enter, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
@@ -124,22 +125,36 @@ class Bench:
 
     def podman(self):
         start = time.time()
-        out = subprocess.run(["podman", "run", "--rm", "--network=none", "localhost/mark"], check=True, stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, text=True).stdout
+        out = subprocess.run(self.podman_command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         end = time.time()
         return float(out) - start, float(out) - start, end - start
 
     def podman_image(self):
+        """Finds out how podman runs a container here. Returns why it does not."""
         if not shutil.which("podman"):
             return "not installed"
         with tarfile.open(self.work + "/podman.tar", "w") as tar, open(self.mark, "rb") as f:
             add(tar, "mark", 0o755, f.read())
-        r = subprocess.run(["podman", "import", "--change=CMD=[\"/mark\"]", self.work + "/podman.tar", "localhost/mark"],
+        tag = ["localhost/mark"]
+        r = subprocess.run(["podman", "import", "--change=CMD=[\"/mark\"]", self.work + "/podman.tar", *tag],
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if r.returncode == 0:
-            r = subprocess.run(["podman", "run", "--rm", "--network=none", "localhost/mark"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-        return r.stderr.strip().splitlines()[-1] if r.returncode else None
+        run = ["run", "--rm", "--network=none"]
+        ways = [["podman", *run],  # on a host whose PID 1 is systemd, and elsewhere
+                ["podman", "--runtime=runc", "--cgroup-manager=cgroupfs", *run, "--cgroup-parent=/" + self.group,
+                 "--ulimit=nofile=1000:1000", "--ulimit=nproc=1000:1000"]]
+        for way in ways if r.returncode == 0 else []:
+            self.podman_command = way + tag
+            r = subprocess.run(self.podman_command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            if r.returncode == 0:
+                return None
+        return r.stderr.strip().splitlines()[-1]
+
+    def clean_up(self):
+        for tree in glob.glob("/sys/fs/cgroup/*/" + self.group):
+            for directory, _, _ in os.walk(tree, topdown=False):
+                os.rmdir(directory)
+        if shutil.which("podman"):
+            subprocess.run(["podman", "rmi", "--force", "localhost/mark"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def measure(contenders, runs):
@@ -173,6 +188,22 @@ def bench_prepare(bench, big, runs):
               (megabytes, 1000 * statistics.median(times), 1000 * min(times), 1000 * max(times)))
 
 
+def bench_start(bench, counts, runs):
+    missing = bench.podman_image()
+    if missing:
+        print("podman: left out (%s)" % missing)
+    for n in counts:
+        root = bench.stage1(n)
+        contenders = {
+            "acnspawn run": lambda: bench.pod(n),
+            "systemd-nspawn --boot": lambda: bench.bare(root, {}),
+            "systemd-nspawn --boot, no seccomp": lambda: bench.bare(root, {"SYSTEMD_SECCOMP": "0"}),
+        }
+        if n == 1 and not missing:
+            contenders["podman run"] = bench.podman
+        show(n, measure(contenders, runs), "systemd-nspawn --boot")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
@@ -184,20 +215,11 @@ def main():
         sys.exit("needs root")
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="acnspawn-bench-") as work:
         bench = Bench(os.path.abspath(options.build), work)
-        bench_prepare(bench, options.big, options.runs)
-        missing = bench.podman_image()
-        if missing:
-            print("podman: left out (%s)" % missing)
-        for n in map(int, options.apps.split(",")):
-            root = bench.stage1(n)
-            contenders = {
-                "acnspawn run": lambda: bench.pod(n),
-                "systemd-nspawn --boot": lambda: bench.bare(root, {}),
-                "systemd-nspawn --boot, no seccomp": lambda: bench.bare(root, {"SYSTEMD_SECCOMP": "0"}),
-            }
-            if n == 1 and not missing:
-                contenders["podman run"] = bench.podman
-            show(n, measure(contenders, options.runs), "systemd-nspawn --boot")
+        try:
+            bench_prepare(bench, options.big, options.runs)
+            bench_start(bench, map(int, options.apps.split(",")), options.runs)
+        finally:
+            bench.clean_up()
 
 
 if __name__ == "__main__":
