@@ -99,7 +99,7 @@ static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
 {
         _cleanup_app_status_ AppStatus s = {};
 
-        record_main_ended(l, &s);
+        record_main_ended(l, n->tell, &s);
         (void) launch_flush(l, s.state == APP_ENDED ? -1 : app_status_to_exit_code(&s));
         if (s.state == APP_ENDED)
                 return 0;

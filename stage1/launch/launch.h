@@ -151,8 +151,8 @@ int record_sockets_failed(Launch *l);
 /* Makes no system calls but for memory if "running" is written: the app's filter may be in force. */
 void record_main_failed(Launch *l, const Failure *f);
 /* What systemd says of the main process (in SERVICE_RESULT, EXIT_CODE and EXIT_STATUS), put together with
- * what is recorded. */
-void record_main_ended(Launch *l, AppStatus *ret);
+ * what is recorded. TELLS: the app was to become ready. */
+void record_main_ended(Launch *l, bool tells, AppStatus *ret);
 int record_ready(Launch *l);
 
 /* ready.c: what the launcher does beside an app that starts. -EINVAL: one of WORDS is unknown. */

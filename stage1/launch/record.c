@@ -210,13 +210,19 @@ static void add_main_result(AppStatus *s)
                         s->cause = results[i].cause;
 }
 
+/* The launcher had the app's place, and was killed before the app had it. */
+static bool never_ran(const AppStatus *s)
+{
+        return s->started_usec == 0 && s->signal > 0;
+}
+
 /* Of an app that was to become ready and did not. systemd calls it a success if it ends by itself, in order, when
  * it is asked to. */
-static void add_readiness(AppStatus *s)
+static void add_readiness(AppStatus *s, bool tells)
 {
         const char *result = getenv("SERVICE_RESULT") ?: "", *why;
 
-        if (s->readiness != READINESS_STARTING)
+        if (s->readiness != READINESS_STARTING && !(tells && never_ran(s)))
                 return;
         if (streq(result, "timeout"))
                 why = "It was not ready in time";
@@ -279,7 +285,7 @@ int record_ready(Launch *l)
         return app_status_write(l->status_fd, l->app, &s);
 }
 
-void record_main_ended(Launch *l, AppStatus *ret)
+void record_main_ended(Launch *l, bool tells, AppStatus *ret)
 {
         (void) read_record(l, ret);
         if (ret->state == APP_ENDED)
@@ -288,7 +294,7 @@ void record_main_ended(Launch *l, AppStatus *ret)
                 add_main_result(ret);
                 if (ret->cause == CAUSE_SIGNAL && ret->signal == SIGKILL && killed_for_memory())
                         ret->cause = CAUSE_OOM_KILL;
-                add_readiness(ret);
+                add_readiness(ret, tells);
                 add_health(l, ret);
         }
         ret->state = APP_POST_STOP;

@@ -128,6 +128,20 @@ def an_app_that_is_not_ready_in_time_has_failed(host):
 
 
 @case
+def an_app_whose_time_is_up_before_it_began_was_not_ready(host):
+    """Its launcher gets nothing from whoever runs the pod, who sleeps."""
+    pre = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "touch /out/up; sleep 1"]}]
+    image = host.shell("sleep 1000", name="example.com/a", annotations=NOTIFY, app={"eventHandlers": pre})
+    p = host.start("run", "--name=p", image, "--start-timeout=2s")
+    host.wait_up("a")
+    os.kill(p.pid, signal.SIGSTOP)
+    time.sleep(3)
+    os.kill(p.pid, signal.SIGCONT)
+    equal(host.finish(p).rc, 125)
+    equal(host.app_status("p", "a")["cause"], "not-ready")
+
+
+@case
 def an_app_that_ends_before_it_is_ready_has_failed(host):
     host.run("--name=p", host.shell("true", annotations=NOTIFY), rc=125)
     equal(host.app_status("p", "image1")["cause"], "not-ready")
