@@ -62,26 +62,44 @@ static int add_image(Table *t, const Image *i, bool full)
         return r;
 }
 
-static int list(Context *c, int argc, char **argv)
+static int show_images(Context *c, Image **images, size_t n, const ListArguments *a)
 {
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
-        bool terminal = isatty(STDOUT_FILENO);
-        ListArguments a = {};
+        bool full = a->full || !isatty(STDOUT_FILENO);
+
+        for (size_t i = 0; t && i < n; i++)
+                if (add_image(t, images[i], full) < 0)
+                        return error_oom(&c->error);
+        return t ? context_show_table(c, t, "images") : error_oom(&c->error);
+}
+
+/* What is wrong with the first that is damaged; the others were shown. */
+static int tell_damaged(Context *c)
+{
         Image **images = NULL;
         size_t n = 0;
+
+        int r = image_list(c->store, &images, &n, &c->error);
+        image_list_free(images, n);
+        return r;
+}
+
+static int list(Context *c, int argc, char **argv)
+{
+        ListArguments a = {};
+        Image **images = NULL;
+        size_t n = 0, n_damaged = 0;
 
         int r = context_parse(c, list_options, &a, argc, argv, NULL);
         if (r <= 0)
                 return r;
         r = context_open_store_if_there(c);
         if (r > 0)
-                r = image_list(c->store, &images, &n, &c->error);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; t && r >= 0 && i < n; i++)
-                r = add_image(t, images[i], a.full || !terminal);
+                r = image_list_readable(c->store, &images, &n, &n_damaged, &c->error);
+        if (r >= 0 && (n > 0 || n_damaged == 0 || c->json != JSON_OFF))
+                r = show_images(c, images, n, &a);
         image_list_free(images, n);
-        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "images");
+        return r >= 0 && n_damaged > 0 ? tell_damaged(c) : r;
 }
 
 const Verb verb_image_list = {

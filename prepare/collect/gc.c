@@ -153,6 +153,19 @@ static int lock_temporary(int tmp_fd, const char *name, int *ret)
         return 0;
 }
 
+/* What is mounted below what was an image once keeps it, and is somebody else's. */
+static int removal_failed(const Collector *c, const char *name, int r, Error *e)
+{
+        const char *store = store_path(c->store);
+
+        if (r != -EXDEV && r != -EBUSY)
+                return error_set_errno(e, r, "Cannot remove %s/tmp/%s", store, name);
+        r = error_set(e, -EBUSY, "Cannot remove %s/tmp/%s: something is mounted below it", store, name);
+        return error_hint(e, r,
+                          "/proc/self/mountinfo has what; unmount it, then run 'acnspawn gc' again. Nothing of "
+                          "what is mounted was touched.");
+}
+
 static void collect_temporary(Collector *c, int tmp_fd, const char *name)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -164,8 +177,7 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
         if (r >= 0 && !c->options->dry_run)
                 r = rm_rf_at(tmp_fd, name);
         if (r < 0) {
-                (void) error_set_errno(&e, r, "Cannot remove %s/tmp/%s", store_path(c->store), name);
-                note_failure(c, r, &e);
+                note_failure(c, removal_failed(c, name, r, &e), &e);
         } else
                 note_removed(c, &(GcItem){.kind = "image", .id = name, .state = "unfinished"});
 }

@@ -26,10 +26,10 @@ static int find_by_place(Store *s, const char *place, char **ret)
 static int find_by_reference(Store *s, const char *reference, char **ret, Error *e)
 {
         Image **list = NULL;
-        size_t n = 0;
+        size_t n = 0, n_damaged;
         int found = 0;
 
-        int r = image_list(s, &list, &n, e);
+        int r = image_list_readable(s, &list, &n, &n_damaged, e);
         for (size_t i = 0; r >= 0 && found == 0 && i < n; i++)
                 if (streq_ptr(list[i]->info.reference, reference))
                         found = (*ret = strdup(list[i]->id)) ? 1 : error_oom(e);

@@ -8,6 +8,8 @@ the moments are exact and spread over the whole of prepare and gc. By time: a ru
 PID 1 after so many milliseconds, from before nspawn has begun until the pod is up and beyond.
 """
 
+import hashlib
+
 from harness import *
 
 # Calls that change something: before and after each of them the world looks different.
@@ -69,20 +71,54 @@ def trace(host, *args):
     return [line.split(None, 1)[1] for line in open(log, errors="replace") if "unfinished" not in line]
 
 
+def oci_layout(host, n_layers):
+    """A layout with so many small layers, made by hand."""
+    top = host.path("layout")
+    blobs = os.path.join(top, "blobs/sha256")
+    os.makedirs(blobs)
+
+    def blob(data, kind):
+        digest = hashlib.sha256(data).hexdigest()
+        with open(os.path.join(blobs, digest), "wb") as f:
+            f.write(data)
+        return {"mediaType": "application/vnd.oci.image." + kind, "digest": "sha256:" + digest, "size": len(data)}
+    layers = []
+    for i in range(n_layers):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            info = tarfile.TarInfo("file%d" % i)
+            info.size = 1
+            tar.addfile(info, io.BytesIO(b"x"))
+        layers.append(blob(buffer.getvalue(), "layer.v1.tar"))
+    config = blob(json.dumps({"os": "linux", "architecture": "amd64", "config": {"Cmd": ["/x"]},
+                              "rootfs": {"type": "layers", "diff_ids": [x["digest"] for x in layers]}}).encode(), "config.v1+json")
+    manifest = blob(json.dumps({"schemaVersion": 2, "config": config, "layers": layers}).encode(), "manifest.v1+json")
+    for name, content in ("oci-layout", {"imageLayoutVersion": "1.0.0"}), ("index.json", {"schemaVersion": 2, "manifests": [manifest]}):
+        with open(os.path.join(top, name), "w") as f:
+            json.dump(content, f)
+    return "oci:" + top
+
+
 @case
 def what_is_published_is_on_disk_before(host):
     """After a power failure an image or a pod is there whole, or not at all: contents are synced before the rename that
-    publishes them, and the rename itself before success is reported."""
+    publishes them, and the rename itself before success is reported. So is each layer, before the image that names it."""
     need_strace()
     image = host.shell("true", name="example.com/a")
-    for args, place in ((("fetch", image), "images"), (("prepare", "example.com/a"), "prepared")):
+    for args, place, others in ((("fetch", image), "images/", 0), (("fetch", oci_layout(host, 3)), "images/", 3),
+                                (("prepare", "example.com/a"), "prepared", 0)):
         calls = trace(host, *args)
-        renames = [i for i, c in enumerate(calls) if "rename" in c.split("(")[0] and
-                   (place in c or "sha512-" in c or UUID.search(c))]
-        true(renames, "no rename that publishes in %r" % calls)
-        synced = [i for i, c in enumerate(calls) if re.match(r".*(fsync|syncfs|fdatasync)", c.split("(")[0]) or "resumed" in c]
-        true(any(i < renames[-1] for i in synced), "nothing is synced before %s" % calls[renames[-1]])
-        true(any(i > renames[-1] for i in synced), "the directory is not synced after %s" % calls[renames[-1]])
+        published = [i for i, c in enumerate(calls) if "rename" in c.split("(")[0] and place in c]
+        layers = [i for i, c in enumerate(calls) if "rename" in c.split("(")[0] and '"layers/' in c]
+        equal(len(published), 1, "renames that publish, of %r" % calls)
+        equal(len(layers), others, "renames that publish layers, of %r" % calls)
+        # Whatever there is is written before anything gets its name; the name itself before the next thing, or the end.
+        synced = [i for i, c in enumerate(calls) if re.search(r"(fsync|syncfs|fdatasync)", c.split("(")[0])]
+        begin, named = -1, layers + published
+        for i, end in zip(named, named[1:] + [len(calls)]):
+            true(any(begin < k < i for k in synced), "nothing is synced before %s" % calls[i])
+            true(any(i < k < end for k in synced), "the directory is not synced after %s" % calls[i])
+            begin = i
 
 
 def on_small_disk(host, megabytes):

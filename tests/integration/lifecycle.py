@@ -492,6 +492,29 @@ def removal_stops_before_what_is_mounted_in_a_pod(host):
 
 
 @case
+def e8_a_host_that_was_started_anew(host):
+    """What ran has ended with the host, what was being prepared was given up, what was prepared is there still."""
+    image = host.shell(FOREVER, name="example.com/a")
+    later = host.prepare("--name=later", image, "--exec=/bin/true")
+    web = host.detach("--name=web", image)
+    host.wait_up("a", web)
+    half = "01234567-89ab-4cde-8123-456789abcdef"
+    os.mkdir(os.path.join(host.dir, "pods/preparing", half), 0o711)
+    host.kill_pods()
+    wait_for(lambda: host.state(web) == "exited", "the end of the pod")
+    states = {p["uuid"]: p["state"] for p in json.loads(host.acnspawn("--json=short", "list").expect(0).out)}
+    equal(states, {later: "prepared", web: "exited", half: "aborted prepare"}, "states")
+    status = host.status(web)
+    true(status["exitStatus"] != 0, "a pod that was killed counts as a success")
+    equal([(a["state"], a["cause"]) for a in status["apps"]], [("ended", "pod-killed")], "what became of its app")
+    contains(host.acnspawn("run", web).expect(1).err, "a pod runs once")
+    removed = host.acnspawn("--json=short", "gc", "--grace-period=0").expect(0).out
+    equal(sorted(x["id"] for x in json.loads(removed) if x["kind"] == "pod"), sorted([web, half]), "what was removed")
+    host.acnspawn("run", "later").expect(0)
+    host.run("--name=web", "--rm", image, "--exec=/bin/true")
+
+
+@case
 def rm_option_removes_after_the_run(host):
     host.run("--rm", host.shell("exit 3"), rc=3)
     equal(host.pods(), [], "pods")
