@@ -271,6 +271,8 @@ void text_addf(Text *t, const char *format, ...) _printf_(2, 3);
 int text_take(Text *t, char **ret, size_t *ret_size); /* NUL-terminated; RET_SIZE may be NULL */
 /* Microseconds of the clock. */
 uint64_t now_usec(clockid_t clock);
+/* "2016-05-12 08:30:00 UTC", of microseconds since the epoch, for messages. NULL: out of memory. */
+char *format_utc(uint64_t usec);
 
 /* --- Files (io.c) -------------------------------------------------------------------------------------- */
 

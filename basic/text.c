@@ -336,3 +336,14 @@ bool text_has_escapes(const char *s, size_t n)
 {
         return memchr(s, '\033', n) || memchr(s, '\016', n) || memchr(s, '\233', n);
 }
+
+char *format_utc(uint64_t usec)
+{
+        char text[64] = "?";
+        time_t t = (time_t) (usec / 1000000U);
+        struct tm tm;
+
+        if (gmtime_r(&t, &tm))
+                (void) strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
+        return strdup(text);
+}

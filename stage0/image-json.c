@@ -5,16 +5,28 @@
 #include "schema/schema.h"
 #include "stage0/image-json.h"
 
-static int put_string(json_object *o, const char *name, const char *s)
+/* Takes V. */
+static int put(json_object *o, const char *name, json_object *v)
 {
-        json_object *v = s ? json_new_string_lossy(s) : NULL;
-
-        if (s && !v)
-                return -ENOMEM;
         if (json_object_object_add(o, name, v) >= 0)
                 return 0;
         json_object_put(v);
         return -ENOMEM;
+}
+
+static int put_string(json_object *o, const char *name, const char *s)
+{
+        json_object *v = s ? json_new_string_lossy(s) : NULL;
+
+        return s && !v ? -ENOMEM : put(o, name, v);
+}
+
+/* Microseconds since the epoch; null: there is none. */
+static int put_time(json_object *o, const char *name, uint64_t usec)
+{
+        json_object *v = usec > 0 ? json_object_new_int64((int64_t) usec) : NULL;
+
+        return usec > 0 && !v ? -ENOMEM : put(o, name, v);
 }
 
 json_object *pairs_to_json(const PairList *l)
@@ -31,11 +43,15 @@ int signer_to_json(const ImageInfo *i, json_object **ret)
 {
         _cleanup_json_ json_object *o = NULL;
 
-        if (i->signer_fingerprint) {
+        if (i->signer.fingerprint) {
                 o = json_object_new_object();
-                if (!o || put_string(o, "fingerprint", i->signer_fingerprint) < 0 ||
-                    put_string(o, "userID", i->signer_user_id) < 0 ||
-                    put_string(o, "prefix", i->signer_prefix) < 0)
+                if (!o || put_string(o, "fingerprint", i->signer.fingerprint) < 0 ||
+                    put_string(o, "userID", i->signer.user_id) < 0 ||
+                    put_string(o, "prefix", i->signer.prefix) < 0 ||
+                    put(o, "offered", json_object_new_boolean(streq_ptr(i->signer.trust, SIGNER_OFFERED))) < 0 ||
+                    put_time(o, "signed", i->signer.signed_time) < 0 ||
+                    put_time(o, "expires", i->signer.expires) < 0 ||
+                    put_time(o, "keyExpires", i->signer.key_expires) < 0)
                         return -ENOMEM;
         }
         *ret = TAKE_PTR(o);

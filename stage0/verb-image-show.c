@@ -122,11 +122,18 @@ static int put_disk_size(Context *c, json_object *o, const Image *i)
         return r < 0 ? r : put_number(o, "diskSize", bytes);
 }
 
-static int put_signer(json_object *o, const ImageInfo *i)
+/* With what speaks against its signature today. */
+static int put_signer(Context *c, json_object *o, const Image *i)
 {
+        _cleanup_error_ Error e = ERROR_NULL;
         json_object *v;
 
-        return signer_to_json(i, &v) < 0 ? -ENOMEM : put(o, "signer", v);
+        int r = image_check_signer(i, context_config_dirs(c), &e);
+        if (r == -ENOMEM || signer_to_json(&i->info, &v) < 0)
+                return -ENOMEM;
+        if (put(o, "signer", v) < 0)
+                return -ENOMEM;
+        return put_string(o, "signerProblem", r < 0 ? e.message : NULL);
 }
 
 /* The app as it stands in the manifest. */
@@ -152,7 +159,7 @@ static int put_layers(Context *c, json_object *o, const Image *i)
         return put_list(o, "layers", layers);
 }
 
-static int put_known(json_object *o, const Image *i)
+static int put_known(Context *c, json_object *o, const Image *i)
 {
         int r = put_string(o, "kind", image_kind_to_string(i->info.kind));
 
@@ -172,7 +179,7 @@ static int put_known(json_object *o, const Image *i)
                 r = put_string(o, "configDigest", i->info.config_digest);
         if (r >= 0)
                 r = put_string(o, "manifestDigest", i->info.manifest_digest);
-        return r < 0 ? r : put_signer(o, &i->info);
+        return r < 0 ? r : put_signer(c, o, i);
 }
 
 static int put_pods(Context *c, json_object *o, const Image *i)
@@ -195,7 +202,7 @@ static json_object *make_document(Context *c, const Image *i)
         if (r >= 0)
                 r = put_pairs(o, "annotations", &i->manifest->annotations);
         if (r >= 0)
-                r = put_known(o, i);
+                r = put_known(c, o, i);
         if (r >= 0)
                 r = put_disk_size(c, o, i);
         if (r >= 0)
@@ -255,18 +262,39 @@ static char *pairs_text(json_object *v)
         return text_take(&t, &s, NULL) < 0 ? NULL : s;
 }
 
+static uint64_t get_time(json_object *o, const char *name)
+{
+        return (uint64_t) json_object_get_int64(json_object_object_get(o, name));
+}
+
+static void add_time(Text *t, const char *label, uint64_t usec)
+{
+        _cleanup_free_ char *when = usec > 0 ? format_timestamp(usec) : NULL;
+        _cleanup_free_ char *since = when ? format_relative(usec, now_usec(CLOCK_REALTIME)) : NULL;
+
+        if (since)
+                text_addf(t, "\n%s %s; %s", label, when, since);
+}
+
 static char *signer_text(json_object *v)
 {
         const char *user = json_object_get_string(json_object_object_get(v, "userID"));
         const char *prefix = json_object_get_string(json_object_object_get(v, "prefix"));
+        bool offered = json_object_get_boolean(json_object_object_get(v, "offered"));
         _cleanup_free_ char *shown = text_escape_for_terminal(user ?: "");
+        _cleanup_text_ Text t = {};
         char *s;
 
-        return xasprintf(&s, "%s\n%s%s%s", json_object_get_string(json_object_object_get(v, "fingerprint")),
-                         shown ?: "", isempty(prefix) ? " (trusted for any name)" : " (trusted for ",
-                         isempty(prefix) ? "" : prefix) < 0
-                               ? NULL
-                               : s;
+        text_addf(&t, "%s\n%s", json_object_get_string(json_object_object_get(v, "fingerprint")), shown ?: "");
+        text_addf(&t, " (%s%s)",
+                  offered           ? "a key that was offered, and taken once"
+                  : isempty(prefix) ? "a key for any name"
+                                    : "a key for ",
+                  offered ? "" : prefix ?: "");
+        add_time(&t, "signed", get_time(v, "signed"));
+        add_time(&t, "good until", get_time(v, "expires"));
+        add_time(&t, "key good until", get_time(v, "keyExpires"));
+        return text_take(&t, &s, NULL) < 0 ? NULL : s;
 }
 
 static char *dependencies_text(json_object *v)
@@ -305,6 +333,7 @@ static const struct {
                 {"manifestDigest", "Manifest", plain_text},
                 {"configDigest", "Config", plain_text},
                 {"signer", "Signer", signer_text},
+                {"signerProblem", "Refused", plain_text},
                 {"imported", "Imported", time_text},
                 {"lastUsed", "Used", time_text},
                 {"size", "Size", size_text},

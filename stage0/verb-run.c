@@ -140,6 +140,10 @@ static int pod_or_image(Context *c, const PodArguments *a, const char *word, Pod
         int r = context_find_pod(c, word, &p);
         if (r < 0 && r != -ENOENT)
                 return r;
+        if (r < 0 && may_be_fetched(a, word)) { /* whoever fetches it looks into the store, too */
+                error_done(&c->error);
+                return 0;
+        }
         int k = image_find(c->store, word, &image, &image_error);
         if (r >= 0 && k >= 0)
                 return refuse_both(c, shown, p, image);
@@ -148,7 +152,7 @@ static int pod_or_image(Context *c, const PodArguments *a, const char *word, Pod
                 return 1;
         }
         error_done(&c->error);
-        if (k >= 0 || (k == -ENOENT && may_be_fetched(a, word)))
+        if (k >= 0)
                 return 0;
         /* An image that cannot be read, several that fit, or a file that is missing: that is what to say. */
         if (k != -ENOENT || strchr(word, '/') || endswith(word, ".aci")) {

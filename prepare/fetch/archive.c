@@ -41,14 +41,6 @@ int check_identity(const char *have_id, const ImageManifest *m, const ImageName 
         return error_set(e, -EBADMSG, "Its manifest says that it is %s, and %s was asked for", have, want);
 }
 
-static int copy_signer(const Signer *s, ImageInfo *info)
-{
-        info->signer_fingerprint = strdup(s->fingerprint);
-        info->signer_user_id = strdup(s->user_id ?: "");
-        info->signer_prefix = strdup(s->prefix ?: "");
-        return info->signer_fingerprint && info->signer_user_id && info->signer_prefix ? 0 : -ENOMEM;
-}
-
 /* Everything was read. The decryption comes first, for it reads the archive's last bytes. */
 static int approve(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
 {
@@ -61,8 +53,10 @@ static int approve(const char *id, const ImageManifest *m, ImageInfo *info, void
                 r = signature_check_finish(a->check, m->name, &a->signer, e);
         if (r >= 0 && a->reference && !(info->reference = strdup(a->reference)))
                 r = error_oom(e);
-        if (r >= 0 && a->check && copy_signer(&a->signer, info) < 0)
-                r = error_oom(e);
+        if (r >= 0 && a->check)
+                r = signer_remember(&a->signer, a->offered, &info->signer) < 0 ? error_oom(e) : 0;
+        if (r >= 0 && a->check && a->reference) /* a file is what the user says it is */
+                r = archive_check_age(a, id, m, e);
         return r;
 }
 

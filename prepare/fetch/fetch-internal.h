@@ -15,10 +15,11 @@ struct Fetcher {
         Trust *trust;
         char **busy; /* places that a thread is at */
         pthread_cond_t idle;
-        pthread_mutex_t looking; /* in the index; nothing else is locked under it */
+        pthread_mutex_t looking; /* in the index; of the others only TOLD is locked under it */
         ImageIndex *index;       /* of the store; NULL: not needed so far */
         pthread_mutex_t told; /* of the caller's note() and progress() */
         char **notes;         /* that were given already; under TOLD */
+        char **signed_well;   /* IDs of images whose signers were looked at; under LOCK */
 };
 
 /* --- What all kinds need (fetch.c) --------------------------------------------------------------------- */
@@ -27,6 +28,11 @@ void fetcher_note(Fetcher *f, const char *format, ...) _printf_(2, 3); /* each t
 void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t done, uint64_t total);
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e);
 int fetcher_trust(Fetcher *f, Trust **ret, Error *e);
+/* The index, which nobody else uses until it is unlocked; NULL: out of memory. */
+ImageIndex *fetcher_lock_index(Fetcher *f, Error *e);
+void fetcher_unlock_index(Fetcher *f);
+/* image_open(); what is read is read once. */
+int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e);
 /* Between the two, nobody else is at PLACE: whoever comes second finds what the first has fetched. -EINTR. */
 int fetcher_begin(Fetcher *f, const char *place, Error *e);
 void fetcher_end(Fetcher *f, const char *place);
@@ -64,6 +70,7 @@ typedef struct Archive {
         const char *id;        /* that it must have, or NULL */
         uint64_t total;        /* bytes, if known */
         SignatureCheck *check; /* NULL: nobody vouches for it */
+        bool offered;          /* by a key that is trusted for this once */
         Decryption *decryption;
         Signer signer; /* filled in once the signature has been found to be good */
 } Archive;
@@ -77,6 +84,18 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e);
 /* Whether I has the name and the labels, and the ID; a message says which not. ID may be NULL. */
 int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
                    Error *e);
+
+/* --- Signers of images that are in the store (signer.c) ------------------------------------------------- */
+
+/* Copies what is to be kept of a signer. */
+int signer_remember(const Signer *s, bool offered, ImageSigner *ret);
+/* An image that is in the store, and was asked for by a name or a URL: if somebody's signature brought it
+ * there, that has to be good today. -EKEYREJECTED, but for INSECURE_SIGNATURE. */
+int fetcher_check_signer(Fetcher *f, const Image *i, Error *e);
+
+/* A, of which all is known, is about to become the image ID with the manifest M. -ESTALE: it was signed before
+ * the one that is there. */
+int archive_check_age(const Archive *a, const char *id, const ImageManifest *m, Error *e);
 
 /* --- By kind ------------------------------------------------------------------------------------------- */
 

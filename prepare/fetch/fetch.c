@@ -76,6 +76,7 @@ Fetcher *fetcher_free(Fetcher *f)
         (void) image_index_free(f->index);
         strv_free(f->busy);
         strv_free(f->notes);
+        strv_free(f->signed_well);
         (void) pthread_mutex_destroy(&f->lock);
         (void) pthread_mutex_destroy(&f->told);
         (void) pthread_mutex_destroy(&f->looking);
@@ -192,21 +193,67 @@ void fetcher_end(Fetcher *f, const char *place)
 
 /* --- Names and IDs ------------------------------------------------------------------------------------- */
 
-static int look_up(Fetcher *f, const char *name, const PairList *labels, Image **ret, Error *e)
+ImageIndex *fetcher_lock_index(Fetcher *f, Error *e)
 {
         (void) pthread_mutex_lock(&f->looking);
-        int r = f->index ? 0 : image_index_new(f->store, &f->index, e);
-        if (r >= 0)
-                r = image_index_find(f->index, name, labels, ret, e);
+        if (!f->index && image_index_new(f->store, &f->index, e) < 0)
+                fetcher_unlock_index(f);
+        return f->index;
+}
+
+void fetcher_unlock_index(Fetcher *f)
+{
         (void) pthread_mutex_unlock(&f->looking);
+}
+
+int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e)
+{
+        ImageIndex *x = fetcher_lock_index(f, e);
+
+        if (!x)
+                return -ENOMEM;
+        int r = image_index_open(x, id, ret, e);
+        fetcher_unlock_index(f);
         return r;
 }
 
-static void note_addition(Fetcher *f)
+static int look_up(Fetcher *f, const char *name, const PairList *labels, Image **ret, Error *e)
+{
+        ImageIndex *x = fetcher_lock_index(f, e);
+
+        if (!x)
+                return -ENOMEM;
+        int r = image_index_find(x, name, labels, ret, e);
+        fetcher_unlock_index(f);
+        return r;
+}
+
+static int look_up_reference(Fetcher *f, const char *reference, Image **ret, Error *e)
+{
+        ImageIndex *x = fetcher_lock_index(f, e);
+
+        if (!x)
+                return -ENOMEM;
+        int r = image_index_look_up(x, reference, ret, e);
+        fetcher_unlock_index(f);
+        return r;
+}
+
+int fetcher_index(Fetcher *f, ImageIndex **ret, Error *e)
+{
+        *ret = fetcher_lock_index(f, e);
+        if (!*ret)
+                return -ENOMEM;
+        fetcher_unlock_index(f);
+        return 0;
+}
+
+/* What was fetched may have been there before, and what is known of it has changed. */
+static void note_addition(Fetcher *f, const char *id)
 {
         (void) pthread_mutex_lock(&f->looking);
         if (f->index)
-                image_index_invalidate(f->index);
+                image_index_forget(f->index, id);
         (void) pthread_mutex_unlock(&f->looking);
 }
 
@@ -214,21 +261,10 @@ static void note_addition(Fetcher *f)
 static int find_named(Fetcher *f, const Wanted *w, Image **ret, Error *e)
 {
         if (w->id)
-                return image_open(f->store, w->id, ret, e);
+                return fetcher_open(f, w->id, ret, e);
         int r = look_up(f, w->name->name, &w->name->labels, ret, e);
         return r == -ENOENT ? error_set(e, r, "%s is not in the store %s", w->what, store_path(f->store))
                             : r;
-}
-
-static int is_named(Image *i, const Wanted *w, Image **ret, Error *e)
-{
-        int r = check_identity(i->id, i->manifest, w->name, w->id, e);
-
-        if (r < 0)
-                return error_prefix(e, r, "The image %s in the store is not the one that is asked for",
-                                    i->id);
-        *ret = i;
-        return 0;
 }
 
 static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_found, Error *e)
@@ -241,12 +277,20 @@ static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_foun
                 r = find_named(f, w, &i, e);
         if (r >= 0) {
                 *ret_found = true;
-                r = is_named(i, w, ret, e);
-                i = r >= 0 ? NULL : i;
+                r = check_identity(i->id, i->manifest, w->name, w->id, e);
+                if (r < 0)
+                        return error_prefix(e, r, "The image %s in the store is not the one that is asked for",
+                                            i->id);
+                if (!w->id)
+                        r = fetcher_check_signer(f, i, e);
+                if (r >= 0)
+                        *ret = TAKE_PTR(i);
                 return r;
         }
         if (r != -ENOENT || f->options.policy == PULL_NEVER)
-                return r == -ENOENT ? error_hint(e, r, "--pull-policy=never keeps it from being fetched.")
+                return r == -ENOENT ? error_hint(e, r,
+                                                 "--pull-policy=never keeps it from being fetched; 'acnspawn "
+                                                 "image list' shows what there is.")
                                     : r;
         error_forget(e);
         return fetch_name(f, w, ret, ret_found, e);
@@ -289,20 +333,32 @@ static int remind_of_near(Error *e, int r, const Error *in_store)
         return error_hint(e, r, "%s%s%s", in_store->hint, hint ? "\n" : "", hint ?: "");
 }
 
+/* Whether what was found as REFERENCE is of that name; else it was meant by its ID. */
+static bool is_by_name(const char *reference, const Image *i)
+{
+        _cleanup_(image_name_done) ImageName name = {};
+
+        return !startswith(reference, IMAGE_ID_PREFIX) && image_name_parse(reference, &name, NULL) >= 0 &&
+               streq(name.name, i->manifest->name);
+}
+
 /* An ID, the beginning of one, or a name. */
 static int fetch_image_reference(Fetcher *f, const Reference *r, const char *what, Image **ret,
                                  bool *ret_found, Error *e)
 {
         _cleanup_error_ Error error = ERROR_NULL;
-        _cleanup_free_ char *id = NULL;
+        _cleanup_(image_freep) Image *i = NULL;
         bool fetchable = can_be_fetched(r->body);
 
         if (fetchable && f->options.policy == PULL_UPDATE)
                 return fetch_by_name(f, r->body, ret, ret_found, e);
-        int k = image_find_id(f->store, r->body, &id, &error);
+        int k = look_up_reference(f, r->body, &i, &error);
         if (k >= 0) {
                 *ret_found = true;
-                return image_open(f->store, id, ret, e);
+                k = is_by_name(r->body, i) ? fetcher_check_signer(f, i, e) : 0;
+                if (k >= 0)
+                        *ret = TAKE_PTR(i);
+                return k;
         }
         if (k != -ENOENT || !fetchable || f->options.policy == PULL_NEVER)
                 return error_move(e, &error);
@@ -332,7 +388,7 @@ static int (*const kinds[_REFERENCE_KIND_MAX])(Fetcher *f, const Reference *r, c
 static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
 {
         if (r >= 0 && !found)
-                note_addition(f);
+                note_addition(f, i->id);
         fetcher_progress(f, what,
                          r < 0   ? FETCH_FAILED
                          : found ? FETCH_FOUND

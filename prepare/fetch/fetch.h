@@ -87,6 +87,8 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e);
  * manifests ask for. */
 int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, const char *id, Image **ret,
                         Error *e);
+/* The images of the store, as far as they were looked at: the fetcher's. Not while somebody fetches. */
+int fetcher_index(Fetcher *f, ImageIndex **ret, Error *e);
 /* One image, with a fetcher of its own. O may be NULL. */
 int fetch_image(Store *s, const char *reference, const FetchOptions *o, Image **ret, Error *e);
 
@@ -94,6 +96,10 @@ int fetch_image(Store *s, const char *reference, const FetchOptions *o, Image **
  * (completed by the configuration in CONFIG_DIRS; NULL: the usual ones), of a layout or an archive means what was
  * fetched by it last. Anything else is looked up as image_find_id() does it. -ENOENT. (known.c) */
 int fetch_find_id(Store *s, const char *reference, const char *const *config_dirs, char **ret, Error *e);
+
+/* Whether the signature by which an image came into the store would be good today. Images without one are fine.
+ * -EKEYREJECTED says why not; other errors, that it cannot be found out. CONFIG_DIRS as above. (signer.c) */
+int image_check_signer(const Image *i, const char *const *config_dirs, Error *e);
 
 /* --- What names and URLs came to (remote.c) ------------------------------------------------------------ */
 

@@ -129,7 +129,7 @@ static Image *known_image(Fetcher *f, const char *place)
         Image *i = NULL;
 
         if (!place || f->options.signature || remote_read(f->store, place, &m) < 0 ||
-            image_open(f->store, m.image, &i, NULL) < 0)
+            fetcher_open(f, m.image, &i, NULL) < 0)
                 return NULL;
         return i;
 }

@@ -100,7 +100,7 @@ static Image *known_image(Fetcher *f, const char *place, Remote *ret)
 
         if (remote_read(f->store, place, ret) < 0)
                 return NULL;
-        return image_open(f->store, ret->image, &i, NULL) < 0 ? NULL : i;
+        return fetcher_open(f, ret->image, &i, NULL) < 0 ? NULL : i;
 }
 
 static int not_known(Fetcher *f, const char *what, Error *e)

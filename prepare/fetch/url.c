@@ -70,6 +70,7 @@ static int begin_check(Source *s, const char *data, size_t size, Error *e)
                 return r;
         error_forget(e);
         r = fetch_pubkeys(f, s->wanted->name, s->pubkeys, &s->trust_dir, &s->trust, e);
+        s->archive.offered = true;
         return r < 0 ? r : signature_check_new(s->trust, data, size, what, &s->archive.check, e);
 }
 
@@ -108,7 +109,8 @@ static void find_known(Source *s)
         Fetcher *f = s->fetcher;
 
         if (f->options.signature || remote_read(f->store, s->place, &m) < 0 ||
-            (needs_signature(f) && isempty(m.signer)) || image_open(f->store, m.image, &i, NULL) < 0 ||
+            (needs_signature(f) && isempty(m.signer)) || fetcher_open(f, m.image, &i, NULL) < 0 ||
+            (needs_signature(f) && !i->info.signer.fingerprint) ||
             check_identity(i->id, i->manifest, s->wanted->name, s->wanted->id, NULL) < 0)
                 return;
         s->known = m;
@@ -209,9 +211,26 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
         return r;
 }
 
+/* What is known is worth nothing once its signature is: an update fetches the image anew, with whatever
+ * signature it has now. */
+static int check_known(Source *s, Error *e)
+{
+        _cleanup_error_ Error error = ERROR_NULL;
+        int r = s->known_image ? fetcher_check_signer(s->fetcher, s->known_image, &error) : 0;
+
+        if (r != -EKEYREJECTED || s->fetcher->options.policy != PULL_UPDATE)
+                return r < 0 ? error_move(e, &error) : r;
+        remote_done(&s->known);
+        s->known_image = image_free(s->known_image);
+        return 0;
+}
+
 static int fetch_alone(Source *s, Image **ret, bool *ret_found, Error *e)
 {
         find_known(s);
+        int r = check_known(s, e);
+        if (r < 0)
+                return r;
         if (is_fresh(s)) {
                 *ret = TAKE_PTR(s->known_image);
                 *ret_found = true;

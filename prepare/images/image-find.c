@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 
 #define CANDIDATES_MAX 8U       /* shown in a message */
 #define HEX_PREFIX_MIN 4U       /* digits that are taken for the beginning of an ID */
@@ -61,7 +61,7 @@ static bool is_hex(const char *s)
         return strspn(s, "0123456789abcdef") == strlen(s);
 }
 
-static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error *e)
+static int ambiguous_id(ImageIndex *x, const char *reference, char *const *ids, Error *e)
 {
         _cleanup_text_ Text t = {};
         _cleanup_free_ char *candidates = NULL;
@@ -73,7 +73,7 @@ static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error
 
                 if (n++ >= CANDIDATES_MAX)
                         continue;
-                if (image_open(s, *id, &i, NULL) >= 0)
+                if (image_index_open(x, *id, &i, NULL) >= 0)
                         (void) image_name_format(i->manifest->name, &i->manifest->labels, &name);
                 text_addf(&t, "%s%.*s… (%s)", n > 1 ? ", " : "", ID_SHOWN, *id, name ?: "damaged");
         }
@@ -87,8 +87,9 @@ static int ambiguous_id(Store *s, const char *reference, char *const *ids, Error
 }
 
 /* 1: found; 0: no image's ID begins so, and REFERENCE may be a name. */
-static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
+static int find_by_id(ImageIndex *x, const char *reference, char **ret, Error *e)
 {
+        Store *s = image_index_store(x);
         _cleanup_strv_free_ char **ids = NULL;
         _cleanup_free_ char *prefix = NULL, *shown = NULL;
         const char *digits = startswith(reference, IMAGE_ID_PREFIX);
@@ -105,7 +106,7 @@ static int find_by_id(Store *s, const char *reference, char **ret, Error *e)
         if (r < 0)
                 return r;
         if (strv_length(ids) > 1)
-                return ambiguous_id(s, reference, ids, e);
+                return ambiguous_id(x, reference, ids, e);
         if (strv_length(ids) == 0) {
                 if (!digits)
                         return 0;
@@ -178,14 +179,19 @@ static char *list_candidates(Image **list, size_t n, const char *name,
         return n_shown == 0 || text_take(&t, &text, NULL) < 0 ? NULL : text;
 }
 
-static int not_found(Store *s, const char *reference, const ImageName *name, Image **list, size_t n,
-                     size_t n_damaged, Error *e)
+static int not_found(const ImageIndex *x, const char *reference, const ImageName *name, Error *e)
 {
-        _cleanup_free_ char *same = list_candidates(list, n, name->name, has_same_name);
-        _cleanup_free_ char *similar = list_candidates(list, n, name->name, is_similar);
-        _cleanup_free_ char *shown = text_escape_for_terminal(reference);
+        _cleanup_free_ Image **list = image_index_by_name(x);
+        size_t n, n_damaged = image_index_n_damaged(x);
+        _cleanup_free_ char *same = NULL, *similar = NULL, *shown = text_escape_for_terminal(reference);
 
-        int r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", s->path, shown ?: "?");
+        (void) image_index_images(x, &n);
+        if (!list || !shown)
+                return error_oom(e);
+        same = list_candidates(list, n, name->name, has_same_name);
+        similar = list_candidates(list, n, name->name, is_similar);
+        int r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", image_index_store(x)->path,
+                          shown);
         if (same)
                 return error_hint(e, r, "Of that name the store has %s.", same);
         if (similar)
@@ -200,37 +206,29 @@ static int not_found(Store *s, const char *reference, const ImageName *name, Ima
                                   HEX_PREFIX_MIN);
         if (startswith(reference, "docker:"))
                 return error_hint(e, r, "Of a registry it is 'docker://%s'.",
-                                  shown ? shown + strlen("docker:") : "…");
+                                  shown + strlen("docker:"));
         return error_hint(e, r,
                           n > 0 ? "'acnspawn image list' shows what there is, 'acnspawn fetch' brings more."
                                 : "There are no images there; 'acnspawn fetch' brings some.");
 }
 
-static int find_by_name(Store *s, const char *reference, Image **ret, Error *e)
+static int find_by_name(ImageIndex *x, const char *reference, Image **ret, Error *e)
 {
         _cleanup_(image_name_done) ImageName name = {};
-        Image **list = NULL;
-        size_t n = 0, n_damaged = 0;
 
         int r = image_name_parse(reference, &name, e);
-        if (r < 0)
-                return r;
-        r = image_list_readable(s, &list, &n, &n_damaged, e);
-        if (r < 0)
-                return r;
-        const Image *best = image_list_best(list, n, name.name, &name.labels);
-        r = best ? image_open(s, best->id, ret, e) : not_found(s, reference, &name, list, n, n_damaged, e);
-        image_list_free(list, n);
-        return r;
+        if (r >= 0)
+                r = image_index_find(x, name.name, &name.labels, ret, e);
+        return r == -ENOENT ? not_found(x, reference, &name, e) : r;
 }
 
 /* A word such as "cafe" can be the beginning of an ID and a name: if there are both, the user has to say
  * which. */
-static int check_not_a_name(Store *s, const char *reference, const char *id, Error *e)
+static int check_not_a_name(ImageIndex *x, const char *reference, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *named = NULL;
 
-        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(s, reference, &named, NULL) < 0 ||
+        if (startswith(reference, IMAGE_ID_PREFIX) || find_by_name(x, reference, &named, NULL) < 0 ||
             streq(named->id, id))
                 return 0;
         int r = error_set(e, -ENOTUNIQ,
@@ -240,15 +238,15 @@ static int check_not_a_name(Store *s, const char *reference, const char *id, Err
 }
 
 /* 1: *RET_ID; 0: *RET_IMAGE. */
-static int find_in_store(Store *s, const char *reference, char **ret_id, Image **ret_image, Error *e)
+static int find_in_store(ImageIndex *x, const char *reference, char **ret_id, Image **ret_image, Error *e)
 {
         _cleanup_free_ char *id = NULL;
 
-        int r = find_by_id(s, reference, &id, e);
+        int r = find_by_id(x, reference, &id, e);
         if (r > 0)
-                r = check_not_a_name(s, reference, id, e);
+                r = check_not_a_name(x, reference, id, e);
         else if (r == 0)
-                return find_by_name(s, reference, ret_image, e);
+                return find_by_name(x, reference, ret_image, e);
         if (r < 0)
                 return r;
         *ret_id = TAKE_PTR(id);
@@ -262,29 +260,46 @@ static int image_name_empty(Error *e)
         return error_hint(e, r, "'acnspawn image list' shows what there is.");
 }
 
-int image_find(Store *s, const char *reference, Image **ret, Error *e)
+int image_index_look_up(ImageIndex *x, const char *reference, Image **ret, Error *e)
 {
         _cleanup_free_ char *id = NULL;
+
+        if (isempty(reference))
+                return image_name_empty(e);
+        int r = find_in_store(x, reference, &id, ret, e);
+        return r > 0 ? image_index_open(x, id, ret, e) : r;
+}
+
+int image_find(Store *s, const char *reference, Image **ret, Error *e)
+{
+        _cleanup_(image_index_freep) ImageIndex *x = NULL;
 
         if (isempty(reference))
                 return image_name_empty(e);
         int r = find_by_file(s, reference, ret, e);
         if (r != 0)
                 return r < 0 ? r : 0;
-        r = find_in_store(s, reference, &id, ret, e);
-        return r > 0 ? image_open(s, id, ret, e) : r;
+        r = image_index_new(s, &x, e);
+        return r < 0 ? r : image_index_look_up(x, reference, ret, e);
 }
 
 int image_find_id(Store *s, const char *reference, char **ret, Error *e)
 {
+        _cleanup_(image_index_freep) ImageIndex *x = NULL;
         _cleanup_(image_freep) Image *i = NULL;
         char *id = NULL;
 
         if (isempty(reference))
                 return image_name_empty(e);
-        int r = find_in_store(s, reference, &id, &i, e);
+        int r = image_index_new(s, &x, e);
+        if (r >= 0)
+                r = find_in_store(x, reference, &id, &i, e);
+        if (r == 0)
+                id = strdup(i->id);
+        if (r >= 0 && !id)
+                r = error_oom(e);
         if (r < 0)
                 return r;
-        *ret = r > 0 ? id : TAKE_PTR(i->id);
+        *ret = id;
         return 0;
 }

@@ -171,8 +171,37 @@ int image_index_refresh(ImageIndex *x, Error *e)
         return r;
 }
 
+static Image **find_id(const ImageIndex *x, const char *id)
+{
+        size_t low = 0, high = x->n;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                int r = strcmp(x->items[middle]->id, id);
+                if (r == 0)
+                        return &x->items[middle];
+                if (r < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return NULL;
+}
+
 void image_index_invalidate(ImageIndex *x)
 {
+        x->listed = false;
+}
+
+void image_index_forget(ImageIndex *x, const char *id)
+{
+        Image **known = find_id(x, id);
+
+        if (known) {
+                (void) image_free(*known);
+                memmove(known, known + 1, (size_t) (x->items + x->n - known - 1) * sizeof(Image *));
+                x->n--;
+        }
         x->listed = false;
 }
 
@@ -228,6 +257,45 @@ int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels,
         return 0;
 }
 
+/* Reads an image that is not in the index, which has it from then on. */
+static int add_image(ImageIndex *x, const char *id, Image **ret, Error *e)
+{
+        _cleanup_(image_freep) Image *i = NULL, *copy = NULL;
+        size_t at = 0;
+
+        int r = image_open(x->store, id, &i, e);
+        if (r < 0)
+                return r;
+        if (GREEDY_REALLOC(x->items, x->allocated, x->n + 1) < 0 || !(copy = image_share(i)))
+                return error_oom(e);
+        copy->dir_fd = TAKE_FD(i->dir_fd);
+        while (at < x->n && strcmp(x->items[at]->id, id) < 0)
+                at++;
+        memmove(x->items + at + 1, x->items + at, (x->n - at) * sizeof(Image *));
+        x->items[at] = TAKE_PTR(i);
+        x->n++;
+        *ret = TAKE_PTR(copy);
+        return 0;
+}
+
+int image_index_open(ImageIndex *x, const char *id, Image **ret, Error *e)
+{
+        _cleanup_(image_freep) Image *copy = NULL;
+        Image **known = find_id(x, id);
+
+        if (!known)
+                return add_image(x, id, ret, e);
+        copy = image_share(*known);
+        if (!copy)
+                return error_oom(e);
+        int r = image_open_directory(x->store, id, e);
+        if (r < 0)
+                return r;
+        copy->dir_fd = r;
+        *ret = TAKE_PTR(copy);
+        return 0;
+}
+
 int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Image **ret, Error *e)
 {
         const char *id;
@@ -236,7 +304,7 @@ int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Im
                 int r = image_index_find_id(x, name, labels, &id, e);
                 if (r < 0)
                         return r;
-                r = image_open(x->store, id, ret, e);
+                r = image_index_open(x, id, ret, e);
                 if (r != -ENOENT)
                         return r;
                 /* Removed since it was listed. */
@@ -270,6 +338,27 @@ static int compare_images(const void *a, const void *b)
         if (r == 0 && x->import_time != y->import_time)
                 r = x->import_time < y->import_time ? -1 : 1;
         return r ?: strcmp(x->id, y->id);
+}
+
+Store *image_index_store(const ImageIndex *x)
+{
+        return x->store;
+}
+
+size_t image_index_n_damaged(const ImageIndex *x)
+{
+        return x->n_damaged;
+}
+
+Image **image_index_by_name(const ImageIndex *x)
+{
+        Image **list = calloc(x->n + 1, sizeof(Image *));
+
+        if (list && x->n > 0) {
+                memcpy(list, x->items, x->n * sizeof(Image *));
+                qsort(list, x->n, sizeof(Image *), compare_images);
+        }
+        return list;
 }
 
 static void give_list(ImageIndex *x, Image ***ret, size_t *ret_n)

@@ -24,16 +24,20 @@ const char *image_kind_to_string(ImageKind k)
 
 /* The members, in the order in which they are written. */
 static const struct {
+        const char *object; /* the member that has it, which may be missing then; or NULL: the document */
         const char *name;
         size_t offset;
 } numbers[] = {
-                {"importTime", offsetof(ImageInfo, import_time)},
-                {"size", offsetof(ImageInfo, size)},
-                {"archiveSize", offsetof(ImageInfo, archive_size)},
+                {NULL, "importTime", offsetof(ImageInfo, import_time)},
+                {NULL, "size", offsetof(ImageInfo, size)},
+                {NULL, "archiveSize", offsetof(ImageInfo, archive_size)},
+                {"signer", "signed", offsetof(ImageInfo, signer.signed_time)},
+                {"signer", "expires", offsetof(ImageInfo, signer.expires)},
+                {"signer", "keyExpires", offsetof(ImageInfo, signer.key_expires)},
 };
 
 static const struct {
-        const char *object; /* the member that has it, or NULL: the document */
+        const char *object;
         const char *name;
         size_t offset;
 } strings[] = {
@@ -41,9 +45,12 @@ static const struct {
                 {NULL, "reference", offsetof(ImageInfo, reference)},
                 {NULL, "configDigest", offsetof(ImageInfo, config_digest)},
                 {NULL, "manifestDigest", offsetof(ImageInfo, manifest_digest)},
-                {"signer", "fingerprint", offsetof(ImageInfo, signer_fingerprint)},
-                {"signer", "userId", offsetof(ImageInfo, signer_user_id)},
-                {"signer", "prefix", offsetof(ImageInfo, signer_prefix)},
+                {"signer", "fingerprint", offsetof(ImageInfo, signer.fingerprint)},
+                {"signer", "userId", offsetof(ImageInfo, signer.user_id)},
+                {"signer", "prefix", offsetof(ImageInfo, signer.prefix)},
+                {"signer", "key", offsetof(ImageInfo, signer.key)},
+                {"signer", "stamp", offsetof(ImageInfo, signer.stamp)},
+                {"signer", "trust", offsetof(ImageInfo, signer.trust)},
 };
 
 static uint64_t *number_at(const ImageInfo *i, size_t k)
@@ -65,10 +72,13 @@ void image_info_done(ImageInfo *i)
 
 /* --- Reading ------------------------------------------------------------------------------------------- */
 
-static int read_number(json_object *o, const char *name, uint64_t *ret)
+static int read_number(json_object *o, const char *object, const char *name, uint64_t *ret)
 {
         json_object *v;
 
+        if (object && (!json_object_object_get_ex(o, object, &o) || !o ||
+                       !json_object_object_get_ex(o, name, NULL)))
+                return 0;
         if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, json_type_int))
                 return -EBADMSG;
         int64_t n = json_object_get_int64(v);
@@ -114,7 +124,7 @@ static int read_members(json_object *o, ImageInfo *i)
         int r = json_object_is_type(o, json_type_object) ? read_kind(o, &i->kind) : -EBADMSG;
 
         for (size_t k = 0; k < ELEMENTSOF(numbers) && r >= 0; k++)
-                r = read_number(o, numbers[k].name, number_at(i, k));
+                r = read_number(o, numbers[k].object, numbers[k].name, number_at(i, k));
         for (size_t k = 0; k < ELEMENTSOF(strings) && r >= 0; k++)
                 r = read_string(o, strings[k].object, strings[k].name, string_at(i, k));
         return r;
@@ -153,6 +163,13 @@ static int add_member(json_object *o, const char *name, json_object *value)
         return 0;
 }
 
+static int add_number(json_object *o, const char *object, const char *name, uint64_t n)
+{
+        if (object && (n == 0 || !json_object_object_get_ex(o, object, &o)))
+                return 0;
+        return add_member(o, name, json_object_new_int64((int64_t) n));
+}
+
 static int add_string(json_object *o, const char *object, const char *name, const char *s)
 {
         _cleanup_free_ char *bounded = NULL;
@@ -174,10 +191,10 @@ int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)
         size_t size;
 
         int r = o ? add_string(o, NULL, "kind", kinds[i->kind]) : -ENOMEM;
-        for (size_t k = 0; k < ELEMENTSOF(numbers) && r >= 0; k++)
-                r = add_member(o, numbers[k].name, json_object_new_int64((int64_t) *number_at(i, k)));
         for (size_t k = 0; k < ELEMENTSOF(strings) && r >= 0; k++)
                 r = add_string(o, strings[k].object, strings[k].name, *string_at(i, k));
+        for (size_t k = 0; k < ELEMENTSOF(numbers) && r >= 0; k++)
+                r = add_number(o, numbers[k].object, numbers[k].name, *number_at(i, k));
         if (r < 0)
                 return error_oom(e);
         const char *text = json_object_to_json_string_length(
@@ -190,9 +207,9 @@ int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)
 
 static int replace_string(char **to, const char *from)
 {
-        char *copy = strdup(from);
+        char *copy = from ? strdup(from) : NULL;
 
-        if (!copy)
+        if (from && !copy)
                 return -ENOMEM;
         free(*to);
         *to = copy;
@@ -202,12 +219,14 @@ static int replace_string(char **to, const char *from)
 /* Of the signer all or nothing: parts of two would name somebody who never signed. */
 static int replace_signer(ImageInfo *i, const ImageInfo *from)
 {
-        int r = replace_string(&i->signer_fingerprint, from->signer_fingerprint);
+        int r = 1;
 
-        if (r >= 0)
-                r = replace_string(&i->signer_user_id, from->signer_user_id ?: "");
-        if (r >= 0)
-                r = replace_string(&i->signer_prefix, from->signer_prefix ?: "");
+        for (size_t k = 0; k < ELEMENTSOF(strings) && r >= 0; k++)
+                if (strings[k].object)
+                        r = replace_string(string_at(i, k), *string_at(from, k));
+        for (size_t k = 0; k < ELEMENTSOF(numbers); k++)
+                if (numbers[k].object)
+                        *number_at(i, k) = *number_at(from, k);
         return r;
 }
 
@@ -218,9 +237,20 @@ int image_info_update(Image *image, const ImageInfo *from, Error *e)
 
         if (from->reference && !streq_ptr(from->reference, i->reference))
                 r = replace_string(&i->reference, from->reference);
-        if (from->signer_fingerprint && r >= 0)
+        if (from->signer.fingerprint && r >= 0)
                 r = replace_signer(i, from);
         if (r < 0)
                 return error_oom(e);
         return r > 0 ? image_info_write(image->dir_fd, i, true, e) : 0;
+}
+
+int image_info_set_signer(int image_fd, const ImageSigner *signer)
+{
+        const ImageInfo from = {.signer = *signer};
+        _cleanup_image_info_ ImageInfo i = {};
+
+        int r = image_info_read(image_fd, &i, NULL);
+        if (r >= 0)
+                r = replace_signer(&i, &from);
+        return r < 0 ? r : image_info_write(image_fd, &i, false, NULL);
 }

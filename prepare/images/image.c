@@ -17,9 +17,39 @@
 
 /* --- One image ----------------------------------------------------------------------------------------- */
 
+Image *image_share(Image *i)
+{
+        Image *copy = calloc(1, sizeof(Image));
+
+        if (!copy)
+                return NULL;
+        if (i->shared)
+                i = i->shared;
+        if (__atomic_load_n(&i->n_users, __ATOMIC_RELAXED) == 0)
+                i->n_users = 1; /* nobody else knows of it so far */
+        (void) __atomic_add_fetch(&i->n_users, 1, __ATOMIC_RELAXED);
+        *copy = *i;
+        copy->dir_fd = -EBADF;
+        copy->shared = i;
+        return copy;
+}
+
+static Image *free_copy(Image *i)
+{
+        Image *shared = i->shared;
+
+        safe_close(i->dir_fd);
+        free(i);
+        return image_free(shared);
+}
+
 Image *image_free(Image *i)
 {
         if (!i)
+                return NULL;
+        if (i->shared)
+                return free_copy(i);
+        if (i->n_users > 0 && __atomic_sub_fetch(&i->n_users, 1, __ATOMIC_ACQ_REL) > 0)
                 return NULL;
         free(i->id);
         safe_close(i->dir_fd);
@@ -105,6 +135,18 @@ static bool is_gone(Store *s, const char *path, int dir_fd)
         return fstat(dir_fd, &ours) >= 0 && (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino);
 }
 
+int image_open_directory(Store *s, const char *id, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (xasprintf(&path, "images/%s", id) < 0)
+                return error_oom(e);
+        int fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
+        if (fd == -ENOENT)
+                return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
+        return fd < 0 ? error_set_errno(e, fd, "Cannot open the image %s", id) : fd;
+}
+
 /* -ESTALE: it was removed while we read. */
 static int try_open(Store *s, const char *id, const char *path, Image **ret, Error *e)
 {
@@ -116,12 +158,11 @@ static int try_open(Store *s, const char *id, const char *path, Image **ret, Err
         i->id = strdup(id);
         if (!i->id)
                 return error_oom(e);
-        i->dir_fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
-        if (i->dir_fd == -ENOENT)
-                return error_set(e, -ENOENT, "The image %s is not in the store %s", id, s->path);
-        if (i->dir_fd < 0)
-                return error_set_errno(e, i->dir_fd, "Cannot open the image %s", id);
-        int r = read_image(i, e);
+        int r = image_open_directory(s, id, e);
+        if (r < 0)
+                return r;
+        i->dir_fd = r;
+        r = read_image(i, e);
         if (r < 0 && is_gone(s, path, i->dir_fd))
                 return error_set(e, -ESTALE, "The image %s was removed from the store %s meanwhile", id,
                                  s->path);

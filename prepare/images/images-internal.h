@@ -11,6 +11,16 @@ static inline bool image_is_shortage(int r)
         return r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
+/* Another image with what I has read; the descriptor is still to be opened. NULL: out of memory. */
+Image *image_share(Image *i);
+/* Opens the directory of the image ID. -ENOENT, with a message: it is not there. */
+int image_open_directory(Store *s, const char *id, Error *e);
+
+Store *image_index_store(const ImageIndex *x);
+size_t image_index_n_damaged(const ImageIndex *x);
+/* The images as lists have them: by name, then version. The caller frees the array, and nothing else. */
+Image **image_index_by_name(const ImageIndex *x);
+
 /* Owner, mode and attributes of the directory FROM for the directory TO, and what FROM's status is; the times
  * are to be set when nothing else is done to TO. */
 int directory_copy_metadata(const Store *s, int from, int to, struct stat *ret);

@@ -12,6 +12,18 @@
 
 typedef enum ImageKind { IMAGE_KIND_ACI, IMAGE_KIND_OCI, _IMAGE_KIND_MAX } ImageKind;
 
+/* Whose signature was checked when an image was imported. */
+typedef struct ImageSigner {
+        char *fingerprint, *user_id; /* of the key */
+        char *prefix;                /* of names that the key is trusted for ("": any) */
+        char *key, *stamp;           /* the key that signed, and what the files of it were then */
+        char *trust;                 /* SIGNER_OFFERED: by a key that nobody trusts but for that once; else NULL */
+        uint64_t signed_time;        /* these are in microseconds since the epoch */
+        uint64_t expires, key_expires; /* of the signature, of the key; 0: never */
+} ImageSigner;
+
+#define SIGNER_OFFERED "offered"
+
 /* What the store knows of an image beside what is in it: the file "info". Strings are owned and may be
  * NULL. */
 typedef struct ImageInfo {
@@ -21,9 +33,7 @@ typedef struct ImageInfo {
         ImageKind kind;
         char *origin;    /* the file, URL or reference it was read from, as the user wrote it */
         char *reference; /* the same normalised: a name with labels, a URL, docker://… */
-        /* Whose signature was checked when it was imported: the key, its user id, and the prefix of names
-         * that the key is trusted for ("": any). */
-        char *signer_fingerprint, *signer_user_id, *signer_prefix;
+        ImageSigner signer; /* no fingerprint: nobody's signature was checked */
         char *config_digest, *manifest_digest; /* "sha256:…" of an OCI image */
 } ImageInfo;
 
@@ -42,6 +52,10 @@ typedef struct Image {
         uint64_t size; /* bytes of the uncompressed archive */
         ImageInfo info;
         char **layer_ids; /* of an OCI image: "sha256-…", uppermost first */
+        /* An image of an index, which owns all of the above but the descriptor; the number of those that are of
+         * this one, itself included (0: no other ever was). */
+        struct Image *shared;
+        unsigned n_users;
 } Image;
 
 Image *image_free(Image *i);
@@ -70,12 +84,19 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(ImageIndex *, image_index_free);
 int image_index_refresh(ImageIndex *x, Error *e);
 /* That is done before the next look. */
 void image_index_invalidate(ImageIndex *x);
+/* That, and the image of this ID is read anew. */
+void image_index_forget(ImageIndex *x, const char *id);
 /* The images, by ID. They are the index's, until it changes. */
 Image **image_index_images(const ImageIndex *x, size_t *ret_n);
 /* What image_list_best() gives. What has come since the last look is noticed only if nothing else fits.
  * -ENOENT, without a message: there is none. The ID is the index's, until it changes. */
 int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels, const char **ret, Error *e);
-/* The same, and opens it. */
+/* The image of that ID, which is read only if the index does not know it, with a descriptor of its own. It
+ * outlives the index; what was read is shared, and not to be changed. Freeing it is any thread's affair. */
+int image_index_open(ImageIndex *x, const char *id, Image **ret, Error *e);
+/* What image_find_id() finds, opened. */
+int image_index_look_up(ImageIndex *x, const char *reference, Image **ret, Error *e);
+/* What image_index_find_id() finds, opened. */
 int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Image **ret, Error *e);
 
 /* --- Importing, finding, rendering (import.c, image-check.c, image-find.c, layers.c) ---------------------- */
@@ -168,6 +189,8 @@ int image_info_read(int image_fd, ImageInfo *ret, Error *e);
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 /* Says of an image that is there what FROM knows of its reference and signer. */
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
+/* Replaces the signer alone, of an image that others may be reading. */
+int image_info_set_signer(int image_fd, const ImageSigner *signer);
 /* The layers of an OCI image, from its file "layers". */
 int image_read_layer_ids(int image_fd, char ***ret, Error *e);
 /* Says that an image was used now. Failure does not matter. */

@@ -103,7 +103,7 @@ static int find_by_id(Resolver *v, const char *id, const Image **ret, Error *e)
                 }
         if (GREEDY_REALLOC(v->opened, v->opened_allocated, v->n_opened + 1) < 0)
                 return error_oom(e);
-        int r = image_open(v->store, id, &v->opened[v->n_opened], e);
+        int r = image_index_open(v->index, id, &v->opened[v->n_opened], e);
         if (r < 0)
                 return r;
         Image *i = v->opened[v->n_opened++];

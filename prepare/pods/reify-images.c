@@ -9,39 +9,18 @@
 
 #include "prepare/pods/reify-internal.h"
 
-static int not_in_store(Store *s, const PodApp *t, Error *e)
+static bool is_there(Reify *r, const char *id)
 {
-        _cleanup_free_ char *shown = NULL;
+        _cleanup_(image_freep) Image *i = NULL;
 
-        if (image_name_format(t->image_name, &t->image_labels, &shown) < 0)
-                return error_oom(e);
-        int r = error_set(e, -ENOENT, "The image %s is not in the store %s", shown, store_path(s));
-        return error_hint(e, r,
-                          "Import it with: acnspawn fetch FILE. What there is shows 'acnspawn image list'.");
-}
-
-static int find_by_name(Reify *r, const PodApp *t, Image **ret, Error *e)
-{
-        int k = image_index_find(r->index, t->image_name, &t->image_labels, ret, e);
-
-        return k == -ENOENT ? not_in_store(r->pod->store, t, e) : k;
+        return id && image_index_open(r->index, id, &i, NULL) >= 0;
 }
 
 /* The image of an app of a template. An ID is what counts, but must not contradict the name beside it. */
 static int find_template_image(Reify *r, const PodApp *t, Image **ret, Error *e)
 {
-        const FetchOptions *o = r->request->fetch;
-        bool update = o && o->policy == PULL_UPDATE && !t->image_id;
-        Store *s = r->pod->store;
-        int k = -ENOENT;
-
-        if (!update)
-                k = t->image_id ? image_open(s, t->image_id, ret, e) : find_by_name(r, t, ret, e);
-        if (k != -ENOENT || !t->image_name || !o || o->policy == PULL_NEVER)
-                return k;
-        if (e)
-                error_done(e);
-        image_index_invalidate(r->index);
+        if (!t->image_name || is_there(r, t->image_id))
+                return fetcher_fetch(r->fetcher, t->image_id, ret, e);
         return fetcher_fetch_named(r->fetcher, t->image_name, &t->image_labels, t->image_id, ret, e);
 }
 
@@ -69,9 +48,9 @@ int reify_fetch(Reify *r, Error *e)
         r->found = calloc(r->n_found, sizeof(Image *));
         if (!r->found)
                 return error_oom(e);
-        int k = image_index_new(r->pod->store, &r->index, e);
+        int k = fetcher_new(r->pod->store, q->fetch ?: &local, &r->fetcher, e);
         if (k >= 0)
-                k = fetcher_new(r->pod->store, q->fetch ?: &local, &r->fetcher, e);
+                k = fetcher_index(r->fetcher, &r->index, e);
         for (size_t i = 0; k >= 0 && i < r->n_found; i++)
                 k = q->template ? fetch_template_image(r, i, e)
                                 : fetcher_fetch(r->fetcher, q->apps[i].reference, &r->found[i], e);

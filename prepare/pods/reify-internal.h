@@ -21,7 +21,7 @@ typedef struct Reify {
         AppImage *images;      /* of the apps, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;
-        ImageIndex *index; /* of the store */
+        ImageIndex *index; /* of the store; the fetcher's */
         Image **found; /* for each app what it was fetched as, until it is taken */
         size_t n_found;
         char ***warnings;

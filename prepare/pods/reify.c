@@ -37,7 +37,6 @@ static void reify_done(Reify *r)
         free(r->images);
         image_list_free(r->found, r->found ? r->n_found : 0);
         fetcher_free(r->fetcher);
-        image_index_free(r->index);
         pod_manifest_free(r->manifest);
 }
 

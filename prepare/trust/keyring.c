@@ -118,6 +118,10 @@ static int read_key_file(int parent_fd, const char *name, TrustFile *f, Error *e
                 return check_mask(fd, f->path, e);
         if (!S_ISREG(st.st_mode))
                 return error_set(e, -EPERM, "'%s', a file of a trusted key, is no regular file", f->path);
+        /* Nobody can set the time of the last change of anything. */
+        if (xasprintf(&f->stamp, "%ju.%jd.%jd.%09ld", (uintmax_t) st.st_ino, (intmax_t) st.st_size,
+                      (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec) < 0)
+                return error_oom(e);
         readable = fd_reopen(fd, O_RDONLY);
         int r = readable < 0 ? readable : read_fd_bounded(readable, TRUST_KEY_FILE_MAX, &f->data, &f->size);
         return r < 0 ? error_set_errno(e, r, "Cannot read the trusted key '%s'", f->path) : 0;
@@ -131,6 +135,7 @@ static void file_done(TrustFile *f)
         free(f->prefix);
         free(f->path);
         free(f->data);
+        free(f->stamp);
         *f = (TrustFile){};
 }
 
@@ -155,6 +160,21 @@ static char *upper_case(const char *s)
         for (char *p = u; p && *p; p++)
                 *p = to_upper(*p);
         return u;
+}
+
+/* The names in a directory of keys, or that of the only key that is asked for. */
+static int list_key_names(const Trust *t, int fd, char ***ret)
+{
+        _cleanup_strv_free_ char **names = NULL;
+
+        if (!t->only)
+                return list_names(fd, ret);
+        int r = strv_extend(&names, t->only);
+        for (char *p = r < 0 ? NULL : names[0]; p && *p; p++)
+                *p = to_lower(*p);
+        if (r >= 0)
+                *ret = TAKE_PTR(names);
+        return r;
 }
 
 static int read_key(Trust *t, int dir_fd, size_t dir, const char *path, const char *prefix, const char *name,
@@ -197,7 +217,7 @@ static int read_keys(Trust *t, int parent_fd, size_t dir, const char *parent, co
         int r = trust_open_directory(parent_fd, name, path, &fd, e);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
-        r = list_names(fd, &names);
+        r = list_key_names(t, fd, &names);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot list the trusted keys in '%s'", path);
         strv_sort(names);
@@ -286,7 +306,7 @@ int trust_reload(Trust *t, Error *e)
         return r < 0 ? r : 0;
 }
 
-int trust_open(const char *const *config_dirs, Trust **ret, Error *e)
+int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trust **ret, Error *e)
 {
         _cleanup_(trust_freep) Trust *t = calloc(1, sizeof(Trust));
 
@@ -294,6 +314,8 @@ int trust_open(const char *const *config_dirs, Trust **ret, Error *e)
                 return error_oom(e);
         pthread_mutex_init(&t->mutex, NULL);
         t->home = GPG_HOME_NULL;
+        if (fingerprint && !(t->only = strdup(fingerprint)))
+                return error_oom(e);
         for (const char *const *d = config_dirs ?: default_dirs; *d; d++)
                 if (strv_extend(&t->dirs, *d) < 0)
                         return error_oom(e);
@@ -304,6 +326,11 @@ int trust_open(const char *const *config_dirs, Trust **ret, Error *e)
         return 0;
 }
 
+int trust_open(const char *const *config_dirs, Trust **ret, Error *e)
+{
+        return trust_open_key(config_dirs, NULL, ret, e);
+}
+
 Trust *trust_free(Trust *t)
 {
         if (!t)
@@ -311,6 +338,7 @@ Trust *trust_free(Trust *t)
         forget(t);
         free(t->files);
         strv_free(t->dirs);
+        free(t->only);
         pthread_mutex_destroy(&t->mutex);
         free(t);
         return NULL;
@@ -328,4 +356,30 @@ const char *trust_find(const Trust *t, const char *fingerprint, const char *name
                         found = f->prefix;
         }
         return found;
+}
+
+char *trust_stamp(const Trust *t, const char *fingerprint)
+{
+        _cleanup_text_ Text all = {};
+        char *stamp;
+
+        for (size_t i = 0; i < t->n_files; i++) {
+                const TrustFile *f = &t->files[i];
+                if (trust_file_counts(f) && streq(f->fingerprint, fingerprint))
+                        text_addf(&all, "%s%s", all.size > 0 ? "," : "", f->stamp);
+        }
+        return text_take(&all, &stamp, NULL) < 0 ? NULL : stamp;
+}
+
+void trust_add_prefixes(Text *t, const Trust *trust, const char *fingerprint)
+{
+        const char *separator = " only for ";
+
+        for (size_t i = 0; i < trust->n_files; i++) {
+                const TrustFile *f = &trust->files[i];
+                if (!trust_file_counts(f) || !streq(f->fingerprint, fingerprint))
+                        continue;
+                text_addf(t, "%s'%s'", separator, f->prefix);
+                separator = " and ";
+        }
 }

@@ -120,12 +120,14 @@ typedef struct TrustFile {
         char *path;
         char *data;
         size_t size; /* 0: it hides others */
+        char *stamp; /* changes whenever the file does */
         size_t dir;  /* number of its configuration directory */
         bool hidden; /* by one of a directory before */
 } TrustFile;
 
 struct Trust {
         char **dirs; /* configuration directories */
+        char *only;  /* a fingerprint: files of other keys are not read; or NULL */
         TrustFile *files;
         size_t n_files, allocated;
         char **strays;
@@ -144,6 +146,12 @@ static inline bool trust_file_counts(const TrustFile *f)
 }
 /* The longest prefix by which the key is trusted for NAME (owned by T), or NULL. NAME NULL: for anything. */
 const char *trust_find(const Trust *t, const char *fingerprint, const char *name);
+/* trust_open() that reads the files of one key alone. */
+int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trust **ret, Error *e);
+/* Says whether the files that make the key trusted, for anything, are what they were. NULL: out of memory. */
+char *trust_stamp(const Trust *t, const char *fingerprint);
+/* " only for 'example.com/x' and 'example.com/y'", of a key that is trusted for something. */
+void trust_add_prefixes(Text *t, const Trust *trust, const char *fingerprint);
 /* The directory of a prefix ("": root keys) below trustedkeys: "root.d", "prefix.d/example.com,app". */
 int trust_prefix_directory(const char *prefix, char **ret);
 /* Opens NAME in a directory, PATH in messages: not through a symlink, and only if nobody else can write to
@@ -170,6 +178,13 @@ void trust_key_done(TrustKey *k);
 int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret, int *ret_fd, Error *e);
 
 /* --- What a signature comes to (verdict.c) ------------------------------------------------------------- */
+
+/* What is wrong with a key, or with that of its subkeys which FINGERPRINT is of (or ends with). */
+gpg_err_code_t key_judge(gpgme_key_t key, const char *fingerprint);
+/* When that key, or the primary one, expires, whichever comes first; 0: neither does. */
+uint64_t key_expiry(gpgme_key_t key, const char *fingerprint);
+/* The key that FINGERPRINT, of it or of a subkey, belongs to. NULL: there is none in that home. */
+gpgme_key_t key_get(const char *home, const char *fingerprint);
 
 /* Judges what gpg found (CONTEXT has verified). NAME: the image; NULL: before anything is known of it; then
  * a signature that is bad is as good as any. */

@@ -92,7 +92,11 @@ typedef struct Signer {
         char *fingerprint; /* of the primary key, upper case hex */
         char *user_id;
         char *prefix; /* by which it is trusted; "" for a root key */
+        char *key;    /* fingerprint of the key that signed: the primary key or a subkey */
+        char *stamp;  /* what the files of the key were; NULL: nobody knows */
         uint64_t signed_usec;
+        uint64_t expires_usec;     /* of the signature; 0: never */
+        uint64_t key_expires_usec; /* of the key; 0: never */
 } Signer;
 
 void signer_done(Signer *s);
@@ -116,6 +120,13 @@ int signature_check_update(SignatureCheck *c, const void *data, size_t size, Err
 int signature_check_finish(SignatureCheck *c, const char *image_name, Signer *ret, Error *e);
 SignatureCheck *signature_check_free(SignatureCheck *c); /* stops and waits; fine at any time */
 DEFINE_TRIVIAL_CLEANUP_FUNC(SignatureCheck *, signature_check_free);
+
+/* Whether a signature that was good once would be so today, for an image of this name (recall.c): the key is
+ * still trusted for it, and neither of them has expired or was revoked. As long as the files of the key are
+ * what they were, no program is run for that. S: what signature_check_finish() gave. 1: it is good, but S is
+ * out of date, and *RET is what to remember instead; 0: it is good; -EKEYREJECTED: it is not. */
+int signer_check_again(const char *const *config_dirs, const char *image_name, const Signer *s, Signer *ret,
+                       Error *e);
 
 /* --- Encrypted images (decrypt.c) ---------------------------------------------------------------------- */
 

@@ -69,11 +69,13 @@ void signer_done(Signer *s)
         free(s->fingerprint);
         free(s->user_id);
         free(s->prefix);
+        free(s->key);
+        free(s->stamp);
         *s = (Signer){};
 }
 
-/* The key of a signature; that of a subkey has the primary key with it. NULL: not known. */
-static gpgme_key_t get_key(const char *home, const char *fingerprint)
+/* The key of a signature; that of a subkey has the primary key with it. */
+gpgme_key_t key_get(const char *home, const char *fingerprint)
 {
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
         gpgme_key_t key = NULL;
@@ -89,8 +91,20 @@ static bool is_fingerprint_of(gpgme_subkey_t k, const char *fingerprint)
         return k->fpr && endswith(k->fpr, fingerprint);
 }
 
+uint64_t key_expiry(gpgme_key_t key, const char *fingerprint)
+{
+        uint64_t first = 0;
+
+        for (gpgme_subkey_t k = key->subkeys; k; k = k->next) {
+                uint64_t t = k->expires > 0 ? (uint64_t) k->expires * 1000000U : 0;
+                if (t > 0 && (k == key->subkeys || is_fingerprint_of(k, fingerprint)))
+                        first = first > 0 ? MIN(first, t) : t;
+        }
+        return first;
+}
+
 /* gpg has looked at all this as well; what decides about an image is better looked at twice. */
-static gpg_err_code_t judge_key(gpgme_key_t key, const char *fingerprint)
+gpg_err_code_t key_judge(gpgme_key_t key, const char *fingerprint)
 {
         if (!key || !key->fpr)
                 return GPG_ERR_NO_PUBKEY;
@@ -124,7 +138,7 @@ static gpg_err_code_t judge(const Verdict *v, gpgme_signature_t s, gpgme_key_t k
                 code = GPG_ERR_GENERAL; /* good, but by whom? */
         if (code != GPG_ERR_NO_ERROR)
                 return code;
-        code = judge_key(key, s->fpr);
+        code = key_judge(key, s->fpr);
         if (code != GPG_ERR_NO_ERROR)
                 return code;
         if (digest_is_weak(s->hash_algo))
@@ -153,28 +167,16 @@ static char *name_key(gpgme_signature_t s, gpgme_key_t key)
         return xasprintf(&text, "%s, its subkey %s,", name, s->fpr) < 0 ? NULL : text;
 }
 
-/* "only for 'example.com/x' and 'example.com/y'" of a key that is trusted, but not for this image. */
-static void add_prefixes(Text *t, const Trust *trust, const char *fingerprint)
-{
-        const char *separator = ", only for ";
-
-        for (size_t i = 0; i < trust->n_files; i++) {
-                const TrustFile *f = &trust->files[i];
-                if (!trust_file_counts(f) || !streq(f->fingerprint, fingerprint))
-                        continue;
-                text_addf(t, "%s'%s'", separator, f->prefix);
-                separator = " and ";
-        }
-}
-
 static void add_reason(Verdict *v, gpgme_signature_t s, gpgme_key_t key, gpg_err_code_t code)
 {
         _cleanup_free_ char *name = name_key(s, key);
         const Reason *r = reason_of(code);
 
         text_addf(&v->text, "%sthe signature by the key %s %s", v->worst ? "; " : "", name ?: "?", r->text);
-        if (code == GPG_ERR_NOT_TRUSTED)
-                add_prefixes(&v->text, v->trust, key->fpr);
+        if (code == GPG_ERR_NOT_TRUSTED) {
+                text_add(&v->text, ",");
+                trust_add_prefixes(&v->text, v->trust, key->fpr);
+        }
         if (r->code == GPG_ERR_GENERAL) {
                 char text[128] = "";
                 (void) gpgme_strerror_r(s->status, text, sizeof(text));
@@ -184,14 +186,20 @@ static void add_reason(Verdict *v, gpgme_signature_t s, gpgme_key_t key, gpg_err
                 v->worst = r;
 }
 
-static int take_signer(gpgme_signature_t s, gpgme_key_t key, const char *prefix, Signer *ret)
+static int take_signer(const Trust *t, gpgme_signature_t s, gpgme_key_t key, const char *prefix, Signer *ret)
 {
-        _cleanup_signer_ Signer signer = {.signed_usec = (uint64_t) s->timestamp * 1000000};
+        _cleanup_signer_ Signer signer = {
+                        .signed_usec = (uint64_t) s->timestamp * 1000000U,
+                        .expires_usec = (uint64_t) s->exp_timestamp * 1000000U,
+                        .key_expires_usec = key_expiry(key, s->fpr),
+        };
 
         signer.fingerprint = strdup(key->fpr);
         signer.user_id = strdup(key->uids ? key->uids->uid : "");
         signer.prefix = strdup(prefix);
-        if (!signer.fingerprint || !signer.user_id || !signer.prefix)
+        signer.key = strdup(s->fpr);
+        signer.stamp = trust_stamp(t, key->fpr);
+        if (!signer.fingerprint || !signer.user_id || !signer.prefix || !signer.key || !signer.stamp)
                 return -ENOMEM;
         *ret = TAKE_GENERIC(signer, Signer, (Signer){});
         return 1;
@@ -200,12 +208,12 @@ static int take_signer(gpgme_signature_t s, gpgme_key_t key, const char *prefix,
 /* 1: this one counts. */
 static int look_at(Verdict *v, gpgme_signature_t s, Signer *ret)
 {
-        _cleanup_gpg_key_ gpgme_key_t key = get_key(v->home, s->fpr);
+        _cleanup_gpg_key_ gpgme_key_t key = key_get(v->home, s->fpr);
         const char *prefix = NULL;
 
         gpg_err_code_t code = judge(v, s, key, &prefix);
         if (code == GPG_ERR_NO_ERROR)
-                return take_signer(s, key, prefix, ret);
+                return take_signer(v->trust, s, key, prefix, ret);
         add_reason(v, s, key, code);
         return 0;
 }

@@ -47,6 +47,38 @@ def prepare_takes_as_long_for_a_large_image(host):
     print("# prepare: small %.1f ms, large %.1f ms, best %.1f ms" % (quick * 1e3, slow * 1e3, best * 1e3))
 
 
+def manifests_read(host, *args):
+    """How often manifests of images in the store are opened to be read."""
+    log = host.path("opens")
+    p = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=openat,openat2"] + host.argv("prepare", *args),
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    equal(p.returncode, 0, "exit status of prepare %s (%s)" % (" ".join(args), p.stderr))
+    # Those of the pod are written, and opened once more, without following links, to be synced.
+    return sum('"manifest"' in line and not re.search(r"O_WRONLY|O_RDWR|O_NOFOLLOW| = -", line) for line in read_text(log).splitlines())
+
+
+@case
+def images_are_read_once(host):
+    """Each at most once, however many apps are of it; by an ID or a file, only what is needed."""
+    if not shutil.which("strace"):
+        raise Skip("strace is missing (Debian package strace)")
+    low = host.shell("exit 0", name="example.com/low")
+    host.acnspawn("fetch", low).expect(0)
+    top = host.image(name="example.com/top", dependencies=[{"imageName": "example.com/low"}])
+    other = host.image(name="example.com/other")
+    host.acnspawn("fetch", top, other).expect(0)
+    low_id, top_id = (host.acnspawn("fetch", x).expect(0).out.strip() for x in (low, top))
+    template = host.path("pod.json")
+    with open(template, "w") as f:
+        json.dump({"acKind": "PodManifest", "acVersion": "0.8.11", "apps": [
+            {"name": "a", "image": {"name": "example.com/top"}}, {"name": "b", "image": {"id": low_id}}]}, f)
+    for args, bound in ((("example.com/low",), 3), (("example.com/low", "--name=a", "example.com/low", "--name=b", low_id, "--name=c"), 3),
+                        ((low_id,), 1), ((low_id, "--name=a", low_id, "--name=b"), 1), ((top_id,), 3), (("example.com/top",), 3),
+                        (("--pod-manifest=" + template,), 3)):
+        n = manifests_read(host, *args)
+        true(0 < n <= bound, "prepare %s read %d manifests, not at most %d" % (" ".join(args), n, bound))
+
+
 @case
 def running_copies_nothing(host):
     image = host.shell("cat /bin/busybox >/dev/null; ls -lR / >/dev/null 2>&1; exit 0", name="example.com/a",

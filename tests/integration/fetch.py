@@ -266,10 +266,148 @@ def keys_that_are_offered(w):
     r = w.fetch("--insecure-options=pubkey", "example.com/app:1.0")
     contains(r.err, "https://example.com/keys")
     contains(r.err, "--insecure-options=pubkey")
+    # It is there, by a key that nobody trusts.
+    w.run("rm", w.run("prepare", "example.com/app:1.0").out.strip())
+    shown = json.loads(w.run("--json=short", "image", "show", image_id(data)).out)[0]
+    equal((shown["signer"]["offered"], shown["signerProblem"]), (True, None))
     # For this once.
     w.run("image", "rm", image_id(data))
     contains(w.fetch("example.com/app:1.0", rc=1).err, w.key().fingerprint)
     w.nothing_left()
+
+
+# --- Trust that ended -----------------------------------------------------------------------------------------------------
+
+def manifest_of(w, image):
+    path = w.host.path("pod.json")
+    with open(path, "w") as f:
+        json.dump({"acKind": "PodManifest", "acVersion": "0.8.11", "apps": [{"name": "app", "image": image}]}, f)
+    return "--pod-manifest=" + path
+
+
+@world
+def signer_who_lost_trust(w):
+    """What a key signed is not used any more once the key is not trusted: by whatever name it is asked for, and without a request."""
+    w.trust()
+    data = w.image()
+    w.publish(SIMPLE, data, etag=True)
+    w.fetch("example.com/app:1.0", SIMPLE)
+    by_name = manifest_of(w, {"name": "example.com/app", "labels": [{"name": "version", "value": "1.0"}]})
+    w.run("prepare", by_name)
+    w.run("trust", "--remove=" + w.key().fingerprint)
+    w.web.forget()
+    for args in (("fetch", "example.com/app:1.0"), ("fetch", SIMPLE), ("prepare", "example.com/app"), ("prepare", SIMPLE), ("prepare", by_name),
+                 ("run", "example.com/app"), ("fetch", "--pull-policy=never", SIMPLE)):
+        r = w.run(*args, rc=1)
+        for part in ("The image example.com/app was signed by the key " + w.key().fingerprint, "alice <alice@example.com>",
+                     "not trusted any more", "--insecure-options=signature", "acnspawn image rm sha512-", "acnspawn trust --prefix="):
+            contains(r.err, part, "message of %r" % (args,))
+    equal(w.web.asked(), [], "requests")
+    # An ID says which bytes are meant.
+    w.run("prepare", image_id(data))
+    # It is said what is wrong with it, and that it is used all the same.
+    shown = json.loads(w.run("--json=short", "image", "show", "example.com/app").out)[0]
+    contains(shown["signerProblem"], "not trusted any more")
+    contains(w.run("image", "show", "example.com/app").out, "Refused: The image example.com/app was signed by")
+    for args in ("fetch", "example.com/app:1.0"), ("prepare", SIMPLE), ("prepare", by_name):
+        contains(w.run(args[0], "--insecure-options=signature", *args[1:]).err, "it is used all the same: --insecure-options=signature")
+    # An update wants a signature that is good now, and is not put off with an ETag.
+    w.web.forget()
+    contains(w.fetch("--pull-policy=update", SIMPLE, rc=1).err, "no such key is trusted")
+    equal(w.web.asked(), [SIMPLE + ".asc"], "requests")
+    w.trust(name="bob")
+    w.publish(SIMPLE, data, signer="bob", etag=True)
+    w.fetch("--pull-policy=update", SIMPLE)
+    w.run("prepare", "example.com/app")
+    shown = json.loads(w.run("--json=short", "image", "show", "example.com/app").out)[0]
+    equal((shown["signer"]["fingerprint"], shown["signerProblem"]), (w.key("bob").fingerprint, None))
+    true(abs(shown["signer"]["signed"] / 1e6 - time.time()) < 600, "when it was signed: %r" % shown["signer"])
+
+
+@world
+def signer_of_a_dependency_who_lost_trust(w):
+    w.trust()
+    w.trust(name="bob")
+    low = w.image("example.com/low", "1")
+    top = w.image("example.com/top", "1", dependencies=[{"imageName": "example.com/low"}])
+    for name, data, signer in ("low", low, "alice"), ("top", top, "bob"):
+        url = "https://example.com/%s.aci" % name
+        w.publish(url, data, signer=signer)
+        w.fetch(url)
+    w.run("prepare", "example.com/top")
+    w.run("trust", "--remove=" + w.key().fingerprint)
+    for args in ("prepare", "example.com/top"), ("prepare", image_id(top)), ("prepare", manifest_of(w, {"id": image_id(top)})):
+        r = w.run(*args, rc=1)
+        contains(r.err, "The image example.com/low was signed by the key " + w.key().fingerprint)
+    w.run("prepare", "--insecure-options=signature", "example.com/top")
+
+
+@world
+def keys_that_change_are_looked_at_once(w):
+    """No program is run for a signer whose key is what it was; after a change, for the first time only."""
+    if not shutil.which("strace"):
+        raise Skip("strace is missing (Debian package strace)")
+    w.trust()
+    w.publish(SIMPLE, w.image())
+    w.fetch("example.com/app:1.0")
+
+    def programs():
+        log = w.host.path("log")
+        subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=execve"] + w.host.argv("--config-dir=" + w.config, "prepare", "example.com/app"),
+                       check=True, stdout=subprocess.DEVNULL)
+        return read_text(log).count("/gpg\"")
+    equal(programs(), 0, "runs of gpg")
+    for prefix in "example.com/app", "example.org":  # what another prefix has may be a revocation
+        w.trust(prefix)
+        true(programs() > 0, "gpg has looked at the new file of %s" % prefix)
+        equal(programs(), 0, "runs of gpg after that")
+
+
+@world
+def steps_back(w):
+    """An old image with its old signature does not take the place of a newer one."""
+    w.trust()
+    old, new = w.image(content="old"), w.image(content="new")
+    old_signature = w.key().sign(old)
+    time.sleep(1.1)  # signatures know seconds
+    w.publish(SIMPLE, new)
+    w.fetch("example.com/app:1.0")
+    w.web.put(SIMPLE, old)
+    w.web.put(SIMPLE + ".asc", old_signature)
+    other = "https://example.com/other.aci"
+    w.web.put(other, old)
+    w.web.put(other + ".asc", old_signature)
+    for url in SIMPLE, other, "example.com/app:1.0":
+        r = w.fetch("--pull-policy=update", url, rc=1)
+        contains(r.err, "before the one of the same name and labels that is in the store")
+        contains(r.err, "acnspawn image rm " + image_id(new)[:19])
+    w.nothing_left(1)
+    # A file is the user's own; and what is removed is in nobody's way.
+    w.run("image", "rm", image_id(new))
+    equal(w.fetch("--pull-policy=update", SIMPLE).out, image_id(old) + "\n")
+    w.publish(SIMPLE, new)
+    equal(w.fetch("--pull-policy=update", SIMPLE).out, image_id(new) + "\n")
+    aci = w.host.path("old.aci")
+    with open(aci, "wb") as f:
+        f.write(old)
+    w.fetch(aci)
+
+
+@world
+def a_version_that_goes_back(w):
+    w.trust()
+    one, two = w.image(version="1.0"), w.image(version="2.0")
+    signature = w.key().sign(one)
+    time.sleep(1.1)
+    url = "https://example.com/latest.aci"
+    w.publish(url, two)
+    w.fetch(url)
+    w.web.put(url, one)
+    w.web.put(url + ".asc", signature)
+    r = w.fetch("--pull-policy=update", url)
+    equal(r.out, image_id(one) + "\n")
+    contains(r.err, "came to example.com/app:2.0")
+    contains(r.err, "and comes to example.com/app:1.0")
 
 
 @world

@@ -44,9 +44,9 @@ static int approve(const char *id, const ImageManifest *m, ImageInfo *info, void
                 return error_set(e, w->verdict, "I do not know the key");
         if (w->signs) {
                 info->reference = strdup("example.com/app:1.0");
-                info->signer_fingerprint = strdup("0123456789ABCDEF0123456789ABCDEF01234567");
-                info->signer_user_id = strdup("Somebody <somebody@example.com>");
-                info->signer_prefix = strdup("example.com");
+                info->signer.fingerprint = strdup("0123456789ABCDEF0123456789ABCDEF01234567");
+                info->signer.user_id = strdup("Somebody <somebody@example.com>");
+                info->signer.prefix = strdup("example.com");
         }
         return 0;
 }
@@ -99,7 +99,7 @@ TEST(every_byte_is_seen_as_it_came)
         ASSERT_STREQ(w.name, "example.com/app");
         ASSERT_EQ(i->info.archive_size, gz.size);
         ASSERT_STREQ(i->info.origin, "test.aci");
-        ASSERT_TRUE(!i->info.signer_fingerprint && !i->info.reference && !i->layer_ids);
+        ASSERT_TRUE(!i->info.signer.fingerprint && !i->info.reference && !i->layer_ids);
 }
 
 TEST(nothing_is_kept_without_consent)
@@ -162,13 +162,13 @@ TEST(signer_is_remembered)
                 ASSERT_OK(image_open(f.store, i->id, &again, &f.error));
                 ASSERT_STREQ(again->info.origin, "test.aci");
                 if (k == 0) {
-                        ASSERT_TRUE(!again->info.signer_fingerprint);
+                        ASSERT_TRUE(!again->info.signer.fingerprint);
                         continue;
                 }
                 ASSERT_STREQ(again->info.reference, "example.com/app:1.0");
-                ASSERT_STREQ(again->info.signer_fingerprint, "0123456789ABCDEF0123456789ABCDEF01234567");
-                ASSERT_STREQ(again->info.signer_user_id, "Somebody <somebody@example.com>");
-                ASSERT_STREQ(again->info.signer_prefix, "example.com");
+                ASSERT_STREQ(again->info.signer.fingerprint, "0123456789ABCDEF0123456789ABCDEF01234567");
+                ASSERT_STREQ(again->info.signer.user_id, "Somebody <somebody@example.com>");
+                ASSERT_STREQ(again->info.signer.prefix, "example.com");
         }
 }
 

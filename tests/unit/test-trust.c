@@ -414,6 +414,89 @@ TEST(several_signatures)
         ASSERT_WORKS(c, check(&c, "two.asc", IMAGE));
 }
 
+/* --- What was good once -------------------------------------------------------------------------------- */
+
+static int check_again(Config *c, const char *name, const Signer *s, Signer *ret)
+{
+        error_done(&c->error);
+        return signer_check_again(c->dirs, name, s, ret, &c->error);
+}
+
+/* Checks the signature in the file, of CONTENT, and gives its signer. */
+static int sign_in(Config *c, const char *file, Signer *ret)
+{
+        size_t n = 0;
+        _cleanup_free_ char *signature = gpg_fixture_read(&g, file, &n);
+
+        return check_bytes(c, signature, n, CONTENT, strlen(CONTENT), IMAGE, ret);
+}
+
+TEST(trust_that_ended)
+{
+        _cleanup_signer_ Signer s = {}, now = {};
+        CONFIG(c);
+
+        ASSERT_EQ(add(&c, IMAGE, "good"), 1);
+        ASSERT_EQ(add(&c, NULL, "other"), 1);
+        ASSERT_WORKS(c, sign_in(&c, "good.asc", &s));
+        ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 0); /* without gpg */
+        ASSERT_EQ(check_again(&c, IMAGE "/x", &s, &now), 0);
+        ASSERT_REFUSED(c, check_again(&c, "example.com/apple", &s, &now), -EKEYREJECTED, good);
+        ASSERT_CONTAINS(c.error.message, "The image example.com/apple was signed by the key");
+        ASSERT_CONTAINS(c.error.message, "good <good@example.com>");
+        ASSERT_CONTAINS(c.error.message, "trusted only for '" IMAGE "'");
+        ASSERT_WORKS(c, trust_remove(c.trust, NULL, good, NULL, &c.error));
+        ASSERT_REFUSED(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, "is not trusted any more");
+        ASSERT_CONTAINS(c.error.hint, "acnspawn trust --prefix=" IMAGE " KEYFILE");
+        ASSERT_NULL(now.fingerprint);
+        /* Again: the file is another one, gpg looks at it, and what to remember has changed. */
+        ASSERT_EQ(add(&c, "example.com", "good"), 1);
+        ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 1);
+        ASSERT_STREQ(now.prefix, "example.com");
+        ASSERT_STREQ(now.fingerprint, good);
+        ASSERT_EQ(now.signed_usec, s.signed_usec);
+        ASSERT_EQ(check_again(&c, IMAGE, &now, NULL), 0);
+        ASSERT_OK(fchmodat(c.scratch.fd, "etc/trustedkeys", 0777, 0));
+        ASSERT_REFUSED(c, check_again(&c, IMAGE, &now, NULL), -EPERM, "Cannot tell whether the signature");
+}
+
+TEST(keys_that_went_bad)
+{
+        _cleanup_signer_ Signer s = {}, now = {};
+        CONFIG(c);
+
+        ASSERT_EQ(add(&c, IMAGE, "unrevoked"), 1);
+        ASSERT_WORKS(c, sign_in(&c, "revoked.asc", &s));
+        ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 0);
+        /* Wherever its revocation lies. */
+        ASSERT_EQ(add(&c, "example.org", "revoked"), 1);
+        ASSERT_REFUSED(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, revoked);
+        ASSERT_CONTAINS(c.error.message, "which has been revoked");
+        /* One that has expired since it was looked at, as if that had been before. */
+        ASSERT_EQ(add(&c, IMAGE, "expired"), 1);
+        const Signer then = {.fingerprint = expired, .key = expired, .prefix = (char *) IMAGE};
+        ASSERT_REFUSED(c, check_again(&c, IMAGE, &then, &now), -EKEYREJECTED, expired);
+        ASSERT_CONTAINS(c.error.message, "which has expired on 2020-01-02 00:00:00 UTC");
+        ASSERT_CONTAINS(c.error.hint, "prolonged");
+}
+
+TEST(times_that_passed)
+{
+        _cleanup_signer_ Signer s = {}, now = {};
+        CONFIG(c);
+
+        ASSERT_EQ(add(&c, IMAGE, "sub"), 1);
+        ASSERT_WORKS(c, sign_in(&c, "sub.asc", &s));
+        ASSERT_STREQ(s.key, subkey);
+        ASSERT_EQ(s.key_expires_usec, 0);
+        s.key_expires_usec = 1; /* gpg is asked, and knows of a longer time */
+        ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 1);
+        ASSERT_EQ(now.key_expires_usec, 0);
+        ASSERT_STREQ(now.key, subkey);
+        now.expires_usec = 1;
+        ASSERT_REFUSED(c, check_again(&c, IMAGE, &now, NULL), -EKEYREJECTED, "the signature has expired");
+}
+
 /* --- The files ----------------------------------------------------------------------------------------- */
 
 TEST(vendor_and_masks)
@@ -674,6 +757,9 @@ int main(void)
         RUN(c2_weak_digests);
         RUN(subkeys);
         RUN(several_signatures);
+        RUN(trust_that_ended);
+        RUN(keys_that_went_bad);
+        RUN(times_that_passed);
         RUN(vendor_and_masks);
         RUN(files_with_other_content);
         RUN(list_and_remove);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Signers of images that are in the store.
+ *
+ * A signature is checked when an image comes into the store, and what is there stays. But whoever takes his
+ * trust away from a key, or learns that it was revoked, does not want what it signed any more; so who asks for an
+ * image by its name or its URL, that is for whatever is behind them, gets it only if the signature would be
+ * accepted today. An ID says which bytes are meant, and a file is the user's own: these ask nobody. Nor does what
+ * came in without a signature, since that was somebody's decision, and what was signed by a key that discovery
+ * had offered, which was good for that once.
+ *
+ * Neither protocol can tell that what a server has is the newest there is. What can be seen is a step back: what
+ * was signed before the image of the same name and labels that is here already is not let in.
+ */
+
+#include "prepare/fetch/fetch-internal.h"
+
+static int copy(const char *from, char **to)
+{
+        *to = from ? strdup(from) : NULL;
+        return from && !*to ? -ENOMEM : 0;
+}
+
+int signer_remember(const Signer *s, bool offered, ImageSigner *ret)
+{
+        *ret = (ImageSigner){
+                        .signed_time = s->signed_usec,
+                        .expires = s->expires_usec,
+                        .key_expires = s->key_expires_usec,
+        };
+        /* What is copied is RET's owner's, whatever comes of the rest. */
+        return copy(s->fingerprint, &ret->fingerprint) < 0 || copy(s->user_id, &ret->user_id) < 0 ||
+                                       copy(s->prefix, &ret->prefix) < 0 || copy(s->key, &ret->key) < 0 ||
+                                       copy(offered ? NULL : s->stamp, &ret->stamp) < 0 ||
+                                       copy(offered ? SIGNER_OFFERED : NULL, &ret->trust) < 0
+                               ? -ENOMEM
+                               : 0;
+}
+
+/* The same without copies: these stay the image's. */
+static Signer recall(const ImageSigner *s)
+{
+        return (Signer){
+                        .fingerprint = s->fingerprint,
+                        .user_id = s->user_id,
+                        .prefix = s->prefix,
+                        .key = s->key,
+                        .stamp = s->stamp,
+                        .signed_usec = s->signed_time,
+                        .expires_usec = s->expires,
+                        .key_expires_usec = s->key_expires,
+        };
+}
+
+/* So that gpg need not be asked the next time; if that fails, it is. */
+static void renew(const Image *i, const Signer *s)
+{
+        const ImageSigner now = {
+                        .fingerprint = s->fingerprint,
+                        .user_id = s->user_id,
+                        .prefix = s->prefix,
+                        .key = s->key,
+                        .stamp = s->stamp,
+                        .signed_time = s->signed_usec,
+                        .expires = s->expires_usec,
+                        .key_expires = s->key_expires_usec,
+        };
+
+        (void) image_info_set_signer(i->dir_fd, &now);
+}
+
+int image_check_signer(const Image *i, const char *const *config_dirs, Error *e)
+{
+        const ImageSigner *s = &i->info.signer;
+        _cleanup_signer_ Signer now = {};
+
+        if (!s->fingerprint || streq_ptr(s->trust, SIGNER_OFFERED))
+                return 0;
+        const Signer then = recall(s);
+        int r = signer_check_again(config_dirs, i->manifest->name, &then, &now, e);
+        if (r > 0)
+                renew(i, &now);
+        return r < 0 ? r : 0;
+}
+
+static int add_ways_out(const Image *i, Error *e, int r)
+{
+        _cleanup_free_ char *first = e && e->hint ? strdup(e->hint) : NULL;
+
+        return error_hint(e, r,
+                          "%s%sIf it has been signed anew, fetch it with --pull-policy=update. 'acnspawn image "
+                          "rm %.19s' removes it; --insecure-options=signature uses it all the same.",
+                          first ?: "", first ? "\n" : "", i->id);
+}
+
+/* Whether there is nothing to be asked any more. */
+static bool is_done(Fetcher *f, const Image *i)
+{
+        if (!i->info.signer.fingerprint)
+                return true;
+        (void) pthread_mutex_lock(&f->lock);
+        bool done = strv_contains(f->signed_well, i->id);
+        (void) pthread_mutex_unlock(&f->lock);
+        return done;
+}
+
+static int set_done(Fetcher *f, const Image *i, Error *e)
+{
+        (void) pthread_mutex_lock(&f->lock);
+        int r = strv_extend(&f->signed_well, i->id);
+        (void) pthread_mutex_unlock(&f->lock);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+int fetcher_check_signer(Fetcher *f, const Image *i, Error *e)
+{
+        _cleanup_error_ Error error = ERROR_NULL;
+
+        if (is_done(f, i))
+                return 0;
+        int r = image_check_signer(i, f->options.config_dirs, &error);
+        if (r == -ENOMEM || (r < 0 && !(f->options.insecure & INSECURE_SIGNATURE))) {
+                r = error_move(e, &error);
+                return r == -EKEYREJECTED ? add_ways_out(i, e, r) : r;
+        }
+        if (r < 0)
+                fetcher_note(f, "%s; it is used all the same: --insecure-options=signature",
+                             error.message ?: "The signer of an image cannot be looked at");
+        return set_done(f, i, e);
+}
+
+/* --- Steps back ---------------------------------------------------------------------------------------- */
+
+static bool has_same_labels(const ImageManifest *a, const ImageManifest *b)
+{
+        return a->labels.n == b->labels.n && image_name_matches(a->name, &a->labels, b);
+}
+
+/* Whether X is of a later version, and came from where M has come from now. */
+static bool was_later_version(const Image *x, const Archive *a, const ImageManifest *m)
+{
+        return streq_ptr(x->info.reference, a->reference) && streq(x->manifest->name, m->name) &&
+               image_version_compare(pair_list_get(&x->manifest->labels, "version"),
+                                     pair_list_get(&m->labels, "version")) > 0;
+}
+
+static int refuse_step_back(const Image *newer, const Archive *a, const ImageManifest *m, Error *e)
+{
+        _cleanup_free_ char *name = NULL, *then = format_utc(newer->info.signer.signed_time),
+                            *now = format_utc(a->signer.signed_usec);
+
+        if (!then || !now || image_name_format(m->name, &m->labels, &name) < 0)
+                return error_oom(e);
+        int r = error_set(e, -ESTALE,
+                          "The image %s was signed on %s, before the one of the same name and labels that is in "
+                          "the store, which was on %s",
+                          name, now, then);
+        return error_hint(e, r,
+                          "Somebody may offer an old image in the place of a newer one. If it is wanted all the "
+                          "same, remove the other: acnspawn image rm %.19s",
+                          newer->id);
+}
+
+static void note_step_back(const Image *newer, const Archive *a, const ImageManifest *m)
+{
+        _cleanup_free_ char *before = NULL, *after = NULL;
+
+        if (image_name_format(newer->manifest->name, &newer->manifest->labels, &before) >= 0 &&
+            image_name_format(m->name, &m->labels, &after) >= 0)
+                fetcher_note(a->fetcher,
+                             "%s came to %s before, and comes to %s now, which was signed earlier: if the former "
+                             "was not withdrawn, somebody holds back what is new",
+                             a->what, before, after);
+}
+
+/* INDEX is locked. */
+static int compare(ImageIndex *index, const Archive *a, const char *id, const ImageManifest *m, Error *e)
+{
+        size_t n;
+        int r = image_index_refresh(index, e);
+
+        if (r < 0)
+                return r;
+        Image *const *images = image_index_images(index, &n);
+        for (size_t i = 0; i < n; i++) {
+                const Image *x = images[i];
+                if (x->info.signer.signed_time <= a->signer.signed_usec || streq(x->id, id) ||
+                    image_check_signer(x, a->fetcher->options.config_dirs, NULL) < 0)
+                        continue;
+                if (has_same_labels(x->manifest, m))
+                        return refuse_step_back(x, a, m, e);
+                if (was_later_version(x, a, m))
+                        note_step_back(x, a, m);
+        }
+        return 0;
+}
+
+int archive_check_age(const Archive *a, const char *id, const ImageManifest *m, Error *e)
+{
+        ImageIndex *x = fetcher_lock_index(a->fetcher, e);
+
+        if (!x)
+                return -ENOMEM;
+        int r = compare(x, a, id, m, e);
+        fetcher_unlock_index(a->fetcher);
+        return r;
+}
