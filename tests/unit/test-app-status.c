@@ -326,6 +326,7 @@ TEST(names)
 int main(void)
 {
         RUN(round_trip);
+        RUN(every_key_stands_once);
         RUN(no_record);
         RUN(health);
         RUN(delays);
