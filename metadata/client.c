@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 
 #include "config.h"
+#include "library/libcrypto.h"
 #include "metadata/protocol.h"
 
 #define END_TIMEOUT_MSEC 2000
@@ -293,13 +294,16 @@ void metadata_client_answer(MetadataClient *c, uint64_t serial, bool yes)
 static int answer_question(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
                            void *userdata, Error *e)
 {
-        int yes = 1;
+        int yes = 1, r = 0;
 
-        if (m->type == METADATA_MESSAGE_VERIFY)
+        if (m->type == METADATA_MESSAGE_VERIFY) {
+                r = library_load(&crypto_library, e);
+                if (r < 0)
+                        return r;
                 yes = judge(m, fd, lookup, userdata);
-        else if (c->may_sign && (yes = c->may_sign(m->serial, c->may_sign_data)) == 0)
+        } else if (c->may_sign && (yes = c->may_sign(m->serial, c->may_sign_data)) == 0)
                 return 1; /* later */
-        int r = send_verdict(c, m->serial, yes > 0);
+        r = send_verdict(c, m->serial, yes > 0);
 
         return r == -EPIPE ? error_set(e, -ECONNRESET, "The metadata service of pod %s has ended", c->uuid)
                            : 1;

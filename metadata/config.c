@@ -7,7 +7,6 @@
  * a NUL. The reader checks every size against what is there, and points into the one buffer it has read.
  */
 
-#include "library/libcrypto.h"
 #include "metadata/protocol.h"
 
 #define CONFIG_MAGIC 0x31646d6e70736361ULL
@@ -86,7 +85,7 @@ int metadata_config_encode(const MetadataConfig *config, int *ret_fd, Error *e)
                 return error_oom(e);
 
         r = metadata_memfd_new("acnspawn-metadata-config", t.data, t.size, ret_fd);
-        OPENSSL_cleanse(t.data, t.size);
+        explicit_bzero(t.data, t.size);
         return r < 0 ? error_set_errno(e, r, "Cannot write the configuration of pod %s's metadata service",
                                        config->uuid)
                      : 0;
@@ -186,7 +185,7 @@ int metadata_config_decode(int fd, MetadataConfigOwned *ret, Error *e)
 void metadata_config_owned_done(MetadataConfigOwned *c)
 {
         if (c->data)
-                OPENSSL_cleanse(c->data, c->size);
+                explicit_bzero(c->data, c->size);
         free(c->data);
         free(c->apps);
         *c = (MetadataConfigOwned){};

@@ -72,7 +72,7 @@ int metadata_key_generate(uint8_t ret[static METADATA_KEY_SIZE])
         if (r < 0)
                 return r;
         memcpy(ret, key, sizeof(key));
-        OPENSSL_cleanse(key, sizeof(key));
+        explicit_bzero(key, sizeof(key));
         return 0;
 }
 

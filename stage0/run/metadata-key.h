@@ -5,7 +5,7 @@
 
 #include "stage0/run/run-internal.h"
 
-/* Makes the key of a pod that is about to run. */
+/* Makes the key of a pod that runs. */
 int metadata_key_make(Pod *p);
 int metadata_key_read(int dir_fd, uint8_t key[static METADATA_KEY_SIZE]);
 

@@ -3,6 +3,9 @@
 /* The metadata service of a pod (metadata/metadata.h), from the pod's side: its key, its socket, and starting it, again
  * if need be.
  *
+ * Most apps never ask it anything. So we listen ourselves, and the first connection starts the service, which takes it
+ * from the socket: a pod that does not use it has no process for it.
+ *
  * What lasts is not the service's: the key is a file of the pod, which stays until the pod is removed, and so long what it has
  * signed can be verified; the socket and the token are ours. So a service that was killed is followed by one that
  * serves the same at the same place, and who connects in between waits. Nothing that it had answered is lost with
@@ -24,12 +27,12 @@
 struct MetadataService {
         Pod *pod;
         sd_event *event; /* the caller's */
-        sd_event_source *source, *restart_source;
-        MetadataClient *client; /* NULL: it is about to be started again */
+        sd_event_source *source, *restart_source, *first_source;
+        MetadataClient *client; /* NULL: nobody has asked yet, or it is about to be started again */
         KeyKeeper *keeper;
         uint64_t asked; /* number of the question whether the service may sign */
         char *token, *url;
-        int listen_fd;
+        int program_fd, listen_fd;
         uint64_t started_usec;
 };
 
@@ -79,9 +82,12 @@ static int listen_in_network(pid_t pid, uint16_t port, uint16_t *ret_port)
         return fd;
 }
 
+static int on_first_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata);
+
 int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
 {
         bool host = m->pod->config.net == NET_HOST;
+        _cleanup_free_ char *url = NULL;
         _cleanup_close_ int fd = -EBADF;
         uint16_t port;
 
@@ -92,13 +98,14 @@ int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
         if (fd < 0)
                 return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
                                        m->pod->uuid);
-        int r = m->client ? metadata_client_send_listener(m->client, fd, e) : 0;
-        if (r < 0)
-                return r;
-        r = xasprintf(&m->url, "http://127.0.0.1:%u/%s", port, m->token);
-        if (r < 0)
+        if (xasprintf(&url, "http://127.0.0.1:%u/%s", port, m->token) < 0)
                 return error_oom(e);
+        int r = sd_event_add_io(m->event, &m->first_source, fd, EPOLLIN, on_first_connection, m);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot wait for who asks the metadata service of pod %s",
+                                       m->pod->uuid);
         m->listen_fd = TAKE_FD(fd);
+        m->url = TAKE_PTR(url);
         /* For those who go into the pod later. */
         r = pod_metadata_url_write(m->pod, m->url);
         return r < 0 ? error_set_errno(e, r, "Cannot record the metadata service of pod %s", m->pod->uuid)
@@ -199,20 +206,24 @@ static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *conf
 static int start_client(MetadataService *m, Error *e)
 {
         _cleanup_(metadata_texts_done) MetadataTexts texts = {};
-        _cleanup_free_ char *program = NULL;
         uint8_t key[METADATA_KEY_SIZE];
         MetadataConfig config = {.uuid = m->pod->uuid, .key = key, .token = m->token};
         uid_t uid = m->pod->config.uid_base + UID_RANGE_SIZE - 1;
+        char program[64];
 
         int r = metadata_key_read(m->pod->dir_fd, key);
+        if (r == -ENOENT) { /* once: whenever the service starts again, it signs by the same key */
+                r = metadata_key_make(m->pod);
+                if (r >= 0)
+                        r = metadata_key_read(m->pod->dir_fd, key);
+        }
         if (r >= 0)
                 r = read_texts(m, &texts, &config);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot prepare the metadata service of pod %s", m->pod->uuid);
-        r = helper_program_path(METADATA_PROGRAM, &program, e);
-        if (r >= 0)
-                r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid},
-                                          &config, &m->client, e);
+        snprintf(program, sizeof(program), "/proc/%d/fd/%d", (int) getpid(), m->program_fd);
+        r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid}, &config,
+                                  &m->client, e);
         explicit_bzero(key, sizeof(key));
         if (r >= 0)
                 metadata_client_set_may_sign(m->client, may_sign, m);
@@ -233,7 +244,7 @@ static int start(MetadataService *m, Error *e)
 {
         m->started_usec = now_usec(CLOCK_MONOTONIC);
         int r = start_client(m, e);
-        if (r >= 0 && m->listen_fd >= 0)
+        if (r >= 0)
                 r = metadata_client_send_listener(m->client, m->listen_fd, e);
         if (r < 0)
                 return r;
@@ -255,15 +266,27 @@ static int plan_restart(MetadataService *m)
                                           on_restart, m);
 }
 
-static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
+static int start_or_plan(MetadataService *m)
 {
-        MetadataService *m = userdata;
         _cleanup_error_ Error e = ERROR_NULL;
 
         if (start(m, &e) >= 0)
                 return 0;
-        log_warning("%s", e.message ?: "The metadata service cannot be started again");
+        log_warning("%s", e.message ?: "The metadata service cannot be started");
         return plan_restart(m);
+}
+
+static int on_restart(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        return start_or_plan(userdata);
+}
+
+static int on_first_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        MetadataService *m = userdata;
+
+        m->first_source = sd_event_source_disable_unref(m->first_source);
+        return start_or_plan(m);
 }
 
 static int on_message(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -279,35 +302,47 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *u
         return r == -EREMOTEIO ? 0 : plan_restart(m);
 }
 
+/* From now on it is this one, which knows our protocol, whatever is installed when it is started. */
+static int open_program(MetadataService *m, Error *e)
+{
+        _cleanup_free_ char *program = NULL;
+        int r = helper_program_path(METADATA_PROGRAM, &program, e);
+
+        if (r < 0)
+                return r;
+        m->program_fd = open(program, O_PATH | O_CLOEXEC);
+        return m->program_fd < 0 ? error_set_errno(e, -errno, "Cannot open %s", program) : 0;
+}
+
 int metadata_service_new(Pod *p, sd_event *event, MetadataService **ret, Error *e)
 {
         _cleanup_(metadata_service_freep) MetadataService *m = calloc(1, sizeof(MetadataService));
 
         if (!m)
                 return error_oom(e);
-        *m = (MetadataService){.pod = p, .event = event, .listen_fd = -EBADF};
-        /* Once: whenever the service starts again, it signs by the same key and has the same address. */
-        int r = metadata_key_make(p);
-        if (r >= 0)
-                r = metadata_token_generate(&m->token);
+        *m = (MetadataService){.pod = p, .event = event, .program_fd = -EBADF, .listen_fd = -EBADF};
+        int r = open_program(m, e);
+        if (r < 0)
+                return r;
+        r = metadata_token_generate(&m->token);
         if (r >= 0)
                 r = key_keeper_new(p, event, on_kept, m, &m->keeper);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the key of pod %s", p->uuid);
-        r = start(m, e);
-        if (r >= 0)
-                *ret = TAKE_PTR(m);
-        return r;
+                return error_set_errno(e, r, "Cannot make the token of pod %s", p->uuid);
+        *ret = TAKE_PTR(m);
+        return 0;
 }
 
 MetadataService *metadata_service_free(MetadataService *m)
 {
         if (!m)
                 return NULL;
+        sd_event_source_disable_unref(m->first_source);
         sd_event_source_disable_unref(m->restart_source);
         stop(m);
         key_keeper_free(m->keeper);
         safe_close(m->listen_fd);
+        safe_close(m->program_fd);
         free(m->token);
         free(m->url);
         free(m);

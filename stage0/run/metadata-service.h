@@ -7,7 +7,7 @@
 
 typedef struct MetadataService MetadataService;
 
-/* Makes the pod's key, and starts the service, which is started again whenever it ends. */
+/* The service is started when somebody asks it for the first time, and again whenever it ends. */
 int metadata_service_new(Pod *p, sd_event *event, MetadataService **ret, Error *e);
 MetadataService *metadata_service_free(MetadataService *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(MetadataService *, metadata_service_free);

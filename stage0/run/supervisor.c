@@ -3,7 +3,7 @@
 /* The process that runs a pod, from the start of nspawn to the pod's result.
  *
  * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
- * mounted and the metadata service is started. From then on we answer launchers, pass on what the apps
+ * mounted. From then on we answer launchers, pass on what the apps
  * write, and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel
  * kills nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours
  * and goes away with us.

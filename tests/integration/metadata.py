@@ -136,6 +136,42 @@ def a_service_that_is_killed_goes_on_where_it_was(host):
 
 
 @case
+def a_pod_that_does_not_ask_has_no_service(host):
+    uuid = host.detach("--name=p", pod_with_script(host, "touch /out/up; while [ ! -e /out/go ]; do sleep 0.05; done; get pod/uuid 2>/dev/null >/out/uuid; "
+                                                   "touch /out/done; exec sleep 1000"))
+    host.wait_up("a")
+    time.sleep(0.3)
+    equal(service_of(host), None, "the service")
+    true(not os.path.exists(os.path.join(host.pod_dir(uuid), "hmac-key")), "a key was made for nobody")
+    host.acnspawn("enter", "p", "touch", "/out/go").expect(0)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "out/done")), "the answer")
+    equal(host.written("a", "out/uuid").decode().strip(), uuid)
+    true(service_of(host), "no service is left for the next question")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def the_service_is_the_one_that_was_there_when_the_pod_began(host):
+    """A package that is installed anew meanwhile may bring one that speaks otherwise."""
+    built = os.path.dirname(os.path.dirname(os.path.realpath(ACNSPAWN)))
+    helpers = host.path("helpers")
+    os.mkdir(helpers)
+    for program in ("stage1/launch", "metadata/acnspawn-metadata"):
+        shutil.copy(os.path.join(built, program), helpers)
+    image = pod_with_script(host, "while [ ! -e /out/go ]; do sleep 0.05; done; get pod/uuid 2>/dev/null >/out/uuid; touch /out/done; exec sleep 1000")
+    uuid = host.prepare(image)
+    host.acnspawn("run", "--detach", uuid, env=dict(os.environ, ACNSPAWN_LIBEXECDIR=helpers)).expect(0)
+    os.unlink(helpers + "/acnspawn-metadata")
+    with open(helpers + "/acnspawn-metadata", "w") as f:
+        f.write("#!/bin/false\n")
+    os.chmod(f.name, 0o755)
+    host.acnspawn("enter", uuid, "touch", "/out/go").expect(0)
+    wait_for(lambda: os.path.exists(os.path.join(host.upper("a"), "out/done")), "the answer")
+    equal(host.written("a", "out/uuid").decode().strip(), uuid)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def token_is_needed_and_differs_per_pod(host):
     tokens = set()
     for number in range(2):
@@ -173,7 +209,7 @@ def answers_in_time(host):
 
 @case
 def service_runs_unprivileged_and_ends_with_the_pod(host):
-    uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    uuid = host.detach(pod_with_script(host, "get pod/uuid >/dev/null 2>&1; touch /out/up; exec sleep 1000"))
     host.wait_up("a")
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
