@@ -8,22 +8,37 @@
  * others, as the set-user-ID programs of images in it must not be within the reach of the host's users.
  */
 
+#include <dirent.h>
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-
-#include <dirent.h>
 
 #include "prepare/store/store-internal.h"
 
 #define STORE_VERSION "1\n"
 
-/* The pods' part comes first to last in the order of a pod's life. */
-static const char *const store_directories[] = {
-                "tmp",         "images",         "rendered",      "pods",
-                "pods/embryo", "pods/preparing", "pods/prepared", "pods/running",
-                "pods/exited", "pods/garbage",   "names",         "uids",
-                "downloads",   "layers",
+/* The pods' part comes first to last in the order of a pod's life. What is made in a nursery has nothing to do
+ * with what else is made there. */
+static const struct {
+        const char *name;
+        bool nursery;
+} store_directories[] = {
+                {"tmp", .nursery = true},
+                {"images"},
+                {"rendered"},
+                {"pods"},
+                {"pods/embryo", .nursery = true},
+                {"pods/preparing"},
+                {"pods/prepared"},
+                {"pods/running"},
+                {"pods/exited"},
+                {"pods/garbage"},
+                {"names"},
+                {"uids"},
+                {"downloads"},
+                {"layers"},
 };
 
 static int check_access(int fd, const char *path, bool is_new, Error *e)
@@ -128,13 +143,32 @@ static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
         return 0;
 }
 
+/* Tells the file system that what is made in the directory NAME is unrelated. ext4 then puts each pod and each
+ * image into a region of its own. Otherwise they share one, and as ext4 does not use an inode again for minutes
+ * after it was freed, but looks at it each time, a pod took five times as long to prepare where a hundred had
+ * just been removed. Other file systems need no such hint. */
+static void spread(int fd, const char *name)
+{
+        _cleanup_close_ int dir_fd = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int flags;
+
+        if (dir_fd < 0 || ioctl(dir_fd, FS_IOC_GETFLAGS, &flags) < 0)
+                return;
+        flags |= FS_TOPDIR_FL;
+        (void) ioctl(dir_fd, FS_IOC_SETFLAGS, &flags);
+}
+
 /* Each time, not only when the store is new: a process may have been killed between two of these. */
 static int make_directories(int fd, const char *path, Error *e)
 {
-        for (size_t i = 0; i < ELEMENTSOF(store_directories); i++)
-                if (mkdirat(fd, store_directories[i], 0700) < 0 && errno != EEXIST)
-                        return error_set_errno(e, errno, "Cannot make the directory %s/%s", path,
-                                               store_directories[i]);
+        for (size_t i = 0; i < ELEMENTSOF(store_directories); i++) {
+                const char *name = store_directories[i].name;
+                if (mkdirat(fd, name, 0700) >= 0) {
+                        if (store_directories[i].nursery)
+                                spread(fd, name);
+                } else if (errno != EEXIST)
+                        return error_set_errno(e, errno, "Cannot make the directory %s/%s", path, name);
+        }
         return 0;
 }
 

@@ -3,9 +3,13 @@
 /* The store: how it is opened, what it refuses to be, finding and removing images, and processes that work
  * on it at once. */
 
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "tests/unit/store-fixture.h"
@@ -40,6 +44,28 @@ TEST(layout)
         ASSERT_TRUE(scratch_has(&f.scratch, "store/names"));
         ASSERT_OK(reopen(&f, "some/where/deep"));
         ASSERT_TRUE(scratch_has(&f.scratch, "some/where/deep/version"));
+}
+
+/* The hint of FS_TOPDIR_FL on the directory NAME of the store. */
+static int is_spread(Fixture *f, const char *name)
+{
+        _cleanup_close_ int fd = openat(store_fd(f->store), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int flags;
+
+        return fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ? -errno : (flags & FS_TOPDIR_FL) != 0;
+}
+
+TEST(pods_and_images_are_kept_apart_on_disk)
+{
+        struct statfs fs;
+        FIXTURE(f);
+
+        ASSERT_OK(fstatfs(store_fd(f.store), &fs));
+        if (fs.f_type != EXT4_SUPER_MAGIC)
+                TEST_SKIP("the scratch directory is not on ext4");
+        ASSERT_EQ(is_spread(&f, "tmp"), 1);
+        ASSERT_EQ(is_spread(&f, "pods/embryo"), 1);
+        ASSERT_EQ(is_spread(&f, "images"), 0);
 }
 
 TEST(path_without_symlinks)
@@ -451,6 +477,7 @@ TEST(e1_killed_imports)
 int main(void)
 {
         RUN(layout);
+        RUN(pods_and_images_are_kept_apart_on_disk);
         RUN(path_without_symlinks);
         RUN(refused);
         RUN(existing_empty_directory);
