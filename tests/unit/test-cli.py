@@ -476,7 +476,8 @@ def needs_root():
 
 
 def completions():
-    for shell, file in (("bash", "completions/bash/acnspawn"), ("zsh", "completions/zsh/_acnspawn")):
+    for shell, file in (("bash", "completions/bash/acnspawn"), ("zsh", "completions/zsh/_acnspawn"),
+                        ("fish", "completions/fish/acnspawn.fish")):
         if shutil.which(shell):
             r = subprocess.run([shell, "-n", os.path.join(SOURCE, file)], text=True, capture_output=True)
             check(f"what {shell} says of {file}", (r.returncode, r.stderr), (0, ""))
@@ -491,6 +492,29 @@ def completions():
     check("what bash offers", r.stdout.splitlines(),
           ["stats status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow",
            "short pretty off", "pretty", "one:", ""])
+    if shutil.which("fish"):
+        fish_completions()
+
+
+def fish_completions():
+    with tempfile.TemporaryDirectory() as home:
+        lines = ["st", "image ", "list --fu", "run --net ", "run --net=", "run --exit-policy a", "run x -- ", "run x -- y --- ./",
+                 "logs --fol", "--json=", "list --json=p", "cp on", "cp one:/e", "--dir /x st", "prepare --exit-policy any --na", "help prep"]
+        script = f"source '{SOURCE}/completions/fish/acnspawn.fish'; function __acnspawn_names; echo one; end; cd '{home}'; touch b.aci c\n"
+        script += "".join(f"complete -C '{PROGRAM} {line}' | string replace -r '\\t.*' '' | string join ' '; echo .\n" for line in lines)
+        r = subprocess.run(["fish", "--no-config", "-c", script], env=dict(CLEAN, HOME=home), text=True, capture_output=True)
+        offered = [l for l in r.stdout.splitlines()]
+        got, one = [], ""
+        for line in offered:
+            if line == ".":
+                got.append(" ".join(sorted(one.split())))
+                one = ""
+            else:
+                one += " " + line
+        check(f"what fish offers ({r.stderr})", got,
+              ["stats status stop", "cat-manifest export gc list render rm show verify", "--full", "default host none",
+               "--net=default --net=host --net=none", "all any", "", "./b.aci", "--follow", "--json=off --json=pretty --json=short",
+               "--json=pretty", "one:", "", "stats status stop", "--name=", "prepare"])
 
 
 def keys_of_json():
