@@ -23,7 +23,7 @@ import machine
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 900  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
-SECONDS = {"network": 250, "limits": 75, "sockets": 40, "machined": 35, "readiness": 35, "control": 12}  # about
+SECONDS = {"network": 250, "limits": 75, "sockets": 40, "machined": 35, "readiness": 35, "control": 12, "units": 45}  # about
 
 MAIN = """#!/bin/sh
 for f in lib/*; do

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The units of the host: systemd has nothing to say against them, and they start the program by what it understands.
+
+usage: test-host-units.py ACNSPAWN BINDIR UNIT…
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAM, BINDIR, *UNITS = sys.argv[1:]
+failures = 0
+
+
+def case(name, why):
+    global failures
+    failures += bool(why)
+    print(f"not ok {name}: {why}" if why else f"ok {name}")
+
+
+if not shutil.which("systemd-analyze"):
+    print("SKIP: systemd-analyze is missing (Debian package systemd)")
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as directory:
+    # What is not installed yet cannot be found where it will be.
+    for unit in UNITS:
+        with open(unit) as f:
+            text = f.read()
+        with open(os.path.join(directory, os.path.basename(unit)), "w") as f:
+            f.write(text.replace(BINDIR + "/acnspawn", PROGRAM))
+    probe = os.path.join(directory, "probe.service")
+    with open(probe, "w") as f:
+        f.write("[Service]\nExecStart=/bin/true\n")
+    env = dict(os.environ, SYSTEMD_UNIT_PATH=directory + ":", SYSTEMD_LOG_LEVEL="notice", LC_ALL="C.UTF-8")
+    verify = ["systemd-analyze", "verify", "--man=no"]
+    r = subprocess.run(verify + [probe], env=env, text=True, capture_output=True)
+    if r.returncode != 0:
+        print(f"SKIP: systemd-analyze verify does not work here: {r.stderr.strip()}")
+        sys.exit(77)
+    for unit in sorted(os.path.basename(u) for u in UNITS):
+        name = unit.replace("@.", "@web-1.")
+        r = subprocess.run(verify + [os.path.join(directory, name)], env=env, text=True, capture_output=True)
+        # Other units of this host are not ours to judge.
+        said = [l for l in r.stderr.splitlines() if "acnspawn" in l or directory in l]
+        case(unit.replace("@.", "-template."), f"exit status {r.returncode}, {r.stderr.strip()}" if r.returncode or said else None)
+sys.exit(1 if failures else 0)
