@@ -148,6 +148,9 @@ int supervisor_finish(Supervisor *s, Error *e)
                 *e = TAKE_GENERIC(s->refusal, Error, ERROR_NULL);
                 status = e->code;
         }
+        /* Who has done his work before he could be told to be up has not failed to start. */
+        if (status == 0 && !s->ready && !readiness_is_used(s->readiness))
+                supervisor_tell_host(s, "READY=1");
         (void) pod_end_run(s->pod, &errors[1]);
         show_rest(s, statuses);
         for (size_t i = 0; i < ELEMENTSOF(errors); i++) {

@@ -93,6 +93,16 @@ def status_tells_who_is_starting(host):
 
 
 @case
+def a_pod_that_does_its_work_at_once_has_not_failed_to_start(host):
+    """It may be over before it could be told to be up."""
+    listener = Listener(host)
+    image = host.shell("true", name="example.com/a")
+    for i in range(4):
+        host.run("--rm", image, env=listener.environment())
+        wait_for(lambda: listener.has("READY=1") and listener.lines.count("READY=1") == i + 1, "READY=1 of pod %d" % (i + 1))
+
+
+@case
 def the_foreground_tells_its_own_caller(host):
     listener = Listener(host)
     p = host.start("run", "--name=p", host.shell(SLOW, annotations=NOTIFY), "---", host.shell("sleep 1000"),

@@ -36,6 +36,7 @@ def drop_ins(host, **texts):
         host.note_pods()
         systemctl("stop", UNIT, "acnspawn-gc.service", "acnspawn-gc.timer", rc=None)
         systemctl("reset-failed", UNIT, rc=None)
+        systemctl("stop", "system-acnspawn.slice", rc=None)
         for unit in units.values():
             shutil.rmtree("/run/systemd/system/" + unit)
         systemctl("daemon-reload")
@@ -78,6 +79,16 @@ def an_app_that_is_restarted_leaves_the_unit_as_it_is(host):
         equal((show("ActiveState"), show("MainPID")), (("active",), main))
         systemctl("stop", UNIT)
         equal(show("ActiveState", "Result"), ("inactive", "success"))
+
+
+@case
+def a_pod_that_does_its_work_at_once(host):
+    uuid = host.prepare("--name=web-1", host.shell("true", name="example.com/a"))
+    with drop_ins(host):
+        systemctl("start", UNIT)
+        wait_for(lambda: show("ActiveState") == ("inactive",), "the end of the unit", timeout=60)
+        equal(show("Result", "ExecMainStatus"), ("success", "0"))
+        equal(host.status(uuid)["exitStatus"], 0)
 
 
 @case
