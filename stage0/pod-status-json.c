@@ -413,8 +413,8 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));
         failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL)
                                                      : put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
-        if (k->exit_idle_usec > 0)
-                failed |= put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
+        failed |= k->exit_idle_usec == 0 ? put(o, "exitIdleTime", NULL)
+                                         : put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
         failed |= put_text(o, "stage1", k->stage1);
         failed |= put_object(o, "appsExposed", json_object_new_boolean(r->apps_exposed));
         o = take_unless(failed, o);

@@ -53,15 +53,15 @@ struct KeyKeeper {
         sd_event_source *source;
 };
 
-/* Keeps nothing of ours open, as the pod's lock and pipes, however long a disk takes. */
+/* Keeps nothing of ours open, as the pod's lock, pipes, and what our caller reads, however long a disk takes. */
 static _noreturn_ void sync_key(int pod_fd)
 {
         int dir_fd = openat(pod_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        if (dir_fd < 0 || dup2(dir_fd, 3) < 0 || syscall(SYS_close_range, 4, ~0U, 0) < 0)
+        if (dir_fd < 0 || dup2(dir_fd, 0) < 0 || syscall(SYS_close_range, 1, ~0U, 0) < 0)
                 _exit(1);
-        int fd = openat(3, KEY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        _exit(fd < 0 || fsync(fd) < 0 || fsync(3) < 0);
+        int fd = openat(0, KEY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        _exit(fd < 0 || fsync(fd) < 0 || fsync(0) < 0);
 }
 
 static void forget_child(KeyKeeper *k)
