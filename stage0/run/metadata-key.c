@@ -76,7 +76,8 @@ static int on_synced(sd_event_source *source, int fd, uint32_t revents, void *us
         KeyKeeper *k = userdata;
         int status = -1;
 
-        k->kept = waitpid(k->pid, &status, WNOHANG) == k->pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        k->kept = waitpid(k->pid, &status, WNOHANG) == k->pid && WIFEXITED(status) &&
+                  WEXITSTATUS(status) == 0;
         forget_child(k);
         k->done(k->kept, k->userdata);
         return 0;
@@ -93,7 +94,8 @@ int key_keeper_begin(KeyKeeper *k)
                 return -errno;
         k->pid = pid;
         k->pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
-        int r = k->pid_fd < 0 ? -errno : sd_event_add_io(k->event, &k->source, k->pid_fd, EPOLLIN, on_synced, k);
+        int r = k->pid_fd < 0 ? -errno
+                              : sd_event_add_io(k->event, &k->source, k->pid_fd, EPOLLIN, on_synced, k);
         if (r < 0) {
                 (void) kill(pid, SIGKILL);
                 (void) waitpid(pid, NULL, WNOHANG);

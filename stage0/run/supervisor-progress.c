@@ -132,7 +132,6 @@ static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *us
         return 0;
 }
 
-
 bool supervisor_read_console(Supervisor *s)
 {
         char chunk[CONSOLE_KEPT / 2];

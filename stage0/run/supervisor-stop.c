@@ -92,7 +92,8 @@ static void on_machine_refused(const Error *e, void *userdata)
 
 int supervisor_connect_machine(Supervisor *s, Error *e)
 {
-        const MachineHandlers handlers = {.stop = on_machine_stop, .refused = on_machine_refused, .userdata = s};
+        const MachineHandlers handlers = {
+                        .stop = on_machine_stop, .refused = on_machine_refused, .userdata = s};
 
         return machine_new(s->pod, s->options->registration, &handlers, &s->machine, e);
 }

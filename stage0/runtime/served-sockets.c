@@ -12,8 +12,8 @@ static const struct {
         const char *key;
         size_t offset;
 } members[] = {
-                {"app", offsetof(ServedSocket, app)},         {"port", offsetof(ServedSocket, port)},
-                {"type", offsetof(ServedSocket, type)},       {"address", offsetof(ServedSocket, address)},
+                {"app", offsetof(ServedSocket, app)},   {"port", offsetof(ServedSocket, port)},
+                {"type", offsetof(ServedSocket, type)}, {"address", offsetof(ServedSocket, address)},
                 {"name", offsetof(ServedSocket, name)},
 };
 
@@ -64,7 +64,8 @@ int served_sockets_write(Pod *p, const ServedSocket *l, size_t n)
         if (r < 0)
                 return r;
         const char *text = json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN);
-        return text ? write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false) : -ENOMEM;
+        return text ? write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false)
+                    : -ENOMEM;
 }
 
 static int parse_socket(json_object *o, ServedSocket *ret)

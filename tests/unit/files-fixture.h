@@ -42,7 +42,8 @@ _unused_ static const char *noted(const Files *f)
 
 static int put(int dir_fd, const char *name, const char *content)
 {
-        _cleanup_close_ int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+        _cleanup_close_ int fd =
+                        openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 
         return fd < 0 ? -errno : loop_write(fd, content, strlen(content));
 }

@@ -98,8 +98,10 @@ TEST(archives_need_a_directory)
 
         aci_file(&t, "a", "x");
         ASSERT_OK(put(a.files.root_fd, "file", "old"));
-        ASSERT_REFUSED(a.files, unpack(&a, &t, "/new"), -ENOTDIR, "is no directory, and an archive needs one");
-        ASSERT_REFUSED(a.files, unpack(&a, &t, "/file"), -ENOTDIR, "is no directory, and an archive needs one");
+        ASSERT_REFUSED(a.files, unpack(&a, &t, "/new"), -ENOTDIR,
+                       "is no directory, and an archive needs one");
+        ASSERT_REFUSED(a.files, unpack(&a, &t, "/file"), -ENOTDIR,
+                       "is no directory, and an archive needs one");
         ASSERT_STREQ(get(a.files.root_fd, "file"), "old");
 }
 
@@ -107,7 +109,8 @@ TEST(archives_need_a_directory)
 
 TEST(entries_that_would_be_elsewhere)
 {
-        static const char *const names[] = {"../outside/made", "a/../../outside/made", "..", "../../../made"};
+        static const char *const names[] = {"../outside/made", "a/../../outside/made", "..",
+                                            "../../../made"};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
                 ARCHIVES(a);
@@ -187,7 +190,8 @@ TEST(damaged_archives)
         _cleanup_text_ Text t = {};
 
         aci_file(&t, "a", "x");
-        aci_entry(&t, (AciEntry){.name = "cut", .type = '0', .mode = 0644, .size = 100000, .no_content = true});
+        aci_entry(&t,
+                  (AciEntry){.name = "cut", .type = '0', .mode = 0644, .size = 100000, .no_content = true});
         _cleanup_close_ int cut = aci_fd(t.data, t.size), none = aci_fd(nonsense, sizeof(nonsense));
         ASSERT_TRUE(unpack_fd(&a, cut, "/") < 0);
         ASSERT_TRUE(unpack_fd(&a, none, "/") < 0);
@@ -212,7 +216,8 @@ static int make_pod_directory(Archives *a, const char *manifest)
 
 static int export(Archives *a, const char *name, int fd, char **ret_id)
 {
-        const ExportOptions o = {.pack.compression = COMPRESSION_NONE, .name = name, .notes = a->files.options.notes};
+        const ExportOptions o = {
+                        .pack.compression = COMPRESSION_NONE, .name = name, .notes = a->files.options.notes};
 
         error_done(&a->files.error);
         return files_export(&a->files.root, &o, fd, "the image", ret_id, &a->files.error);
@@ -240,7 +245,8 @@ TEST(an_image_of_a_root)
         _cleanup_close_ int one = memfd_create("one", MFD_CLOEXEC), two = memfd_create("two", MFD_CLOEXEC),
                             three = memfd_create("three", MFD_CLOEXEC);
 
-        ASSERT_OK(make_pod_directory(&a, "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":\"example.com/web\","
+        ASSERT_OK(make_pod_directory(&a, "{\"acKind\":\"ImageManifest\",\"acVersion\":\"0.8.11\",\"name\":"
+                                         "\"example.com/web\","
                                          "\"labels\":[{\"name\":\"version\",\"value\":\"1\"}],"
                                          "\"dependencies\":[{\"imageName\":\"example.com/base\"}],"
                                          "\"pathWhitelist\":[\"/etc\"]}"));

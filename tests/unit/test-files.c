@@ -89,10 +89,17 @@ TEST(names_of_sources)
                 const char *path, *name;
                 int code;
         } l[] = {
-                        {"/etc/name", "name", 0}, {"/etc", "etc", 0},    {"/etc///", "etc", 0},
-                        {"/etc/.", NULL, 0},      {"/", NULL, 0},        {".", NULL, 0},
-                        {"/etc/..", NULL, 0},     {"/etc/./", NULL, 0},  {"/etc/name/", NULL, -ENOTDIR},
-                        {"/none", NULL, -ENOENT}, {"/none/", NULL, -ENOENT},
+                        {"/etc/name", "name", 0},
+                        {"/etc", "etc", 0},
+                        {"/etc///", "etc", 0},
+                        {"/etc/.", NULL, 0},
+                        {"/", NULL, 0},
+                        {".", NULL, 0},
+                        {"/etc/..", NULL, 0},
+                        {"/etc/./", NULL, 0},
+                        {"/etc/name/", NULL, -ENOTDIR},
+                        {"/none", NULL, -ENOENT},
+                        {"/none/", NULL, -ENOENT},
         };
 
         ASSERT_OK(make_etc(&f));
@@ -119,10 +126,17 @@ TEST(names_of_targets)
                 const char *path, *name;
                 int code;
         } l[] = {
-                        {"/etc", NULL, 0},          {"/etc/", NULL, 0},         {"/etc/new", "new", 0},
-                        {"/etc/name", "name", 0},   {"/new", "new", 0},         {"new", "new", 0},
-                        {"/dangling", "dangling", 0}, {"/none/new", NULL, -ENOENT}, {"/etc/new/", NULL, -ENOENT},
-                        {"/etc/name/", NULL, -ENOTDIR}, {"/etc/name/x", NULL, -ENOTDIR},
+                        {"/etc", NULL, 0},
+                        {"/etc/", NULL, 0},
+                        {"/etc/new", "new", 0},
+                        {"/etc/name", "name", 0},
+                        {"/new", "new", 0},
+                        {"new", "new", 0},
+                        {"/dangling", "dangling", 0},
+                        {"/none/new", NULL, -ENOENT},
+                        {"/etc/new/", NULL, -ENOENT},
+                        {"/etc/name/", NULL, -ENOTDIR},
+                        {"/etc/name/x", NULL, -ENOTDIR},
         };
 
         ASSERT_OK(make_etc(&f));
@@ -266,12 +280,14 @@ TEST(depth_is_bounded)
 TEST(modes_and_times)
 {
         FILES(f);
-        const struct timespec times[2] = {{.tv_sec = 77, .tv_nsec = 7}, {.tv_sec = 1000000000, .tv_nsec = 123456789}};
+        const struct timespec times[2] = {{.tv_sec = 77, .tv_nsec = 7},
+                                          {.tv_sec = 1000000000, .tv_nsec = 123456789}};
         static const struct {
                 mode_t mode, plain, archive;
         } l[] = {
-                        {0644, 0644, 0644},   {0000, 0000, 0000},   {0400, 0400, 0400},  {0777, 0777, 0777},
-                        {04755, 0755, 04755}, {02755, 0755, 02755}, {01644, 01644, 01644},
+                        {0644, 0644, 0644},    {0000, 0000, 0000},   {0400, 0400, 0400},
+                        {0777, 0777, 0777},    {04755, 0755, 04755}, {02755, 0755, 02755},
+                        {01644, 01644, 01644},
         };
         mode_t mask = umask(077); /* must not matter */
 
@@ -323,12 +339,14 @@ TEST(sizes_and_holes)
         const off_t large = (off_t) 1 << 32;
 
         for (size_t i = 0; i < ELEMENTSOF(sizes); i++) {
-                _cleanup_free_ char *data = malloc((size_t) sizes[i] + 1), *back = malloc((size_t) sizes[i] + 1);
+                _cleanup_free_ char *data = malloc((size_t) sizes[i] + 1),
+                                    *back = malloc((size_t) sizes[i] + 1);
                 ASSERT_NOT_NULL(data);
                 ASSERT_NOT_NULL(back);
                 for (off_t k = 0; k < sizes[i]; k++)
                         data[k] = (char) (k * 7 + k / 4096);
-                _cleanup_close_ int fd = openat(f.host_fd, "a", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+                _cleanup_close_ int fd =
+                                openat(f.host_fd, "a", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
                 ASSERT_OK(loop_write(fd, data, (size_t) sizes[i]));
                 ASSERT_COPIES(f, copy_in(&f, "a", "/a"));
                 _cleanup_close_ int copied = openat(f.root_fd, "a", O_RDONLY | O_CLOEXEC);
@@ -416,8 +434,10 @@ TEST(what_is_no_file)
         ASSERT_CONTAINS(noted(&f), "site:web:/d/socket: it is a device, a socket or a FIFO\n");
         ASSERT_STREQ(get(f.host_fd, "d/file"), "x");
         ASSERT_EQ(status(f.host_fd, "d/fifo").st_mode, 0);
-        ASSERT_REFUSED(f, copy_out(&f, "/d/fifo", "x"), -EOPNOTSUPP, "'site:web:/d/fifo' is a device, a socket or a FIFO");
-        ASSERT_REFUSED(f, copy(&f, (CopySide){.path = "/dev/null"}, in_app(&f, "/null")), -EOPNOTSUPP, "is a device");
+        ASSERT_REFUSED(f, copy_out(&f, "/d/fifo", "x"), -EOPNOTSUPP,
+                       "'site:web:/d/fifo' is a device, a socket or a FIFO");
+        ASSERT_REFUSED(f, copy(&f, (CopySide){.path = "/dev/null"}, in_app(&f, "/null")), -EOPNOTSUPP,
+                       "is a device");
 }
 
 TEST(file_systems_of_the_kernel)
@@ -428,8 +448,10 @@ TEST(file_systems_of_the_kernel)
         if (access("/proc/self/status", R_OK) < 0)
                 TEST_SKIP("there is no /proc here");
         ASSERT_OK(put(f.root_fd, "a", "x"));
-        ASSERT_REFUSED(f, copy(&f, proc, in_app(&f, "/a")), -EOPNOTSUPP, "in a file system of the kernel's own");
-        ASSERT_REFUSED(f, copy(&f, in_app(&f, "/a"), place), -EOPNOTSUPP, "in a file system of the kernel's own");
+        ASSERT_REFUSED(f, copy(&f, proc, in_app(&f, "/a")), -EOPNOTSUPP,
+                       "in a file system of the kernel's own");
+        ASSERT_REFUSED(f, copy(&f, in_app(&f, "/a"), place), -EOPNOTSUPP,
+                       "in a file system of the kernel's own");
         ASSERT_STREQ(get(f.root_fd, "a"), "x");
 }
 
@@ -439,7 +461,8 @@ TEST(roots_that_are_read_only)
 
         f.manifest->apps[0].read_only_rootfs = true;
         ASSERT_OK(put(f.host_fd, "a", "x"));
-        ASSERT_REFUSED(f, copy_in(&f, "a", "/a"), -EROFS, "'site:web:/a' is in a root that is read-only for the app");
+        ASSERT_REFUSED(f, copy_in(&f, "a", "/a"), -EROFS,
+                       "'site:web:/a' is in a root that is read-only for the app");
         ASSERT_STREQ(get(f.root_fd, "a"), "(none)");
 }
 
@@ -458,7 +481,8 @@ TEST(volumes_of_apps_that_do_not_run)
         ASSERT_OK(mkdirat(f.root_fd, "database", 0755));
         ASSERT_OK(put(f.root_fd, "data/a", "x"));
         ASSERT_OK(put(f.host_fd, "a", "x"));
-        ASSERT_REFUSED(f, copy_out(&f, "/data/a", "b"), -ENXIO, "is on the volume data, which is there only while");
+        ASSERT_REFUSED(f, copy_out(&f, "/data/a", "b"), -ENXIO,
+                       "is on the volume data, which is there only while");
         ASSERT_REFUSED(f, copy_in(&f, "a", "/data/deep/a"), -ENXIO, "is on the volume deep");
         ASSERT_REFUSED(f, copy_in(&f, "a", "/data"), -ENXIO, "is on the volume data");
         ASSERT_COPIES(f, copy_in(&f, "a", "/database/a"));
@@ -499,7 +523,8 @@ static bool has_secret(int dir_fd, const char *const *names)
 TEST(exchanged_while_it_is_copied_out)
 {
         FILES(f);
-        static const char *const pairs[][2] = {{"d", "link-d"}, {"secret", "link-file"}, {"way", "link-way"}};
+        static const char *const pairs[][2] = {
+                        {"d", "link-d"}, {"secret", "link-file"}, {"way", "link-way"}};
         static const char *const copies[] = {"d/secret", "secret", "way/d/secret", "d", NULL};
         Exchanger x = {.dir_fd = f.root_fd, .pairs = pairs, .n = ELEMENTSOF(pairs)};
         unsigned copied = 0, failed = 0;
