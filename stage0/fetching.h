@@ -35,7 +35,7 @@ int option_insecure(const Option *o, const char *value, void *target, Error *e);
                          (offset) + offsetof(FetchOptions, insecure)},                                      \
         {                                                                                                   \
                 NULL, "passphrase-file", 0, "FILE", false, "Decrypt images with the passphrase in FILE",    \
-                                "file", option_word, (offset) + offsetof(FetchOptions, passphrase_file)   \
+                                "file", option_word, (offset) + offsetof(FetchOptions, passphrase_file)     \
         }
 
 /* Fills in where configuration is, and shows notes and progress on stderr by *RET, which must outlive every use

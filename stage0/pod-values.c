@@ -105,8 +105,8 @@ int option_pair(const Option *o, const char *value, void *target, Error *e)
 /* --- Names and paths ----------------------------------------------------------------------------------- */
 
 /* EXAMPLE is a right one. */
-static int check_word(const Option *o, const char *value, int (*check)(const char *, Error *), const char *example,
-                      Error *e)
+static int check_word(const Option *o, const char *value, int (*check)(const char *, Error *),
+                      const char *example, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
 
@@ -144,7 +144,8 @@ int option_app_name(const Option *o, const char *value, void *target, Error *e)
 int option_user(const Option *o, const char *value, void *target, Error *e)
 {
         if (isempty(value))
-                return option_invalid(o, value, e, "must be a name, a number, or an absolute path in the image");
+                return option_invalid(o, value, e,
+                                      "must be a name, a number, or an absolute path in the image");
         return option_copy(o, value, target, e);
 }
 
@@ -152,7 +153,9 @@ static int check_directory(const char *s, Error *e)
 {
         _cleanup_free_ char *normal = NULL;
 
-        return path_normalize(s, &normal) < 0 ? error_set(e, -EINVAL, "must be an absolute path without '..'") : 0;
+        return path_normalize(s, &normal) < 0
+                               ? error_set(e, -EINVAL, "must be an absolute path without '..'")
+                               : 0;
 }
 
 int option_working_directory(const Option *o, const char *value, void *target, Error *e)

@@ -231,7 +231,8 @@ int option_string(const Option *o, const char *value, void *target, Error *e)
 
 int option_word(const Option *o, const char *value, void *target, Error *e)
 {
-        return isempty(value) ? option_invalid(o, value, e, "must not be empty") : option_string(o, value, target, e);
+        return isempty(value) ? option_invalid(o, value, e, "must not be empty")
+                              : option_string(o, value, target, e);
 }
 
 int option_copy(const Option *o, const char *value, void *target, Error *e)

@@ -138,12 +138,13 @@ static int refuse_without_network(const Pod *p, const PortMapping *l, size_t n, 
                 if (l[i].socket_activated)
                         continue;
                 int r = error_set(e, -ENETUNREACH,
-                                  "Port '%s' cannot be exposed as port %u of the host: the pod has no network "
-                                  "(--net=none)",
+                                  "Port '%s' cannot be exposed as port %u of the host: the pod has no "
+                                  "network (--net=none)",
                                   l[i].name, l[i].host_port);
                 return error_hint(e, r,
-                                  "--net=default gives it one. Without a network a port can be served only if it is "
-                                  "socket-activated, by a socket that 'acnspawn run' is started with.");
+                                  "--net=default gives it one. Without a network a port can be served only "
+                                  "if it is socket-activated, by a socket that 'acnspawn run' is started "
+                                  "with.");
         }
         return 0;
 }

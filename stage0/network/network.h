@@ -84,7 +84,8 @@ int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
 /* --- Up and down (network.c) --------------------------------------------------------------------------- */
 
 /* Whether the networks that the pod asks for are known, and its ports can be mapped. -ENETUNREACH: it has no network that
- * they could be mapped to. WARNINGS gets lines about ports that are not where they are said to be. To be called when the pod is prepared; CONFIG_DIRS is where net.d is looked for,
+ * they could be mapped to. WARNINGS gets lines about ports that are not where they are said to be. To be called when
+ * the pod is prepared; CONFIG_DIRS is where net.d is looked for,
  * NULL meaning /etc/acnspawn and /usr/lib/acnspawn, and /etc/cni after those. */
 int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e);
 

@@ -52,7 +52,8 @@ static bool is_socket_activated(const PodManifest *m, const Port *p)
                 for (size_t k = 0; m->apps[i].app && k < m->apps[i].app->n_ports; k++) {
                         const Port *own = &m->apps[i].app->ports[k];
 
-                        if (own->socket_activated && own->port == p->port && streq_ptr(own->protocol, p->protocol))
+                        if (own->socket_activated && own->port == p->port &&
+                            streq_ptr(own->protocol, p->protocol))
                                 return true;
                 }
         return false;

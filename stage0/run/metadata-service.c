@@ -145,7 +145,8 @@ static void on_kept(bool kept, void *userdata)
         MetadataService *m = userdata;
 
         if (!kept)
-                log_warning("Pod %s: the key by which its metadata service signs cannot be written to disk", m->pod->uuid);
+                log_warning("Pod %s: the key by which its metadata service signs cannot be written to disk",
+                            m->pod->uuid);
         if (m->client)
                 metadata_client_answer(m->client, m->asked, kept);
 }
