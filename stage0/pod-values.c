@@ -187,6 +187,8 @@ int option_gids(const Option *o, const char *value, void *target, Error *e)
 
         if (strv_split(value, ",", &words) < 0)
                 return error_oom(e);
+        if (!words)
+                return option_invalid(o, value, e, "must be group numbers, as in 4,27");
         STRV_FOREACH (s, words) {
                 uint32_t gid;
 

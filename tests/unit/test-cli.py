@@ -158,6 +158,7 @@ USAGE_ERRORS = [
     (["prepare", "i", "--caps-retain=NO_SUCH"], "Invalid value 'NO_SUCH' for --caps-retain: there is no", None),
     (["prepare", "i", "--caps-remove=net_raw,x"], "there is no capability 'x'", None),
     (["prepare", "i", "--supplementary-gids=1,x"], "'x' is not a group number", None),
+    (["prepare", "i", "--supplementary-gids="], "must be group numbers, as in 4,27", None),
     (["prepare", "i", "--exec="], "Invalid value '' for --exec: must not be empty", None),
     (["prepare", "i", "--user"], "Option --user needs a value: USER", None),
     (["prepare", "--name=Web_1", "i"], "Invalid value 'Web_1' for --name: 'Web_1' cannot be the name of a pod: only lower",
