@@ -124,9 +124,9 @@ static int open_transfer(Arguments *a)
         return a->transfer ? 0 : transfer_new(&o, &a->transfer, &a->context->error);
 }
 
-static int download(Arguments *a, const char *url, const char *what, char **ret, size_t *ret_size)
+static int download(Arguments *a, const char *url, char **ret, size_t *ret_size)
 {
-        TransferRequest request = {.url = url, .size_max = TRUST_KEY_FILE_MAX, .what = what};
+        TransferRequest request = {.url = url, .size_max = TRUST_KEY_FILE_MAX, .what = "the keys"};
         int r = open_transfer(a);
 
         return r < 0 ? r : transfer_get(a->transfer, &request, ret, ret_size, NULL, &a->context->error);
@@ -256,7 +256,7 @@ static int add_one(Context *c, const char *word, void *userdata)
         shown = is_url ? url_for_display(word) : text_escape_for_terminal(word);
         if (!shown || xasprintf(&what, streq(word, "-") ? "standard input" : "the key file '%s'", shown) < 0)
                 return error_oom(&c->error);
-        int r = is_url ? download(a, word, what, &data, &size) : read_file(c, word, &data, &size);
+        int r = is_url ? download(a, word, &data, &size) : read_file(c, word, &data, &size);
         return r < 0 ? r : add_data(a, data, size, what);
 }
 

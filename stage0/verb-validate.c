@@ -304,6 +304,19 @@ static bool looks_like_document(const unsigned char *p, size_t n)
         return true;
 }
 
+/* Why it is worth no look at its details: a file that is empty, or what a server has sent instead. */
+static const char *what_else(const unsigned char *p, size_t n, int fd)
+{
+        struct stat st;
+        size_t i = 0;
+
+        while (i < n && p[i] && strchr(" \t\r\n", p[i]))
+                i++;
+        if (i < n)
+                return p[i] == '<' ? "it is neither a manifest nor an image: it looks like a web page" : NULL;
+        return n == 0 && fstat(fd, &st) >= 0 && S_ISREG(st.st_mode) ? "the file is empty" : NULL;
+}
+
 static int validate_file(Validation *v, int fd)
 {
         unsigned char head[PEEK_SIZE];
@@ -311,6 +324,11 @@ static int validate_file(Validation *v, int fd)
 
         if (n < 0)
                 return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
+        const char *other = what_else(head, (size_t) n, fd);
+        if (other) {
+                show_finding(v, v->file, "", other);
+                return v->oom ? error_oom(&v->context->error) : 1;
+        }
         if (is_encrypted_data(head, (size_t) n))
                 return validate_encrypted(v, fd);
         return looks_like_document(head, (size_t) n) ? validate_manifest(v, fd) : validate_archive(v, fd);

@@ -139,6 +139,41 @@ static int explain_failure(Archive *a, int fd, int r, Error *e)
         return error_prefix(e, error_move(e, &error), "Cannot decrypt %s", a->origin);
 }
 
+/* --- What was no image --------------------------------------------------------------------------------- */
+
+bool is_web_page(const char *data, size_t size)
+{
+        size_t i = 0;
+
+        while (i < size && data[i] && strchr(" \t\r\n", data[i]))
+                i++;
+        return i < size && data[i] == '<';
+}
+
+/* A server that wants somebody to log in, or an error that is told in a page. */
+static bool file_is_web_page(int fd)
+{
+        char head[PEEK_SIZE];
+        ssize_t n = pread(fd, head, sizeof(head), 0);
+
+        return n > 0 && is_web_page(head, (size_t) n);
+}
+
+static int add_hint(const Archive *a, int fd, int r, Error *e)
+{
+        if ((r != -EBADMSG && (r != -EINVAL || a->reference)) || !e)
+                return r;
+        if (file_is_web_page(fd))
+                return error_hint(e, r, a->reference ? HINT_PAGE : "It looks like a web page.");
+        if (e->hint)
+                return r;
+        return error_hint(e, r,
+                          a->reference ? "See whether the URL is right; what is there may have been damaged when "
+                                         "it was put there."
+                                       : "If it was copied or downloaded, do that again; 'acnspawn validate' "
+                                         "shows all that is wrong with a file.");
+}
+
 /* --- Import -------------------------------------------------------------------------------------------- */
 
 static void progress(uint64_t done, void *userdata)
@@ -167,5 +202,5 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e)
                 return r;
         fetcher_progress(a->fetcher, a->what, FETCH_IMPORTING, 0, a->total);
         r = image_import_with(a->fetcher->store, encrypted ? plain_fd : fd, &o, ret, e);
-        return r < 0 ? explain_failure(a, plain_fd, r, e) : r;
+        return r < 0 ? add_hint(a, fd, explain_failure(a, plain_fd, r, e), e) : r;
 }

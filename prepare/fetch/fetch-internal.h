@@ -81,6 +81,10 @@ void archive_done(Archive *a);
 int archive_read_signature(Archive *a, const char *file, Error *e);
 /* Imports what FD delivers, decrypting it first if it is encrypted. What is checked is what is unpacked. */
 int archive_import(Archive *a, int fd, Image **ret, Error *e);
+/* Whether what was asked for as something else begins like HTML; what to do then. */
+bool is_web_page(const char *data, size_t size);
+#define HINT_PAGE                                                                                           \
+        "The server has sent a web page: see whether the URL is right, and whether somebody has to log in there."
 /* Whether I has the name and the labels, and the ID; a message says which not. ID may be NULL. */
 int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
                    Error *e);

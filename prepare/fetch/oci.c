@@ -92,6 +92,16 @@ static int import(Pull *p, OciSource *source, Image **ret, Error *e)
         return oci_import(p->fetcher->store, source, &o, ret, e);
 }
 
+/* What is in a layout or an archive is not as it has to be. */
+static int add_hint(const Reference *r, int code, Error *e)
+{
+        if ((code != -EBADMSG && code != -ENOENT) || !e || e->hint || streq(r->body, "-"))
+                return code;
+        return error_hint(e, code,
+                          "If it was copied or downloaded, do that again; 'acnspawn validate' with its path shows "
+                          "all that is wrong with it.");
+}
+
 /* --- Registries ---------------------------------------------------------------------------------------- */
 
 static Image *known_image(Fetcher *f, const char *place, Remote *ret)
@@ -190,8 +200,9 @@ int fetch_oci(Fetcher *f, const Reference *r, const char *what, Image **ret, boo
         if (r->kind == REFERENCE_DOCKER)
                 return fetch_registry(&p, r->body, ret, ret_found, e);
         int k = open_local(f, r, &source, e);
-        if (k < 0)
-                return k;
-        p.reference = source->reference;
-        return import(&p, source, ret, e);
+        if (k >= 0) {
+                p.reference = source->reference;
+                k = import(&p, source, ret, e);
+        }
+        return k < 0 ? add_hint(r, k, e) : k;
 }

@@ -39,6 +39,18 @@ static void source_done(Source *s)
         image_free(s->known_image);
 }
 
+/* Without one, the signature would be asked of another host. */
+static int check_path(const char *url, Error *e)
+{
+        const char *host = strstr(url, "://");
+        _cleanup_free_ char *shown = url_for_display(url);
+
+        if (host && host[3 + strcspn(host + 3, "/?#")] == '/')
+                return 0;
+        int r = error_set(e, -EINVAL, "'%s' is no URL of an image: it names a host alone", shown ?: "?");
+        return error_hint(e, r, "Write it like 'https://example.com/app.aci'.");
+}
+
 int signature_url_of(const char *url, char **ret)
 {
         int n = (int) strcspn(url, "?#");
@@ -66,6 +78,8 @@ static int begin_check(Source *s, const char *data, size_t size, Error *e)
         if (r < 0)
                 return r;
         r = signature_check_new(trust, data, size, what, &s->archive.check, e);
+        if (r == -EBADMSG && is_web_page(data, size))
+                return error_hint(e, r, HINT_PAGE);
         if (r != -ENOKEY || !(f->options.insecure & INSECURE_PUBKEY) || !s->wanted->name)
                 return r;
         error_forget(e);
@@ -247,6 +261,8 @@ int fetch_url(Fetcher *f, const char *url, const char *signature_url, const Want
         _cleanup_free_ char *place = NULL, *signature = NULL, *reference = NULL, *what = NULL, *shown = NULL;
 
         int r = url_check(url, f->options.insecure, e);
+        if (r >= 0 && !signature_url)
+                r = check_path(url, e);
         if (r < 0)
                 return r;
         shown = url_for_display(url);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Whether an OCI layout or an archive of Docker's is whole and valid: every document that can be reached is
- * parsed, every blob is read and compared with its size and digest. Nothing is unpacked, and all that is
- * wrong is reported, not only the first. What is reached more than once is read once; how much can be
+ * parsed, every blob is read and compared with its size and digest, and the layers of images, uncompressed, with
+ * what their configs say. Nothing is unpacked, and all that is wrong is reported, not only the first. What is reached more than once is read once; how much can be
  * reached is bounded.
  */
 
@@ -19,6 +19,12 @@ typedef struct Blob {
         BlobKind kind;
 } Blob;
 
+/* A manifest of an image: the names of its blobs. */
+typedef struct CheckImage {
+        char *config;
+        char **layers;
+} CheckImage;
+
 typedef struct Check {
         Files *files;
         OciReport report;
@@ -26,7 +32,10 @@ typedef struct Check {
         uint64_t n_findings;
         Blob *blobs; /* all that were reached, in this order */
         size_t n_blobs, allocated;
-        char **layers; /* of Docker's images, that were reached: digest and name */
+        CheckImage *images;
+        size_t n_images, images_allocated;
+        char **bad;    /* names of blobs of which something was reported */
+        char **layers; /* that were uncompressed: digest and name */
         bool too_many;
 } Check;
 
@@ -35,6 +44,12 @@ static void check_done(Check *c)
         for (size_t i = 0; i < c->n_blobs; i++)
                 oci_descriptor_done(&c->blobs[i].descriptor);
         free(c->blobs);
+        for (size_t i = 0; i < c->n_images; i++) {
+                free(c->images[i].config);
+                strv_free(c->images[i].layers);
+        }
+        free(c->images);
+        strv_free(c->bad);
         strv_free(c->layers);
         c->files = files_free(c->files);
 }
@@ -94,6 +109,30 @@ static int check_index(Check *c, const char *document, const char *text, size_t 
         return r;
 }
 
+static int blob_name(const OciDescriptor *d, char **ret)
+{
+        const char *colon = strchr(d->digest, ':');
+
+        return xasprintf(ret, "blobs/%.*s/%s", (int) (colon - d->digest), d->digest, colon + 1);
+}
+
+/* What can be said of it when all blobs have been looked at. */
+static int note_image(Check *c, const OciManifest *m)
+{
+        if (GREEDY_REALLOC(c->images, c->images_allocated, c->n_images + 1) < 0)
+                return -ENOMEM;
+        CheckImage *i = &c->images[c->n_images++];
+        *i = (CheckImage){};
+        int r = blob_name(&m->config, &i->config);
+        for (size_t k = 0; r >= 0 && k < m->n_layers; k++) {
+                char *name;
+                r = blob_name(&m->layers[k], &name);
+                if (r >= 0)
+                        r = strv_consume(&i->layers, name);
+        }
+        return r;
+}
+
 static int check_manifest(Check *c, const char *document, const char *text, size_t size)
 {
         _cleanup_(oci_manifest_freep) OciManifest *m = NULL;
@@ -107,6 +146,8 @@ static int check_manifest(Check *c, const char *document, const char *text, size
         /* Artifacts that are no images have their place in a layout, too; their blobs are just bytes. */
         bool is_image = oci_manifest_check_image(m, NULL) >= 0;
         r = add_blob(c, &m->config, is_image ? BLOB_CONFIG : BLOB_LAYER);
+        if (r >= 0 && is_image)
+                r = note_image(c, m);
         for (size_t i = 0; r >= 0 && i < m->n_layers; i++)
                 r = add_blob(c, &m->layers[i], BLOB_LAYER);
         return r;
@@ -169,13 +210,6 @@ static int compare_blob(Check *c, const OciDescriptor *d, const char *name, int 
         return 1;
 }
 
-static int blob_name(const OciDescriptor *d, char **ret)
-{
-        const char *colon = strchr(d->digest, ':');
-
-        return xasprintf(ret, "blobs/%.*s/%s", (int) (colon - d->digest), d->digest, colon + 1);
-}
-
 static int read_blob(Check *c, const Blob *b, const char *name, int fd, Error *e)
 {
         const OciDescriptor *d = &b->descriptor;
@@ -194,15 +228,13 @@ static int read_blob(Check *c, const Blob *b, const char *name, int fd, Error *e
         return r == -ENOMEM ? error_oom(e) : r;
 }
 
-static int check_blob(Check *c, const Blob *b, Error *e)
+static int look_at_blob(Check *c, const Blob *b, const char *name, Error *e)
 {
-        _cleanup_free_ char *name = NULL, *message = NULL;
         const OciDescriptor *d = &b->descriptor;
+        _cleanup_free_ char *message = NULL;
         _cleanup_close_ int fd = -EBADF;
         uint64_t size;
 
-        if (blob_name(d, &name) < 0)
-                return error_oom(e);
         int r = c->files->open(c->files, name, &fd, &size, e);
         if (r == -ENOENT) {
                 report(c, name, "", "it is not there");
@@ -218,53 +250,20 @@ static int check_blob(Check *c, const Blob *b, Error *e)
         return 0;
 }
 
-/* --- Layouts ------------------------------------------------------------------------------------------- */
-
-/* 1: *RET has it; 0: it is not there, which was reported. */
-static int read_document(Check *c, const char *name, char **ret, size_t *ret_size, Error *e)
+static int check_blob(Check *c, const Blob *b, Error *e)
 {
-        int r = files_read(c->files, name, ret, ret_size, e);
+        _cleanup_free_ char *name = NULL;
+        uint64_t before = c->n_findings;
 
-        if (r == -ENOENT)
-                report(c, name, "", "it is not there");
-        return r == -ENOENT ? 0 : r < 0 ? r : 1;
-}
-
-static int check_marker(Check *c, Error *e)
-{
-        _cleanup_findings_ Findings findings = {};
-        _cleanup_error_ Error why = ERROR_NULL;
-        _cleanup_free_ char *text = NULL;
-        size_t size;
-
-        int r = read_document(c, "oci-layout", &text, &size, e);
-        if (r <= 0)
-                return r;
-        r = oci_layout_parse(text, size, &findings, &why);
-        return report_result(c, "oci-layout", r, &findings, &why) < 0 ? error_oom(e) : 0;
-}
-
-static int check_layout(Check *c, Error *e)
-{
-        _cleanup_free_ char *text = NULL;
-        size_t size;
-
-        int r = check_marker(c, e);
-        if (r >= 0)
-                r = read_document(c, "index.json", &text, &size, e);
-        if (r <= 0)
-                return r;
-        r = check_index(c, "index.json", text, size);
-        if (r < 0)
+        if (blob_name(&b->descriptor, &name) < 0)
                 return error_oom(e);
-        for (size_t i = 0; r >= 0 && i < c->n_blobs; i++) {
-                const Blob b = c->blobs[i]; /* the list may move */
-                r = check_blob(c, &b, e);
-        }
+        int r = look_at_blob(c, b, name, e);
+        if (r >= 0 && c->n_findings > before && strv_extend(&c->bad, name) < 0)
+                r = error_oom(e);
         return r;
 }
 
-/* --- Archives of Docker's ------------------------------------------------------------------------------ */
+/* --- Layers, uncompressed ------------------------------------------------------------------------------ */
 
 /* 1: it is to be read; 0: it was, or there are too many. */
 static int note_layer(Check *c, const char *name, const char *diff_id)
@@ -278,7 +277,7 @@ static int note_layer(Check *c, const char *name, const char *diff_id)
         if (strv_length(c->layers) < BLOBS_MAX)
                 return strv_consume(&c->layers, TAKE_PTR(layer)) < 0 ? -ENOMEM : 1;
         if (!c->too_many)
-                report(c, "manifest.json", "", "there is more than can be checked");
+                report(c, name, "", "there is more than can be checked");
         c->too_many = true;
         return 0;
 }
@@ -300,7 +299,7 @@ static int read_layer(Stream *s, Digester *d, void *buffer, Error *e)
         return (int) n;
 }
 
-static int check_docker_layer(Check *c, const char *name, const char *diff_id, Error *e)
+static int check_layer(Check *c, const char *name, const char *diff_id, Error *e)
 {
         _cleanup_free_ char *buffer = malloc(BUFFER_SIZE), *digest = NULL;
         _cleanup_(stream_freep) Stream *s = NULL;
@@ -334,6 +333,79 @@ static int check_docker_layer(Check *c, const char *name, const char *diff_id, E
         return 0;
 }
 
+/* --- Layouts ------------------------------------------------------------------------------------------- */
+
+/* 1: *RET has it; 0: it is not there, which was reported. */
+static int read_document(Check *c, const char *name, char **ret, size_t *ret_size, Error *e)
+{
+        int r = files_read(c->files, name, ret, ret_size, e);
+
+        if (r == -ENOENT)
+                report(c, name, "", "it is not there");
+        return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
+static int check_marker(Check *c, Error *e)
+{
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = read_document(c, "oci-layout", &text, &size, e);
+        if (r <= 0)
+                return r;
+        r = oci_layout_parse(text, size, &findings, &why);
+        return report_result(c, "oci-layout", r, &findings, &why) < 0 ? error_oom(e) : 0;
+}
+
+/* An image whose config is as it has to be. */
+static int check_image(Check *c, const CheckImage *i, Error *e)
+{
+        _cleanup_(oci_config_freep) OciConfig *config = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t size, n = strv_length(i->layers);
+
+        if (strv_contains(c->bad, i->config))
+                return 0;
+        int r = files_read(c->files, i->config, &text, &size, e);
+        if (r >= 0)
+                r = oci_config_parse(text, size, &config, NULL, NULL);
+        if (r < 0)
+                return r == -ENOMEM ? error_oom(e) : 0; /* it was said */
+        if (n != strv_length(config->diff_ids))
+                report(c, i->config, "rootfs.diff_ids", "there are more or fewer than layers in the manifest");
+        else
+                for (size_t k = 0; r >= 0 && k < n; k++)
+                        if (!strv_contains(c->bad, i->layers[k]))
+                                r = check_layer(c, i->layers[k], config->diff_ids[k], e);
+        return r;
+}
+
+static int check_layout(Check *c, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        int r = check_marker(c, e);
+        if (r >= 0)
+                r = read_document(c, "index.json", &text, &size, e);
+        if (r <= 0)
+                return r;
+        r = check_index(c, "index.json", text, size);
+        if (r < 0)
+                return error_oom(e);
+        for (size_t i = 0; r >= 0 && i < c->n_blobs; i++) {
+                const Blob b = c->blobs[i]; /* the list may move */
+                r = check_blob(c, &b, e);
+        }
+        for (size_t i = 0; r >= 0 && i < c->n_images; i++)
+                r = check_image(c, &c->images[i], e);
+        return r;
+}
+
+/* --- Archives of Docker's ------------------------------------------------------------------------------ */
+
 static int check_docker_image(Check *c, const DockerArchiveImage *image, Error *e)
 {
         _cleanup_(oci_config_freep) OciConfig *config = NULL;
@@ -356,7 +428,7 @@ static int check_docker_image(Check *c, const DockerArchiveImage *image, Error *
                 return 0;
         }
         for (size_t i = 0; i < n; i++) {
-                r = check_docker_layer(c, image->layers[i], config->diff_ids[i], e);
+                r = check_layer(c, image->layers[i], config->diff_ids[i], e);
                 if (r < 0)
                         return r;
         }

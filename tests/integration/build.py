@@ -465,6 +465,22 @@ def oci_layouts_and_archives(host):
     r = host.acnspawn("validate", top, archive).expect(0)
     equal(r.out, "%s: valid OCI layout\n%s: valid OCI archive\n" % (top, archive), "verdicts")
 
+    # What the config says of the layers, uncompressed.
+    def publish(diff_ids):
+        config = blob({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": diff_ids}}, "config.v1+json")
+        manifest = blob({"schemaVersion": 2, "config": config, "layers": [layer]}, "manifest.v1+json")
+        with open(os.path.join(top, "index.json"), "w") as f:
+            json.dump({"schemaVersion": 2, "manifests": [manifest]}, f)
+        return config["digest"][7:]
+    publish(["sha256:" + "0" * 64])
+    equal(host.acnspawn("validate", top).expect(1).out, "%s/blobs/sha256/%s: the content is another than the image's config says\n"
+          % (top, layer["digest"][7:]), "findings")
+    config = publish([layer["digest"]] * 2)
+    equal(host.acnspawn("validate", top).expect(1).out, "%s/blobs/sha256/%s: rootfs.diff_ids: there are more or fewer than layers in the manifest\n"
+          % (top, config), "findings")
+    publish([layer["digest"]])
+    host.acnspawn("validate", top).expect(0)
+
     path = os.path.join(blobs, layer["digest"][7:])
     with open(path, "r+b") as f:
         f.write(b"X")

@@ -244,6 +244,31 @@ def signatures(w):
 
 
 @world
+def web_pages_in_the_place_of_images(w):
+    w.trust()
+    page = b"\n <!DOCTYPE html><html><body>Please log in</body></html>"
+    w.web.put(SIMPLE, page)
+    w.web.put(SIMPLE + ".asc", page)
+    for args in (SIMPLE,), ("--insecure-options=signature", SIMPLE):
+        r = w.fetch(*args, rc=1)
+        contains(r.err, "The server has sent a web page: see whether the URL is right")
+    aci = w.host.path("page.aci")
+    with open(aci, "wb") as f:
+        f.write(page)
+    contains(w.fetch(aci, rc=1).err, "It looks like a web page")
+    contains(w.run("validate", aci, rc=1).out, "it looks like a web page")
+    with open(aci, "wb") as f:
+        f.write(w.image()[:700])
+    contains(w.fetch(aci, rc=1).err, "If it was copied or downloaded, do that again")
+    # Where the signature would be is not asked of a host of another name.
+    w.web.forget()
+    for url in "https://example.com", "https://example.com?x":
+        contains(w.fetch(url, rc=1).err, "it names a host alone")
+    equal((w.web.asked(), w.web.connects), ([], []))
+    w.nothing_left()
+
+
+@world
 def without_a_signature_by_option(w):
     data = w.image()
     w.publish(SIMPLE, data, signer=None)
