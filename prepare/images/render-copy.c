@@ -8,6 +8,7 @@
 
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #include "prepare/images/images-internal.h"
@@ -15,13 +16,21 @@
 
 #define COPY_CHUNK (64U << 20)
 
+/* Between file systems of different kinds only the old way works; some say 0 for what they cannot do. */
+static ssize_t copy_some(int from, int to, off_t *at, size_t size)
+{
+        off_t out = *at;
+        ssize_t n = copy_file_range(from, at, to, &out, size, 0);
+
+        if (n > 0 || (n < 0 && errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS))
+                return n;
+        return lseek(to, *at, SEEK_SET) < 0 ? -1 : sendfile(to, from, at, size);
+}
+
 static int copy_range(int from, int to, off_t start, off_t end)
 {
-        off_t out = start;
-
         while (start < end) {
-                ssize_t n = copy_file_range(from, &start, to, &out,
-                                            (size_t) MIN(end - start, (off_t) COPY_CHUNK), 0);
+                ssize_t n = copy_some(from, to, &start, (size_t) MIN(end - start, (off_t) COPY_CHUNK));
                 if (n < 0 && errno != EINTR)
                         return -errno;
                 if (n == 0)

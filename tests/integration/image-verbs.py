@@ -289,6 +289,25 @@ def rendered_root_of_one_image(host):
 
 
 @case
+def rendered_root_on_another_file_system(host):
+    content = os.urandom(3 << 20)
+    id = imported(host, host.image(name="example.com/far", base=False, files={"f": File(content), "empty": ""}))
+    there = host.path("there")
+    os.mkdir(there)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "acnspawn-test", there], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("cannot mount a tmpfs here")
+    try:
+        out = os.path.join(there, "root")
+        host.acnspawn("image", "render", id, out).expect()
+        with open(os.path.join(out, "f"), "rb") as f:
+            true(f.read() == content, "the content is the same")
+        equal(os.path.getsize(os.path.join(out, "empty")), 0)
+        contains(host.acnspawn("image", "render", id, os.path.join(there, "no/where")).expect(1).err, "Make the directory that it lies in first")
+    finally:
+        subprocess.run(["umount", there], check=True)
+
+
+@case
 def rendered_root_with_dependencies(host):
     low = host.image(name="example.com/low", base=False, files={"/d": Dir(0o750), "/d/low": "low", "/both": "low", "/file-to-dir": "x",
                                                               "/dir-to-file/x": "x", "/link": Link("/low")})
