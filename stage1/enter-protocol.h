@@ -10,6 +10,7 @@
  * terminal's master; at the end one that says how the command ended, or why it did not begin.
  */
 
+#include <signal.h>
 #include <sys/ioctl.h>
 
 #include "basic/basic.h"
@@ -17,6 +18,9 @@
 #define ENTER_PROTOCOL_VERSION 3U
 #define ENTER_SOCKET 3
 #define ENTER_CGROUPS_MAX 32U
+
+/* The signal by which stage0 ends the launcher, and with it the command; stage0's death is the same. */
+#define ENTER_END SIGPWR
 
 /* Descriptors of a request. Those of streams that are to be the terminal are any descriptor. */
 enum {

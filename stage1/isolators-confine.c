@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What is told about the isolators that the launcher applies to each process of an app, right before it
- * executes it: capabilities, system calls, no_new_privs, and the labels of security modules. What it does is
- * in the app's launch file (launch-plan.c); none of it depends on cgroups.
+ * executes it: capabilities, system calls and no_new_privs. What it does is in the app's launch file
+ * (launch-plan.c); none of it depends on cgroups. Labels of security modules are in isolators-label.c.
  */
 
 #include "library/libcapng.h"
@@ -58,27 +58,5 @@ IsolatorVerdict no_new_privileges_verdict(const Isolator *i, bool pod_scope, con
         (void) h;
         text_add(detail, i->enabled ? "the launcher sets the flag before it starts the app"
                                     : "the flag is not set, as asked");
-        return ISOLATOR_ENFORCED;
-}
-
-IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
-{
-        (void) pod_scope;
-        if (!h->apparmor) {
-                text_add(detail, "AppArmor is not active on this host");
-                return ISOLATOR_IGNORED;
-        }
-        text_addf(detail, "the app is executed in the profile %s", i->text ?: "");
-        return ISOLATOR_ENFORCED;
-}
-
-IsolatorVerdict selinux_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
-{
-        (void) pod_scope;
-        if (!h->selinux) {
-                text_add(detail, "SELinux is not active on this host");
-                return ISOLATOR_IGNORED;
-        }
-        text_addf(detail, "the app is executed in the context %s", i->text ?: "");
         return ISOLATOR_ENFORCED;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What this host offers, as far as isolators depend on it: controllers of cgroup v2, security modules, and
- * the AppArmor profiles that are loaded. And, from that, which isolators keep a pod from being made or run
- * at all, because what they ask for is not there and the app would run without it.
+/* What this host offers, as far as isolators depend on it: controllers of cgroup v2, security modules and
+ * privileges. And, from that, which isolators keep a pod from being made or run at all, because what they
+ * ask for is not there and the app would run without it.
  */
 
 #include <sys/prctl.h>
@@ -11,9 +11,6 @@
 #include <linux/landlock.h>
 
 #include "stage1/isolators-internal.h"
-
-#define APPARMOR_PROFILES "/sys/kernel/security/apparmor/profiles"
-#define PROFILES_SIZE_MAX (4U * 1024U * 1024U)
 
 int host_features_read(const char *file, HostFeatures *ret)
 {
@@ -86,67 +83,19 @@ int host_features_detect(HostFeatures *ret)
 
 /* --- Security modules and privileges ------------------------------------------------------------------- */
 
-/* A file of one letter, as module parameters are. */
-static bool says(const char *file, char letter)
-{
-        _cleanup_free_ char *text = NULL;
-
-        return read_file_at(AT_FDCWD, file, 8192, &text, NULL) >= 0 && *text == letter;
-}
-
 void host_features_detect_security(HostFeatures *h)
 {
-        h->apparmor = says("/sys/module/apparmor/parameters/enabled", 'Y');
-        h->selinux = access("/sys/fs/selinux/enforce", F_OK) >= 0;
+        host_labels_detect(h);
         h->resources = prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE, 0, 0, 0) > 0;
         /* Of version 2: the first has no rule that lets apps move files; see launch/confine.c. */
         h->landlock = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 2;
-}
-
-/* A line is "NAME (MODE)", and a name may have spaces. */
-int apparmor_profile_listed(const char *file, const char *name)
-{
-        _cleanup_strv_free_ char **lines = NULL;
-        _cleanup_free_ char *text = NULL;
-        size_t n = strlen(name);
-
-        int r = read_file_at(AT_FDCWD, file, PROFILES_SIZE_MAX, &text, NULL);
-        if (r >= 0)
-                r = strv_split(text, "\n", &lines);
-        if (r < 0)
-                return r;
-        STRV_FOREACH (line, lines) {
-                const char *mode = strrchr(*line, '(');
-                if (mode && (size_t) (mode - *line) == n + 1 && strncmp(*line, name, n) == 0)
-                        return 1;
-        }
-        return 0;
-}
-
-/* Where the list cannot be read, the kernel is the one to refuse the profile, when the app is executed. */
-static int check_profiles(const PodApp *app, Error *e)
-{
-        for (size_t i = 0; i < app->app->isolators.n; i++) {
-                const Isolator *isolator = &app->app->isolators.items[i];
-                if (isolator->type != ISOLATOR_APPARMOR_PROFILE || streq(isolator->text, "unconfined") ||
-                    apparmor_profile_listed(APPARMOR_PROFILES, isolator->text) != 0)
-                        continue;
-                int r = error_set(e, -ENOENT,
-                                  "App %s is to run in the AppArmor profile %s, which is not loaded on "
-                                  "this host",
-                                  app->name, isolator->text);
-                return error_hint(e, r,
-                                  "Load it with apparmor_parser, or name another with --apparmor-profile= "
-                                  "after the image.");
-        }
-        return 0;
 }
 
 int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e)
 {
         int r = sysctl_check(m, h->host_network, e);
 
-        for (size_t i = 0; r >= 0 && h->apparmor && i < m->n_apps; i++)
-                r = check_profiles(&m->apps[i], e);
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = labels_check(&m->apps[i], h, e);
         return r;
 }

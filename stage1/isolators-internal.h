@@ -14,12 +14,27 @@ IsolatorVerdict capabilities_verdict(const Isolator *i, bool pod_scope, const Ho
 IsolatorVerdict seccomp_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail);
 IsolatorVerdict no_new_privileges_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h,
                                           Text *detail);
-IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail);
-IsolatorVerdict selinux_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail);
 
 /* isolators-sysctl.c */
 IsolatorVerdict sysctl_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail);
 int sysctl_check(const PodManifest *m, bool host_network, Error *e);
 
-/* isolators-host.c. 1: a profile of this name is in the list that FILE is, 0: it is not. */
-int apparmor_profile_listed(const char *file, const char *name);
+/* isolators-label.c: labels of security modules. */
+IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail);
+IsolatorVerdict selinux_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail);
+void host_labels_detect(HostFeatures *h);
+/* Refuses a label that an active module does not have; errors as of stage1_isolators_check(). */
+int labels_check(const PodApp *app, const HostFeatures *h, Error *e);
+/* From the least to the most that a profile forbids. */
+typedef enum ProfileMode {
+        PROFILE_MISSING,
+        PROFILE_UNCONFINED,
+        PROFILE_COMPLAIN,
+        PROFILE_ENFORCE,
+} ProfileMode;
+/* Of a profile, or of several that are stacked, by the list in FILE. */
+int apparmor_profile_mode(const char *file, const char *name, ProfileMode *ret);
+/* DIR is where selinuxfs is mounted. */
+SelinuxState selinux_state(const char *dir);
+/* Asks the kernel by FILE of selinuxfs. -EINVAL: the policy has no such context. */
+int selinux_context_check(const char *file, const char *context, bool *ret_permissive);

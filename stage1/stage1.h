@@ -92,10 +92,21 @@ int stage1_sockets_check(const PodManifest *m, Error *e);
 typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;
 const char *isolator_verdict_to_string(IsolatorVerdict v);
 
+/* How far SELinux goes on a host. */
+typedef enum SelinuxState {
+        SELINUX_OFF,       /* not built in, or not switched on */
+        SELINUX_NO_POLICY, /* there is nothing yet that a context could mean */
+        SELINUX_PERMISSIVE,
+        SELINUX_ENFORCING,
+} SelinuxState;
+
 /* What the host offers, as far as isolators depend on it. */
 typedef struct HostFeatures {
         bool cpu, memory, io, pids; /* cgroup v2 controllers that a pod can use */
-        bool apparmor, selinux;     /* security modules that are active */
+        bool apparmor;              /* this security module is active */
+        SelinuxState selinux;
+        /* Files of the kernel that tell what profiles and contexts there are; NULL: not to be asked. */
+        const char *apparmor_profiles, *selinux_access;
         bool resources;             /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
         bool block_device;          /* the disk that the pod's files are on is known */
         bool host_network;          /* the pod has no network of its own */
@@ -119,7 +130,8 @@ uint64_t stage1_block_limit(const Isolator *i);
 
 /* Refuses what a pod of this manifest cannot have on such a host and must not run without: kernel parameters
  * that are not a pod's own (-EPERM) or are to have two values (-EINVAL), an AppArmor profile that is not
- * loaded (-ENOENT). The error names app and isolator. */
+ * loaded (-ENOENT), a context that the SELinux policy does not have (-EINVAL). The error names app and
+ * isolator. */
 int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e);
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
 int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);

@@ -146,7 +146,7 @@ static void session_done(Session *s)
                 s->fds[i] = safe_close(s->fds[i]);
         forward_done(&s->forward);
         if (s->launcher > 0) {
-                (void) kill(s->launcher, SIGKILL);
+                (void) kill(s->launcher, ENTER_END);
                 (void) waitpid(s->launcher, NULL, 0);
         }
 }

@@ -73,7 +73,7 @@ int pod_disks(const Pod *p, char ***ret)
 
 uint32_t security_modules(const HostFeatures *h)
 {
-        return (h->apparmor ? LAUNCH_APPARMOR : 0U) | (h->selinux ? LAUNCH_SELINUX : 0U);
+        return (h->apparmor ? LAUNCH_APPARMOR : 0U) | (h->selinux > SELINUX_NO_POLICY ? LAUNCH_SELINUX : 0U);
 }
 
 int pod_features(Pod *p, HostFeatures *ret)

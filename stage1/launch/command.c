@@ -23,6 +23,7 @@ void command_done(Command *c)
         free(c->path);
         free(c->interpreter);
         free(c->shell_argv);
+        free(c->label);
         *c = (Command){};
 }
 
@@ -254,5 +255,6 @@ int command_execute(const Command *c, char *const *argv, char *const *environmen
                                 "Cannot execute %s, which is damaged or a program for another kind of "
                                 "machine",
                                 c->path);
-        return failure_set_errno(f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno, "Cannot execute %s", c->path);
+        return failure_set_errno(f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno, "Cannot execute %s%s", c->path,
+                                 errno == EACCES || errno == EPERM ? c->label ?: "" : "");
 }

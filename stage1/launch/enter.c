@@ -6,8 +6,9 @@
  * of the host by. It goes into the app's pid namespace with a child only: the child joins everything else
  * that the app is in, then takes the last steps of every launch (execute.c), with the same launch file. So
  * there is one piece of code that confines, and nothing of the host's is left when the command begins. We
- * stay outside, pass signals on, and tell how the command ended. If stage0 dies, the kernel kills us, and
- * then the command.
+ * stay outside, pass signals on, and tell how the command ended. If stage0 dies, the kernel tells us, and we
+ * kill the command. If we are killed ourselves, the kernel does, but not if the command got privileges or a
+ * label by its exec.
  */
 
 #include <linux/capability.h>
@@ -246,7 +247,9 @@ static int wait_for(pid_t pid, const sigset_t *signals, int *ret_status)
                         return 0;
                 int s = sigwaitinfo(signals, NULL);
                 if (s > 0 && s != SIGCHLD)
-                        (void) kill(pid, s);
+                        (void) kill(pid, s == ENTER_END ? SIGKILL : s);
+                if (s == ENTER_END)
+                        return -ECANCELED; /* who would reap it is the pod's own */
         }
 }
 
@@ -254,6 +257,7 @@ static void block_signals(sigset_t *signals)
 {
         sigemptyset(signals);
         sigaddset(signals, SIGCHLD);
+        sigaddset(signals, ENTER_END);
         for (size_t i = 0; i < ELEMENTSOF(forwarded); i++)
                 sigaddset(signals, forwarded[i]);
         (void) sigprocmask(SIG_BLOCK, signals, NULL);
@@ -278,7 +282,8 @@ static int run_child(Enter *x, Failure *f)
         int alive[2], status = 0;
 
         block_signals(&signals);
-        if (pipe2(alive, O_CLOEXEC) < 0)
+        /* Not SIGKILL any more, which would leave the command to the kernel. */
+        if (prctl(PR_SET_PDEATHSIG, ENTER_END, 0, 0, 0) < 0 || pipe2(alive, O_CLOEXEC) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a pipe");
         x->launch.parent_fd = alive[0];
         pid_t pid = fork();

@@ -198,6 +198,8 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 r = enter_working_directory(l, f);
         if (r >= 0)
                 r = command_find(argv, environment, &command, f);
+        if (r >= 0 && label_describe(&l->config, l->modules, &command.label) < 0)
+                r = failure_set_errno(f, CAUSE_SETUP, -ENOMEM, "Cannot execute %s", command.path);
         if (r < 0)
                 return r;
         umask(0022);

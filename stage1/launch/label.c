@@ -38,9 +38,22 @@ static int choose_context(const LaunchConfig *c, int attr_fd, Failure *f)
         static const char *const files[] = {"selinux/exec", "exec", NULL};
         int r = write_label(attr_fd, files, c->selinux_context);
 
+        if (r == -EINVAL)
+                return failure_set(f, CAUSE_SETUP, r,
+                                   "The SELinux policy has no context %s, which app %s is to run in",
+                                   c->selinux_context, c->app);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot use the SELinux context %s for app %s",
                                          c->selinux_context, c->app)
                      : 0;
+}
+
+int label_describe(const LaunchConfig *c, unsigned modules, char **ret)
+{
+        const char *profile = modules & LAUNCH_APPARMOR ? c->apparmor_profile : NULL;
+        const char *context = modules & LAUNCH_SELINUX ? c->selinux_context : NULL;
+
+        return xasprintf(ret, "%s%s%s%s", profile ? " in the AppArmor profile " : "", profile ?: "",
+                         context ? " in the SELinux context " : "", context ?: "");
 }
 
 int label_next_exec(const LaunchConfig *c, unsigned modules, int attr_fd, Failure *f)

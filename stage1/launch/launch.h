@@ -112,6 +112,8 @@ int confine_sight(const LaunchConfig *c, Failure *f);
 
 /* label.c: the labels that the next exec gives the process. ATTR_FD is /proc/self/attr. */
 int label_next_exec(const LaunchConfig *c, unsigned modules, int attr_fd, Failure *f);
+/* Words that follow "Cannot execute PROGRAM", where a module may be why; "" without a label. */
+int label_describe(const LaunchConfig *c, unsigned modules, char **ret);
 
 /* command.c: the executable, found as the app's user in the app's root. */
 typedef struct Command {
@@ -119,6 +121,7 @@ typedef struct Command {
         char *interpreter; /* of a script, or the loader of a program; or NULL */
         enum { COMMAND_OTHER, COMMAND_ELF, COMMAND_SCRIPT, COMMAND_TEXT } format;
         char **shell_argv; /* for a text without "#!"; the strings are not its own */
+        char *label;       /* what it is executed in: label_describe(), or NULL */
 } Command;
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

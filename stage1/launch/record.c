@@ -190,6 +190,14 @@ static const struct {
                 {"watchdog", CAUSE_TIMEOUT},
 };
 
+/* systemd gave up waiting for a process that it may not signal, as a profile of AppArmor may have it. */
+static void set_out_of_reach(AppStatus *s)
+{
+        s->cause = CAUSE_POD_KILLED;
+        if (!s->message)
+                s->message = strdup("The pod's systemd may not send it signals, by which it would be stopped");
+}
+
 static void add_main_result(AppStatus *s)
 {
         const char *result = getenv("SERVICE_RESULT") ?: "", *code = getenv("EXIT_CODE"),
@@ -203,7 +211,9 @@ static void add_main_result(AppStatus *s)
                 s->signal = signal_from_name(status);
                 s->core_dumped = streq(code, "dumped");
                 s->cause = CAUSE_SIGNAL;
-        } else
+        } else if (s->state == APP_RUNNING)
+                set_out_of_reach(s);
+        else
                 s->cause = s->state == APP_PRE_START ? CAUSE_PRE_START : CAUSE_NOT_STARTED;
         for (size_t i = 0; i < ELEMENTSOF(results); i++)
                 if (streq(results[i].result, result) && s->cause != CAUSE_NOT_STARTED)

@@ -145,6 +145,18 @@ def the_caller_hands_nothing_on(host, *options):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+@case
+def a_set_uid_command_ends_with_its_caller(host):
+    """The kernel forgets at such an exec that the command was to end with its parent."""
+    image = sleeper(host, files={"bin/busybox": File(open(BUSYBOX, "rb").read(), 0o4755)}, app={"user": "1000", "group": "1000"})
+    host.detach("--name=p", image)
+    p, other = entered(host)
+    p.kill()
+    p.wait()
+    wait_for(lambda: not os.path.exists("/proc/" + other), "end of the command with its caller")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
 # --- Attacks ------------------------------------------------------------------------------------------------------------
 
 WATCH = ("touch /out/up; while :; do for p in /proc/[0-9]*; do r=$(readlink $p/exe 2>/dev/null); case \"$r\" in *memfd*|*acnspawn*) echo \"exe $r\";; esac; "

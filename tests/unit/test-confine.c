@@ -274,6 +274,38 @@ TEST(labels)
         }
 }
 
+/* A file that takes nothing but numbers stands for a policy without the context. What is said where a program
+ * cannot be executed names what may be why. */
+TEST(labels_in_messages)
+{
+        static const struct {
+                unsigned modules;
+                const char *expected;
+        } l[] = {
+                        {0, ""},
+                        {LAUNCH_APPARMOR, " in the AppArmor profile web"},
+                        {LAUNCH_SELINUX, " in the SELinux context u:r:t:s0"},
+                        {LAUNCH_APPARMOR | LAUNCH_SELINUX,
+                         " in the AppArmor profile web in the SELinux context u:r:t:s0"},
+        };
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        LaunchConfig c = {.app = (char *) "a",
+                          .apparmor_profile = (char *) "web",
+                          .selinux_context = (char *) "u:r:t:s0"};
+        Failure f = {};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_free_ char *text = NULL;
+                ASSERT_OK(label_describe(&c, l[i].modules, &text));
+                ASSERT_STREQ(text, l[i].expected);
+        }
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(scratch_symlink(&s, "exec", "/proc/self/oom_score_adj"));
+        ASSERT_ERR(label_next_exec(&c, LAUNCH_SELINUX, s.fd, &f), -EINVAL);
+        ASSERT_STREQ(f.error.message, "The SELinux policy has no context u:r:t:s0, which app a is to run in");
+        error_done(&f.error);
+}
+
 /* A kernel without stacked modules has the one file; one that has none is no kernel with an active module. */
 TEST(labels_without_directories)
 {
@@ -301,6 +333,7 @@ int main(int argc, char *argv[])
         RUN(file_capabilities);
         RUN(cost);
         RUN(labels);
+        RUN(labels_in_messages);
         RUN(labels_without_directories);
         return TEST_END();
 }

@@ -6,7 +6,8 @@
 #include "tests/unit/test.h"
 
 static const HostFeatures all_features = {.cpu = true, .memory = true, .io = true, .pids = true,
-                                          .apparmor = true, .selinux = true, .resources = true,
+                                          .apparmor = true, .selinux = SELINUX_ENFORCING,
+                                          .resources = true,
                                           .block_device = true};
 
 /* A list of isolators, from pairs of name and JSON value in single quotes, ended by NULL. */

@@ -32,14 +32,17 @@ DISK_MIB = 3072
 BOOT_TIMEOUT = 180  # seconds from the start of QEMU to the first line
 PACKAGES = (
     "systemd systemd-sysv systemd-container dbus dbus-daemon kmod iproute2 iptables nftables containernetworking-plugins "
-    "linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps").split()
+    "linux-image-cloud-amd64 busybox-static python3-minimal libpython3-stdlib gnupg procps apparmor checkpolicy").split()
 # What of the kernel's modules is kept: the directories that hold disks, overlays, namespaces' networks and packet filters.
 MODULES = (
     "drivers/block/virtio_blk drivers/char/virtio_console drivers/net/dummy drivers/net/ifb drivers/net/ipvlan drivers/net/macvlan "
     "drivers/net/tun drivers/net/veth drivers/virtio fs/ext4 fs/jbd2 fs/mbcache fs/overlayfs fs/autofs lib crypto net/802 "
     "net/bridge net/ipv4 net/ipv6 net/llc net/netfilter net/sched").split()
+# Security modules of the guest. The last one makes the flavour: of those that give labels there can be only one.
+MODULES_ACTIVE = {"apparmor": "capability,landlock,apparmor", "selinux": "capability,landlock,selinux", "none": "capability,landlock"}
+# Profiles of the host are a case's own affair: apparmor.service would take seconds of each boot.
 MASKED = (
-    "apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer "
+    "apparmor.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer "
     "getty@tty1.service ldconfig.service systemd-binfmt.service systemd-firstboot.service systemd-hwdb-update.service "
     "systemd-journal-catalog-update.service systemd-machine-id-commit.service systemd-network-generator.service "
     "systemd-networkd.service systemd-pcrphase-sysinit.service systemd-pcrphase.service systemd-pstore.service "
@@ -272,9 +275,9 @@ def tsc_khz():
     return (after - before) * 1000000 // (ended - started)
 
 
-def command_line(directory, payload):
-    words = ("console=ttyS0 quiet mitigations=off init_on_alloc=0 cryptomgr.notests rcupdate.rcu_expedited=1 lsm=capability,landlock "
-             "panic=-1 tsc_early_khz=%d systemd.show_status=no" % tsc_khz())
+def command_line(directory, payload, lsm):
+    words = ("console=ttyS0 quiet mitigations=off init_on_alloc=0 cryptomgr.notests rcupdate.rcu_expedited=1 lsm=%s "
+             "panic=-1 tsc_early_khz=%d systemd.show_status=no" % (MODULES_ACTIVE[lsm], tsc_khz()))
     return ["qemu-system-x86_64", "-accel", "tcg", "-M", "microvm,rtc=on", "-cpu", "max,la57=off,cx16=off", "-smp", "1", "-m",
             str(MEMORY_MIB), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-snapshot",
             "-kernel", directory + "/kernel", "-initrd", directory + "/initrd", "-append", words,
@@ -284,9 +287,9 @@ def command_line(directory, payload):
             "-device", "virtio-serial-device", "-chardev", "file,id=c,path=/dev/stdout", "-device", "virtserialport,chardev=c"]
 
 
-def run(directory, payload, timeout, line):
+def run(directory, payload, timeout, line, lsm="apparmor"):
     """Boots, calls LINE for every line that the tests print, and returns their exit status; None: it never came."""
-    qemu = subprocess.Popen(command_line(directory, payload), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    qemu = subprocess.Popen(command_line(directory, payload, lsm), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=sys.stderr, start_new_session=True)
     timer = threading.Timer(BOOT_TIMEOUT, os.killpg, (qemu.pid, signal.SIGKILL))
     timer.start()

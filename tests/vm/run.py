@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Runs the cases of this folder in a virtual machine whose host is Debian with systemd as PID 1 and cgroup v2.
 
-    tests/vm/run.py [--release=12|13|sid] [--cache=DIR] [--machines=N] [--only=PROGRAM[,PROGRAM…]] BUILDDIR
+    tests/vm/run.py [--release=12|13|sid] [--lsm=apparmor|selinux|none] [--cache=DIR] [--machines=N]
+                    [--only=PROGRAM[,PROGRAM…]] BUILDDIR
 
 What BUILDDIR would install is installed in the machine, and so are the libraries it was linked with that the machine
 lacks. Several machines share the programs, as each has one processor. The programs are files of cases on tests/integration/harness.py, like those of tests/integration; their lines come
 out here as they are printed.
+
+With --lsm the machine has another security module than AppArmor, or none of that kind; unless programs are named only those run
+that are about such modules.
 """
 
 import argparse
@@ -23,7 +27,9 @@ import machine
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 900  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
-SECONDS = {"network": 250, "limits": 75, "sockets": 40, "machined": 35, "readiness": 35, "control": 12, "units": 45}  # about
+OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
+SECONDS = {"network": 250, "apparmor": 80, "limits": 75, "units": 45, "sockets": 40, "machined": 35, "readiness": 35,
+           "control": 12}  # about
 
 MAIN = """#!/bin/sh
 for f in lib/*; do
@@ -63,14 +69,16 @@ def libraries(programs):
     return found
 
 
-def programs(only):
+def programs(only, lsm):
     names = sorted(n for n in os.listdir(HERE) if n.endswith(".py") and n not in NOT_CASES)
     if only:
         unknown = set(only) - {n[:-3] for n in names}
         if unknown:
             sys.exit("run.py: no such program: %s; there are: %s" % (" ".join(sorted(unknown)), " ".join(n[:-3] for n in names)))
-        names = [n for n in names if n[:-3] in only]
-    return names
+        return [n for n in names if n[:-3] in only]
+    if lsm == "apparmor":
+        return [n for n in names if n != "selinux.py"]
+    return [n + ".py" for n in OF_MODULES[lsm]]
 
 
 def share(names, n):
@@ -96,10 +104,10 @@ def files_for(build, work):
     return files
 
 
-def run_machine(directory, files, names, path):
+def run_machine(directory, files, names, path, lsm):
     """Exit status of the programs NAMES; lines of several machines do not mix."""
     machine.pack({**files, "main": (MAIN % " ".join(names)).encode(), **{"cases/" + n: os.path.join(HERE, n) for n in names}}, path)
-    status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush())
+    status = machine.run(directory, path, TIMEOUT, lambda text: sys.stdout.write(text + "\n") and sys.stdout.flush(), lsm)
     if status is None:
         print("not ok virtual-machine: it ended without the exit status of %s" % " ".join(names))
         sys.stderr.write(open(path + ".console", errors="replace").read()[-3000:])
@@ -110,6 +118,7 @@ def run_machine(directory, files, names, path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--release", default="12", choices=sorted(machine.RELEASES))
+    parser.add_argument("--lsm", default="apparmor", choices=sorted(machine.MODULES_ACTIVE))
     parser.add_argument("--cache", default=os.environ.get("ACNSPAWN_TEST_VM_CACHE", "/var/cache/acnspawn-test"))
     parser.add_argument("--machines", type=int, default=2)
     parser.add_argument("--only", type=lambda s: s.split(","), default=[])
@@ -123,9 +132,10 @@ def main():
     try:
         directory = machine.image(a.release, a.cache)
         files = files_for(a.build, work)
-        shares = share(programs(a.only), a.machines)
+        shares = share(programs(a.only, a.lsm), a.machines)
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
-            results = [pool.submit(run_machine, directory, files, names, "%s/payload%d" % (work, i)) for i, names in enumerate(shares)]
+            results = [pool.submit(run_machine, directory, files, names, "%s/payload%d" % (work, i), a.lsm)
+                       for i, names in enumerate(shares)]
         return max(r.result() for r in results)
     finally:
         shutil.rmtree(work)

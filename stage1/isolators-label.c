@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Labels of security modules: how far AppArmor and SELinux go on this host, whether the profile or the
+ * context that a manifest names is there, and what is told about it.
+ *
+ * A label is in force only if its module forbids something by it. A profile in complain mode, or a context
+ * of a permissive domain, is the app's and forbids nothing: that is reported as modified, so that --strict
+ * refuses it. What is not there at all keeps the pod from being made and from running, since the launcher
+ * could only fail later. Where the kernel does not let us look, it is the one to refuse the label, when the
+ * app is executed (launch/label.c).
+ */
+
+#include "stage1/isolators-internal.h"
+
+#define APPARMOR_ENABLED "/sys/module/apparmor/parameters/enabled"
+#define APPARMOR_PROFILES "/sys/kernel/security/apparmor/profiles"
+#define SELINUX_DIR "/sys/fs/selinux"
+#define PROFILES_SIZE_MAX (4U * 1024U * 1024U)
+#define CONTEXT_SIZE_MAX 4096U
+#define STACK_SEPARATOR "//&"
+
+/* --- What the host runs -------------------------------------------------------------------------------- */
+
+/* A file of one letter, as module parameters are. */
+static bool says(const char *file, char letter)
+{
+        _cleanup_free_ char *text = NULL;
+
+        return read_file_at(AT_FDCWD, file, 8192, &text, NULL) >= 0 && *text == letter;
+}
+
+SelinuxState selinux_state(const char *dir)
+{
+        _cleanup_free_ char *enforce = NULL, *context = NULL, *of_kernel = NULL;
+
+        if (xasprintf(&enforce, "%s/enforce", dir) < 0 || access(enforce, F_OK) < 0)
+                return SELINUX_OFF;
+        /* Until there is a policy the initial contexts are plain names. */
+        if (xasprintf(&context, "%s/initial_contexts/kernel", dir) < 0 ||
+            read_file_at(AT_FDCWD, context, CONTEXT_SIZE_MAX, &of_kernel, NULL) < 0 ||
+            !strchr(of_kernel, ':'))
+                return SELINUX_NO_POLICY;
+        return says(enforce, '1') ? SELINUX_ENFORCING : SELINUX_PERMISSIVE;
+}
+
+void host_labels_detect(HostFeatures *h)
+{
+        h->apparmor = says(APPARMOR_ENABLED, 'Y');
+        h->apparmor_profiles = APPARMOR_PROFILES;
+        h->selinux = selinux_state(SELINUX_DIR);
+        h->selinux_access = SELINUX_DIR "/access";
+}
+
+/* --- AppArmor ------------------------------------------------------------------------------------------ */
+
+/* The list has profiles of other namespaces as ":NAMESPACE://NAME"; the slashes need not be given. */
+static int listed_name(const char *part, size_t n, char **ret)
+{
+        const char *colon = n > 1 && *part == ':' ? memchr(part + 1, ':', n - 1) : NULL;
+
+        if (!colon || startswith(colon, "://"))
+                return xasprintf(ret, "%.*s", (int) n, part);
+        return xasprintf(ret, "%.*s//%.*s", (int) (colon + 1 - part), part, (int) (part + n - colon - 1),
+                         colon + 1);
+}
+
+/* A line is "NAME (MODE)", and a name may have spaces. */
+static ProfileMode find_mode(char *const *lines, const char *name)
+{
+        size_t n = strlen(name);
+
+        STRV_FOREACH (line, lines) {
+                const char *mode = strrchr(*line, '(');
+                if (!mode || (size_t) (mode - *line) != n + 1 || strncmp(*line, name, n) != 0)
+                        continue;
+                return streq(mode, "(complain)")     ? PROFILE_COMPLAIN
+                       : streq(mode, "(unconfined)") ? PROFILE_UNCONFINED
+                                                     : PROFILE_ENFORCE;
+        }
+        return PROFILE_MISSING;
+}
+
+/* Several profiles may be stacked, and all of them count: the weakest is what can be relied on. */
+int apparmor_profile_mode(const char *file, const char *name, ProfileMode *ret)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+        _cleanup_free_ char *text = NULL;
+        ProfileMode weakest = PROFILE_ENFORCE;
+        int r = read_file_at(AT_FDCWD, file, PROFILES_SIZE_MAX, &text, NULL);
+
+        if (r >= 0)
+                r = strv_split(text, "\n", &lines);
+        name = *name == '&' ? name + 1 : name;
+        for (const char *part = name, *end; r >= 0 && part;
+             part = end ? end + strlen(STACK_SEPARATOR) : NULL) {
+                _cleanup_free_ char *listed = NULL;
+                end = strstr(part, STACK_SEPARATOR);
+                r = listed_name(part, end ? (size_t) (end - part) : strlen(part), &listed);
+                if (r >= 0 && !streq(listed, "unconfined"))
+                        weakest = MIN(weakest, find_mode(lines, listed));
+        }
+        if (r >= 0)
+                *ret = weakest;
+        return r;
+}
+
+/* Where the list cannot be read, nothing is known against the profile. */
+static ProfileMode profile_mode(const HostFeatures *h, const char *name)
+{
+        ProfileMode mode = PROFILE_ENFORCE;
+
+        if (h->apparmor_profiles)
+                (void) apparmor_profile_mode(h->apparmor_profiles, name, &mode);
+        return mode;
+}
+
+IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+{
+        const char *name = i->text ?: "";
+
+        (void) pod_scope;
+        if (!h->apparmor) {
+                text_add(detail, "AppArmor is not active on this host");
+                return ISOLATOR_IGNORED;
+        }
+        switch (profile_mode(h, name)) {
+        case PROFILE_MISSING:
+                text_addf(detail, "the profile %s is not loaded on this host", name);
+                return ISOLATOR_IGNORED;
+        case PROFILE_COMPLAIN:
+                text_addf(detail,
+                          "the profile %s is in complain mode: what it does not allow is logged, but done",
+                          name);
+                return ISOLATOR_MODIFIED;
+        case PROFILE_UNCONFINED:
+                text_addf(detail, "the profile %s is in unconfined mode: it forbids nothing", name);
+                return ISOLATOR_MODIFIED;
+        default:
+                text_addf(detail, "the app is executed in the profile %s", name);
+                return ISOLATOR_ENFORCED;
+        }
+}
+
+/* --- SELinux ------------------------------------------------------------------------------------------- */
+
+/* Nobody but the kernel knows the policy. It is asked what a process of CONTEXT may do to another of the same;
+ * of the answer only the last number counts, which has a bit for permissive domains. */
+int selinux_context_check(const char *file, const char *context, bool *ret_permissive)
+{
+        enum { ANY_CLASS = 1, IS_PERMISSIVE = 1 };
+        _cleanup_close_ int fd = open(file, O_RDWR | O_CLOEXEC);
+        _cleanup_free_ char *question = NULL;
+        char answer[256];
+
+        if (fd < 0 || xasprintf(&question, "%s %s %d", context, context, ANY_CLASS) < 0)
+                return fd < 0 ? -errno : -ENOMEM;
+        if (write(fd, question, strlen(question)) < 0)
+                return -errno;
+        ssize_t n = read(fd, answer, sizeof(answer) - 1);
+        if (n <= 0)
+                return n < 0 ? -errno : -EBADMSG;
+        answer[n] = 0;
+        const char *flags = strrchr(answer, ' ');
+        *ret_permissive = flags && strtoul(flags + 1, NULL, 16) & IS_PERMISSIVE;
+        return 0;
+}
+
+/* -EINVAL: the policy has no such context. What cannot be asked counts as well. */
+static int check_context(const HostFeatures *h, const char *context, bool *ret_permissive)
+{
+        *ret_permissive = false;
+        if (!h->selinux_access ||
+            selinux_context_check(h->selinux_access, context, ret_permissive) != -EINVAL)
+                return 0;
+        return -EINVAL;
+}
+
+IsolatorVerdict selinux_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+{
+        static const char *const inactive[] = {
+                        [SELINUX_OFF] = "SELinux is not active on this host",
+                        [SELINUX_NO_POLICY] = "SELinux is active on this host, but has no policy",
+        };
+        const char *context = i->text ?: "";
+        bool permissive;
+
+        (void) pod_scope;
+        if (h->selinux <= SELINUX_NO_POLICY) {
+                text_add(detail, inactive[h->selinux]);
+                return ISOLATOR_IGNORED;
+        }
+        if (check_context(h, context, &permissive) < 0) {
+                text_addf(detail, "the SELinux policy of this host has no context %s", context);
+                return ISOLATOR_IGNORED;
+        }
+        text_addf(detail, "the app is executed in the context %s", context);
+        if (h->selinux == SELINUX_ENFORCING && !permissive)
+                return ISOLATOR_ENFORCED;
+        text_addf(detail, ", but %s is permissive: what the policy does not allow is logged, but done",
+                  permissive ? "its domain" : "SELinux");
+        return ISOLATOR_MODIFIED;
+}
+
+/* --- What keeps a pod from being made or run ----------------------------------------------------------- */
+
+static int check_profile(const PodApp *app, const char *name, const HostFeatures *h, Error *e)
+{
+        if (!h->apparmor || profile_mode(h, name) != PROFILE_MISSING)
+                return 0;
+        int r = error_set(e, -ENOENT,
+                          "App %s is to run in the AppArmor profile %s, which is not loaded on this host",
+                          app->name, name);
+        return error_hint(e, r,
+                          "Load it with apparmor_parser, or name another with --apparmor-profile= after the "
+                          "image.");
+}
+
+static int check_selinux(const PodApp *app, const char *context, const HostFeatures *h, Error *e)
+{
+        bool permissive;
+
+        if (h->selinux <= SELINUX_NO_POLICY || check_context(h, context, &permissive) >= 0)
+                return 0;
+        int r = error_set(e, -EINVAL,
+                          "App %s is to run in the SELinux context %s, which the policy of this host does "
+                          "not have",
+                          app->name, context);
+        return error_hint(e, r,
+                          "Install a policy that has it, or name another with --selinux-context= after the "
+                          "image.");
+}
+
+int labels_check(const PodApp *app, const HostFeatures *h, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < app->app->isolators.n; i++) {
+                const Isolator *isolator = &app->app->isolators.items[i];
+                if (isolator->type == ISOLATOR_APPARMOR_PROFILE)
+                        r = check_profile(app, isolator->text, h, e);
+                else if (isolator->type == ISOLATOR_SELINUX_CONTEXT)
+                        r = check_selinux(app, isolator->text, h, e);
+        }
+        return r;
+}

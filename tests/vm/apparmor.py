@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""AppArmor in force: profiles that the cases load themselves are what apps run in, read back and felt from inside. In a guest
+without AppArmor (run.py --lsm=none) the profile is left aside, and that is said."""
+
+from harness import *
+
+ACTIVE = "apparmor" in read_text("/sys/kernel/security/lsm").split(",")
+NAME = "acnspawn-test"
+LABEL = NAME + " (enforce)\n"
+LOOK = "cat /proc/self/attr/current; cat /srv/secret 2>&1; true"
+# Of the files of an app all but those in /srv. A rule for signals is what lets the pod's systemd stop the app.
+RULES = "capability, network, ptrace, / r, /*/ r, /{bin,dev,etc,out,proc,root,tmp}/** rwmlkix,"
+
+
+def when(wanted):
+    """Cases of the one kind of guest are none of the other's."""
+    return case if ACTIVE == wanted else lambda function: function
+
+
+def when_both(function):
+    return both(function) if ACTIVE else function
+
+
+@contextlib.contextmanager
+def profile(name=NAME, head="", rules=RULES + " signal,"):
+    """A profile that is loaded meanwhile; HEAD is what it is for, and its flags."""
+    text = "abi <abi/3.0>,\nprofile %s %s { %s }\n" % (name, head, rules)
+    subprocess.run(["apparmor_parser", "--skip-cache", "--replace"], input=text, text=True, check=True, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        with open("/sys/kernel/security/apparmor/.remove", "w") as f:
+            f.write(name)
+
+
+def isolated(name=NAME):
+    return {"isolators": [{"name": "os/linux/apparmor-profile", "value": name}]}
+
+
+def looker(host, script=LOOK, app=None, **more):
+    return host.shell(script, name="example.com/a", app=app, files={"srv/secret": "the secret\n"}, **more)
+
+
+def verdict(host, pod):
+    for i in host.status(pod)["isolators"]:
+        if i["name"] == "os/linux/apparmor-profile":
+            return i["verdict"], i["detail"]
+    fail("the profile is not reported")
+
+
+DENIED = "cat: can't open '/srv/secret': Permission denied\n"
+
+
+@when_both
+def an_app_runs_in_exactly_its_profile(host, *options):
+    """By manifest and by option; without either it has none, and the file that is denied otherwise is there."""
+    with profile():
+        equal(host.run("--name=p", "--strict", *options, looker(host, app=isolated())).out, LABEL + DENIED)
+        equal(verdict(host, "p"), ("enforced", "the app is executed in the profile " + NAME))
+        plain = looker(host)
+        equal(host.run("--rm", "--strict", *options, plain, "--apparmor-profile=" + NAME).out, LABEL + DENIED)
+        equal(host.run("--rm", *options, plain).out, "unconfined\nthe secret\n")
+        plan = json.loads(host.acnspawn("prepare", "--dry-run", "--strict", "--json=short", *options, plain, "--apparmor-profile=" + NAME).expect(0).out)
+        equal([i["verdict"] for i in plan["isolators"]], ["enforced"])
+
+
+@when_both
+def with_every_other_confinement(host, *options):
+    """no_new_privs, which forbids a change of profile to whoever has one, and a filter of system calls are in force before the exec,
+    and so is the Landlock domain, which keeps root of a neighbour out although the profile would let it in."""
+    spied = host.shell("touch /out/up; sleep 1000 & wait", name="example.com/b", app={"environment": [{"name": "TOKEN", "value": "hidden-word"}]})
+    look = "grep -e NoNewPrivs -e Seccomp: /proc/self/status; for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ 2>/dev/null | grep hidden; done; " + LOOK
+    more = ("--apparmor-profile=" + NAME, "--no-new-privileges", "--seccomp=mode=remove,mkdir,mkdirat")
+    with profile():
+        for user in "0", "1000":
+            image = looker(host, "while ! test -e /out/go; do sleep 0.1; done; " + look, app={"user": user, "group": user})
+            uuid = host.detach(*options, "--exit-policy=any", image, *more, "---", spied, "--apparmor-profile=" + NAME)
+            host.wait_up("b", uuid)
+            host.acnspawn("enter", "--app=a", uuid, "touch", "/out/go").expect(0)
+            host.acnspawn("status", "--wait=60s", uuid)
+            out = host.acnspawn("logs", "--app=a", uuid).expect(0).out
+            for expected in "NoNewPrivs:\t1\n", "Seccomp:\t2\n", LABEL, DENIED:
+                contains(out, expected, "output as user " + user)
+            lacks(out, "hidden-word")
+
+
+@when_both
+def handlers_checks_and_commands_have_the_same_label(host, *options):
+    log = "{ %s; } >>/out/%%s" % LOOK
+    app = dict(isolated(), eventHandlers=[{"name": n, "exec": ["/bin/sh", "-c", log % n]} for n in ("pre-start", "post-stop")])
+    with profile():
+        uuid = host.detach("--name=p", *options, looker(host, "touch /out/up; sleep 1000 & wait", app=app), "--health-cmd=" + log % "health")
+        host.wait_up("a")
+        equal(host.acnspawn("enter", "p", "sh", "-c", LOOK).expect(0).out, LABEL + DENIED)
+        host.acnspawn("stop", "p").expect(0)
+        for name in "pre-start", "post-stop", "health":
+            equal(host.written("a", "out/" + name, host.pod_dir(uuid)).decode()[:len(LABEL + DENIED)], LABEL + DENIED, name)
+
+
+@when(True)
+def a_command_ends_with_its_caller(host):
+    """Although the kernel forgets, with the label, that it was to."""
+    with profile():
+        uuid = host.detach("--name=p", looker(host, "touch /out/up; sleep 1000 & wait", app=isolated()))
+        host.wait_up("a")
+        p = host.start("enter", "p", "sh", "-c", "touch /out/in; exec sleep 77777")
+        wait_for(lambda: os.path.exists(host.upper("a") + "/out/in"), "the command")
+        sleeping = lambda: subprocess.run(["pgrep", "-f", "^sleep 77777"], capture_output=True).stdout
+        true(wait_for(sleeping, "the command"), "")
+        p.kill()
+        p.wait()
+        wait_for(lambda: not sleeping(), "end of the command with its caller")
+        host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@when(True)
+def a_profile_that_is_not_loaded_is_refused_by_name(host):
+    image = looker(host, app=isolated("acnspawn-test-none"))
+    for args in ("prepare",), ("prepare", "--dry-run"), ("run",), ("run", "--detach"), ("run", "--strict"):
+        r = host.acnspawn(*args, image).expect(1)
+        contains(r.err, "App a is to run in the AppArmor profile acnspawn-test-none, which is not loaded on this host", " ".join(args))
+        contains(r.err, "Load it with apparmor_parser, or name another with --apparmor-profile= after the image")
+        equal(r.out, "")
+    equal(host.pods(), [], "pods")
+    with profile():
+        equal(host.run("--rm", image, "--apparmor-profile=" + NAME).out, LABEL + DENIED)
+        for name in "acnspawn-test-none//&" + NAME, "acnspawn", NAME + "//child":
+            contains(host.acnspawn("prepare", image, "--apparmor-profile=" + name).expect(1).err, "profile %s, which is not loaded" % name)
+
+
+@when(True)
+def a_profile_that_vanishes(host):
+    """After prepare the pod is not run; while it runs nothing more is started, and status does not claim any more that it holds."""
+    waits = "touch /out/up; while ! test -e /out/go; do sleep 0.1; done"
+    with profile():
+        uuid = host.prepare("--name=p", looker(host, waits, app=isolated()), "--restart=always")
+    contains(host.acnspawn("run", uuid).expect(1).err, "profile %s, which is not loaded" % NAME)
+    equal(host.state(uuid), "prepared")
+    equal(verdict(host, uuid)[0], "ignored")
+    with profile():
+        host.acnspawn("run", "--detach", uuid).expect(0)
+        host.wait_up("a")
+    equal(verdict(host, uuid), ("ignored", "the profile %s is not loaded on this host" % NAME))
+    r = host.acnspawn("enter", uuid, "echo", "ran")
+    true(r.rc != 0 and r.out == "", "a command ran without the profile: %s" % r)
+    contains(r.err, "The AppArmor profile %s of app a is not loaded" % NAME)
+    host.acnspawn("restart-app", uuid, "a")
+    wait_for(lambda: "not loaded" in (host.app_status(uuid, "a")["message"] or ""), "the app that cannot start again", timeout=60)
+    host.acnspawn("stop", "--force", uuid)
+
+
+@when(True)
+def a_profile_that_forbids_nothing_is_not_enforced(host):
+    with profile(head="flags=(complain)"):
+        image = looker(host, app=isolated())
+        equal(host.run("--name=p", image).out, NAME + " (complain)\nthe secret\n")
+        equal(verdict(host, "p"), ("modified", "the profile %s is in complain mode: what it does not allow is logged, but done" % NAME))
+        r = host.acnspawn("run", "--strict", image).expect(1)
+        contains(r.err, "in complain mode")
+        equal(r.out, "")
+
+
+@when(True)
+def several_profiles_at_once(host):
+    with profile(), profile(NAME + "2", head="flags=(complain)"):
+        r = host.run("--name=p", looker(host), "--apparmor-profile=%s//&%s2" % (NAME, NAME))
+        contains(r.out, "%s//&%s2 (mixed)\n" % (NAME, NAME))
+        contains(r.out, DENIED)
+        equal(verdict(host, "p")[0], "modified")
+
+
+@when(True)
+def an_app_that_may_not_get_signals_ends_with_the_pod(host):
+    """Which its profile decides. Nothing waits for it, and why it was not stopped as apps are is told."""
+    with profile(rules=RULES):
+        uuid = host.detach("--name=p", looker(host, "touch /out/up; trap 'echo stopped' TERM; while :; do sleep 0.1; done", app=isolated()))
+        host.wait_up("a")
+        host.acnspawn("stop", uuid)
+        equal(host.state(uuid), "exited")
+        status = host.app_status(uuid, "a")
+        equal((status["cause"], status["message"]), ("pod-killed", "The pod's systemd may not send it signals, by which it would be stopped"))
+
+
+@when(True)
+def a_profile_of_the_host_for_a_path(host):
+    """The kernel does not ask in whose root a path is: what an app without a profile executes may have one of the host's."""
+    image = host.image(["/opt/cat", "/proc/self/attr/current"], name="example.com/a", files={"opt": Dir(), "opt/cat": File(open(BUSYBOX, "rb").read(), 0o755)})
+    with profile(head="/opt/cat", rules=RULES + " signal, /opt/cat mr,"):
+        equal(host.run("--rm", image).out, LABEL)
+        equal(host.run("--rm", "--strict", image, "--apparmor-profile=unconfined").out, "unconfined\n")
+
+
+@when(True)
+def a_launcher_that_has_a_profile_itself(host):
+    """Where acnspawn runs in a profile, that one decides; with no_new_privs the kernel allows no other, and the message says what it was."""
+    outer = "capability, network, signal, ptrace, mount, remount, umount, pivot_root, change_profile, / r, /** rwmlkix,"
+
+    def enter_profile():
+        with open("/proc/self/attr/apparmor/exec", "w") as f:
+            f.write("exec %s-outer" % NAME)
+    with profile(), profile(NAME + "-outer", "flags=(attach_disconnected)", outer):
+        r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, preexec_fn=enter_profile)
+        equal(r.out, LABEL + DENIED)
+        r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, "--no-new-privileges", preexec_fn=enter_profile)
+        true(r.rc != 0, "it ran")
+        contains(r.err, "Cannot execute /bin/sh in the AppArmor profile %s: Operation not permitted" % NAME)
+
+
+@when(True)
+def where_apparmor_is_built_in_but_off(host):
+    """A file that says so stands for that."""
+    off = host.path("off")
+    with open(off, "w") as f:
+        f.write("N\n")
+    image = looker(host, app=isolated())
+
+    def without(*args):
+        argv = host.argv(*args)
+        r = subprocess.run(["unshare", "--mount", "sh", "-c", "mount --bind %s /sys/module/apparmor/parameters/enabled && exec \"$@\"" % off, "sh"] + argv,
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_TIMEOUT)
+        host.note_pods()
+        return r
+    plan = json.loads(without("prepare", "--dry-run", "--json=short", image).stdout)
+    equal([(i["verdict"], i["detail"]) for i in plan["isolators"]], [("ignored", "AppArmor is not active on this host")])
+    r = without("run", "--strict", image)
+    equal(r.returncode, 1)
+    contains(r.stderr, "AppArmor is not active on this host")
+    # What is mounted in sysfs keeps a user namespace from having its own.
+    contains(without("run", "--rm", "--no-userns", image).stdout, "unconfined\nthe secret\n")
+
+
+@when(False)
+def without_apparmor_the_profile_is_left_aside(host):
+    image = looker(host, "cat /srv/secret", app=isolated())
+    equal(host.run("--name=p", image).out, "the secret\n")
+    equal(verdict(host, "p"), ("ignored", "AppArmor is not active on this host"))
+    for verb in "prepare", "run":
+        r = host.acnspawn(verb, "--strict", image).expect(1)
+        contains(r.err, "AppArmor is not active on this host")
+        equal(r.out, "")
+    uuid = host.detach(looker(host, "touch /out/up; sleep 1000", app=isolated()))
+    host.wait_up("a", uuid)
+    equal(host.acnspawn("enter", uuid, "cat", "/srv/secret").expect(0).out, "the secret\n")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+main()
