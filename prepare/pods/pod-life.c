@@ -5,8 +5,8 @@
  * Each step is one rename(2) of the pod directory, made by whoever holds the flock(2) on it. A new pod
  * begins as an embryo, which may be without a lock for an instant; it is locked before it moves on, so that
  * a pod which lies in "preparing" or "running" and is not locked has lost its process. Everything of a pod
- * is on disk before it becomes prepared, and each later step before the next thing happens, so that a loss
- * of power shows no half pods and lets no pod run twice.
+ * is on disk before it becomes prepared, and that it runs before anything is done that cannot be done twice,
+ * so that a loss of power shows no half pods and lets no pod run twice.
  */
 
 #include <sys/file.h>
@@ -264,6 +264,11 @@ int pod_begin_run(Pod *p, Error *e)
                 return r == -ENOENT ? refuse_start_now(p, e)
                                     : error_set_errno(e, r, "Cannot start pod %s", p->uuid);
         }
+        return 0;
+}
+
+int pod_sync_run(const Pod *p, Error *e)
+{
         return sync_places(p, POD_PREPARED, POD_RUNNING, e);
 }
 

@@ -127,6 +127,9 @@ uint64_t pod_created_usec(const Pod *p);
 /* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by whoever is to keep the
  * pod running. -EBUSY: somebody else was faster; -ESTALE: exited already (a pod runs once). */
 int pod_begin_run(Pod *p, Error *e);
+/* Has that on disk, which takes a while. Until then a loss of power may make it a prepared pod again, so
+ * nothing must be done before that cannot be done a second time. */
+int pod_sync_run(const Pod *p, Error *e);
 /* running -> exited. The lock is kept until the pod is freed. */
 int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */

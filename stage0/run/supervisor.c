@@ -131,6 +131,7 @@ static int open_server(Supervisor *s, Error *e)
 
 static int start(Supervisor *s, Error *e)
 {
+        bool networks = s->pod->config.net == NET_NETWORKS;
         int r = sd_event_new(&s->event);
 
         if (r < 0)
@@ -148,12 +149,18 @@ static int start(Supervisor *s, Error *e)
         r = supervisor_connect_front(s, e);
         if (r >= 0)
                 r = open_server(s, e);
+        /* Plugins must not find what they did before a loss of power; to boot the pod's systemd again does no
+         * harm. */
+        if (r >= 0 && networks)
+                r = pod_sync_run(s->pod, e);
         if (r >= 0)
                 r = open_network(s, e);
         if (r >= 0)
                 r = supervisor_connect_machine(s, e);
         if (r >= 0)
                 r = start_nspawn(s, e);
+        if (r >= 0 && !networks)
+                r = pod_sync_run(s->pod, e);
         if (r >= 0)
                 r = server_start_metadata(s->server, s->event, e);
         if (r >= 0)

@@ -350,6 +350,28 @@ def everything_killed_at_once(host):
 
 
 @case
+def that_a_pod_runs_is_on_disk_before_its_apps_begin(host):
+    """Else a loss of power would let it run twice. Its systemd does not wait for the disk."""
+    if not shutil.which("strace"):
+        raise Skip("strace is missing (Debian package strace)")
+    uuid = host.prepare(host.shell("true"))
+    log = host.path("strace.log")
+    r = subprocess.run(["strace", "-f", "-y", "-qq", "-o", log, "-e", "trace=fsync,clone,mount,execve"] + host.argv("run", uuid),
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=100)
+    if "ptrace" in r.stderr:
+        raise Skip("strace cannot trace processes here")
+    host.note_pods()
+    calls = read_text(log).splitlines()
+
+    def first(*words):
+        return next((i for i, c in enumerate(calls) if all(w in c for w in words)), None)
+    started, ended = first("clone(", "CLONE_NEWPID"), first('mount("overlay"')
+    for place in ("running", "prepared"):
+        synced = first("fsync(", "/pods/%s>" % place)
+        true(synced is not None and started < synced < ended, "pods/%s: %r of %r, %r" % (place, synced, started, ended))
+
+
+@case
 @with_timeout(300)
 def detached_supervisor_killed(host):
     uuid = host.detach("--name=p", host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
