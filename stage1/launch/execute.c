@@ -224,10 +224,11 @@ static char *const *phase_command(const Launch *l)
 
 int launch_choose_label(const Launch *l, Failure *f)
 {
-        _cleanup_close_ int fd = open("/proc/self/attr", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int fd = -EBADF;
 
         if (!l->config.apparmor_profile && !l->config.selinux_context)
                 return 0;
+        fd = open("/proc/self/attr", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot open /proc/self/attr");
         return label_next_exec(&l->config, l->modules, fd, f);
