@@ -271,6 +271,10 @@ TEST(an_image_of_a_root)
 
 int main(void)
 {
+        const char *why = become_root();
+
+        if (why)
+                return TEST_SKIP_ALL("%s", why);
         RUN(out_and_in_again);
         RUN(archives_need_a_directory);
         RUN(entries_that_would_be_elsewhere);
