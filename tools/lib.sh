@@ -16,6 +16,8 @@ PACKAGES_CHECK=(clang golang-go golang-github-appc-spec-dev appc-spec strace uti
 PACKAGES_CHECK+=(libclang-rt-14-dev)
 # A registry on the loopback interface, and what fills it.
 PACKAGES_CHECK+=(docker-registry skopeo umoci buildah openssl libarchive-tools)
+# Shells whose completions are looked at.
+PACKAGES_CHECK+=(fish zsh)
 # File systems that cannot carry a store.
 PACKAGES_CHECK+=(dosfstools xfsprogs)
 # For the virtual machine: the emulator, what fills its disk, and what unpacks kernels.
