@@ -337,7 +337,7 @@ def an_export_is_an_image_that_runs(host, *options):
     r = host.acnspawn("run", "--volume=v,kind=empty", "--mount=volume=v,target=/vol", *options, host.path("x.aci")).expect(0)
     contains(r.out, "runs")
     contains(host.acnspawn("export", "p", "-o", host.path("x.aci")).expect(1).err, "exists already")
-    contains(host.acnspawn("export", "--name=NO NAME", "p").expect(1).err, "NO NAME")
+    contains(host.acnspawn("export", "--name=NO NAME", "p").expect(2).err, "NO NAME")
 
 
 @case
