@@ -138,8 +138,8 @@ int image_own_layers(const Image *i, char ***ret);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
-/* The same with the images of an index, as it is: for who renders many. */
-int image_layers_indexed(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e);
+/* The same with the images of an index, as it is, for who uses many: all of them have been used now. */
+int image_layers_used(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e);
 
 /* --- Whether it is what it was (verify.c, export.c) ---------------------------------------------------- */
 

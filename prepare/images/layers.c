@@ -40,6 +40,7 @@ typedef struct Rendered {
 typedef struct Resolver {
         Store *store;
         ImageIndex *index; /* of the store, for dependencies that have to be found by name */
+        bool used;         /* the images are going to be */
         Image **opened;
         size_t n_opened, opened_allocated;
         Rendered *rendered; /* what was rendered for images with a list */
@@ -107,7 +108,8 @@ static int find_by_id(Resolver *v, const char *id, const Image **ret, Error *e)
         if (r < 0)
                 return r;
         Image *i = v->opened[v->n_opened++];
-        image_touch(i);
+        if (v->used)
+                image_touch(i);
         i->dir_fd = safe_close(i->dir_fd); /* there may be many */
         *ret = i;
         return 0;
@@ -243,7 +245,7 @@ static int enter(Resolver *v, const Image *i, Error *e)
                 for (size_t k = 0; k < v->n_rendered; k++)
                         if (streq(v->rendered[k].id, i->id))
                                 return add_rendered(v, i, v->rendered[k].path, e);
-        if (v->depth == 0)
+        if (v->depth == 0 && v->used)
                 image_touch(i);
         v->frames[v->depth++] = (Frame){.image = i, .n_pending = i->manifest->n_dependencies, .out = out};
         return add_image_layers(v, &v->frames[out], i, own, e);
@@ -324,21 +326,27 @@ static int step(Resolver *v, Error *e)
         return r < 0 ? r : enter(v, i, e);
 }
 
-int image_layers_indexed(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e)
+static int resolve(Resolver *v, const Image *i, char ***ret, Error *e)
 {
-        _cleanup_(resolver_done) Resolver v = {.store = s, .index = x};
         _cleanup_strv_free_ char **layers = NULL;
 
-        int r = enter(&v, i, e);
-        while (r >= 0 && v.depth > 0)
-                r = step(&v, e);
+        int r = enter(v, i, e);
+        while (r >= 0 && v->depth > 0)
+                r = step(v, e);
         if (r < 0)
                 return r;
-        STRV_FOREACH (l, v.result)
-                if (strv_extendf(&layers, "%s/%s", s->path, *l) < 0)
+        STRV_FOREACH (l, v->result)
+                if (strv_extendf(&layers, "%s/%s", v->store->path, *l) < 0)
                         return error_oom(e);
         *ret = TAKE_PTR(layers);
         return 0;
+}
+
+int image_layers_used(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e)
+{
+        _cleanup_(resolver_done) Resolver v = {.store = s, .index = x, .used = true};
+
+        return resolve(&v, i, ret, e);
 }
 
 int image_layers(Store *s, const Image *i, char ***ret, Error *e)
@@ -346,5 +354,8 @@ int image_layers(Store *s, const Image *i, char ***ret, Error *e)
         _cleanup_(image_index_freep) ImageIndex *x = NULL;
 
         int r = image_index_new(s, &x, e);
-        return r < 0 ? r : image_layers_indexed(s, x, i, ret, e);
+        if (r < 0)
+                return r;
+        _cleanup_(resolver_done) Resolver v = {.store = s, .index = x};
+        return resolve(&v, i, ret, e);
 }

@@ -387,9 +387,12 @@ static int open_layers(Merge *m, char *const *layers, Error *e)
 int image_render(Store *s, const Image *i, int dir_fd, Error *e)
 {
         _cleanup_(merge_done) Merge m = {.store = s, .top_fd = dir_fd};
+        _cleanup_(image_index_freep) ImageIndex *x = NULL;
         _cleanup_strv_free_ char **layers = NULL;
 
-        int r = image_layers(s, i, &layers, e);
+        int r = image_index_new(s, &x, e);
+        if (r >= 0)
+                r = image_layers_used(s, x, i, &layers, e);
         if (r >= 0)
                 r = open_layers(&m, layers, e);
         if (r >= 0)

@@ -229,7 +229,7 @@ static int keep_image(Reify *r, Image *i, Error *e)
         }
         AppImage *a = &r->images[r->n_images++];
         *a = (AppImage){.image = i};
-        int k = image_layers_indexed(r->pod->store, r->index, i, &a->layers, e);
+        int k = image_layers_used(r->pod->store, r->index, i, &a->layers, e);
         return k >= 0 && r->request->verify ? image_verify_layers(r->pod->store, a->layers, e) : k;
 }
 

@@ -447,6 +447,23 @@ def altered_image_is_refused_when_asked(host):
 
 
 @case
+def looking_is_not_using(host):
+    low = imported(host, host.image(name="example.com/low", base=False))
+    top = imported(host, host.image(name="example.com/top", base=False, dependencies=[{"imageName": "example.com/low"}]))
+
+    def used():
+        return {x["id"]: x["lastUsed"] for x in json.loads(host.acnspawn("--json=short", "image", "list").expect().out)}
+    for id in low, top:
+        os.utime(os.path.join(image_dir(host, id), "used"), (1000000000, 1000000000))
+    before = used()
+    for words in ("show", "example.com/top"), ("cat-manifest", top), ("verify",), ("export", top, "-o", host.path("x.aci")):
+        host.acnspawn("image", *words).expect()
+        equal(used(), before, "times of last use after image %s" % words[0])
+    host.acnspawn("rm", host.prepare("example.com/top")).expect()
+    true(all(t > before[id] for id, t in used().items()), "what a pod is made of was used: %r" % used())
+
+
+@case
 def damaged_objects_are_named(host):
     id, _ = small(host)
     pristine = host.path("pristine")

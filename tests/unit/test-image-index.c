@@ -152,10 +152,43 @@ TEST(what_comes_and_goes)
         ASSERT_NULL(f.error.message);
 }
 
+TEST(what_was_read_is_shared)
+{
+        _cleanup_(image_index_freep) ImageIndex *x = NULL;
+        _cleanup_(image_freep) Image *a = NULL, *b = NULL, *same = NULL, *again = NULL, *none = NULL;
+        FIXTURE(f);
+
+        a = add(&f, ACI_MANIFEST("a", ACI_VERSION("1")));
+        b = add(&f, ACI_MANIFEST("b", ACI_VERSION("1")));
+        ASSERT_WORKS(f, image_index_new(f.store, &x, &f.error));
+        ASSERT_WORKS(f, image_index_open(x, b->id, &same, &f.error)); /* and nothing else is read */
+        size_t n = 0;
+        (void) image_index_images(x, &n);
+        ASSERT_EQ(n, 1);
+        ASSERT_WORKS(f, image_index_look_up(x, "b", &again, &f.error));
+        ASSERT_TRUE(same->manifest == again->manifest);
+        ASSERT_NE(same->dir_fd, again->dir_fd);
+        again = image_free(again);
+        ASSERT_WORKS(f, image_index_look_up(x, a->id, &again, &f.error));
+        ASSERT_STREQ(again->manifest->name, "a");
+        /* What is known of it may have changed. */
+        image_index_forget(x, b->id);
+        again = image_free(again);
+        ASSERT_WORKS(f, image_index_open(x, b->id, &again, &f.error));
+        ASSERT_TRUE(same->manifest != again->manifest);
+        ASSERT_WORKS(f, image_remove(f.store, b->id, NULL, &f.error));
+        ASSERT_FAILS(f, image_index_open(x, b->id, &none, &f.error), -ENOENT, "is not in the store");
+        /* They outlive the index. */
+        x = image_index_free(x);
+        ASSERT_STREQ(same->manifest->name, "b");
+        ASSERT_STREQ(again->manifest->name, "b");
+}
+
 int main(void)
 {
         RUN(dependencies_are_looked_up_in_one_list);
         RUN(more_images_than_descriptors);
         RUN(what_comes_and_goes);
+        RUN(what_was_read_is_shared);
         return TEST_END();
 }
