@@ -81,6 +81,11 @@ int pod_place_path(const char *uuid, PodState place, char **ret)
         return xasprintf(ret, "%s/%s", pod_states[place].place, uuid);
 }
 
+uint32_t pod_root_uid(const Pod *p)
+{
+        return p->config.private_users ? p->config.uid_base : 0;
+}
+
 int pod_path(const Pod *p, char **ret)
 {
         return xasprintf(ret, "%s/%s/%s", store_path(p->store), pod_states[p->place].place, p->uuid);

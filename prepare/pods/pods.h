@@ -117,6 +117,8 @@ int pod_load(Pod *p, Error *e);
  * their state. */
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e);
 void pod_list_free(Pod **l, size_t n);
+/* What user 0 of the pod is on the host. */
+uint32_t pod_root_uid(const Pod *p);
 /* Absolute path of the pod directory in its present state. */
 int pod_path(const Pod *p, char **ret);
 /* When a pod that has run ended, in microseconds since the epoch. */

@@ -14,15 +14,9 @@
 #include "prepare/pods/reify-internal.h"
 #include "schema/settings.h"
 
-/* What user 0 of the pod is on the host. */
-static uint32_t root_of(const Pod *p)
-{
-        return p->config.private_users ? p->config.uid_base : 0;
-}
-
 static int set_owner(const Pod *p, int fd, uint32_t uid, uint32_t gid)
 {
-        if (fchown(fd, root_of(p) + uid, root_of(p) + gid) >= 0)
+        if (fchown(fd, pod_root_uid(p) + uid, pod_root_uid(p) + gid) >= 0)
                 return 0;
         return errno == EPERM && (p->store->flags & STORE_UNPRIVILEGED) ? 0 : -errno;
 }

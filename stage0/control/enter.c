@@ -166,7 +166,7 @@ static int make_pipe(Session *s, size_t i, uid_t owner)
 /* A terminal if we have one; what is not on it stays apart. */
 static int open_streams(Session *s, Pod *p, Error *e)
 {
-        uid_t owner = p->config.private_users ? p->config.uid_base : 0;
+        uid_t owner = pod_root_uid(p);
         bool terminal = s->request.terminal;
 
         for (size_t i = 0; i < 3; i++) {

@@ -58,8 +58,7 @@ static int write_root(Pod *p, Error *e)
         root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s", p->uuid);
-        return stage1_write_root(root_fd, p->manifest, &o, p->config.private_users ? p->config.uid_base : 0,
-                                 e);
+        return stage1_write_root(root_fd, p->manifest, &o, pod_root_uid(p), e);
 }
 
 static int write_launch_file(Pod *p, const PodApp *app, Error *e)

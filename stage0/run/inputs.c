@@ -122,7 +122,7 @@ int inputs_start(Inputs *all, const char *app, pid_t pid, InputEnds *ret, Error 
                 *ret = ends;
                 return 0;
         }
-        uid_t owner = all->pod->config.private_users ? all->pod->config.uid_base : 0;
+        uid_t owner = pod_root_uid(all->pod);
         inputs_stop(all, app);
         ends.kind = i->kind;
         int r = i->kind == INPUT_PIPE ? open_pipe(i, owner, &ends) : open_terminal(i, owner, pid, &ends);

@@ -53,7 +53,7 @@ static int fill(int from_fd, int mount_fd, uid_t owner)
 static int take(PodMounts *m, int all_fd, const PodApp *app)
 {
         static const char *const options[] = {"mode", "0700", NULL};
-        uid_t owner = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        uid_t owner = pod_root_uid(m->pod);
         _cleanup_close_ int from_fd = openat(all_fd, app->name,
                                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
                             mount_fd = -EBADF;

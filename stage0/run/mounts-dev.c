@@ -73,7 +73,7 @@ static int make_device_nodes(const PodMounts *m, int dev_fd, uid_t owner)
 
 int pod_mounts_make_dev(PodMounts *m)
 {
-        uid_t owner = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        uid_t owner = pod_root_uid(m->pod);
         _cleanup_close_ int dev_fd = -EBADF;
 
         if (mkdirat(m->holder_fd, "dev", 0755) < 0 || fchdir(m->holder_fd) < 0 ||

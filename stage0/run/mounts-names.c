@@ -151,7 +151,7 @@ static int open_etc(int root_fd, uid_t owner)
 
 int pod_mounts_write_names(PodMounts *m, const PodApp *app, int root_fd, Error *e)
 {
-        uid_t owner = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        uid_t owner = pod_root_uid(m->pod);
         _cleanup_close_ int etc_fd = open_etc(root_fd, owner);
 
         for (NameFile f = 0; f < _NAME_FILE_MAX; f++) {

@@ -22,12 +22,10 @@ void volume_mount_done(VolumeMount *v)
 
 static int open_ranges(PodMounts *m, VolumeMount *known, Error *e)
 {
-        const PodConfig *c = &m->pod->config;
-
         if (known->settings.id_map != ID_MAP_RANGES)
                 return 0;
-        return userns_open_ranges(known->settings.ranges, known->settings.n_ranges,
-                                  c->private_users ? c->uid_base : 0, &known->ranges_fd, e);
+        return userns_open_ranges(known->settings.ranges, known->settings.n_ranges, pod_root_uid(m->pod),
+                                  &known->ranges_fd, e);
 }
 
 static int know_volume(PodMounts *m, const Volume *v, size_t *ret, Error *e)
@@ -63,7 +61,7 @@ static void hold_name(char name[static 16], size_t i)
 
 static int make_tmpfs(PodMounts *m, const Volume *v, const VolumeSettings *s)
 {
-        uint32_t base = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        uint32_t base = pod_root_uid(m->pod);
         char mode[16], uid[16], gid[16], size[24], inodes[24];
         const char *options[12] = {"mode", mode, "uid", uid, "gid", gid};
         size_t n = 6;

@@ -199,7 +199,7 @@ int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_to
 /* The root directory itself takes owner and mode from the upper one: these are to be the image's. */
 static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
 {
-        uint32_t base = m->pod->config.private_users ? m->pod->config.uid_base : 0;
+        uint32_t base = pod_root_uid(m->pod);
         struct stat st;
 
         if (stat(top, &st) < 0)

@@ -60,8 +60,7 @@ static _noreturn_ void child(const Pod *p, pid_t pid, const PairList *l, int rep
                 report.error = enter_namespaces(pid, p->config.net == NET_HOST);
         for (size_t i = 0; report.error >= 0 && i < l->n; i++) {
                 report.index = i;
-                report.error = write_parameter(sys_fd, &l->items[i],
-                                               p->config.private_users ? p->config.uid_base : 0);
+                report.error = write_parameter(sys_fd, &l->items[i], pod_root_uid(p));
         }
         if (report.error < 0)
                 (void) loop_write(report_fd, &report, sizeof(report));

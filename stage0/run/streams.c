@@ -13,7 +13,7 @@ void stream_ends_done(StreamEnds *ends)
 
 static int open_pipes(Pod *p, Pumps *pumps, const PodApp *app, int *journal, StreamEnds *ends, Error *e)
 {
-        uid_t owner = p->config.private_users ? p->config.uid_base : 0;
+        uid_t owner = pod_root_uid(p);
 
         for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
                 int r = pumps_add(pumps, app->name, i == LAUNCH_STREAM_STDERR, journal[i], owner,

@@ -133,8 +133,7 @@ static int check_volume(const Pod *p, const Volume *v, int userns_fd, char ***wa
 
         int r = volume_settings_read(p->manifest, v, &s, e);
         if (r >= 0 && s.id_map == ID_MAP_RANGES)
-                r = userns_open_ranges(s.ranges, s.n_ranges,
-                                       p->config.private_users ? p->config.uid_base : 0, &ranges, e);
+                r = userns_open_ranges(s.ranges, s.n_ranges, pod_root_uid(p), &ranges, e);
         if (r < 0 || s.id_map == ID_MAP_NO)
                 return r;
         tree = volume_mount_host(v, &s, userns_fd, ranges, &mapped, e);
