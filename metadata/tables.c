@@ -70,11 +70,8 @@ static int render_pod_manifest(const MetadataConfig *c, struct MHD_Response **sl
         if (json_object_object_get_ex(o, "annotations", &member) && member)
                 return render_copy(METADATA_POD_MANIFEST, c->pod_manifest, c->pod_manifest_size, slot, e);
 
-        member = json_object_new_array();
-        if (!member || json_object_object_add(o, "annotations", member) < 0) {
-                json_object_put(member);
+        if (json_member_add(o, "annotations", json_object_new_array()) < 0)
                 return error_oom(e);
-        }
         const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
                                                                              JSON_C_TO_STRING_NOSLASHESCAPE);
         if (!text)

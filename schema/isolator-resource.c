@@ -99,11 +99,7 @@ static int milli_add(json_object *o, const char *key, bool given, uint64_t value
         if (!given)
                 return 0;
         snprintf(s, sizeof(s), "%" PRIu64 "m", value);
-        json_object *v = json_object_new_string(s);
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return 0;
-        json_object_put(v);
-        return -ENOMEM;
+        return json_member_add(o, key, json_object_new_string(s));
 }
 
 /* Writes a value that counted milli-cores in a way that means the same in every version, since isolators

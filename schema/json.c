@@ -476,10 +476,35 @@ int json_parse_strict(const char *text, size_t size, json_object **ret, Findings
 
 int json_list_append(json_object *list, json_object *item)
 {
-        if (item && json_object_array_add(list, item) >= 0)
+        if (list && item && json_object_array_add(list, item) >= 0)
                 return 0;
         json_object_put(item);
         return -ENOMEM;
+}
+
+int json_member_add(json_object *o, const char *key, json_object *value)
+{
+        if (o && value && json_object_object_add(o, key, value) >= 0)
+                return 0;
+        json_object_put(value);
+        return -ENOMEM;
+}
+
+int json_member_add_text(json_object *o, const char *key, const char *s)
+{
+        if (s)
+                return json_member_add(o, key, json_new_string_lossy(s));
+        return o && json_object_object_add(o, key, NULL) >= 0 ? 0 : -ENOMEM;
+}
+
+json_object *json_new_string_list(char *const *l)
+{
+        _cleanup_json_ json_object *a = json_object_new_array();
+
+        STRV_FOREACH (s, l)
+                if (json_list_append(a, json_new_string_lossy(*s)) < 0)
+                        return NULL;
+        return TAKE_PTR(a);
 }
 
 json_object *json_new_string_lossy(const char *s)

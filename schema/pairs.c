@@ -258,12 +258,8 @@ static void user_map_parse(Parser *p, const Type *t, json_object *v, void *targe
 static int user_map_add(json_object *o, const Pair *pair)
 {
         _cleanup_json_ json_object *key = json_new_string_lossy(pair->name);
-        json_object *value = json_new_string_lossy(pair->value);
 
-        if (key && value && json_object_object_add(o, json_object_get_string(key), value) >= 0)
-                return 0;
-        json_object_put(value);
-        return -ENOMEM;
+        return key ? json_member_add(o, json_object_get_string(key), json_new_string_lossy(pair->value)) : -ENOMEM;
 }
 
 static int user_map_format(const Type *t, const void *source, json_object **ret)

@@ -272,8 +272,14 @@ static inline void json_object_putp(json_object **o)
 #define _cleanup_json_ _cleanup_(json_object_putp)
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. NULL: out of memory. */
 json_object *json_new_string_lossy(const char *s);
+/* A list of such strings. */
+json_object *json_new_string_list(char *const *l);
 /* Appends ITEM to LIST, and takes it, also on failure. NULL is what could not be made: -ENOMEM. */
 int json_list_append(json_object *list, json_object *item);
+/* The same for a member of O. */
+int json_member_add(json_object *o, const char *key, json_object *value);
+/* A text as json_new_string_lossy() makes it; null if S is NULL. */
+int json_member_add_text(json_object *o, const char *key, const char *s);
 
 /* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end.
  * -EFBIG: it would be more than parsing takes, as when a pod has many large apps. */

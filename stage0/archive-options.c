@@ -32,8 +32,7 @@ int context_show_written(Context *c, const char *id, const char *key, const char
 {
         _cleanup_json_ json_object *o = json_object_new_object();
 
-        if (!o || json_object_object_add(o, "id", json_object_new_string(id)) < 0 ||
-            json_object_object_add(o, key, json_new_string_lossy(path)) < 0)
+        if (json_member_add_text(o, "id", id) < 0 || json_member_add_text(o, key, path) < 0)
                 return error_oom(&c->error);
         return context_show_json(c, o);
 }

@@ -30,20 +30,12 @@ static const struct {
                 {"oom-score-adj", ISOLATOR_OOM_SCORE_ADJ, SHAPE_NUMBER},
 };
 
-static bool add_member(json_object *o, const char *key, json_object *member)
-{
-        if (o && member && json_object_object_add(o, key, member) >= 0)
-                return true;
-        json_object_put(member);
-        return false;
-}
-
 static json_object *make_object(Shape shape, const char *value)
 {
         json_object *o = json_object_new_object();
 
-        if (add_member(o, "limit", json_new_string_lossy(value)) &&
-            (shape == SHAPE_LIMIT || add_member(o, "default", json_object_new_boolean(true))))
+        if (json_member_add_text(o, "limit", value) >= 0 &&
+            (shape == SHAPE_LIMIT || json_member_add(o, "default", json_object_new_boolean(true)) >= 0))
                 return o;
         json_object_put(o);
         return NULL;
@@ -134,7 +126,7 @@ int option_sysctl(const Option *o, const char *value, void *target, Error *e)
                         return error_oom(e);
         if (!json)
                 json = json_object_new_object();
-        if (!key || !add_member(json, key, json_new_string_lossy(equals + 1))) {
+        if (!key || json_member_add_text(json, key, equals + 1) < 0) {
                 json_object_put(json);
                 return error_oom(e);
         }
@@ -155,7 +147,7 @@ int option_selinux_context(const Option *o, const char *value, void *target, Err
                         json_object_put(json);
                         return option_invalid(o, value, e, "must be USER:ROLE:TYPE:LEVEL");
                 }
-                failed = !part || !add_member(json, keys[i], json_new_string_lossy(part));
+                failed = !part || json_member_add_text(json, keys[i], part) < 0;
                 rest += n + 1;
         }
         if (failed) {
@@ -176,7 +168,6 @@ typedef struct SeccompWords {
 static int take_seccomp_word(const Option *o, const char *value, const char *word, SeccompWords *w, Error *e)
 {
         const char *mode = startswith(word, "mode="), *name = startswith(word, "errno=");
-        json_object *item;
 
         if (mode && !streq(mode, "retain") && !streq(mode, "remove"))
                 return option_invalid(o, value, e, "the mode must be retain or remove");
@@ -184,13 +175,8 @@ static int take_seccomp_word(const Option *o, const char *value, const char *wor
                 w->type = streq(mode, "retain") ? ISOLATOR_SECCOMP_RETAIN_SET : ISOLATOR_SECCOMP_REMOVE_SET;
         else if (name)
                 w->errno_name = name;
-        else {
-                item = json_new_string_lossy(word);
-                if (!item || json_object_array_add(w->set, item) < 0) {
-                        json_object_put(item);
-                        return error_oom(e);
-                }
-        }
+        else if (json_list_append(w->set, json_new_string_lossy(word)) < 0)
+                return error_oom(e);
         return 0;
 }
 
@@ -205,14 +191,14 @@ int option_seccomp(const Option *o, const char *value, void *target, Error *e)
                 r = take_seccomp_word(o, value, words[i], &w, e);
         if (r >= 0 && w.type == ISOLATOR_UNKNOWN)
                 r = option_invalid(o, value, e, "must be mode=retain|remove[,errno=NAME],CALL[,…]");
-        if (r >= 0 && w.errno_name && !add_member(json, "errno", json_new_string_lossy(w.errno_name)))
+        if (r >= 0 && w.errno_name && json_member_add_text(json, "errno", w.errno_name) < 0)
                 r = error_oom(e);
         if (r < 0) {
                 json_object_put(w.set);
                 json_object_put(json);
                 return r;
         }
-        if (!add_member(json, "set", w.set)) {
+        if (json_member_add(json, "set", w.set) < 0) {
                 json_object_put(json);
                 return error_oom(e);
         }

@@ -67,10 +67,8 @@ static int add_object_isolator(const Option *o, const char *value, IsolatorType 
         _cleanup_json_ json_object *object = json_object_new_object();
         const char *text = NULL;
 
-        if (!object || !member || json_object_object_add(object, key, member) < 0) {
-                json_object_put(member);
+        if (json_member_add(object, key, member) < 0)
                 return error_oom(e);
-        }
         text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN);
         return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e) : error_oom(e);
 }
@@ -81,7 +79,6 @@ static int add_capability(const Option *o, const char *value, const char *word, 
 {
         const char *bare = strncasecmp(word, "CAP_", 4) == 0 ? word + 4 : word;
         _cleanup_free_ char *name = NULL;
-        json_object *item;
 
         if (capng_name_to_capability(bare) < 0)
                 return option_invalid(o, value, e, "there is no capability '%s'", word);
@@ -89,11 +86,7 @@ static int add_capability(const Option *o, const char *value, const char *word, 
                 return error_oom(e);
         for (char *p = name; *p; p++)
                 *p = to_upper(*p);
-        item = json_new_string_lossy(name);
-        if (item && json_object_array_add(set, item) >= 0)
-                return 0;
-        json_object_put(item);
-        return error_oom(e);
+        return json_list_append(set, json_new_string_lossy(name)) < 0 ? error_oom(e) : 0;
 }
 
 static int add_capabilities(const Option *o, const char *value, IsolatorType type, IsolatorList *l, Error *e)

@@ -73,11 +73,8 @@ static int show_json(Context *c, Table *const tables[static _PLAN_MAX])
         _cleanup_json_ json_object *o = json_object_new_object();
 
         for (size_t i = 0; o && i < _PLAN_MAX; i++) {
-                json_object *l = table_to_json(tables[i]);
-                if (!l || json_object_object_add(o, keys[i], l) < 0) {
-                        json_object_put(l);
+                if (json_member_add(o, keys[i], table_to_json(tables[i])) < 0)
                         return error_oom(&c->error);
-                }
         }
         return context_show_json(c, o);
 }

@@ -9,22 +9,15 @@
 
 /* These add a member and return whether that failed, so that a function can collect them with |=. */
 
-static bool put(json_object *o, const char *key, json_object *value)
-{
-        if (json_object_object_add(o, key, value) >= 0)
-                return false;
-        json_object_put(value);
-        return true;
-}
-
 static bool put_object(json_object *o, const char *key, json_object *value)
 {
-        return !value || put(o, key, value);
+        return json_member_add(o, key, value) < 0;
 }
 
+/* NULL: null, also for what is no text. */
 static bool put_text(json_object *o, const char *key, const char *s)
 {
-        return s ? put_object(o, key, json_new_string_lossy(s)) : put(o, key, NULL);
+        return json_member_add_text(o, key, s) < 0;
 }
 
 static bool put_bool(json_object *o, const char *key, bool b)
@@ -40,12 +33,12 @@ static bool put_unsigned(json_object *o, const char *key, uint64_t n)
 /* A number that is null unless it is at least MINIMUM. */
 static bool put_number(json_object *o, const char *key, int64_t n, int64_t minimum)
 {
-        return n >= minimum ? put_object(o, key, json_object_new_int64(n)) : put(o, key, NULL);
+        return n >= minimum ? put_object(o, key, json_object_new_int64(n)) : put_text(o, key, NULL);
 }
 
 static bool put_time(json_object *o, const char *key, uint64_t usec)
 {
-        return usec > 0 ? put_unsigned(o, key, usec) : put(o, key, NULL);
+        return usec > 0 ? put_unsigned(o, key, usec) : put_text(o, key, NULL);
 }
 
 static bool put_signal(json_object *o, int sig)
@@ -101,13 +94,13 @@ static json_object *health_json(const HealthStatus *h)
 static bool put_readiness(json_object *o, const AppReport *a)
 {
         bool failed = a->status.readiness == READINESS_NONE
-                                      ? put(o, "ready", NULL)
+                                      ? put_text(o, "ready", NULL)
                                       : put_bool(o, "ready",
                                                  a->status.state == APP_RUNNING &&
                                                                  a->status.readiness == READINESS_READY);
 
-        failed |= a->has_health ? put_object(o, "health", health_json(&a->health)) : put(o, "health", NULL);
-        failed |= a->restart == RESTART_NO ? put(o, "startsInRow", NULL)
+        failed |= a->has_health ? put_object(o, "health", health_json(&a->health)) : put_text(o, "health", NULL);
+        failed |= a->restart == RESTART_NO ? put_text(o, "startsInRow", NULL)
                                            : put_unsigned(o, "startsInRow", a->status.row);
         failed |= put_number(o, "restartLimit",
                              a->restart == RESTART_NO || a->restart_limit == RESTART_LIMIT_NONE
@@ -162,10 +155,7 @@ static json_object *isolator_json(const IsolatorReport *k)
 /* Takes ITEM. */
 static bool append(json_object *array, json_object *item)
 {
-        if (item && json_object_array_add(array, item) >= 0)
-                return false;
-        json_object_put(item);
-        return true;
+        return json_list_append(array, item) < 0;
 }
 
 static json_object *lists_json(const PodReport *r, json_object *o)
@@ -201,16 +191,6 @@ static json_object *users_json(const PodConfig *c)
 
 /* --- Networks and ports -------------------------------------------------------------------------------- */
 
-static json_object *texts_json(char *const *l)
-{
-        json_object *array = json_object_new_array();
-        bool failed = !array;
-
-        STRV_FOREACH (s, l)
-                failed = failed || append(array, json_new_string_lossy(*s));
-        return take_unless(failed, array);
-}
-
 static json_object *pair_json(const char *key, const char *value, const char *gateway)
 {
         json_object *o = json_object_new_object();
@@ -229,10 +209,10 @@ static json_object *dns_json(const NetworkDns *d)
         bool failed = !o;
 
         if (o) {
-                failed |= put_object(o, "servers", texts_json(d->servers));
+                failed |= put_object(o, "servers", json_new_string_list(d->servers));
                 failed |= put_text(o, "domain", d->domain);
-                failed |= put_object(o, "search", texts_json(d->search));
-                failed |= put_object(o, "options", texts_json(d->options));
+                failed |= put_object(o, "search", json_new_string_list(d->search));
+                failed |= put_object(o, "options", json_new_string_list(d->options));
         }
         return take_unless(failed, o);
 }
@@ -244,9 +224,9 @@ static json_object *wished_dns_json(const PodConfig *c)
         bool failed = !o;
 
         if (o) {
-                failed |= put_object(o, "servers", texts_json(c->dns));
-                failed |= put_object(o, "search", texts_json(c->dns_search));
-                failed |= put_object(o, "options", texts_json(c->dns_options));
+                failed |= put_object(o, "servers", json_new_string_list(c->dns));
+                failed |= put_object(o, "search", json_new_string_list(c->dns_search));
+                failed |= put_object(o, "options", json_new_string_list(c->dns_options));
         }
         return take_unless(failed, o);
 }
@@ -403,7 +383,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_number(o, "leader", r->leader, 1);
         failed |= put_text(o, "hostname", k->hostname);
         failed |= put_object(o, "dns", wished_dns_json(k));
-        failed |= put_object(o, "hostsEntries", texts_json(k->hosts_entries));
+        failed |= put_object(o, "hostsEntries", json_new_string_list(k->hosts_entries));
         failed |= put_text(o, "network", net_mode_to_string(k->net));
         failed |= put_object(o, "networks", networks_json(r));
         failed |= put_object(o, "ports", ports_json(r));
@@ -411,9 +391,9 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= put_object(o, "volumes", volumes_json(p->manifest));
         failed |= put_object(o, "users", users_json(k));
         failed |= put_text(o, "exitPolicy", exit_policy_to_string(k->exit_policy));
-        failed |= k->stop_timeout_usec == UINT64_MAX ? put(o, "stopTimeout", NULL)
+        failed |= k->stop_timeout_usec == UINT64_MAX ? put_text(o, "stopTimeout", NULL)
                                                      : put_unsigned(o, "stopTimeout", k->stop_timeout_usec);
-        failed |= k->exit_idle_usec == 0 ? put(o, "exitIdleTime", NULL)
+        failed |= k->exit_idle_usec == 0 ? put_text(o, "exitIdleTime", NULL)
                                          : put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
         failed |= put_text(o, "stage1", k->stage1);
         failed |= put_object(o, "appsExposed", json_object_new_boolean(r->apps_exposed));

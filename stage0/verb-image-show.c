@@ -20,37 +20,19 @@ static int put(json_object *o, const char *name, json_object *v)
         return -ENOMEM;
 }
 
-static int put_string(json_object *o, const char *name, const char *s)
-{
-        json_object *v = s ? json_new_string_lossy(s) : NULL;
-
-        return s && !v ? -ENOMEM : put(o, name, v);
-}
-
 static int put_number(json_object *o, const char *name, uint64_t n)
 {
-        json_object *v = json_object_new_int64((int64_t) n);
-
-        return v ? put(o, name, v) : -ENOMEM;
+        return json_member_add(o, name, json_object_new_int64((int64_t) n));
 }
 
 static int put_list(json_object *o, const char *name, char *const *l)
 {
-        _cleanup_json_ json_object *a = json_object_new_array();
-
-        if (!a)
-                return -ENOMEM;
-        STRV_FOREACH (s, l)
-                if (json_list_append(a, json_new_string_lossy(*s)) < 0)
-                        return -ENOMEM;
-        return put(o, name, TAKE_PTR(a));
+        return json_member_add(o, name, json_new_string_list(l));
 }
 
 static int put_pairs(json_object *o, const char *name, const PairList *l)
 {
-        json_object *v = pairs_to_json(l);
-
-        return v ? put(o, name, v) : -ENOMEM;
+        return json_member_add(o, name, pairs_to_json(l));
 }
 
 /* --- Its parts ----------------------------------------------------------------------------------------- */
@@ -70,8 +52,8 @@ static json_object *dependency_to_json(const Dependency *d, const Image *found)
         _cleanup_free_ char *name = NULL;
 
         if (!o || image_name_format(d->image_name, &d->labels, &name) < 0 ||
-            put_string(o, "name", name) < 0 || put_string(o, "imageID", d->image_id) < 0 ||
-            put_string(o, "image", found ? found->id : NULL) < 0)
+            json_member_add_text(o, "name", name) < 0 || json_member_add_text(o, "imageID", d->image_id) < 0 ||
+            json_member_add_text(o, "image", found ? found->id : NULL) < 0)
                 return NULL;
         return TAKE_PTR(o);
 }
@@ -133,7 +115,7 @@ static int put_signer(Context *c, json_object *o, const Image *i)
                 return -ENOMEM;
         if (put(o, "signer", v) < 0)
                 return -ENOMEM;
-        return put_string(o, "signerProblem", r < 0 ? e.message : NULL);
+        return json_member_add_text(o, "signerProblem", r < 0 ? e.message : NULL);
 }
 
 /* The app as it stands in the manifest. */
@@ -161,7 +143,7 @@ static int put_layers(Context *c, json_object *o, const Image *i)
 
 static int put_known(Context *c, json_object *o, const Image *i)
 {
-        int r = put_string(o, "kind", image_kind_to_string(i->info.kind));
+        int r = json_member_add_text(o, "kind", image_kind_to_string(i->info.kind));
 
         if (r >= 0)
                 r = put_number(o, "imported", i->import_time);
@@ -172,13 +154,13 @@ static int put_known(Context *c, json_object *o, const Image *i)
         if (r >= 0)
                 r = put_number(o, "archiveSize", i->info.archive_size);
         if (r >= 0)
-                r = put_string(o, "origin", i->info.origin);
+                r = json_member_add_text(o, "origin", i->info.origin);
         if (r >= 0)
-                r = put_string(o, "reference", i->info.reference);
+                r = json_member_add_text(o, "reference", i->info.reference);
         if (r >= 0)
-                r = put_string(o, "configDigest", i->info.config_digest);
+                r = json_member_add_text(o, "configDigest", i->info.config_digest);
         if (r >= 0)
-                r = put_string(o, "manifestDigest", i->info.manifest_digest);
+                r = json_member_add_text(o, "manifestDigest", i->info.manifest_digest);
         return r < 0 ? r : put_signer(c, o, i);
 }
 
@@ -194,9 +176,9 @@ static json_object *make_document(Context *c, const Image *i)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
 
-        int r = o ? put_string(o, "id", i->id) : -ENOMEM;
+        int r = o ? json_member_add_text(o, "id", i->id) : -ENOMEM;
         if (r >= 0)
-                r = put_string(o, "name", i->manifest->name);
+                r = json_member_add_text(o, "name", i->manifest->name);
         if (r >= 0)
                 r = put_pairs(o, "labels", &i->manifest->labels);
         if (r >= 0)

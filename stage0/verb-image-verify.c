@@ -52,52 +52,40 @@ static int show_progress(uint64_t done, uint64_t total, void *userdata)
 
 /* --- Results ------------------------------------------------------------------------------------------- */
 
-static json_object *optional_string(const char *s)
+static json_object *difference_to_json(const Difference *d)
 {
-        return s ? json_new_string_lossy(s) : NULL;
-}
+        _cleanup_json_ json_object *o = json_object_new_object();
 
-static int add_member(json_object *o, const char *name, json_object *value)
-{
-        return json_object_object_add(o, name, value);
+        if (json_member_add_text(o, "path", d->path) < 0 ||
+            json_member_add_text(o, "difference", difference_kind_to_string(d->kind)) < 0 ||
+            json_member_add_text(o, "expected", d->expected) < 0 || json_member_add_text(o, "found", d->found) < 0)
+                return NULL;
+        return TAKE_PTR(o);
 }
 
 static json_object *differences_to_json(const RecordCheck *check)
 {
-        json_object *list = json_object_new_array();
+        _cleanup_json_ json_object *list = json_object_new_array();
 
-        for (size_t i = 0; list && i < check->n_kept; i++) {
-                const Difference *d = &check->differences[i];
-                json_object *o = json_object_new_object();
-                if (!o || add_member(o, "path", json_new_string_lossy(d->path)) < 0 ||
-                    add_member(o, "difference", json_object_new_string(difference_kind_to_string(d->kind))) <
-                                    0 ||
-                    add_member(o, "expected", optional_string(d->expected)) < 0 ||
-                    add_member(o, "found", optional_string(d->found)) < 0 ||
-                    json_object_array_add(list, o) < 0) {
-                        json_object_put(o);
-                        json_object_put(list);
+        for (size_t i = 0; list && i < check->n_kept; i++)
+                if (json_list_append(list, difference_to_json(&check->differences[i])) < 0)
                         return NULL;
-                }
-        }
-        return list;
+        return TAKE_PTR(list);
 }
 
 static int add_json(Verify *v, const char *id, const RecordCheck *check)
 {
-        json_object *o = json_object_new_object(), *list = differences_to_json(check);
+        _cleanup_json_ json_object *o = json_object_new_object();
 
-        if (!o || !list || add_member(o, "id", json_object_new_string(id)) < 0 ||
-            add_member(o, "good", json_object_new_boolean(check->n_found == 0)) < 0 ||
-            add_member(o, "entries", json_object_new_int64((int64_t) check->n_entries)) < 0 ||
-            add_member(o, "bytes", json_object_new_int64((int64_t) check->n_bytes)) < 0 ||
-            add_member(o, "nDifferences", json_object_new_int64((int64_t) check->n_found)) < 0) {
-                json_object_put(list);
-                json_object_put(o);
+        if (json_member_add_text(o, "id", id) < 0 ||
+            json_member_add(o, "good", json_object_new_boolean(check->n_found == 0)) < 0 ||
+            json_member_add(o, "entries", json_object_new_int64((int64_t) check->n_entries)) < 0 ||
+            json_member_add(o, "bytes", json_object_new_int64((int64_t) check->n_bytes)) < 0 ||
+            json_member_add(o, "nDifferences", json_object_new_int64((int64_t) check->n_found)) < 0 ||
+            json_member_add(o, "differences", differences_to_json(check)) < 0 ||
+            json_list_append(v->json, TAKE_PTR(o)) < 0)
                 return error_oom(&v->context->error);
-        }
-        (void) add_member(o, "differences", list);
-        return json_object_array_add(v->json, o) < 0 ? error_oom(&v->context->error) : 0;
+        return 0;
 }
 
 static void add_rows(Verify *v, const char *id, const RecordCheck *check)

@@ -12,8 +12,8 @@ int context_show_version(Context *c)
                 return EXIT_SUCCESS;
         }
         _cleanup_json_ json_object *o = json_object_new_object();
-        if (!o || json_object_object_add(o, "version", json_object_new_string(ACNSPAWN_VERSION)) < 0 ||
-            json_object_object_add(o, "acVersion", json_object_new_string(SCHEMA_VERSION)) < 0)
+        if (json_member_add_text(o, "version", ACNSPAWN_VERSION) < 0 ||
+            json_member_add_text(o, "acVersion", SCHEMA_VERSION) < 0)
                 return error_oom(&c->error);
         return context_show_json(c, o);
 }

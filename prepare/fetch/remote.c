@@ -113,17 +113,12 @@ int remote_read(Store *s, const char *place, Remote *ret)
 
 static int add_string(json_object *o, const char *name, const char *s)
 {
-        if (isempty(s))
-                return 0;
-        json_object *v = json_new_string_lossy(s);
-        return v && json_object_object_add(o, name, v) >= 0 ? 0 : -ENOMEM;
+        return isempty(s) ? 0 : json_member_add_text(o, name, s);
 }
 
 static int add_number(json_object *o, const char *name, uint64_t n)
 {
-        json_object *v = json_object_new_int64((int64_t) MIN(n, (uint64_t) INT64_MAX));
-
-        return v && json_object_object_add(o, name, v) >= 0 ? 0 : -ENOMEM;
+        return json_member_add(o, name, json_object_new_int64((int64_t) MIN(n, (uint64_t) INT64_MAX)));
 }
 
 int remote_write(Store *s, const char *place, const Remote *m)

@@ -154,20 +154,11 @@ int image_info_read(int image_fd, ImageInfo *ret, Error *e)
 
 /* --- Writing ------------------------------------------------------------------------------------------- */
 
-static int add_member(json_object *o, const char *name, json_object *value)
-{
-        if (!value || json_object_object_add(o, name, value) < 0) {
-                json_object_put(value);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
 static int add_number(json_object *o, const char *object, const char *name, uint64_t n)
 {
         if (object && (n == 0 || !json_object_object_get_ex(o, object, &o)))
                 return 0;
-        return add_member(o, name, json_object_new_int64((int64_t) n));
+        return json_member_add(o, name, json_object_new_int64((int64_t) n));
 }
 
 static int add_string(json_object *o, const char *object, const char *name, const char *s)
@@ -177,12 +168,12 @@ static int add_string(json_object *o, const char *object, const char *name, cons
         if (!s)
                 return 0;
         if (object && !json_object_object_get_ex(o, object, NULL) &&
-            add_member(o, object, json_object_new_object()) < 0)
+            json_member_add(o, object, json_object_new_object()) < 0)
                 return -ENOMEM;
         if (object)
                 (void) json_object_object_get_ex(o, object, &o);
         bounded = strndup(s, INFO_STRING_MAX);
-        return bounded ? add_member(o, name, json_new_string_lossy(bounded)) : -ENOMEM;
+        return bounded ? json_member_add(o, name, json_new_string_lossy(bounded)) : -ENOMEM;
 }
 
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e)

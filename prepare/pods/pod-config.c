@@ -136,25 +136,10 @@ static const void *member_of(const PodConfig *c, const struct Member *m)
         return (const char *) c + m->offset;
 }
 
-static json_object *texts_format(char *const *texts)
-{
-        _cleanup_json_ json_object *l = json_object_new_array();
-
-        STRV_FOREACH (s, texts) {
-                json_object *v = json_object_new_string(*s);
-
-                if (!l || !v || json_object_array_add(l, v) < 0) {
-                        json_object_put(v);
-                        return NULL;
-                }
-        }
-        return TAKE_PTR(l);
-}
-
 /* A mode, or the list of networks. */
 static json_object *net_format(const PodConfig *c)
 {
-        return c->net == NET_NETWORKS ? texts_format(c->networks)
+        return c->net == NET_NETWORKS ? json_new_string_list(c->networks)
                                       : json_object_new_string(net_mode_to_string(c->net));
 }
 
@@ -166,7 +151,7 @@ static json_object *member_format(const PodConfig *c, const struct Member *m)
         case MEMBER_TEXT:
                 return json_object_new_string(*(char *const *) p);
         case MEMBER_TEXTS:
-                return texts_format(*(char **const *) p);
+                return json_new_string_list(*(char **const *) p);
         case MEMBER_NUMBER:
                 return json_object_new_uint64(*(const uint64_t *) p);
         case MEMBER_U32:

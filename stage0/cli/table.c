@@ -176,7 +176,6 @@ static char *cell_text(const Cell *c, const Display *d)
 
         switch (c->type) {
         case CELL_NONE:
-                return strdup(isempty(c->shown) ? "-" : c->shown);
         case CELL_TEXT:
         case CELL_JSON:
                 return strdup(isempty(c->shown) ? "-" : c->shown);
@@ -289,28 +288,12 @@ int table_format(const Table *t, const Display *d, bool legend, char **ret)
 
 /* --- JSON ---------------------------------------------------------------------------------------------- */
 
-static json_object *list_json(const Cell *c)
-{
-        json_object *a = json_object_new_array();
-
-        STRV_FOREACH (s, c->list) {
-                json_object *o = json_new_string_lossy(*s);
-
-                if (!a || !o || json_object_array_add(a, o) < 0) {
-                        json_object_put(o);
-                        json_object_put(a);
-                        return NULL;
-                }
-        }
-        return a;
-}
-
 static json_object *cell_json(const Cell *c)
 {
         if (c->type == CELL_TEXT)
                 return json_new_string_lossy(c->text);
         if (c->type == CELL_LIST)
-                return list_json(c);
+                return json_new_string_list(c->list);
         if (c->type == CELL_JSON)
                 return json_object_get(c->json);
         if (c->type == CELL_NUMBER)

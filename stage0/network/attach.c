@@ -38,15 +38,6 @@ int cni_check_programs(json_object *plugins, const char *network, const char *pa
 
 /* --- What a plugin is given ---------------------------------------------------------------------------- */
 
-/* Takes V. */
-static int put(json_object *o, const char *key, json_object *v)
-{
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return 0;
-        json_object_put(v);
-        return -ENOMEM;
-}
-
 /* A new object with the members of O. */
 static int copy_members(json_object *o, json_object **ret)
 {
@@ -55,7 +46,7 @@ static int copy_members(json_object *o, json_object **ret)
         if (!copy)
                 return -ENOMEM;
         json_object_object_foreach (o, key, v)
-                if (json_object_object_add(copy, key, json_object_get(v)) < 0) {
+                if (json_object_object_add(copy, key, json_object_get(v)) < 0) { /* null, too */
                         json_object_put(v);
                         return -ENOMEM;
                 }
@@ -70,10 +61,10 @@ static int add_runtime(json_object *input, json_object *plugin, json_object *run
 
         json_object_object_foreach (runtime, key, v)
                 if (r >= 0 && cni_plugin_can(plugin, key))
-                        r = put(o, key, json_object_get(v));
+                        r = json_member_add(o, key, json_object_get(v));
         if (r < 0 || json_object_object_length(o) == 0)
                 return r;
-        return put(input, "runtimeConfig", TAKE_PTR(o));
+        return json_member_add(input, "runtimeConfig", TAKE_PTR(o));
 }
 
 static int make_input(const Attachment *a, json_object *plugin, json_object *previous, json_object **ret)
@@ -82,16 +73,16 @@ static int make_input(const Attachment *a, json_object *plugin, json_object *pre
 
         int r = copy_members(plugin, &o);
         if (r >= 0)
-                r = put(o, "cniVersion", json_object_new_string(a->version));
+                r = json_member_add(o, "cniVersion", json_object_new_string(a->version));
         if (r >= 0)
-                r = put(o, "name", json_object_new_string(a->network));
+                r = json_member_add(o, "name", json_object_new_string(a->network));
         if (r >= 0) {
                 json_object_object_del(o, "runtimeConfig");
                 json_object_object_del(o, "prevResult");
                 r = add_runtime(o, plugin, a->runtime);
         }
         if (r >= 0 && previous)
-                r = put(o, "prevResult", json_object_get(previous));
+                r = json_member_add(o, "prevResult", json_object_get(previous));
         if (r >= 0)
                 *ret = TAKE_PTR(o);
         return r;
@@ -132,7 +123,7 @@ static int ask_versions(const char *type, const char *network, const CniTarget *
         size_t size = 0;
         unsigned code;
 
-        if (!input || put(input, "cniVersion", json_object_new_string("1.0.0")) < 0)
+        if (json_member_add(input, "cniVersion", json_object_new_string("1.0.0")) < 0)
                 return error_oom(e);
         int r = cni_plugin_run(&call, &text, &size, &code, e);
         if (r < 0)

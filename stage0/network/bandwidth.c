@@ -63,14 +63,9 @@ json_object *network_bandwidth_runtime(uint64_t limit)
         };
         _cleanup_json_ json_object *o = json_object_new_object();
 
-        for (size_t i = 0; o && i < ELEMENTSOF(members); i++) {
-                json_object *v = json_object_new_uint64(members[i].value);
-
-                if (!v || json_object_object_add(o, members[i].key, v) < 0) {
-                        json_object_put(v);
+        for (size_t i = 0; o && i < ELEMENTSOF(members); i++)
+                if (json_member_add(o, members[i].key, json_object_new_uint64(members[i].value)) < 0)
                         return NULL;
-                }
-        }
         return TAKE_PTR(o);
 }
 

@@ -126,12 +126,8 @@ static int take_plugins(json_object *o, bool list, CniNetwork *n, Error *e)
                 return error_set(e, -EINVAL,
                                  "it has \"plugins\", and so its file name has to end in .conflist");
         n->plugins = json_object_new_array();
-        if (!n->plugins)
+        if (json_list_append(n->plugins, json_object_get(o)) < 0)
                 return error_oom(e);
-        if (json_object_array_add(n->plugins, json_object_get(o)) < 0) {
-                json_object_put(o);
-                return error_oom(e);
-        }
         return check_plugins(n->plugins, e);
 }
 

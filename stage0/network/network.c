@@ -203,30 +203,6 @@ static void undo_dead_pods(Pod *p)
         pod_list_free(pods, n);
 }
 
-/* Takes V, which must not be NULL. */
-static int put(json_object *o, const char *key, json_object *v)
-{
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return 0;
-        json_object_put(v);
-        return -ENOMEM;
-}
-
-static json_object *text_array(char *const *l)
-{
-        _cleanup_json_ json_object *a = json_object_new_array();
-
-        STRV_FOREACH (s, l) {
-                json_object *v = json_new_string_lossy(*s);
-
-                if (!a || !v || json_object_array_add(a, v) < 0) {
-                        json_object_put(v);
-                        return NULL;
-                }
-        }
-        return TAKE_PTR(a);
-}
-
 /* The pod's wishes, for the plugins that declare that they deal with them. */
 static int make_runtime(const Pod *p, const NetworkRequest *q, const NetworkRecord *record, bool with_ports,
                         json_object **ret)
@@ -236,15 +212,15 @@ static int make_runtime(const Pod *p, const NetworkRequest *q, const NetworkReco
         int r = o ? 0 : -ENOMEM;
 
         if (r >= 0 && with_ports && record->n_ports > 0)
-                r = put(o, "portMappings", port_mappings_runtime(record->ports, record->n_ports));
+                r = json_member_add(o, "portMappings", port_mappings_runtime(record->ports, record->n_ports));
         if (r >= 0 && limit != UINT64_MAX)
-                r = put(o, "bandwidth", network_bandwidth_runtime(limit));
+                r = json_member_add(o, "bandwidth", network_bandwidth_runtime(limit));
         if (r >= 0 && q->ips)
-                r = put(o, "ips", text_array(q->ips));
+                r = json_member_add(o, "ips", json_new_string_list(q->ips));
         if (r >= 0 && q->mac)
-                r = put(o, "mac", json_object_new_string(q->mac));
+                r = json_member_add(o, "mac", json_object_new_string(q->mac));
         if (r >= 0 && q->aliases)
-                r = put(o, "aliases", text_array(q->aliases));
+                r = json_member_add(o, "aliases", json_new_string_list(q->aliases));
         if (r >= 0)
                 *ret = TAKE_PTR(o);
         return r;

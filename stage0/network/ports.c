@@ -321,29 +321,18 @@ int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret
 
 /* --- For plugins --------------------------------------------------------------------------------------- */
 
-/* Takes V. */
-static bool put(json_object *o, const char *key, json_object *v)
-{
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return false;
-        json_object_put(v);
-        return true;
-}
-
 static int add_mapping(json_object *l, const PortMapping *q, uint32_t k)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put(o, "hostPort", json_object_new_int64(q->host_port + k));
-                failed |= put(o, "containerPort", json_object_new_int64(q->port + k));
-                failed |= put(o, "protocol", json_object_new_string(q->udp ? "udp" : "tcp"));
-                if (q->host_ip)
-                        failed |= put(o, "hostIP", json_object_new_string(q->host_ip));
-        }
-        if (!failed && json_object_array_add(l, o) >= 0)
-                return 0;
+        failed |= json_member_add(o, "hostPort", json_object_new_int64(q->host_port + k)) < 0;
+        failed |= json_member_add(o, "containerPort", json_object_new_int64(q->port + k)) < 0;
+        failed |= json_member_add(o, "protocol", json_object_new_string(q->udp ? "udp" : "tcp")) < 0;
+        if (q->host_ip)
+                failed |= json_member_add(o, "hostIP", json_object_new_string(q->host_ip)) < 0;
+        if (!failed)
+                return json_list_append(l, o);
         json_object_put(o);
         return -ENOMEM;
 }

@@ -40,36 +40,17 @@ void network_record_done(NetworkRecord *r)
 
 /* --- Writing ------------------------------------------------------------------------------------------- */
 
-/* Takes V, which must not be NULL. Returns whether it failed, for |=. */
-static bool put(json_object *o, const char *key, json_object *v)
-{
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return false;
-        json_object_put(v);
-        return true;
-}
-
-static bool append(json_object *l, json_object *v)
-{
-        if (v && json_object_array_add(l, v) >= 0)
-                return false;
-        json_object_put(v);
-        return true;
-}
-
 static json_object *format_port(const PortMapping *q)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put(o, "name", json_object_new_string(q->name));
-                failed |= put(o, "hostIP", json_object_new_string(q->host_ip ?: ""));
-                failed |= put(o, "udp", json_object_new_boolean(q->udp));
-                failed |= put(o, "hostPort", json_object_new_int64(q->host_port));
-                failed |= put(o, "port", json_object_new_int64(q->port));
-                failed |= put(o, "count", json_object_new_int64(q->count));
-        }
+        failed |= json_member_add(o, "name", json_object_new_string(q->name)) < 0;
+        failed |= json_member_add(o, "hostIP", json_object_new_string(q->host_ip ?: "")) < 0;
+        failed |= json_member_add(o, "udp", json_object_new_boolean(q->udp)) < 0;
+        failed |= json_member_add(o, "hostPort", json_object_new_int64(q->host_port)) < 0;
+        failed |= json_member_add(o, "port", json_object_new_int64(q->port)) < 0;
+        failed |= json_member_add(o, "count", json_object_new_int64(q->count)) < 0;
         if (!failed)
                 return o;
         json_object_put(o);
@@ -79,20 +60,18 @@ static json_object *format_port(const PortMapping *q)
 static json_object *format_attachment(const Attachment *a)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put(o, "network", json_object_new_string(a->network));
-                failed |= put(o, "interface", json_object_new_string(a->interface));
-                failed |= put(o, "args", json_object_new_string(a->args));
-                failed |= put(o, "version", json_object_new_string(a->version));
-                if (a->note)
-                        failed |= put(o, "note", json_object_new_string(a->note));
-                failed |= put(o, "plugins", json_object_get(a->plugins));
-                failed |= put(o, "runtime", json_object_get(a->runtime));
-                if (a->result)
-                        failed |= put(o, "result", json_object_get(a->result));
-        }
+        failed |= json_member_add(o, "network", json_object_new_string(a->network)) < 0;
+        failed |= json_member_add(o, "interface", json_object_new_string(a->interface)) < 0;
+        failed |= json_member_add(o, "args", json_object_new_string(a->args)) < 0;
+        failed |= json_member_add(o, "version", json_object_new_string(a->version)) < 0;
+        if (a->note)
+                failed |= json_member_add(o, "note", json_object_new_string(a->note)) < 0;
+        failed |= json_member_add(o, "plugins", json_object_get(a->plugins)) < 0;
+        failed |= json_member_add(o, "runtime", json_object_get(a->runtime)) < 0;
+        if (a->result)
+                failed |= json_member_add(o, "result", json_object_get(a->result)) < 0;
         if (!failed)
                 return o;
         json_object_put(o);
@@ -103,20 +82,15 @@ int network_record_format(const NetworkRecord *r, char **ret)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
         json_object *ports = json_object_new_array(), *networks = json_object_new_array();
-        bool failed = !o || !ports || !networks;
+        bool failed = !ports || !networks;
 
         for (size_t i = 0; !failed && i < r->n_ports; i++)
-                failed |= append(ports, format_port(&r->ports[i]));
+                failed |= json_list_append(ports, format_port(&r->ports[i])) < 0;
         for (size_t i = 0; !failed && i < r->n_attachments; i++)
-                failed |= append(networks, format_attachment(&r->attachments[i]));
-        if (!o) {
-                json_object_put(ports);
-                json_object_put(networks);
-                return -ENOMEM;
-        }
-        failed |= put(o, "ports", ports);
-        failed |= put(o, "networks", networks);
-        failed |= put(o, "pluginPath", json_object_new_string(r->plugin_path ?: ""));
+                failed |= json_list_append(networks, format_attachment(&r->attachments[i])) < 0;
+        failed |= json_member_add(o, "ports", ports) < 0;
+        failed |= json_member_add(o, "networks", networks) < 0;
+        failed |= json_member_add(o, "pluginPath", json_object_new_string(r->plugin_path ?: "")) < 0;
         const char *text = failed ? NULL : json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
         if (!text || !(*ret = strdup(text)))
                 return -ENOMEM;
