@@ -61,8 +61,6 @@ static int write_image(Context *c, const AppRoot *root, const Arguments *a, char
 
 static int show_id(Context *c, const Arguments *a, const char *id)
 {
-        _cleanup_json_ json_object *o = NULL;
-
         if (!a->output || streq(a->output, "-")) {
                 log_info("%s", id);
                 return 0;
@@ -71,11 +69,7 @@ static int show_id(Context *c, const Arguments *a, const char *id)
                 printf("%s\n", id);
                 return 0;
         }
-        o = json_object_new_object();
-        if (!o || json_object_object_add(o, "id", json_object_new_string(id)) < 0 ||
-            json_object_object_add(o, "file", json_new_string_lossy(a->output)) < 0)
-                return error_oom(&c->error);
-        return context_show_json(c, o);
+        return context_show_written(c, id, "file", a->output);
 }
 
 static int export_app(Context *c, const char *word, const Arguments *a)

@@ -6,7 +6,6 @@
  * the results, and what went wrong, are shown in the order of the command line when all have ended.
  */
 
-
 #include "stage0/fetching.h"
 #include "stage0/image-json.h"
 

@@ -33,20 +33,12 @@ static const TableColumn columns[] = {
                 {"STATE", "state", false, 0},
 };
 
-static void add_text(Table *t, const char *s)
-{
-        if (s)
-                table_add_text(t, s);
-        else
-                table_add_none(t);
-}
-
 static void removed(const GcItem *item, void *userdata)
 {
-        add_text(userdata, item->kind);
-        add_text(userdata, item->id);
-        add_text(userdata, item->name);
-        add_text(userdata, item->state);
+        table_add_text(userdata, item->kind);
+        table_add_text(userdata, item->id);
+        table_add_text(userdata, item->name);
+        table_add_text(userdata, item->state);
 }
 
 /* What went before a failure is shown as well. */
