@@ -526,52 +526,59 @@ def type_line(t, host, *args):
     t.send((" ".join("'%s'" % a for a in host.argv(*args)) + "\n").encode())
 
 
+def run_in_shell(host, *args):
+    """A shell with a pod in its foreground, whose app has said that it is up."""
+    t = shell(host)
+    type_line(t, host, "run", *args)
+    t.expect(b"up\r\n")
+    return t
+
+
+def press_ctrl_z(t):
+    t.send(b"\x1a")
+    t.expect(b"Stopped")
+
+
+def leave(t):
+    t.send(b"exit\n")
+    t.process.wait(timeout=20)
+
+
 @case
 def ctrl_z_stops_nothing_but_run(host):
-    t = shell(host)
     image = host.shell("echo up; touch /out/up; trap 'exit 3' TERM; while :; do sleep 0.1; done", name="example.com/a",
                        app={"eventHandlers": [{"name": "post-stop", "exec": ["/bin/touch", "/out/stopped"]}]})
     host.prepare("--name=p", image)
-    type_line(t, host, "run", "p")
-    t.expect(b"up\r\n")
-    t.send(b"\x1a")
-    t.expect(b"Stopped")
+    t = run_in_shell(host, "p")
+    press_ctrl_z(t)
     # Each of these takes answers to launchers.
     host.acnspawn("restart-app", "p", "a").expect(0)
     host.acnspawn("enter", "p", "true").expect(0)
     t.skip()
     t.send(b"fg\n")
     t.expect(b"up\r\n")
-    t.send(b"\x1a")
-    t.expect(b"Stopped")
+    press_ctrl_z(t)
     host.acnspawn("stop", "p").expect(0)
     true(os.path.exists(os.path.join(host.upper("a"), "out/stopped")), "the handler did not run")
     t.send(b"fg; echo status $?\n")
     t.expect(b"status 3")
-    t.send(b"exit\n")
-    t.process.wait(timeout=20)
+    leave(t)
 
 
 @case
 def ctrl_c_on_a_terminal_ends_the_pod_once(host):
-    t = shell(host)
-    type_line(t, host, "run", "--name=p", host.shell("echo up; trap 'sleep 1; echo asked; exit 3' INT TERM; while :; do sleep 0.1; done", name="example.com/a"))
-    t.expect(b"up\r\n")
+    t = run_in_shell(host, "--name=p", host.shell("echo up; trap 'sleep 1; echo asked; exit 3' INT TERM; while :; do sleep 0.1; done", name="example.com/a"))
     t.send(b"\x03")
     t.expect(b"asked")
     t.send(b"echo status $?\n")
     t.expect(b"status 3")
-    t.send(b"exit\n")
-    t.process.wait(timeout=20)
+    leave(t)
 
 
 @case
 def run_goes_on_in_the_background(host):
-    t = shell(host)
-    type_line(t, host, "run", "--name=p", host.shell("echo up; while [ ! -e /out/go ]; do sleep 0.1; done; echo gone", name="example.com/a"))
-    t.expect(b"up\r\n")
-    t.send(b"\x1a")
-    t.expect(b"Stopped")
+    t = run_in_shell(host, "--name=p", host.shell("echo up; while [ ! -e /out/go ]; do sleep 0.1; done; echo gone", name="example.com/a"))
+    press_ctrl_z(t)
     t.send(b"bg\n")
     host.acnspawn("enter", "p", "touch", "/out/go").expect(0)
     t.expect(b"gone")
@@ -597,8 +604,7 @@ def attach_is_stopped_and_the_mode_put_back(host):
     t.expect(b"got word")
     t.send(DETACH)
     t.expect(b"Detached")
-    t.send(b"exit\n")
-    t.process.wait(timeout=20)
+    leave(t)
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
