@@ -150,6 +150,22 @@ def what_the_host_mounts_later_stays_outside(host):
 
 
 @case
+def a_volume_that_the_store_lies_in(host):
+    """What is mounted there for the pod, other apps' roots and credentials, is not to be seen, and hinders no mapping of owners."""
+    os.chmod(host.tmp, 0o755)
+    with open(host.path("secret"), "w") as f:
+        f.write("a secret\n")
+    script = ("sleep 1; echo mine $(stat -c %u /v/file); find /v/store/pods -path '*/mounts/*'; cat /v/store/pods/*/*/mounts/c*/secret; "
+              "grep -c ' /v/.*mounts' /proc/self/mountinfo; true")
+    with open(host.path("file"), "w"):
+        pass
+    for option in ("idmap=yes",), ("idmap=auto",):
+        r = host.run("--rm", "--volume=m0,kind=host,%s,source=%s" % (option[0], host.tmp), image(host, script, "/v"), "---",
+                     host.shell("sleep 3", name="example.com/b"), "--credential=secret:" + host.path("secret"))
+        equal([l.split("a: ", 1)[1] for l in r.out.splitlines()], ["mine 0", "0"], r.err)
+
+
+@case
 def what_the_app_mounts_stays_inside(host):
     path = source(host)
     with mounted(path, "--bind", path):
