@@ -172,12 +172,13 @@ static int take_versions(json_object *o, CniNetwork *n, Error *e)
 static int take_members(json_object *o, bool list, CniNetwork *n, Error *e)
 {
         const char *name = text_member(o, "name"), *ipv6 = text_member(o, "acnspawn/ipv6");
+        bool has_ipv6 = json_object_object_get_ex(o, "acnspawn/ipv6", NULL);
 
         if (!name || pod_network_check(name, NULL) < 0 || strchr(name, ':'))
                 return error_set(e, -EINVAL, "\"name\" is not the name of a network");
-        if (ipv6 && !streq(ipv6, "optional"))
+        if (has_ipv6 && !streq_ptr(ipv6, "optional"))
                 return error_set(e, -EINVAL, "\"acnspawn/ipv6\" can only be \"optional\"");
-        n->optional_ipv6 = ipv6;
+        n->optional_ipv6 = has_ipv6;
         n->name = strdup(name);
         if (!n->name)
                 return error_oom(e);
