@@ -99,6 +99,7 @@ typedef struct Attachment {
 
 typedef struct NetworkRecord {
         char *plugin_path;
+        bool stuck; /* the next pod that started could not undo it either */
         PortMapping *ports;
         size_t n_ports;
         Attachment *attachments;
@@ -119,6 +120,7 @@ typedef struct CniTarget {
         const char *container; /* the pod's UUID */
         const char *netns;     /* "": there is none any more */
         const char *path;      /* directories of plugins */
+        bool interruptible;    /* see network_up() */
 } CniTarget;
 
 /* Of the versions in VERSIONS the highest that all plugins speak. */

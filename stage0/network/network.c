@@ -188,6 +188,8 @@ int network_check(const Pod *p, const char *const *config_dirs, char ***warnings
 
 /* --- Up ------------------------------------------------------------------------------------------------ */
 
+static int take_out(Pod *p, bool for_other, Error *e);
+
 /* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
  * removed. */
 static void undo_dead_pods(Pod *p)
@@ -199,7 +201,7 @@ static void undo_dead_pods(Pod *p)
                 return;
         for (size_t i = 0; i < n; i++)
                 if (pods[i]->state == POD_EXITED)
-                        (void) network_down(pods[i], NULL);
+                        (void) take_out(pods[i], true, NULL);
         pod_list_free(pods, n);
 }
 
@@ -332,7 +334,7 @@ static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *se
 
         if (network_namespace_path(p, &netns) < 0 || plugin_path(&path) < 0)
                 return error_oom(e);
-        CniTarget t = {.container = p->uuid, .netns = netns, .path = path};
+        CniTarget t = {.container = p->uuid, .netns = netns, .path = path, .interruptible = true};
         int r = find_wanted(p, config_dirs, &wanted, e);
         if (r >= 0)
                 r = make_record(p, &wanted, &t, &record, e);
@@ -407,7 +409,8 @@ static int tell_leftover(const Pod *p, int r, Error *e)
                         p->uuid, path);
 }
 
-int network_down(Pod *p, Error *e)
+/* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every time. */
+static int take_out(Pod *p, bool for_other, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
         _cleanup_free_ char *netns = NULL;
@@ -415,13 +418,27 @@ int network_down(Pod *p, Error *e)
         int r = network_record_read(p, &record, e);
         if (r < 0)
                 return r == -ENOENT ? 0 : tell_leftover(p, r, e);
+        if (for_other && record.stuck)
+                return -EBUSY;
         if (network_namespace_path(p, &netns) < 0)
                 return error_oom(e);
         bool bound = network_namespace_is_bound(netns);
-        CniTarget t = {.container = p->uuid, .netns = bound ? netns : "", .path = record.plugin_path};
+        CniTarget t = {.container = p->uuid,
+                       .netns = bound ? netns : "",
+                       .path = record.plugin_path,
+                       .interruptible = for_other};
         r = detach_all(&record, &t, e);
+        if (r < 0 && r != -EINTR && for_other) {
+                record.stuck = true;
+                (void) network_record_write(p, &record, NULL);
+        }
         if (r < 0)
                 return tell_leftover(p, r, e);
         r = network_namespace_remove(netns, e);
         return r < 0 ? r : network_record_remove(p, e);
+}
+
+int network_down(Pod *p, Error *e)
+{
+        return take_out(p, false, e);
 }

@@ -91,6 +91,8 @@ int network_record_format(const NetworkRecord *r, char **ret)
         failed |= json_member_add(o, "ports", ports) < 0;
         failed |= json_member_add(o, "networks", networks) < 0;
         failed |= json_member_add(o, "pluginPath", json_object_new_string(r->plugin_path ?: "")) < 0;
+        if (r->stuck)
+                failed |= json_member_add(o, "stuck", json_object_new_boolean(true)) < 0;
         const char *text = failed ? NULL : json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
         if (!text || !(*ret = strdup(text)))
                 return -ENOMEM;
@@ -243,6 +245,7 @@ int network_record_parse(const char *text, size_t size, NetworkRecord *ret)
                 k = -EBADMSG;
         if (k >= 0)
                 k = get_text(o, "pluginPath", &r.plugin_path);
+        r.stuck = k >= 0 && json_object_object_get_ex(o, "stuck", NULL);
         if (k >= 0)
                 k = parse_ports(o, &r);
         if (k >= 0)

@@ -491,6 +491,44 @@ def a_plugin_that_hangs_ends_with_the_run(host):
 
 
 @case
+def a_killed_pod_that_cannot_be_taken_out(host):
+    """The next pod that starts tries it, and can be asked to end meanwhile; those after it are not held up; gc tells."""
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && [ "$(cat $0.bad)" = $CNI_CONTAINERID ] && {
+        echo x >>$0.tries; [ ! -e $0.hang ] || sleep 1000; exit 1; }
+        echo '{}'""")
+    plugin = host.path("cni/own-plugin")
+
+    def write(suffix, text=""):
+        with open(plugin + suffix, "w") as f:
+            f.write(text)
+
+    def tries():
+        return len(read_text(plugin + ".tries").splitlines()) if os.path.exists(plugin + ".tries") else 0
+
+    write(".bad")
+    uuid = host.detach("--net=own", host.shell("sleep 1000"))
+    host.kill_pods()
+    wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+    write(".bad", uuid)
+    write(".hang")
+    other = host.shell("true", name="example.com/other")
+    p = host.start("run", "--net=own", other)
+    wait_for(tries, "the plugin", timeout=20 * SLOW)
+    p.terminate()
+    host.finish(p, 20)
+    os.unlink(plugin + ".hang")
+    for _ in range(3):
+        host.acnspawn("run", "--net=own", other).expect(0)
+        equal(tries(), 2, "attempts")
+    contains(host.acnspawn("gc", "--grace-period=0").err, "Cannot take pod %s out of its networks" % uuid)
+    equal(tries(), 3, "attempts")
+    write(".bad")
+    host.acnspawn("gc", "--grace-period=0").expect(0)
+    nothing_is_left(host, uuid)
+
+
+@case
 def a_host_that_was_started_anew(host):
     """The records are there; namespaces, interfaces, rules and taken addresses are not."""
     need_plugins()

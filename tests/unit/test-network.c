@@ -86,6 +86,8 @@ TEST(configurations_that_are_refused)
                         {"[]", "it is no JSON object"},
                         {"{\"cniVersion\":\"0.4.0\",\"plugins\":[]}", "\"name\" is not"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"../n\",\"plugins\":[]}", "\"name\" is not"},
+                        {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"acnspawn/ipv6\":true,\"plugins\":[]}",
+                         "can only be \"optional\""},
                         {"{\"name\":\"n\",\"plugins\":[]}", "it has no \"cniVersion\""},
                         {"{\"cniVersion\":\"0.1.0\",\"name\":\"n\",\"plugins\":[]}",
                          "\"cniVersion\" is 0.1.0"},
@@ -330,6 +332,7 @@ TEST(records)
         ASSERT_OK(network_record_format(&r, &text));
         ASSERT_OK(network_record_parse(text, strlen(text), &again));
         ASSERT_STREQ(again.attachments[0].version, "0.4.0");
+        ASSERT_FALSE(again.stuck);
         ASSERT_NULL(again.attachments[0].result);
         ASSERT_TRUE(again.ports[0].udp && again.ports[0].count == 2 && !again.ports[0].host_ip);
         for (size_t n = 0; n < strlen(text); n++) {
