@@ -16,8 +16,6 @@ const char *pod_state_to_place(PodState s);                       /* "pods/runni
 int pod_place_path(const char *uuid, PodState place, char **ret); /* relative to the store */
 
 int pod_alloc(Store *s, const char *uuid, Pod **ret);
-/* The pod of exactly that UUID, without what is written in it. -ENOENT. */
-int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
 /* Whether the directory that DIR_FD stands for is the pod at that place. */
 bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);
 /* 1: there is a pod of that UUID which is at most that far in its life; 0: there is none. */

@@ -110,6 +110,8 @@ void pod_abandon(Pod *p);
 /* Finds a pod by UUID, unique prefix of it (at least one digit), or name; tells its state; loads config and
  * manifest where they are there. Messages list candidates. */
 int pod_find(Store *s, const char *reference, Pod **ret, Error *e);
+/* The pod of exactly that UUID, in lower case, without config and manifest. -ENOENT. */
+int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
 /* Reads config and manifest (again). pod_find() and pod_list() do so by themselves, but let a pod pass where
  * that fails, so that it can be shown and removed: this tells why. */
 int pod_load(Pod *p, Error *e);

@@ -119,16 +119,15 @@ const char *metadata_service_url(const MetadataService *m)
 
 /* --- Questions ----------------------------------------------------------------------------------------- */
 
-/* Of a pod that has ended, too: what it signed is to be verified until it is removed. */
+/* Of a pod that has ended, too: what it signed is to be verified until it is removed. Apps may ask as often as they
+ * like, about pods with the largest manifests: no more than the key is read. */
 static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)
 {
         MetadataService *m = userdata;
         _cleanup_(pod_freep) Pod *p = NULL;
 
-        int r = pod_find(m->pod->store, uuid, &p, NULL);
-        if (r < 0)
-                return r;
-        return streq(p->uuid, uuid) ? metadata_key_read(p->dir_fd, key) : -ENOENT;
+        int r = pod_look(m->pod->store, uuid, &p, NULL);
+        return r < 0 ? r : metadata_key_read(p->dir_fd, key);
 }
 
 /* Not before the key by which it signs would outlive a loss of power. */
@@ -298,7 +297,7 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *u
         int r = metadata_client_handle(m->client, lookup_key, m, &e);
         if (r >= 0)
                 return 0;
-        log_warning("Pod %s: %s%s", m->pod->uuid, e.message ?: "the metadata service has failed",
+        log_warning("%s%s", e.message ?: "The metadata service has failed",
                     r == -EREMOTEIO ? "" : "; it is started again");
         return r == -EREMOTEIO ? 0 : plan_restart(m);
 }
