@@ -20,7 +20,6 @@
 #define RECORD "cgroups"
 #define RECORD_SIZE_MAX 65536U
 #define SUPERVISOR "supervisor"
-#define CGROUP_DEPTH_MAX 64
 
 void pod_cgroup_done(PodCgroup *c)
 {
@@ -302,43 +301,65 @@ int pod_cgroup_unified(Pod *p, char **ret)
         return -ENOENT;
 }
 
-/* Depth first, by a list that grows while it is walked backwards: cgroups nest as the pod's payload
- * liked. */
-static int collect_children(const char *path, char ***ret)
+static int open_directory_at(int fd, const char *name)
 {
-        _cleanup_strv_free_ char **all = NULL;
-        int r = strv_extend(&all, path);
+        int r = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        for (size_t i = 0; r >= 0 && all[i] && i < 65536; i++) {
-                DIR *d = opendir(all[i]);
-                if (!d) {
-                        if (errno == ENOENT)
-                                continue;
-                        return -errno;
-                }
-                for (struct dirent *de; r >= 0 && (de = readdir(d));)
-                        if (de->d_type == DT_DIR && !streq(de->d_name, ".") && !streq(de->d_name, ".."))
-                                r = strv_extendf(&all, "%s/%s", all[i], de->d_name);
-                closedir(d);
+        return r < 0 ? -errno : r;
+}
+
+/* Removes the cgroups in FD, up to the first that is busy: there are others in it, or processes. *RET_N is how many
+ * went. Returns a descriptor of the busy one, or -ENOENT if there is none. */
+static int remove_children(int fd, size_t *ret_n)
+{
+        int own = open_directory_at(fd, "."), r = -ENOENT;
+        DIR *d = own < 0 ? NULL : fdopendir(own);
+
+        *ret_n = 0;
+        if (!d) {
+                r = own < 0 ? own : -errno;
+                safe_close(own);
+                return r;
         }
-        if (r >= 0)
-                *ret = TAKE_PTR(all);
+        for (struct dirent *de; r == -ENOENT && (de = readdir(d));) {
+                if (de->d_type != DT_DIR || streq(de->d_name, ".") || streq(de->d_name, ".."))
+                        continue;
+                if (unlinkat(fd, de->d_name, AT_REMOVEDIR) >= 0)
+                        (*ret_n)++;
+                else
+                        r = errno == EBUSY ? open_directory_at(fd, de->d_name) : -errno;
+        }
+        closedir(d);
         return r;
 }
 
+/* The payload nests cgroups as deep as it likes, and makes as many: no path is put together, none is remembered.
+ * -EBUSY: there are processes, or systemd removes the same. */
 static int remove_tree(const char *path)
 {
-        _cleanup_strv_free_ char **all = NULL;
-        int r = collect_children(path, &all);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        bool came_up = false;
+        size_t depth = 0, n;
 
-        if (r < 0)
-                return r;
-        for (size_t i = strv_length(all); i > 0; i--) {
-                if (rmdir(all[i - 1]) >= 0 || errno == ENOENT)
-                        continue;
-                r = -errno;
+        if (fd < 0)
+                return errno == ENOENT ? 0 : -errno;
+        for (;;) {
+                _cleanup_close_ int next = remove_children(fd, &n);
+                if (next < 0 && next != -ENOENT)
+                        return next;
+                if (next >= 0 && came_up && n == 0) /* and where we have been nothing is left to be removed */
+                        return -EBUSY;
+                came_up = next < 0;
+                if (came_up && depth == 0)
+                        return rmdir(path) < 0 && errno != ENOENT ? -errno : 0;
+                if (came_up)
+                        next = open_directory_at(fd, "..");
+                if (next < 0)
+                        return next == -ENOENT ? -EBUSY : next;
+                depth = came_up ? depth - 1 : depth + 1;
+                safe_close(fd);
+                fd = TAKE_FD(next);
         }
-        return r;
 }
 
 static int kill_tree(const char *path)
