@@ -203,7 +203,6 @@ static int link_notify_socket(const Child *c, Error *e)
 static int child_setup(const Child *c, Error *e)
 {
         _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
-        sigset_t none;
 
         (void) setsid(); /* Ctrl-C is for us alone */
         int r = wait_for_go(c);
@@ -233,8 +232,7 @@ static int child_setup(const Child *c, Error *e)
         if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(c->output_fd, STDOUT_FILENO) < 0 ||
             dup2(c->output_fd, STDERR_FILENO) < 0)
                 return error_set_errno(e, -errno, "Cannot set up the standard streams of systemd-nspawn");
-        sigemptyset(&none);
-        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        signals_release(); /* a Ctrl-C may have come before setsid() */
         return 0;
 }
 

@@ -147,6 +147,11 @@ void nspawn_done(Nspawn *n);
 /* Tells the process that waits at the other end of FD that the pod is up, but for what TEXT says. */
 int report_warning(int fd, const char *text);
 
+/* --- supervisor-caller.c ------------------------------------------------------------------------------- */
+
+/* No signal is blocked any more. Those that are pending were for the pod, and are forgotten. */
+void signals_release(void);
+
 /* --- supervisor.c -------------------------------------------------------------------------------------- */
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte

@@ -64,6 +64,18 @@ void supervisor_block_signals(const Front *front)
         (void) sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+void signals_release(void)
+{
+        const struct timespec now = {};
+        sigset_t set;
+
+        sigfillset(&set);
+        while (sigtimedwait(&set, NULL, &now) > 0)
+                ;
+        sigemptyset(&set);
+        (void) sigprocmask(SIG_SETMASK, &set, NULL);
+}
+
 int supervisor_watch_signals(Supervisor *s)
 {
         int r = 0;

@@ -81,11 +81,8 @@ static void drain(Supervisor *s)
  * ends anybody. */
 static void show_rest(Supervisor *s, const AppStatus *statuses)
 {
-        sigset_t none;
-
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
-        sigemptyset(&none);
-        (void) sigprocmask(SIG_SETMASK, &none, NULL);
+        signals_release();
         log_set_patient(true);
         inputs_finish(s->inputs, statuses);
         pumps_show_rest(s->pumps);

@@ -396,6 +396,42 @@ def stopped_systemd_of_the_pod_does_not_hang_stop(host):
 
 
 @case
+@with_timeout(600)
+def interrupts_at_many_moments_with_rm(host):
+    """By Ctrl-C, which reaches every process of the group, and a second one soon after: --rm removes the pod all the same."""
+    image = host.shell("touch /out/up; exec sleep 1000", name="example.com/a")
+    host.acnspawn("fetch", image).expect(0)
+    for moment in [0.03 + 0.002 * i for i in range(30)] + MOMENTS[-6:]:
+        p = host.start("run", "--rm", "example.com/a", start_new_session=True)
+        time.sleep(moment)
+        for _ in range(2):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(p.pid, signal.SIGINT)
+            time.sleep(0.04)
+        r = host.finish(p, 30)
+        # While the pod is made, or removed, a second one is not waited for.
+        equal([x for x in host.pods() if "/running/" in x or "/exited/" in x], [], "pods after Ctrl-C at %g: %s" % (moment, r))
+
+
+@case
+def cgroups_as_deep_as_an_app_may_nest_them(host):
+    """Deeper than any path can be."""
+    uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
+    host.wait_up("a", uuid)
+    line = next(l for l in read_text("/proc/%d/cgroup" % host.leader(uuid)).splitlines() if l.startswith("0::"))
+    top = "/sys/fs/cgroup/unified" if os.path.exists("/sys/fs/cgroup/unified/cgroup.procs") else "/sys/fs/cgroup"
+    fd = os.open(top + line[3:].split(uuid)[0] + uuid, os.O_RDONLY)
+    for _ in range(40):
+        os.mkdir("x" * 200, dir_fd=fd)
+        below = os.open("x" * 200, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+    host.acnspawn("stop", "--force", uuid).expect(0)
+    after_the_kill(host, uuid)
+
+
+@case
 def interrupt_twice_is_force(host):
     """An app that does not want to end does not hold up who presses Ctrl-C until he is tired of it."""
     uuid = host.prepare("--stop-timeout=60s", host.shell("trap '' TERM; touch /out/up; while :; do sleep 0.1; done",
