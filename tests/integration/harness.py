@@ -603,14 +603,15 @@ def case(function):
 
 
 def both(function):
-    """Makes two cases of one: with a user namespace and without."""
+    """Makes two cases of one: with a user namespace and without. They have the time that it has."""
+    @functools.wraps(function)
     def with_userns(host):
         function(host)
 
+    @functools.wraps(function)
     def without_userns(host):
         function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
+    without_userns.__name__ += "_without_user_namespace"
     case(with_userns)
     case(without_userns)
     return function

@@ -27,19 +27,8 @@ def entered(host, app, *options, **more):
     return r
 
 
-def both(function):
-    def with_userns(host):
-        function(host)
-
-    def without_userns(host):
-        function(host, "--no-userns")
-    with_userns.__name__ = function.__name__
-    without_userns.__name__ = function.__name__ + "_without_user_namespace"
-    case(with_timeout(400)(with_userns))
-    case(with_timeout(400)(without_userns))
-
-
 @both
+@with_timeout(400)
 def working_directory(host, *options):
     for way in ways():
         r = entered(host, {"workingDirectory": "/way"}, *options, files={"way": Link(way)})
@@ -47,6 +36,7 @@ def working_directory(host, *options):
 
 
 @both
+@with_timeout(400)
 def working_directory_of_handlers(host, *options):
     for way in ["/proc/self/fd/%d" % n for n in NUMBERS]:
         handlers = [{"name": h, "exec": ["/bin/sh", "-c", LOOK]} for h in ("pre-start", "post-stop")]

@@ -416,14 +416,20 @@ def bcrypt(password):
     return crypt(password.encode(), b"$2b$05$" + b"abcdefghijklmnopqrstuu").decode()
 
 
-@case
-def private_with_passwords(host):
+def registry_with_passwords(host):
+    """Gives team/app:1 to someone who knows the word sesame-open."""
     tls = Tls(host)
     with open(host.path("htpasswd"), "w") as f:
         f.write("someone:%s\n" % bcrypt("sesame-open"))
     Registry(host).push(make_layout(host), "team/app:1")
     registry = Registry(host, tls, {"htpasswd": {"realm": "x", "path": host.path("htpasswd")}})
     reference = "docker://%s/team/app:1" % registry.address
+    return tls, registry, reference
+
+
+@case
+def private_with_passwords(host):
+    tls, registry, reference = registry_with_passwords(host)
     r = fetch(host, reference, rc=1, SSL_CERT_FILE=tls.ca)
     contains(r.err, "no credentials")
     contains(r.err, "auth.d")
@@ -506,12 +512,7 @@ def client_certificates(host):
 @case
 def helpers_for_credentials(host):
     """Programs that files of credentials name are asked; where one does not do, what is for everybody still comes."""
-    tls = Tls(host)
-    with open(host.path("htpasswd"), "w") as f:
-        f.write("someone:%s\n" % bcrypt("sesame-open"))
-    Registry(host).push(make_layout(host), "team/app:1")
-    registry = Registry(host, tls, {"htpasswd": {"realm": "x", "path": host.path("htpasswd")}})
-    reference = "docker://%s/team/app:1" % registry.address
+    tls, registry, reference = registry_with_passwords(host)
     os.makedirs(host.path("bin"))
     path = host.path("bin") + ":" + os.environ["PATH"]
 
