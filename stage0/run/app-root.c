@@ -25,19 +25,9 @@ typedef struct View {
  * nothing. */
 static int renew_work(PodMounts *m, const char *app)
 {
-        _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int fd = -EBADF;
+        _cleanup_close_ int fd = pod_mounts_open_app(m, app);
 
-        int r = xasprintf(&path, "apps/%s", app);
-        if (r < 0)
-                return r;
-        fd = open_beneath(m->dir_fd, path, O_RDONLY | O_DIRECTORY);
-        if (fd < 0)
-                return fd;
-        r = rm_rf_at(fd, "work");
-        if (r < 0)
-                return r;
-        return mkdirat(fd, "work", 0755) < 0 ? -errno : 0;
+        return fd < 0 ? fd : pod_mounts_renew(fd, "work");
 }
 
 static int format_options(PodMounts *m, const View *v, Text *t, Error *e)

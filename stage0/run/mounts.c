@@ -214,6 +214,23 @@ static int adopt_root_attributes(PodMounts *m, int upper_fd, const char *top)
         return 0;
 }
 
+int pod_mounts_open_app(const PodMounts *m, const char *app)
+{
+        _cleanup_free_ char *path = NULL;
+        int r = xasprintf(&path, "apps/%s", app);
+
+        return r < 0 ? r : open_beneath(m->dir_fd, path, O_RDONLY | O_DIRECTORY);
+}
+
+int pod_mounts_renew(int app_fd, const char *name)
+{
+        int r = rm_rf_at(app_fd, name);
+
+        if (r < 0)
+                return r;
+        return mkdirat(app_fd, name, 0755) < 0 ? -errno : 0;
+}
+
 /* An upper layer is never used twice: what an earlier execution of the app left in it goes. The first finds
  * those that were made with the pod. */
 static int renew_upper(int app_fd)
@@ -221,28 +238,21 @@ static int renew_upper(int app_fd)
         static const char *const names[] = {"upper", "work"};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                int r = rm_rf_at(app_fd, names[i]);
+                int r = pod_mounts_renew(app_fd, names[i]);
                 if (r < 0)
                         return r;
-                if (mkdirat(app_fd, names[i], 0755) < 0)
-                        return -errno;
         }
         return 0;
 }
 
 int pod_mounts_make_upper(PodMounts *m, const char *app, const char *top, bool renew)
 {
-        _cleanup_free_ char *path = NULL;
-        _cleanup_close_ int app_fd = -EBADF, upper_fd = -EBADF;
+        _cleanup_close_ int app_fd = pod_mounts_open_app(m, app), upper_fd = -EBADF;
 
-        int r = xasprintf(&path, "apps/%s", app);
-        if (r < 0)
-                return r;
-        app_fd = open_beneath(m->dir_fd, path, O_RDONLY | O_DIRECTORY);
         if (app_fd < 0)
                 return app_fd;
         if (renew) {
-                r = renew_upper(app_fd);
+                int r = renew_upper(app_fd);
                 if (r < 0)
                         return r;
         }
