@@ -174,6 +174,14 @@ static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name)
         return 0;
 }
 
+/* It could not be unlinked: because it is a directory, which is to be emptied, or because nobody may. */
+static int enter_refused(RemoveStack *s, int dir_fd, const char *name, int code)
+{
+        int r = remove_stack_push(s, dir_fd, name);
+
+        return r == -ENOTDIR ? code : r;
+}
+
 /* Moves the directory NAME of the topmost frame up into the lowest one, which is read again before it is
  * left. */
 static int remove_stack_move_up(RemoveStack *s, const char *name)
@@ -221,7 +229,7 @@ static int remove_step(RemoveStack *s, int top_fd)
                 return -errno;
         if (s->n >= REMOVE_DEPTH_MAX)
                 return remove_stack_move_up(s, de->d_name);
-        return remove_stack_push(s, dirfd(f->dir), de->d_name);
+        return enter_refused(s, dirfd(f->dir), de->d_name, -errno);
 }
 
 int rm_rf_at(int dir_fd, const char *name)
@@ -234,7 +242,7 @@ int rm_rf_at(int dir_fd, const char *name)
                 return -errno;
 
         /* A stack of our own instead of recursion, and a bound on it: a stranger chooses the depth. */
-        int r = remove_stack_push(&s, dir_fd, name);
+        int r = enter_refused(&s, dir_fd, name, -errno);
         if (r == -ENOENT)
                 return 0;
         while (r >= 0 && s.n > 0)

@@ -366,14 +366,20 @@ int pod_lock(Pod *p, bool wait, Error *e)
 
 static int removal_failed(const Pod *p, const char *name, int r, Error *e)
 {
-        bool mounted = r == -EXDEV || r == -EBUSY;
+        bool mounted = r == -EXDEV || r == -EBUSY, immutable = r == -EPERM;
+        _cleanup_free_ char *path = NULL;
 
-        if (!mounted)
-                return error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
-        r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it", name,
-                      p->uuid);
-        return error_hint(e, r, "Unmount what is below %s/%s/%s, then remove the pod again.",
-                          store_path(p->store), pod_state_to_place(p->place), p->uuid);
+        if (mounted)
+                r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it", name,
+                              p->uuid);
+        else
+                r = error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
+        if ((!mounted && !immutable) || pod_path(p, &path) < 0)
+                return r;
+        return error_hint(e, r,
+                          mounted ? "Unmount what is below %s, then remove the pod again."
+                                  : "Files in it are immutable: chattr -R -i -a %s, then remove the pod again.",
+                          path);
 }
 
 /* What says what the pod was goes last, so that a removal that failed can be understood and repeated. */

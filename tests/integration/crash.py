@@ -414,6 +414,24 @@ def interrupts_at_many_moments_with_rm(host):
 
 
 @case
+def files_that_nobody_may_remove(host):
+    """An app without a user namespace can have the capability to make them so."""
+    if not shutil.which("chattr"):
+        raise Skip("chattr is missing (Debian package e2fsprogs)")
+    host.run("--no-userns", host.shell("echo x >/f", name="example.com/a"))
+    uuid = os.path.basename(host.one_pod())
+    if subprocess.run(["chattr", "+i", host.upper("a") + "/f"], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("the file system has no immutable files")
+    try:
+        r = host.acnspawn("rm", uuid).expect(1)
+        contains(r.err, "Operation not permitted")
+        contains(r.err, "chattr -R -i -a %s" % host.one_pod())
+    finally:
+        subprocess.run(["chattr", "-R", "-i", host.one_pod()], stderr=subprocess.DEVNULL)
+    host.acnspawn("rm", uuid).expect(0)
+
+
+@case
 def cgroups_as_deep_as_an_app_may_nest_them(host):
     """Deeper than any path can be."""
     uuid = host.detach(host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
