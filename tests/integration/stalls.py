@@ -208,8 +208,7 @@ def callers(host, uuid, base, packet=None):
     host.children.append(p)
     equal(p.stdout.readline(), b"full\n", "what the connections are")
     try:
-        yield
-        equal(p.poll(), None, "status of the one who connects")
+        yield p
     finally:
         p.kill()
         p.wait()
@@ -220,7 +219,7 @@ def waits_for_nobody(host, packet):
     uuid = host.detach("--name=p", host.shell("trap 'exit 0' TERM; while true; do echo y; sleep 0.1; done", name="example.com/a"), "--stdin",
                        host.shell(CLOCK, name="example.com/b"))
     host.wait_up("b")
-    with callers(host, uuid, host.uid_base("p"), packet):
+    with callers(host, uuid, host.uid_base("p"), packet) as caller:
         for verb in (("status", "p"), ("restart-app", "p", "b")):
             r = host.acnspawn(*verb).expect(0)
             true(r.seconds < 2, "%s took %.1f s" % (verb[0], r.seconds))
@@ -233,6 +232,7 @@ def waits_for_nobody(host, packet):
         p.wait()
         supervisor = "/proc/%d/fd" % json.loads(read_text(os.path.join(host.pod_dir(uuid), "runtime")))["supervisor"]
         true(len(os.listdir(supervisor)) < 120, "%d descriptors are open" % len(os.listdir(supervisor)))
+        equal(caller.poll(), None, "status of the one who connects")
         r = host.acnspawn("stop", "p").expect(0)
         true(r.seconds < 4, "stop took %.1f s" % r.seconds)
 
