@@ -57,6 +57,10 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
 /* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and
  * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
+/* What it holds besides if the pod is a machine of the host's systemd-machined (bus-units.c): the bus by which
+ * systemctl -M reaches its systemd. Writing is for a root whose systemd is not started yet. */
+int stage1_generate_bus(Stage1Files *ret);
+int stage1_write_bus(int root_fd);
 /* The name of the unit of an app ("app-web.service"). */
 int stage1_app_unit_name(const char *app, char **ret);
 /* And of the slice that it is in. */

@@ -86,7 +86,7 @@ static const struct {
 static const char *const exit_aliases[] = {"halt.target", "poweroff.target", "reboot.target",
                                            "kexec.target"};
 
-static int add_unit(Stage1Files *files, const char *name, const char *text)
+int stage1_add_unit(Stage1Files *files, const char *name, const char *text)
 {
         _cleanup_free_ char *path = NULL, *content = NULL;
         int r = xasprintf(&path, UNITS "%s", name);
@@ -101,7 +101,7 @@ int stage1_add_unit_text(Stage1Files *files, const char *name, Text *t)
         _cleanup_free_ char *text = NULL;
         int r = text_take(t, &text, NULL);
 
-        return r < 0 ? r : add_unit(files, name, text);
+        return r < 0 ? r : stage1_add_unit(files, name, text);
 }
 
 static int add_common_units(Stage1Files *files)
@@ -109,7 +109,7 @@ static int add_common_units(Stage1Files *files)
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(common_units); i++)
-                r = add_unit(files, common_units[i].name, common_units[i].text);
+                r = stage1_add_unit(files, common_units[i].name, common_units[i].text);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(exit_aliases); i++) {
                 _cleanup_free_ char *path = NULL;
                 r = xasprintf(&path, UNITS "%s", exit_aliases[i]);

@@ -10,6 +10,8 @@
  * the other end of the connection over which the scope was made. That is ours, and we end the pod in order.
  *
  * Nothing here waits for machined but the check that --register=yes makes before anything is started.
+ *
+ * A machine has a system bus, for systemctl -M: the pod gets units for one (see stage1/bus-units.c).
  */
 
 #include "stage0/run/machine.h"
@@ -113,6 +115,14 @@ static int connect_bus(Machine *m, Error *e)
         return error_hint(e, r, "Install the package dbus, or run with --register=no.");
 }
 
+static int write_units(const Machine *m, Error *e)
+{
+        _cleanup_close_ int root_fd = open_beneath(m->pod->dir_fd, "root", O_PATH | O_DIRECTORY);
+        int r = root_fd < 0 ? root_fd : stage1_write_bus(root_fd);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot write the units of the bus of pod %s", m->pod->uuid) : 0;
+}
+
 int machine_new(Pod *p, RegisterMode mode, const MachineHandlers *handlers, Machine **ret, Error *e)
 {
         _cleanup_(machine_freep) Machine *m = NULL;
@@ -137,6 +147,8 @@ int machine_new(Pod *p, RegisterMode mode, const MachineHandlers *handlers, Mach
                         error_done(e);
                 return 0;
         }
+        if (r >= 0)
+                r = write_units(m, e);
         if (r >= 0)
                 *ret = TAKE_PTR(m);
         return r;

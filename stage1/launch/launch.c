@@ -10,6 +10,7 @@
  *     launch delay APP …      waits before the app is started again (ExecStartPre=)
  *     launch ready APP …      waits until the app is ready, and tells it (ExecStartPost=)
  *     launch check APP …      checks whether the app is healthy (ExecStart= of a unit of its own)
+ *     launch bus              serves a client of the pod's bus; see bus.c
  *     launch enter            runs a command beside an app; this one is started by stage0, on the host
  *
  * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity
@@ -21,6 +22,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "stage1/launch/bus.h"
 #include "stage1/launch/launch.h"
 
 /* Everything here is freed with the process; this keeps leak checkers and readers content. */
@@ -158,6 +160,8 @@ int main(int argc, char *argv[])
                 return shutdown_main(argv);
         if (argc == 2 && streq(argv[1], "enter"))
                 return enter_main();
+        if (argc == 2 && streq(argv[1], "bus"))
+                return bus_main();
         if (argc < 3 || launch_numbers_parse(argv + 3, &numbers) < 0) {
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;

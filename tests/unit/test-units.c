@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "stage1/stage1-internal.h"
 #include "tests/unit/unit-tree.h"
 
 #include "tests/unit/scratch.h"
@@ -153,6 +154,20 @@ static int read_options(int dir_fd, Stage1Options *o)
         return r;
 }
 
+/* What a pod gets that is a machine: if the case has a file of that name. */
+static int add_bus(int dir_fd, Stage1Files *files)
+{
+        _cleanup_stage1_files_ Stage1Files bus = {};
+        int r = faccessat(dir_fd, "machine", F_OK, 0) < 0 ? 0 : stage1_generate_bus(&bus);
+
+        for (size_t i = 0; r >= 0 && i < bus.n; i++) {
+                const Stage1File *f = &bus.items[i];
+                r = f->target ? stage1_files_add_symlink(files, f->path, f->target)
+                              : stage1_files_add(files, f->path, f->content, f->size, f->mode);
+        }
+        return r;
+}
+
 static int generate_case(int dir_fd, const Stage1Options *o, Stage1Files *ret, Error *e)
 {
         _cleanup_pod_ PodManifest *m = NULL;
@@ -162,7 +177,9 @@ static int generate_case(int dir_fd, const Stage1Options *o, Stage1Files *ret, E
 
         if (r >= 0)
                 r = pod_manifest_parse(text, size, &m, NULL, e);
-        return r < 0 ? r : stage1_generate(m, o, ret, e);
+        if (r >= 0)
+                r = stage1_generate(m, o, ret, e);
+        return r < 0 ? r : add_bus(dir_fd, ret);
 }
 
 static int write_tree(const Stage1Files *files, const Scratch *s)
@@ -174,6 +191,8 @@ static int write_tree(const Stage1Files *files, const Scratch *s)
                         continue;
                 if (f->target)
                         r = symlinkat(f->target, s->fd, f->path) < 0 ? -errno : 0;
+                else if (S_ISDIR(f->mode))
+                        r = mkdirat(s->fd, f->path, 0755) < 0 ? -errno : 0;
                 else
                         r = write_file_new_at(s->fd, f->path, f->content, f->size, 0644);
                 if (r < 0)
@@ -192,7 +211,7 @@ static void verify_tree(const Stage1Files *files)
         ASSERT_OK(mkdir_p_in_root(s.fd, UNITS "-.slice.d", 0755, NULL));
         ASSERT_OK(write_tree(files, &s));
         for (size_t i = 0; i < files->n; i++)
-                if (startswith(files->items[i].path, UNITS) && !files->items[i].target &&
+                if (startswith(files->items[i].path, UNITS) && files->items[i].content &&
                     !endswith(files->items[i].path, ".conf"))
                         ASSERT_OK(strv_extend(&units, files->items[i].path + strlen(UNITS)));
         int r = run_verify(&s, units, &complaints);

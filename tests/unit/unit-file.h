@@ -14,14 +14,14 @@ static const struct {
                  " Description DefaultDependencies Requires Wants After Before Conflicts "
                  "StopWhenUnneeded SuccessAction OnFailure"
                  " FailureAction AllowIsolate IgnoreOnIsolate RefuseManualStart StartLimitIntervalSec"
-                 " StartLimitBurst StartLimitAction BindsTo "},
+                 " StartLimitBurst StartLimitAction BindsTo CollectMode "},
                 {"Service", " Type NotifyAccess Slice ExecStart ExecStartPre ExecStartPost ExecStopPost "
                             "StandardInput StandardOutput StandardError"
                             " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
                             "RuntimeDirectoryPreserve"
                             " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
                 {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service FileDescriptorName "
-                 "BindIPv6Only TriggerLimitIntervalSec TriggerLimitBurst "},
+                 "BindIPv6Only DirectoryMode Accept MaxConnections TriggerLimitIntervalSec TriggerLimitBurst "},
                 {"Timer", " OnActiveSec OnUnitInactiveSec AccuracySec "},
                 {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };

@@ -10,6 +10,7 @@
 
 #define UNITS "acnspawn/units/"
 #define ROOT_SLICE_DROP_IN "-.slice.d/sockets.conf"
+#define BUS_DROP_IN "default.target.d/bus.conf"
 
 __attribute__((unused)) static const Stage1File *find_file(const Stage1Files *f, const char *path)
 {
@@ -45,7 +46,7 @@ __attribute__((unused)) static int check_references(const UnitReader *r, const c
         for (char **name = names; k >= 0 && name && *name; name++) {
                 _cleanup_free_ char *path = NULL;
                 k = xasprintf(&path, UNITS "%s", *name);
-                if (k >= 0 && !find_file(r->files, path))
+                if (k >= 0 && !find_file(r->files, path) && !streq(*name, "system.slice"))
                         k = -EBADMSG;
         }
         return k;
@@ -79,12 +80,12 @@ __attribute__((unused)) static char *unit_complaint(const Stage1Files *files, co
         UnitReader r = {.files = files, .unit = f->path + strlen(UNITS)};
         char *why = NULL;
 
-        if (strlen(r.unit) > 255 || (strspn(r.unit, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") != strlen(r.unit) &&
-                                     !streq(r.unit, ROOT_SLICE_DROP_IN)))
+        if (strlen(r.unit) > 255 || (strspn(r.unit, "abcdefghijklmnopqrstuvwxyz0123456789-_.:@") != strlen(r.unit) &&
+                                     !streq(r.unit, ROOT_SLICE_DROP_IN) && !streq(r.unit, BUS_DROP_IN)))
                 bad = strdup("a name that is no unit's");
-        else if (!f->target && strlen(f->content) != f->size)
+        else if (f->content && strlen(f->content) != f->size)
                 bad = strdup("a NUL");
-        else if (!f->target) {
+        else if (f->content) {
                 int k = unit_file_read(f->content, check_line, &r, &bad);
                 if (k >= 0 && is_app_service(r.unit) && !is_word_of(r.seen.data, "ExecStart"))
                         bad = strdup("no command");
