@@ -152,7 +152,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         show_rest(s, statuses);
         for (size_t i = 0; i < ELEMENTSOF(errors); i++) {
                 if (errors[i].message)
-                        log_warning("%s", errors[i].message);
+                        log_warning("%s%s%s", errors[i].message, errors[i].hint ? ". " : "",
+                                    errors[i].hint ?: "");
                 error_done(&errors[i]);
         }
         app_statuses_free(statuses, s->pod->manifest->n_apps);

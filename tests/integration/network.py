@@ -523,6 +523,8 @@ def a_killed_pod_that_cannot_be_taken_out(host):
         equal(tries(), 2, "attempts")
     contains(host.acnspawn("gc", "--grace-period=0").err, "Cannot take pod %s out of its networks" % uuid)
     equal(tries(), 3, "attempts")
+    write(".bad", host.prepare("--net=own", "--name=last", other))
+    contains(host.acnspawn("run", "last").expect(0).err, "acnspawn rm", "the warning, of which the way out is a part,")
     write(".bad")
     host.acnspawn("gc", "--grace-period=0").expect(0)
     nothing_is_left(host, uuid)
