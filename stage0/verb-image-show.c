@@ -267,7 +267,8 @@ static char *signer_text(json_object *v)
         _cleanup_text_ Text t = {};
         char *s;
 
-        text_addf(&t, "%s\n%s", json_object_get_string(json_object_object_get(v, "fingerprint")), shown ?: "");
+        text_addf(&t, "%s\n%s", json_object_get_string(json_object_object_get(v, "fingerprint")),
+                  shown ?: "");
         text_addf(&t, " (%s%s)",
                   offered           ? "a key that was offered, and taken once"
                   : isempty(prefix) ? "a key for any name"

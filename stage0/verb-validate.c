@@ -313,7 +313,8 @@ static const char *what_else(const unsigned char *p, size_t n, int fd)
         while (i < n && p[i] && strchr(" \t\r\n", p[i]))
                 i++;
         if (i < n)
-                return p[i] == '<' ? "it is neither a manifest nor an image: it looks like a web page" : NULL;
+                return p[i] == '<' ? "it is neither a manifest nor an image: it looks like a web page"
+                                   : NULL;
         return n == 0 && fstat(fd, &st) >= 0 && S_ISREG(st.st_mode) ? "the file is empty" : NULL;
 }
 

@@ -162,7 +162,8 @@ static int removal_failed(const Collector *c, const char *name, int r, Error *e)
                 return error_set_errno(e, r, "Cannot remove %s/tmp/%s", store, name);
         r = error_set(e, -EBUSY, "Cannot remove %s/tmp/%s: something is mounted below it", store, name);
         return error_hint(e, r,
-                          "/proc/self/mountinfo has what; unmount it, then run 'acnspawn gc' again. Nothing of "
+                          "/proc/self/mountinfo has what; unmount it, then run 'acnspawn gc' again. Nothing "
+                          "of "
                           "what is mounted was touched.");
 }
 

@@ -167,11 +167,13 @@ static int add_hint(const Archive *a, int fd, int r, Error *e)
                 return error_hint(e, r, a->reference ? HINT_PAGE : "It looks like a web page.");
         if (e->hint)
                 return r;
-        return error_hint(e, r,
-                          a->reference ? "See whether the URL is right; what is there may have been damaged when "
-                                         "it was put there."
-                                       : "If it was copied or downloaded, do that again; 'acnspawn validate' "
-                                         "shows all that is wrong with a file.");
+        return error_hint(
+                        e, r,
+                        a->reference ? "See whether the URL is right; what is there may have been damaged "
+                                       "when "
+                                       "it was put there."
+                                     : "If it was copied or downloaded, do that again; 'acnspawn validate' "
+                                       "shows all that is wrong with a file.");
 }
 
 /* --- Import -------------------------------------------------------------------------------------------- */

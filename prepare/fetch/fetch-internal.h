@@ -28,11 +28,6 @@ void fetcher_note(Fetcher *f, const char *format, ...) _printf_(2, 3); /* each t
 void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t done, uint64_t total);
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e);
 int fetcher_trust(Fetcher *f, Trust **ret, Error *e);
-/* The index, which nobody else uses until it is unlocked; NULL: out of memory. */
-ImageIndex *fetcher_lock_index(Fetcher *f, Error *e);
-void fetcher_unlock_index(Fetcher *f);
-/* image_open(); what is read is read once. */
-int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e);
 /* Between the two, nobody else is at PLACE: whoever comes second finds what the first has fetched. -EINTR. */
 int fetcher_begin(Fetcher *f, const char *place, Error *e);
 void fetcher_end(Fetcher *f, const char *place);
@@ -43,6 +38,18 @@ static inline void error_forget(Error *e)
         if (e)
                 error_done(e);
 }
+
+/* --- What the store has (lookup.c) --------------------------------------------------------------------- */
+
+/* The index, which nobody else uses until it is unlocked; NULL: out of memory. */
+ImageIndex *fetcher_lock_index(Fetcher *f, Error *e);
+void fetcher_unlock_index(Fetcher *f);
+/* image_open(), image_index_find(), image_index_look_up(): what is read is read once. */
+int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e);
+int fetcher_look_up(Fetcher *f, const char *name, const PairList *labels, Image **ret, Error *e);
+int fetcher_look_up_reference(Fetcher *f, const char *reference, Image **ret, Error *e);
+/* What was fetched may have been there before, and what is known of it has changed. */
+void fetcher_forget(Fetcher *f, const char *id);
 
 /* --- Places (remote.c) --------------------------------------------------------------------------------- */
 

@@ -193,76 +193,12 @@ void fetcher_end(Fetcher *f, const char *place)
 
 /* --- Names and IDs ------------------------------------------------------------------------------------- */
 
-ImageIndex *fetcher_lock_index(Fetcher *f, Error *e)
-{
-        (void) pthread_mutex_lock(&f->looking);
-        if (!f->index && image_index_new(f->store, &f->index, e) < 0)
-                fetcher_unlock_index(f);
-        return f->index;
-}
-
-void fetcher_unlock_index(Fetcher *f)
-{
-        (void) pthread_mutex_unlock(&f->looking);
-}
-
-int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e)
-{
-        ImageIndex *x = fetcher_lock_index(f, e);
-
-        if (!x)
-                return -ENOMEM;
-        int r = image_index_open(x, id, ret, e);
-        fetcher_unlock_index(f);
-        return r;
-}
-
-static int look_up(Fetcher *f, const char *name, const PairList *labels, Image **ret, Error *e)
-{
-        ImageIndex *x = fetcher_lock_index(f, e);
-
-        if (!x)
-                return -ENOMEM;
-        int r = image_index_find(x, name, labels, ret, e);
-        fetcher_unlock_index(f);
-        return r;
-}
-
-static int look_up_reference(Fetcher *f, const char *reference, Image **ret, Error *e)
-{
-        ImageIndex *x = fetcher_lock_index(f, e);
-
-        if (!x)
-                return -ENOMEM;
-        int r = image_index_look_up(x, reference, ret, e);
-        fetcher_unlock_index(f);
-        return r;
-}
-
-int fetcher_index(Fetcher *f, ImageIndex **ret, Error *e)
-{
-        *ret = fetcher_lock_index(f, e);
-        if (!*ret)
-                return -ENOMEM;
-        fetcher_unlock_index(f);
-        return 0;
-}
-
-/* What was fetched may have been there before, and what is known of it has changed. */
-static void note_addition(Fetcher *f, const char *id)
-{
-        (void) pthread_mutex_lock(&f->looking);
-        if (f->index)
-                image_index_forget(f->index, id);
-        (void) pthread_mutex_unlock(&f->looking);
-}
-
 /* What is in the store and fits. */
 static int find_named(Fetcher *f, const Wanted *w, Image **ret, Error *e)
 {
         if (w->id)
                 return fetcher_open(f, w->id, ret, e);
-        int r = look_up(f, w->name->name, &w->name->labels, ret, e);
+        int r = fetcher_look_up(f, w->name->name, &w->name->labels, ret, e);
         return r == -ENOENT ? error_set(e, r, "%s is not in the store %s", w->what, store_path(f->store))
                             : r;
 }
@@ -279,7 +215,8 @@ static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_foun
                 *ret_found = true;
                 r = check_identity(i->id, i->manifest, w->name, w->id, e);
                 if (r < 0)
-                        return error_prefix(e, r, "The image %s in the store is not the one that is asked for",
+                        return error_prefix(e, r,
+                                            "The image %s in the store is not the one that is asked for",
                                             i->id);
                 if (!w->id)
                         r = fetcher_check_signer(f, i, e);
@@ -289,7 +226,8 @@ static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_foun
         }
         if (r != -ENOENT || f->options.policy == PULL_NEVER)
                 return r == -ENOENT ? error_hint(e, r,
-                                                 "--pull-policy=never keeps it from being fetched; 'acnspawn "
+                                                 "--pull-policy=never keeps it from being fetched; "
+                                                 "'acnspawn "
                                                  "image list' shows what there is.")
                                     : r;
         error_forget(e);
@@ -352,7 +290,7 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
 
         if (fetchable && f->options.policy == PULL_UPDATE)
                 return fetch_by_name(f, r->body, ret, ret_found, e);
-        int k = look_up_reference(f, r->body, &i, &error);
+        int k = fetcher_look_up_reference(f, r->body, &i, &error);
         if (k >= 0) {
                 *ret_found = true;
                 k = is_by_name(r->body, i) ? fetcher_check_signer(f, i, e) : 0;
@@ -388,7 +326,7 @@ static int (*const kinds[_REFERENCE_KIND_MAX])(Fetcher *f, const Reference *r, c
 static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
 {
         if (r >= 0 && !found)
-                note_addition(f, i->id);
+                fetcher_forget(f, i->id);
         fetcher_progress(f, what,
                          r < 0   ? FETCH_FAILED
                          : found ? FETCH_FOUND

@@ -98,7 +98,8 @@ static int add_hint(const Reference *r, int code, Error *e)
         if ((code != -EBADMSG && code != -ENOENT) || !e || e->hint || streq(r->body, "-"))
                 return code;
         return error_hint(e, code,
-                          "If it was copied or downloaded, do that again; 'acnspawn validate' with its path shows "
+                          "If it was copied or downloaded, do that again; 'acnspawn validate' with its path "
+                          "shows "
                           "all that is wrong with it.");
 }
 

@@ -30,9 +30,10 @@ int signer_remember(const Signer *s, bool offered, ImageSigner *ret)
         };
         /* What is copied is RET's owner's, whatever comes of the rest. */
         return copy(s->fingerprint, &ret->fingerprint) < 0 || copy(s->user_id, &ret->user_id) < 0 ||
-                                       copy(s->prefix, &ret->prefix) < 0 || copy(s->key, &ret->key) < 0 ||
-                                       copy(offered ? NULL : s->stamp, &ret->stamp) < 0 ||
-                                       copy(offered ? SIGNER_OFFERED : NULL, &ret->trust) < 0
+                                               copy(s->prefix, &ret->prefix) < 0 ||
+                                               copy(s->key, &ret->key) < 0 ||
+                                               copy(offered ? NULL : s->stamp, &ret->stamp) < 0 ||
+                                               copy(offered ? SIGNER_OFFERED : NULL, &ret->trust) < 0
                                ? -ENOMEM
                                : 0;
 }
@@ -88,7 +89,8 @@ static int add_ways_out(const Image *i, Error *e, int r)
         _cleanup_free_ char *first = e && e->hint ? strdup(e->hint) : NULL;
 
         return error_hint(e, r,
-                          "%s%sIf it has been signed anew, fetch it with --pull-policy=update. 'acnspawn image "
+                          "%s%sIf it has been signed anew, fetch it with --pull-policy=update. 'acnspawn "
+                          "image "
                           "rm %.19s' removes it; --insecure-options=signature uses it all the same.",
                           first ?: "", first ? "\n" : "", i->id);
 }
@@ -152,11 +154,13 @@ static int refuse_step_back(const Image *newer, const Archive *a, const ImageMan
         if (!then || !now || image_name_format(m->name, &m->labels, &name) < 0)
                 return error_oom(e);
         int r = error_set(e, -ESTALE,
-                          "The image %s was signed on %s, before the one of the same name and labels that is in "
+                          "The image %s was signed on %s, before the one of the same name and labels that "
+                          "is in "
                           "the store, which was on %s",
                           name, now, then);
         return error_hint(e, r,
-                          "Somebody may offer an old image in the place of a newer one. If it is wanted all the "
+                          "Somebody may offer an old image in the place of a newer one. If it is wanted all "
+                          "the "
                           "same, remove the other: acnspawn image rm %.19s",
                           newer->id);
 }
@@ -168,7 +172,8 @@ static void note_step_back(const Image *newer, const Archive *a, const ImageMani
         if (image_name_format(newer->manifest->name, &newer->manifest->labels, &before) >= 0 &&
             image_name_format(m->name, &m->labels, &after) >= 0)
                 fetcher_note(a->fetcher,
-                             "%s came to %s before, and comes to %s now, which was signed earlier: if the former "
+                             "%s came to %s before, and comes to %s now, which was signed earlier: if the "
+                             "former "
                              "was not withdrawn, somebody holds back what is new",
                              a->what, before, after);
 }

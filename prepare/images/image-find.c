@@ -205,8 +205,7 @@ static int not_found(const ImageIndex *x, const char *reference, const ImageName
                                   "' before them.",
                                   HEX_PREFIX_MIN);
         if (startswith(reference, "docker:"))
-                return error_hint(e, r, "Of a registry it is 'docker://%s'.",
-                                  shown + strlen("docker:"));
+                return error_hint(e, r, "Of a registry it is 'docker://%s'.", shown + strlen("docker:"));
         return error_hint(e, r,
                           n > 0 ? "'acnspawn image list' shows what there is, 'acnspawn fetch' brings more."
                                 : "There are no images there; 'acnspawn fetch' brings some.");

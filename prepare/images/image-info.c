@@ -76,8 +76,8 @@ static int read_number(json_object *o, const char *object, const char *name, uin
 {
         json_object *v;
 
-        if (object && (!json_object_object_get_ex(o, object, &o) || !o ||
-                       !json_object_object_get_ex(o, name, NULL)))
+        if (object &&
+            (!json_object_object_get_ex(o, object, &o) || !o || !json_object_object_get_ex(o, name, NULL)))
                 return 0;
         if (!json_object_object_get_ex(o, name, &v) || !json_object_is_type(v, json_type_int))
                 return -EBADMSG;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Whether an OCI layout or an archive of Docker's is whole and valid: every document that can be reached is
- * parsed, every blob is read and compared with its size and digest, and the layers of images, uncompressed, with
- * what their configs say. Nothing is unpacked, and all that is wrong is reported, not only the first. What is reached more than once is read once; how much can be
- * reached is bounded.
+ * parsed, every blob is read and compared with its size and digest, and the layers of images, uncompressed,
+ * with what their configs say. Nothing is unpacked, and all that is wrong is reported, not only the first. What
+ * is reached more than once is read once; how much can be reached is bounded.
  */
 
 #include "prepare/oci/oci-internal.h"
@@ -374,7 +374,8 @@ static int check_image(Check *c, const CheckImage *i, Error *e)
         if (r < 0)
                 return r == -ENOMEM ? error_oom(e) : 0; /* it was said */
         if (n != strv_length(config->diff_ids))
-                report(c, i->config, "rootfs.diff_ids", "there are more or fewer than layers in the manifest");
+                report(c, i->config, "rootfs.diff_ids",
+                       "there are more or fewer than layers in the manifest");
         else
                 for (size_t k = 0; r >= 0 && k < n; k++)
                         if (!strv_contains(c->bad, i->layers[k]))

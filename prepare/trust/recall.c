@@ -28,10 +28,9 @@ static int refuse(const Recall *x, const char *why, uint64_t when, const char *h
         _cleanup_free_ char *day = when > 0 ? format_utc(when) : NULL, *user = NULL;
 
         user = text_escape_for_terminal(s->user_id ?: "");
-        int r = error_set(e, -EKEYREJECTED,
-                          "The image %s was signed by the key %s%s%s%s, %s%s%s", x->image_name,
-                          s->fingerprint, isempty(user) ? "" : " (", user ?: "", isempty(user) ? "" : ")",
-                          why, day ? " on " : "", day ?: "");
+        int r = error_set(e, -EKEYREJECTED, "The image %s was signed by the key %s%s%s%s, %s%s%s",
+                          x->image_name, s->fingerprint, isempty(user) ? "" : " (", user ?: "",
+                          isempty(user) ? "" : ")", why, day ? " on " : "", day ?: "");
         return hint ? error_hint(e, r, "%s", hint) : r;
 }
 
