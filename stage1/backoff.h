@@ -6,6 +6,7 @@
 
 #include <signal.h>
 
+#include "schema/settings.h"
 #include "stage1/app-status.h"
 
 /* Before restart number N in a row (from 1): FIRST, doubled each time, up to MAX. */
@@ -25,6 +26,14 @@ static inline bool backoff_ended_well(const AppStatus *s)
                                ? s->exit_status == 0
                                : s->cause == CAUSE_SIGNAL && (s->signal == SIGHUP || s->signal == SIGINT ||
                                                               s->signal == SIGTERM || s->signal == SIGPIPE);
+}
+
+/* Whether systemd starts the app again that has ended like this, by its policy and LIMIT restarts in a row. */
+static inline bool backoff_starts_again(const AppStatus *s, RestartPolicy policy, uint32_t limit)
+{
+        if (policy == RESTART_NO || (policy == RESTART_ON_FAILURE && backoff_ended_well(s)))
+                return false;
+        return limit == RESTART_LIMIT_NONE || s->row <= limit;
 }
 
 /* In which time the first start and N restarts in a row fall, if no run was long enough to begin anew. */

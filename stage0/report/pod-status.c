@@ -49,8 +49,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
         if (p->state == POD_RUNNING && a->status.state == APP_ENDED && a->status.row > 0 &&
-            a->status.row <= s.restart_limit && s.restart != RESTART_NO &&
-            (s.restart == RESTART_ALWAYS || !backoff_ended_well(&a->status)))
+            backoff_starts_again(&a->status, (RestartPolicy) s.restart, s.restart_limit))
                 a->next_start_usec = a->status.ended_usec +
                                      backoff_delay(s.restart_usec, s.restart_max_usec, a->status.row);
         return 0;

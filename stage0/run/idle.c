@@ -10,6 +10,7 @@
 #include "library/libsystemd.h"
 #include "schema/settings.h"
 #include "stage0/run/run-internal.h"
+#include "stage1/backoff.h"
 
 struct IdleWatch {
         Pod *pod;
@@ -38,8 +39,7 @@ static bool is_active(const PodApp *app, const AppStatus *status)
                 return true;
         if (app_settings_read(app, &settings, NULL) < 0)
                 return false;
-        return settings.restart == RESTART_ALWAYS ||
-               (settings.restart == RESTART_ON_FAILURE && app_status_failed(status));
+        return backoff_starts_again(status, (RestartPolicy) settings.restart, settings.restart_limit);
 }
 
 static bool pod_is_idle(Pod *p)

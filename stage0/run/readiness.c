@@ -152,9 +152,7 @@ static bool will_start_again(const Readiness *r, const PodApp *app, const AppWai
                 return false;
         if (fd < 0 || app_status_read(fd, app->name, &s) < 0)
                 return true;
-        if (w->restart == RESTART_ON_FAILURE && backoff_ended_well(&s))
-                return false;
-        return w->restart_limit == RESTART_LIMIT_NONE || s.row <= w->restart_limit;
+        return backoff_starts_again(&s, w->restart, w->restart_limit);
 }
 
 void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what)

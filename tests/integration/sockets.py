@@ -381,6 +381,17 @@ def an_idle_pod_ends(host):
 
 
 @case
+def what_is_not_started_again_does_not_keep_an_idle_pod(host):
+    ended = host.shell("sleep 0.3; kill -TERM $$", name="example.com/ended")  # for systemd that is in order
+    given_up = host.shell("exit 143", name="example.com/given-up")
+    with listener() as s:
+        p = start_with(host, [s], "run", "--exit-idle-time=1s", "--exit-policy=all", "--port=http:%d" % s.getsockname()[1],
+                       server(host, "idle=1"), ended, "--restart=on-failure", given_up, "--restart=on-failure",
+                       "--restart-delay=100ms", "--restart-limit=1")
+        contains(p.finish(143).err, "is idle: it ends")
+
+
+@case
 def a_restart_of_the_app_by_hand_keeps_its_sockets(host):
     uuid = host.detach(server(host))
     first = in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))["pid"]
