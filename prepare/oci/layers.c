@@ -45,6 +45,7 @@ typedef struct Reading {
         ArchiveReader *archive;
         PipelineResult result;
         int fd;
+        off_t offset; /* at which the blob begins in it */
 } Reading;
 
 static void reading_done(Reading *x)
@@ -176,11 +177,12 @@ static int read_layer(Reading *x, Error *e)
         Store *s = x->readers->store;
 
         int r = x->readers->source->vtable->open_blob(x->readers->source, x->layer->descriptor, &x->fd, e);
+        x->offset = r >= 0 ? lseek(x->fd, 0, SEEK_CUR) : 0;
         if (r >= 0)
                 r = store_temporary_new(s, &x->layer->temporary, e);
         if (r >= 0)
-                r = unpack_layer_init(&x->unpack, x->layer->temporary.dir_fd,
-                                      s->flags & STORE_UNPRIVILEGED, e);
+                r = unpack_layer_init(&x->unpack, x->layer->temporary.dir_fd, s->flags & STORE_UNPRIVILEGED,
+                                      e);
         if (r >= 0 && digester_init(&x->digester, x->layer->descriptor->digest) < 0)
                 r = error_oom(e);
         if (r >= 0)
@@ -196,32 +198,43 @@ static int read_layer(Reading *x, Error *e)
         return r;
 }
 
-/* Whether what was read in vain is not what was asked for, and can be had elsewhere: 1. */
-static int can_be_had_elsewhere(const Reading *x, int why, Error *e)
+/* Whether what was read in vain is not what was asked for: 1. */
+static int is_damaged(const Reading *x, int why, Error *e)
+{
+        const OciDescriptor *d = x->layer->descriptor;
+
+        if (x->fd < 0 || x->offset < 0 || x->readers->source->layers_by_diff_id || why == -EINTR ||
+            why == -ENOMEM || why == -ECANCELED)
+                return 0;
+        int r = digest_check_fd(d->digest, x->fd, x->offset, d->size, e);
+        return r < 0 ? r : !r;
+}
+
+/* 1: it is to be had elsewhere. What is wrong with the archive is not worth saying of bytes that are not those that
+ * were asked for. */
+static int blame(Reading *x, int why, Error *e)
 {
         const OciSourceVTable *v = x->readers->source->vtable;
+        _cleanup_error_ Error error = ERROR_NULL;
 
-        if (x->fd < 0 || !v->reject_blob || why == -EINTR || why == -ENOMEM || why == -ECANCELED)
-                return 0;
-        int r = digest_check_fd(x->layer->descriptor->digest, x->fd, e);
-        if (r != 0)
-                return r < 0 ? r : 0;
-        return v->reject_blob(x->readers->source, x->layer->descriptor);
+        x->archive = archive_reader_free(x->archive); /* whose thread reads from the same file */
+        int r = is_damaged(x, why, &error);
+        if (r < 0)
+                return error_set(e, r, "%s", error.message ?: strerror(-r));
+        if (r > 0 && v->reject_blob && v->reject_blob(x->readers->source, x->layer->descriptor) > 0)
+                return 1;
+        if (r > 0 && why == -EBADMSG && !x->result.id)
+                why = error_set(e, why, "It is damaged or was exchanged: its digest is another one");
+        return error_prefix(e, why, "Layer %u (%s)", x->layer->number, x->layer->descriptor->digest);
 }
 
 /* 1: it has to be tried again. */
 static int try_layer(Readers *r, Layer *l, Error *e)
 {
         _cleanup_(reading_done) Reading x = {.readers = r, .layer = l, .unpack = UNPACK_NULL, .fd = -EBADF};
-        _cleanup_error_ Error why = ERROR_NULL;
 
         int k = read_layer(&x, e);
-        if (k >= 0)
-                return 0;
-        int again = can_be_had_elsewhere(&x, k, &why);
-        if (again < 0)
-                return error_set(e, again, "%s", why.message ?: strerror(-again));
-        return again > 0 ? 1 : error_prefix(e, k, "Layer %u (%s)", l->number, l->descriptor->digest);
+        return k < 0 ? blame(&x, k, e) : 0;
 }
 
 /* --- All of them --------------------------------------------------------------------------------------- */
@@ -325,7 +338,8 @@ int layer_open(Store *s, const Layer *l, Error *e)
         if (layer_path(l, &path) < 0)
                 return error_oom(e);
         int fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
-        return fd < 0 ? error_set_errno(e, fd, "Cannot open layer %u in the store (%s)", l->number, path) : fd;
+        return fd < 0 ? error_set_errno(e, fd, "Cannot open layer %u in the store (%s)", l->number, path)
+                      : fd;
 }
 
 int layer_read_size(Store *s, const Layer *l, uint64_t *ret, Error *e)

@@ -24,8 +24,8 @@ void digester_add(Digester *d, const void *p, size_t n);
 int digester_finish(Digester *d, char **ret);
 /* The digest of N bytes, of the same algorithm as LIKE. */
 int digest_bytes(const char *like, const void *p, size_t n, char **ret);
-/* Whether the file FD has that digest, from its beginning to its end. Moves its offset. */
-int digest_check_fd(const char *digest, int fd, Error *e); /* 1, 0 */
+/* Whether the SIZE bytes of FD from OFFSET on have that digest: 1, 0. Moves its offset. */
+int digest_check_fd(const char *digest, int fd, off_t offset, uint64_t size, Error *e);
 /* WHAT, which is N bytes at P, has that digest. -EBADMSG. */
 int digest_check_bytes(const char *digest, const void *p, size_t n, const char *what, Error *e);
 

@@ -320,6 +320,9 @@ TEST(digests_and_sizes)
                 aci_end(&t);
                 write_at(&l, name, t.data, t.size);
                 ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was exchanged");
+                memset(t.data, 'x', t.size); /* that it is no archive either is not what is wrong */
+                write_at(&l, name, t.data, t.size);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was exchanged");
                 write_at(&l, name, t.data, t.size - 1);
                 ASSERT_OCI_REFUSED(l, -EBADMSG, "bytes instead of");
                 ASSERT_OK(unlinkat(l.fd, name, 0));
