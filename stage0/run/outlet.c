@@ -174,17 +174,15 @@ bool outlet_is_empty(const Outlet *o)
 
 int outlet_finish(Outlet *o, int timeout_msec)
 {
-        struct pollfd fd = {.fd = o->own_fd, .events = POLLOUT};
-
         while (o->kept.size > 0) {
                 int r = write_kept(o);
                 if (r < 0)
                         return r;
-                r = o->kept.size > 0 ? poll(&fd, 1, timeout_msec) : 1;
+                r = o->kept.size > 0 ? interrupt_poll(o->own_fd, POLLOUT, timeout_msec, NULL) : 1;
                 if (r == 0)
                         return -ETIME;
-                if (r < 0 && errno != EINTR)
-                        return -errno;
+                if (r < 0)
+                        return r;
         }
         return 0;
 }

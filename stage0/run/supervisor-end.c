@@ -77,12 +77,13 @@ static void drain(Supervisor *s)
         pumps_end(s->pumps);
 }
 
-/* Whoever reads our output may take his time: the pod is over and given back, and a signal ends us as it
- * ends anybody. */
+/* Whoever reads our output may take his time: the pod is over and given back. A signal ends that, and lets us do our
+ * last work, as removing the pod; the next one ends us as it ends anybody. */
 static void show_rest(Supervisor *s, const AppStatus *statuses)
 {
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
         signals_release();
+        (void) interrupt_catch();
         log_set_patient(true);
         inputs_finish(s->inputs, statuses);
         pumps_show_rest(s->pumps);

@@ -44,6 +44,22 @@ def reader_that_does_not_read(host):
 
 
 @case
+def who_shows_the_rest_is_interrupted_and_removes_the_pod(host):
+    r, w = os.pipe()
+    image = host.shell("head -c 200000 /dev/zero | tr '\\0' x", name="example.com/a")
+    p = subprocess.Popen(host.argv("run", "--rm", "--name=p", image), stdin=subprocess.DEVNULL, stdout=w, stderr=subprocess.DEVNULL,
+                         preexec_fn=default_signals)
+    os.close(w)
+    wait_for(lambda: any("/exited/" in x for x in host.pods()), "the pod's end")
+    time.sleep(0.3)
+    equal(p.poll(), None, "status of acnspawn, which still has something to say")
+    os.kill(p.pid, signal.SIGINT)
+    equal(p.wait(20), -signal.SIGINT)
+    os.close(r)
+    equal(host.pods(), [])
+
+
+@case
 def reader_that_does_not_read_errors(host):
     r, w = os.pipe()
     p = run_two(host, "exec 1>&2; " + FLOOD, stdout=subprocess.DEVNULL, stderr=w)
