@@ -339,7 +339,7 @@ static void accept_client(Client *c)
         if (r < 0)
                 refuse(c, r, "Cannot make pipes");
         else
-                input_set_size(c->input, &c->size);
+                input_show_all(c->input, &c->size);
 }
 
 static void on_request(Client *c, const AttachMessage *m)
@@ -459,6 +459,7 @@ int inputs_add_front(Inputs *all, const char *app, int in_fd, int socket, FrontF
         } else {
                 c->front = true;
                 c->input = inputs_find(all, app);
+                forward_get_size(&c->size); /* before the app can look at it; later it is told */
                 all->function = function;
                 all->userdata = userdata;
                 r = watch_input(c, in_fd);

@@ -36,7 +36,11 @@ Input *inputs_find(Inputs *all, const char *app);
 /* How much was taken. -EAGAIN: nothing now, and inputs_room() will be called; all of it is taken of who
  * writes to what is closed. */
 ssize_t input_write(Input *i, const void *data, size_t size);
+/* Of a terminal; 0 if it is not known. */
 void input_set_size(Input *i, const struct winsize *size);
+/* For whoever has just come, who wants to see the whole screen: programs that draw one do so when its size
+ * changes. */
+void input_show_all(Input *i, const struct winsize *size);
 void input_close(Input *i);
 
 /* clients.c */

@@ -60,18 +60,21 @@ static int on_room(sd_event_source *source, int fd, uint32_t revents, void *user
         return 0;
 }
 
-/* Whoever has just come wants to see the whole screen: programs that draw one do so when its size changes. */
 void input_set_size(Input *i, const struct winsize *size)
 {
-        struct winsize old = {}, other = *size;
+        if (i->kind == INPUT_TERMINAL && i->fd >= 0 && size->ws_row > 0 && size->ws_col > 0)
+                (void) ioctl(i->fd, TIOCSWINSZ, size);
+}
 
-        if (i->kind != INPUT_TERMINAL || i->fd < 0 || size->ws_row == 0 || size->ws_col == 0)
+void input_show_all(Input *i, const struct winsize *size)
+{
+        struct winsize other = *size;
+
+        if (size->ws_row == 0)
                 return;
-        (void) ioctl(i->fd, TIOCGWINSZ, &old);
         other.ws_row++;
-        if (old.ws_row == size->ws_row && old.ws_col == size->ws_col)
-                (void) ioctl(i->fd, TIOCSWINSZ, &other);
-        (void) ioctl(i->fd, TIOCSWINSZ, size);
+        input_set_size(i, &other);
+        input_set_size(i, size);
 }
 
 /* --- The life of an app -------------------------------------------------------------------------------- */
