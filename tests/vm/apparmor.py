@@ -199,7 +199,10 @@ def a_launcher_that_has_a_profile_itself(host):
     def enter_profile():
         with open("/proc/self/attr/apparmor/exec", "w") as f:
             f.write("exec %s-outer" % NAME)
-    with profile(), profile(NAME + "-outer", "flags=(attach_disconnected)", outer):
+    # As the app's program was opened in another profile, some kernels look at it once more, where it lies below the overlay.
+    attach = "flags=(attach_disconnected)"
+    below = RULES + " signal, /**/rootfs/** rm,"
+    with profile(head=attach, rules=below), profile(NAME + "-outer", attach, outer):
         r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, preexec_fn=enter_profile)
         equal(r.out, LABEL + DENIED)
         r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, "--no-new-privileges", preexec_fn=enter_profile)
