@@ -254,6 +254,9 @@ static inline char to_upper(char c)
 
 /* Whether a terminal would take some of it for orders, not for text. */
 bool text_has_escapes(const char *s, size_t n);
+#define RANDOM_HEX_SIZE 17U
+/* The part of a name that nobody has and nobody can foresee: 16 digits. -EIO: the kernel has none. */
+int random_hex(char ret[static RANDOM_HEX_SIZE]);
 /* Lower case hex of N bytes. */
 char *hex_encode(const void *p, size_t n);
 int hex_decode(const char *s, size_t n, void *ret); /* 2*N digits into N bytes */

@@ -6,6 +6,9 @@
  * was not asked for. Everything here is free of locale.
  */
 
+#include <inttypes.h>
+#include <sys/random.h>
+
 #include "basic/basic.h"
 
 int xasprintf(char **ret, const char *format, ...)
@@ -229,6 +232,16 @@ char *text_escape_for_terminal(const char *s)
                 n -= k;
         }
         return text_take(&t, &escaped, NULL) < 0 ? NULL : escaped;
+}
+
+int random_hex(char ret[static RANDOM_HEX_SIZE])
+{
+        uint64_t x;
+
+        if (getrandom(&x, sizeof(x), 0) != sizeof(x))
+                return -EIO;
+        snprintf(ret, RANDOM_HEX_SIZE, "%016" PRIx64, x);
+        return 0;
 }
 
 char *hex_encode(const void *p, size_t n)

@@ -5,7 +5,6 @@
  * It is made under another name beside the one that is wanted, and renamed when it is complete.
  */
 
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "stage0/archive-options.h"
@@ -52,14 +51,15 @@ static int open_parent(Target *t, char *path)
 
 static int make_target(Target *t, int *ret_fd)
 {
+        char hex[RANDOM_HEX_SIZE];
         struct stat st;
-        uint64_t random;
 
         if (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) >= 0)
                 return -EEXIST;
-        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-                return -EIO;
-        snprintf(t->temporary, sizeof(t->temporary), ".acnspawn-%016" PRIx64, random);
+        int r = random_hex(hex);
+        if (r < 0)
+                return r;
+        snprintf(t->temporary, sizeof(t->temporary), ".acnspawn-%s", hex);
         if (mkdirat(t->parent_fd, t->temporary, 0700) < 0)
                 return -errno;
         t->made = true;

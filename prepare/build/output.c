@@ -9,7 +9,6 @@
 
 #include <linux/fs.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "prepare/build/build.h"
@@ -54,12 +53,11 @@ static int check_free(const Output *o, bool replace, Error *e)
 
 static int random_name(const char *name, char **ret)
 {
-        uint64_t x;
+        char hex[RANDOM_HEX_SIZE];
+        int r = random_hex(hex);
 
-        if (getrandom(&x, sizeof(x), 0) != sizeof(x))
-                return -EIO;
         /* Names may be as long as names can be; the beginning is enough to tell whose it is. */
-        return xasprintf(ret, ".%.200s.%016" PRIx64, name, x);
+        return r < 0 ? r : xasprintf(ret, ".%.200s.%s", name, hex);
 }
 
 static int open_named(Output *o)

@@ -16,7 +16,6 @@
 #include <dirent.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -188,17 +187,15 @@ static int try_all(const Probe *p, Error *e)
 
 static int make_probe(Probe *p, bool is_new, Error *e)
 {
-        uint8_t bytes[8];
-        char *hex = getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes) ? hex_encode(bytes, sizeof(bytes))
-                                                                        : NULL;
+        char hex[RANDOM_HEX_SIZE];
+        int r = random_hex(hex);
 
-        if (!hex)
-                return error_oom(e);
         /* If we are killed: below tmp/ it will be collected, and a new store may have names that begin so. */
-        snprintf(p->name, sizeof(p->name), "%s.probe-%s", is_new ? "" : "tmp/", hex);
-        free(hex);
-        int r = mkdirat(p->fd, p->name, 0700) < 0 ? -errno
-                                                  : open_beneath(p->fd, p->name, O_RDONLY | O_DIRECTORY);
+        if (r >= 0) {
+                snprintf(p->name, sizeof(p->name), "%s.probe-%s", is_new ? "" : "tmp/", hex);
+                r = mkdirat(p->fd, p->name, 0700) < 0 ? -errno
+                                                      : open_beneath(p->fd, p->name, O_RDONLY | O_DIRECTORY);
+        }
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make a directory in the store %s", p->path);
         p->dir_fd = r;

@@ -12,7 +12,6 @@
 #include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "prepare/store/store-internal.h"
@@ -309,15 +308,10 @@ int store_lock_exclusive(Store *s, int *ret_fd, Error *e)
 
 static int random_name(char **ret)
 {
-        _cleanup_free_ char *hex = NULL;
-        uint8_t bytes[16];
+        char hex[RANDOM_HEX_SIZE];
+        int r = random_hex(hex);
 
-        if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-                return -EIO;
-        hex = hex_encode(bytes, sizeof(bytes));
-        if (!hex)
-                return -ENOMEM;
-        return xasprintf(ret, "tmp/%s", hex);
+        return r < 0 ? r : xasprintf(ret, "tmp/%s", hex);
 }
 
 /* Locks the directory at PATH and makes sure that it is still there then. -EBUSY: somebody else has it. */

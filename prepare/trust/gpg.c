@@ -134,6 +134,7 @@ static int directory_home(GpgHome *ret)
 {
         const char *base = getenv("XDG_RUNTIME_DIR");
         _cleanup_free_ char *path = NULL;
+        char hex[RANDOM_HEX_SIZE];
 
         if (isempty(base))
                 base = getenv("TMPDIR");
@@ -143,10 +144,13 @@ static int directory_home(GpgHome *ret)
         if (base_fd < 0)
                 return -errno;
         sweep_homes(base_fd);
-        if (xasprintf(&path, "%s/%sXXXXXX", base, HOME_PREFIX) < 0)
-                return -ENOMEM;
-        if (!mkdtemp(path))
-                return -errno;
+        int r = random_hex(hex);
+        if (r >= 0)
+                r = xasprintf(&path, "%s/%s%s", base, HOME_PREFIX, hex);
+        if (r >= 0 && mkdir(path, 0700) < 0)
+                r = -errno;
+        if (r < 0)
+                return r;
         ret->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (ret->fd >= 0 && flock(ret->fd, LOCK_EX | LOCK_NB) < 0)
                 return -errno; /* swept away already */

@@ -10,7 +10,6 @@
 #include <linux/fs.h>
 #include <linux/limits.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 
 #include "stage0/files/files-internal.h"
 
@@ -22,12 +21,12 @@
 
 static int make_name(char name[static TEMPORARY_SIZE])
 {
-        uint64_t x;
+        char hex[RANDOM_HEX_SIZE];
+        int r = random_hex(hex);
 
-        if (getrandom(&x, sizeof(x), 0) != sizeof(x))
-                return -EIO;
-        snprintf(name, TEMPORARY_SIZE, ".acnspawn-cp.%016" PRIx64, x);
-        return 0;
+        if (r >= 0)
+                snprintf(name, TEMPORARY_SIZE, ".acnspawn-cp.%s", hex);
+        return r;
 }
 
 /* Gives what is called TEMPORARY its name, or nothing stays of it. */

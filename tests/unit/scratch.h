@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "basic/basic.h"
+
 typedef struct Scratch {
         char path[PATH_MAX];
         int fd; /* readable */
@@ -27,8 +29,13 @@ static inline int scratch_new(Scratch *s)
 {
         const char *base = getenv("TMPDIR");
 
-        snprintf(s->path, sizeof(s->path), "%s/acnspawn-test-XXXXXX", base && base[0] ? base : "/tmp");
-        if (!mkdtemp(s->path))
+        char hex[RANDOM_HEX_SIZE];
+        int r = random_hex(hex);
+
+        if (r < 0)
+                return r;
+        snprintf(s->path, sizeof(s->path), "%s/acnspawn-test-%s", base && base[0] ? base : "/tmp", hex);
+        if (mkdir(s->path, 0700) < 0)
                 return -errno;
         s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         return s->fd < 0 ? -errno : 0;

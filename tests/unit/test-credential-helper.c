@@ -96,7 +96,7 @@ TEST(answers_that_are_none)
                         {"echo '{\"Secret\":\"sesame\",\"Secret\":\"sesame\",\"Username\":\"x\"}'", -EBADMSG,
                          "no JSON object"},
                         {"true", -EBADMSG, "its answer is no JSON object"},
-                        {"while echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyxxxx; do :; done", -EFBIG,
+                        {"while echo on and on and on and on and on and on; do :; done", -EFBIG,
                          "it says more than 65536 bytes"},
         };
 

@@ -189,6 +189,17 @@ TEST(escape_for_terminal)
         }
 }
 
+TEST(random_names)
+{
+        char a[RANDOM_HEX_SIZE], b[RANDOM_HEX_SIZE];
+
+        ASSERT_OK(random_hex(a));
+        ASSERT_OK(random_hex(b));
+        ASSERT_EQ(strspn(a, "0123456789abcdef"), 16);
+        ASSERT_EQ(strlen(a), 16);
+        ASSERT_TRUE(!streq(a, b));
+}
+
 TEST(hex_there_and_back)
 {
         unsigned char bytes[256], back[256];
@@ -293,6 +304,7 @@ int main(void)
         RUN(utf8_valid);
         RUN(utf8_invalid);
         RUN(escape_for_terminal);
+        RUN(random_names);
         RUN(hex_there_and_back);
         RUN(hex_refused_leaves_the_result_alone);
         RUN(text_grows);
