@@ -95,6 +95,7 @@ int parse_boolean(const char *s)
         return -EINVAL;
 }
 
+/* Those of systemd.time(7); what is shown as a time span can be typed again. */
 static const struct {
         const char *suffix;
         uint64_t usec;
@@ -103,22 +104,30 @@ static const struct {
                 {"usec", 1},
                 {"ms", 1000},
                 {"msec", 1000},
+                {"", 1000000},
                 {"s", 1000000},
                 {"sec", 1000000},
-                {"", 1000000},
+                {"second", 1000000},
+                {"seconds", 1000000},
                 {"m", 60000000},
                 {"min", 60000000},
+                {"minute", 60000000},
+                {"minutes", 60000000},
                 {"h", 3600000000ULL},
                 {"hr", 3600000000ULL},
                 {"hour", 3600000000ULL},
+                {"hours", 3600000000ULL},
                 {"d", 86400000000ULL},
                 {"day", 86400000000ULL},
                 {"days", 86400000000ULL},
                 {"w", 604800000000ULL},
-                {"hours", 3600000000ULL},
-                {"minutes", 60000000},
-                {"seconds", 1000000},
+                {"week", 604800000000ULL},
                 {"weeks", 604800000000ULL},
+                {"month", 2629800000000ULL},
+                {"months", 2629800000000ULL},
+                {"y", 31557600000000ULL},
+                {"year", 31557600000000ULL},
+                {"years", 31557600000000ULL},
 };
 
 static int lookup_time_unit(const char *s, size_t n, uint64_t *ret)

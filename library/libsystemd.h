@@ -67,6 +67,7 @@
         F(sd_journal_previous_skip)                                                                         \
         F(sd_journal_process)                                                                               \
         F(sd_journal_seek_head)                                                                             \
+        F(sd_journal_seek_realtime_usec)                                                                    \
         F(sd_journal_seek_tail)                                                                             \
         F(sd_journal_set_data_threshold)                                                                    \
         F(sd_pid_notify)
@@ -135,6 +136,7 @@ extern Library systemd_library;
 #define sd_journal_previous_skip(...) SYSTEMD_CALL(sd_journal_previous_skip)(__VA_ARGS__)
 #define sd_journal_process(...) SYSTEMD_CALL(sd_journal_process)(__VA_ARGS__)
 #define sd_journal_seek_head(...) SYSTEMD_CALL(sd_journal_seek_head)(__VA_ARGS__)
+#define sd_journal_seek_realtime_usec(...) SYSTEMD_CALL(sd_journal_seek_realtime_usec)(__VA_ARGS__)
 #define sd_journal_seek_tail(...) SYSTEMD_CALL(sd_journal_seek_tail)(__VA_ARGS__)
 #define sd_journal_set_data_threshold(...) SYSTEMD_CALL(sd_journal_set_data_threshold)(__VA_ARGS__)
 #define sd_pid_notify(...) SYSTEMD_CALL(sd_pid_notify)(__VA_ARGS__)

@@ -54,12 +54,33 @@ static int unknown_verb(Context *c, const char *word)
 
         for (; verbs[n] && n < ELEMENTSOF(names); n++)
                 names[n] = verbs[n]->name;
-        const char *near = nearest_match(word, names, n, sizeof(names[0]));
+        const char *near = verb_synonym(word) ?: nearest_match(word, names, n, sizeof(names[0]));
 
         int r = error_set(&c->error, -EINVAL, "Unknown command '%s'", shown ?: "");
         if (near)
                 r = error_hint(&c->error, r, "Did you mean '%s'?", near);
         return context_usage_error(c, r);
+}
+
+/* Both words of what was probably meant; NULL: that cannot be told. */
+static int meant_second_word(const char *word, const char *second, char *const *seconds, char **ret)
+{
+        const char *near = nearest_match(second, (const char *const *) seconds, strv_length(seconds),
+                                         sizeof(*seconds));
+        _cleanup_free_ char *both = NULL, *meant = NULL;
+        const char *synonym;
+
+        if (xasprintf(&both, "%s %s", word, second) < 0)
+                return -ENOMEM;
+        synonym = verb_synonym(both);
+        if (synonym)
+                meant = strdup(synonym);
+        else if (near)
+                (void) xasprintf(&meant, "%s %s", word, near);
+        if ((synonym || near) && !meant)
+                return -ENOMEM;
+        *ret = TAKE_PTR(meant);
+        return 0;
 }
 
 /* "acnspawn image" and "acnspawn image lst": the first word is right. */
@@ -77,18 +98,16 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
                 return unknown_verb(c, word);
         if (second && (streq(second, "--help") || streq(second, "-h")))
                 return context_show_group_help(c, word);
-        _cleanup_free_ char *list = strv_join(seconds, ", ");
-        const char *near = !second ? NULL
-                                   : nearest_match(second, (const char *const *) seconds,
-                                                   strv_length(seconds), sizeof(*seconds));
+        _cleanup_free_ char *list = strv_join(seconds, ", "), *meant = NULL;
+        if (second && meant_second_word(word, second, seconds, &meant) < 0)
+                return error_oom(&c->error);
         int r = shown ? error_set(&c->error, -EINVAL, "Unknown command '%s %s': '%s' has %s", word, shown,
                                   word, list ?: "")
                       : error_set(&c->error, -EINVAL, "'acnspawn %s' needs one of: %s", word, list ?: "");
         c->usage = true;
-        if (near)
-                return error_hint(&c->error, r,
-                                  "Did you mean '%s %s'? Try 'acnspawn %s --help' for more information.",
-                                  word, near, word);
+        if (meant)
+                return error_hint(&c->error, r, "Did you mean '%s'? Try 'acnspawn %s --help' for more information.",
+                                  meant, word);
         return error_hint(&c->error, r, "Try 'acnspawn %s --help' for more information.", word);
 }
 

@@ -141,6 +141,8 @@ static int check_line(PodParser *p)
         if (a->manifest_file && a->request.n_apps > 0)
                 return context_usage(p->context,
                                      "Images cannot be named together with --pod-manifest: it names them");
+        if (a->options.replace && !a->options.name)
+                return context_usage(p->context, "--replace needs --name=, by which the pod to replace is known");
         if (a->options.dns && streq(a->options.dns[0], "none") &&
             (a->options.dns_search || a->options.dns_options))
                 return context_usage(p->context, "--dns=none leaves /etc/resolv.conf as the image has it, and cannot "

@@ -43,6 +43,8 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
 int option_environment(const Option *o, const char *value, void *target, Error *e);
+/* PairList: a file of such lines (pod-environment.c). */
+int option_environment_file(const Option *o, const char *value, void *target, Error *e);
 /* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
 int option_annotation(const Option *o, const char *value, void *target, Error *e);
 /* The same of an app, among whose annotations are its settings. */
@@ -70,6 +72,7 @@ int option_hosts_entry(const Option *o, const char *value, void *target, Error *
 int option_app_volume(const Option *o, const char *value, void *target, Error *e);
 int option_app_mount(const Option *o, const char *value, void *target, Error *e);
 int option_gids(const Option *o, const char *value, void *target, Error *e);
+int option_user(const Option *o, const char *value, void *target, Error *e); /* and maybe a group */
 /* IsolatorList: NAME=JSON, and short forms for the usual ones. */
 int option_isolator(const Option *o, const char *value, void *target, Error *e);
 int option_isolator_short(const Option *o, const char *value, void *target, Error *e); /* by the option's name */
@@ -86,7 +89,7 @@ int option_pod_name(const Option *o, const char *value, void *target, Error *e);
 int option_hostname(const Option *o, const char *value, void *target, Error *e);
 /* char *: owned, replaced. */
 int option_app_name(const Option *o, const char *value, void *target, Error *e);
-int option_user(const Option *o, const char *value, void *target, Error *e); /* or a group */
+int option_group(const Option *o, const char *value, void *target, Error *e);
 int option_working_directory(const Option *o, const char *value, void *target, Error *e);
 /* char **: becomes a list of this one word. */
 int option_exec(const Option *o, const char *value, void *target, Error *e);

@@ -141,12 +141,30 @@ int option_app_name(const Option *o, const char *value, void *target, Error *e)
         return option_copy(o, value, target, e);
 }
 
+static const char user_forms[] = "must be a name, a number, or an absolute path in the image";
+
+int option_group(const Option *o, const char *value, void *target, Error *e)
+{
+        return isempty(value) ? option_invalid(o, value, e, user_forms) : option_copy(o, value, target, e);
+}
+
+/* USER:GROUP is both, but a path may have any character in it. */
 int option_user(const Option *o, const char *value, void *target, Error *e)
 {
+        const char *colon = path_is_absolute(value) ? NULL : strchr(value, ':');
+        AppOverrides *a = target;
+
         if (isempty(value))
-                return option_invalid(o, value, e,
-                                      "must be a name, a number, or an absolute path in the image");
-        return option_copy(o, value, target, e);
+                return option_invalid(o, value, e, user_forms);
+        if (!colon)
+                return option_copy(o, value, &a->user, e);
+        if (colon == value || !colon[1] || strchr(colon + 1, ':'))
+                return option_invalid(o, value, e, "must be USER or USER:GROUP");
+        _cleanup_free_ char *user = strndup(value, (size_t) (colon - value));
+        if (!user)
+                return error_oom(e);
+        int r = option_copy(o, user, &a->user, e);
+        return r < 0 ? r : option_copy(o, colon + 1, &a->group, e);
 }
 
 static int check_directory(const char *s, Error *e)

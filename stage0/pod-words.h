@@ -14,6 +14,8 @@ int context_parse_pod(Context *c, const Option *options, void *data, int argc, c
                       Pod **ret);
 /* The pod's name, or its UUID. */
 const char *pod_display_name(const Pod *p);
+/* What a pod that was made is known by: its UUID, with --json also its name. */
+int context_show_pod(Context *c, const Pod *p);
 /* context_for_each() with the pods that the words name. */
 int context_for_each_pod(Context *c, const Words *words, int (*function)(Context *c, Pod *p, void *userdata),
                          void *userdata);

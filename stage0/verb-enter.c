@@ -3,26 +3,22 @@
 /* acnspawn enter: a command, or a shell, beside an app that runs. What follows the pod is the command's own,
  * options too. */
 
+#include "stage0/pod-arguments.h"
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {
         EnterOptions enter;
 } Arguments;
 
-static int option_environment(const Option *o, const char *value, void *target, Error *e)
+/* A name alone takes the value from our own environment, as with prepare and run. */
+static int option_variable(const Option *o, const char *value, void *target, Error *e)
 {
-        const char *equals = strchr(value, '=');
-        _cleanup_error_ Error reason = ERROR_NULL;
-        _cleanup_free_ char *name = NULL;
+        _cleanup_(pair_list_done) PairList pair = {};
 
-        if (!equals || equals == value)
-                return option_invalid(o, value, e, "must be NAME=VALUE");
-        name = strndup(value, (size_t) (equals - value));
-        if (!name)
-                return error_oom(e);
-        if (environment_name_check(name, &reason) < 0)
-                return option_invalid_because(o, value, e, &reason);
-        return strv_extend(target, value) < 0 ? error_oom(e) : 0;
+        int r = option_environment(o, value, &pair, e);
+        if (r < 0)
+                return r;
+        return strv_extendf(target, "%s=%s", pair.items[0].name, pair.items[0].value) < 0 ? error_oom(e) : 0;
 }
 
 static int option_directory(const Option *o, const char *value, void *target, Error *e)
@@ -32,7 +28,7 @@ static int option_directory(const Option *o, const char *value, void *target, Er
         return option_string(o, value, target, e);
 }
 
-static int option_user(const Option *o, const char *value, void *target, Error *e)
+static int option_other_user(const Option *o, const char *value, void *target, Error *e)
 {
         if (!*value || (*value != '/' && (*value == ':' || endswith(value, ":"))))
                 return option_invalid(o, value, e, "must be USER or USER:GROUP");
@@ -44,11 +40,11 @@ static const Option options[] = {
                  "The app to enter, if the pod has several", NULL, option_word,
                  offsetof(Arguments, enter.app)},
                 {NULL, "user", 0, "USER[:GROUP]", false,
-                 "Run the command as another user of the image that the app could become", NULL, option_user,
+                 "Run the command as another user of the image that the app could become", NULL, option_other_user,
                  offsetof(Arguments, enter.user)},
-                {NULL, "environment", 'E', "NAME=VALUE", false,
-                 "Set a variable in the environment of the command; may be given several times", NULL,
-                 option_environment, offsetof(Arguments, enter.environment)},
+                {NULL, "environment", 'E', "NAME[=VALUE]", false,
+                 "Set a variable in the environment of the command; without a value it is taken from here", NULL,
+                 option_variable, offsetof(Arguments, enter.environment)},
                 {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
                 OPTION_END,

@@ -12,11 +12,33 @@ static const TableColumn columns[] = {
 
 typedef struct Arguments {
         bool full;
+        char **states; /* as they are shown; NULL: all */
 } Arguments;
+
+#define STATES "preparing|aborted-prepare|prepared|running|paused|exited|garbage"
+
+static int option_states(const Option *o, const char *value, void *target, Error *e)
+{
+        _cleanup_strv_free_ char **known = NULL, **words = NULL;
+
+        if (strv_split(STATES, "|", &known) < 0 || strv_split(value, ",", &words) < 0)
+                return error_oom(e);
+        if (!words)
+                return option_invalid(o, value, e, "must be states of pods, as in running,paused");
+        STRV_FOREACH (w, words) {
+                if (!strv_contains(known, *w))
+                        return option_invalid(o, value, e, "'%s' is none of " STATES, *w);
+                if (strv_extend(target, streq(*w, "aborted-prepare") ? "aborted prepare" : *w) < 0)
+                        return error_oom(e);
+        }
+        return 0;
+}
 
 static const Option options[] = {
                 {"Options", "full", 'l', NULL, false, "Show UUIDs in full on a terminal as well", NULL,
                  option_true, offsetof(Arguments, full)},
+                {NULL, "state", 0, "STATE[,…]", false, "Only pods that are preparing, prepared, running, paused, exited, …",
+                 STATES, option_states, offsetof(Arguments, states)},
                 OPTION_END,
 };
 
@@ -67,27 +89,35 @@ static int add_pod(Table *t, Pod *p, size_t uuid_length)
         return r;
 }
 
-static int run(Context *c, int argc, char **argv)
+static int list(Context *c, const Arguments *a)
 {
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
-        Arguments a = {};
         Pod **pods = NULL;
         size_t n = 0;
 
-        int r = context_parse(c, options, &a, argc, argv, NULL);
-        if (r <= 0)
-                return r;
-        r = context_open_store_if_there(c);
+        int r = context_open_store_if_there(c);
         if (r > 0)
                 r = pod_list(c->store, &pods, &n, &c->error);
         if (r < 0)
                 return r;
         /* In full for programs; for people as much as they need to type. */
-        size_t length = a.full || !isatty(STDOUT_FILENO) ? SIZE_MAX : pod_short_uuid_length(pods, n);
+        size_t length = a->full || !isatty(STDOUT_FILENO) ? SIZE_MAX : pod_short_uuid_length(pods, n);
         for (size_t i = 0; t && r >= 0 && i < n; i++)
-                r = add_pod(t, pods[i], length);
+                if (!a->states || strv_contains(a->states, pod_shown_state(pods[i])))
+                        r = add_pod(t, pods[i], length);
         pod_list_free(pods, n);
-        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, "pods");
+        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, a->states ? "such pods" : "pods");
+}
+
+static int run(Context *c, int argc, char **argv)
+{
+        Arguments a = {};
+
+        int r = context_parse(c, options, &a, argc, argv, NULL);
+        if (r > 0)
+                r = list(c, &a);
+        strv_free(a.states);
+        return r;
 }
 
 const Verb verb_list = {

@@ -4,6 +4,7 @@
 
 #include "stage0/pod-arguments.h"
 #include "stage0/pod-plan.h"
+#include "stage0/pod-words.h"
 
 typedef struct Arguments {
         bool dry_run, strict;
@@ -46,8 +47,7 @@ static int run(Context *c, int argc, char **argv)
                 pod_abandon(p);
                 return r < 0 ? r : EXIT_SUCCESS;
         }
-        printf("%s\n", p->uuid);
-        return EXIT_SUCCESS;
+        return context_show_pod(c, p);
 }
 
 const Verb verb_prepare = {

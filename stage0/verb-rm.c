@@ -1,32 +1,60 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn rm: removes pods that do not run, with all that is left of them. */
+/* acnspawn rm: removes pods that do not run, or have been stopped for it, with all that is left of them. */
 
 #include "stage0/pod-words.h"
 
+typedef struct Arguments {
+        bool force;
+        Table *removed;
+} Arguments;
+
+static const TableColumn columns[] = {{"UUID", "uuid", false, 0}};
+
+static const Option options[] = {
+                {"Options", "force", 'f', NULL, false, "Stop pods that run, in order, and remove them then", NULL,
+                 option_true, offsetof(Arguments, force)},
+                OPTION_END,
+};
+
 static int remove_one(Context *c, Pod *p, void *userdata)
 {
-        _cleanup_free_ char *uuid = strdup(p->uuid);
+        const Arguments *a = userdata;
 
-        if (!uuid)
+        int r = p->state == POD_RUNNING && !a->force ? pod_remove(p, &c->error) : discard_pod(p, &c->error);
+        if (r < 0)
+                return r;
+        if (c->json == JSON_OFF)
+                printf("%s\n", p->uuid);
+        else
+                table_add_text(a->removed, p->uuid);
+        return 0;
+}
+
+static int remove_all(Context *c, const Words *words, Arguments *a)
+{
+        _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+
+        if (!t)
                 return error_oom(&c->error);
-        int r = pod_release(p, NULL, &c->error);
-        if (r >= 0)
-                r = pod_remove(p, &c->error);
-        if (r >= 0)
-                printf("%s\n", uuid);
-        return r;
+        a->removed = t;
+        int status = context_for_each_pod(c, words, remove_one, a);
+        if (status < 0 || c->json == JSON_OFF)
+                return status;
+        int r = context_show_table(c, t, NULL);
+        return r < 0 ? r : status;
 }
 
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
+        Arguments a = {};
 
-        int r = context_parse(c, NULL, NULL, argc, argv, &words);
+        int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
         r = context_open_existing_store(c);
-        return r < 0 ? r : context_for_each_pod(c, &words, remove_one, NULL);
+        return r < 0 ? r : remove_all(c, &words, &a);
 }
 
 const Verb verb_rm = {
@@ -35,7 +63,8 @@ const Verb verb_rm = {
                 .brief = "POD…",
                 .summary = "Remove pods that are not running",
                 .text = "Removes pods that are prepared or have ended, with their logs, statuses and empty "
-                        "volumes, and prints their UUIDs.",
+                        "volumes, and prints their UUIDs. With --force pods that run are stopped before.",
                 .words = "pod",
+                .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -226,9 +226,10 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
                               .ready_timeout_usec = a->ready_timeout_usec};
 
         int r = run_pod(owned, &o, ret_left, &c->error);
-        if (r >= 0 && a->detach)
-                printf("%s\n", owned->uuid);
-        return r;
+        if (r < 0 || !a->detach)
+                return r;
+        int k = context_show_pod(c, owned);
+        return k < 0 ? k : r;
 }
 
 /* What could not be started and was made for this one run is of no use to anybody: a unit of the host that is

@@ -6,12 +6,16 @@
 
 typedef struct Arguments {
         bool force;
+        uint64_t timeout_usec;
 } Arguments;
 
 static const Option options[] = {
                 {"Options", "force", 'f', NULL, false,
                  "Kill the pod at once: no orderly end, no post-stop handlers", NULL, option_true,
                  offsetof(Arguments, force)},
+                {NULL, "timeout", 't', "TIME", false,
+                 "Kill the pod if it has not ended in order after TIME (default: infinity)", NULL, option_usec,
+                 offsetof(Arguments, timeout_usec)},
                 OPTION_END,
 };
 
@@ -23,13 +27,16 @@ static int stop(Context *c, Pod *p, void *userdata)
                 int r = error_set(&c->error, -ESRCH, "Pod %s is not running: it is prepared", p->uuid);
                 return error_hint(&c->error, r, "'acnspawn rm %s' removes it.", p->uuid);
         }
-        return stop_pod(p, a->force, &c->error);
+        int r = stop_pod(p, a->force ? 0 : a->timeout_usec, &c->error);
+        if (r > 0 && !a->force)
+                log_warning("Pod %s had not ended in time, and was killed.", pod_display_name(p));
+        return r < 0 ? r : 0;
 }
 
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = SIZE_MAX, .what = A_POD};
-        Arguments a = {};
+        Arguments a = {.timeout_usec = UINT64_MAX};
 
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
@@ -43,11 +50,8 @@ const Verb verb_stop = {
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Stop running pods",
-                .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when "
-                        "the "
-                        "pods have ended. How long an app may take is set with --stop-timeout= when the pod "
-                        "is "
-                        "prepared.",
+                .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when the pods "
+                        "have ended. How long an app may take is set with --stop-timeout= when the pod is prepared.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

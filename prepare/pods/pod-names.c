@@ -86,3 +86,11 @@ int pod_reserve_name(Pod *p, const char *name, Error *e)
         p->config.name = TAKE_PTR(copy);
         return 0;
 }
+
+int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e)
+{
+        _cleanup_free_ char *uuid = NULL;
+
+        int r = registry_find(s, REGISTRY_NAMES, name, &uuid, e);
+        return r < 0 ? r : pod_open(s, uuid, ret, e);
+}

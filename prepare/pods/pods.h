@@ -143,6 +143,8 @@ int pod_remove(Pod *p, Error *e);
 
 /* The pod of exactly that UUID, with config and manifest, if these can be read. -ENOENT. */
 int pod_open(Store *s, const char *uuid, Pod **ret, Error *e);
+/* The same for the pod that has the name. */
+int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e);
 /* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only
  * look whether it is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
 int pod_lock(Pod *p, bool wait, Error *e);

@@ -59,11 +59,30 @@ static const char *nearest_option(const OptionParser *p, const char *name)
         return nearest_match(name, best, n, sizeof(best[0]));
 }
 
+static bool has_option(const OptionParser *p, const char *name)
+{
+        for (size_t i = 0; i < p->n_sets; i++)
+                for (const Option *o = p->sets[i].options; !option_is_end(o); o++)
+                        if (streq_ptr(o->name, name))
+                                return true;
+        return false;
+}
+
+/* By the name that others have for it, or by one that is spelled alike. */
+static const char *meant_option(const OptionParser *p, const char *word)
+{
+        const char *synonym = option_synonym(word);
+        size_t dashes = strspn(word, "-");
+
+        if (synonym && has_option(p, synonym))
+                return synonym;
+        return dashes > 1 ? nearest_option(p, word + dashes) : NULL;
+}
+
 static int unknown_option(const OptionParser *p, const char *word, Error *e)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(word);
-        size_t dashes = strspn(word, "-");
-        const char *near = dashes > 1 ? nearest_option(p, word + dashes) : NULL;
+        const char *near = meant_option(p, word);
 
         int r = error_set(e, -EINVAL, "Unknown option '%s'", shown ?: "");
         return near ? error_hint(e, r, "Did you mean '--%s'?", near) : r;

@@ -60,6 +60,7 @@ void forward_get_size(struct winsize *ret);
 /* prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
+        bool replace; /* another pod that has the name is stopped and removed, as soon as nothing speaks against this one */
         bool private_users;
         NetMode net;
         char **networks;                /* of NET_NETWORKS; see pod_network_check() */
@@ -75,8 +76,12 @@ typedef struct PrepareOptions {
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
 
-/* stop.c: asks a running pod to end in order, or kills it; waits until it has ended. */
-int stop_pod(Pod *p, bool force, Error *e);
+/* stop.c: asks a running pod to end in order, and kills it if it has not after TIMEOUT_USEC (0: at once, without
+ * asking; UINT64_MAX: never); waits until it has ended. 1: it was killed. */
+int stop_pod(Pod *p, uint64_t timeout_usec, Error *e);
+
+/* Removes a pod with all that is left of it; one that runs is stopped in order before. */
+int discard_pod(Pod *p, Error *e);
 
 /* enter.c: runs a command beside an app that runs, confined as the app is, with our standard streams,
  * and waits until it has ended. *RET_STATUS is the command's exit status, 128 + the number of a signal; of a

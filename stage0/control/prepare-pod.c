@@ -88,6 +88,20 @@ static int check_sockets(const Pod *p, Error *e)
         return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");
 }
 
+/* The name may go to somebody else meanwhile: then it is his. */
+static int take_name(Pod *p, const PrepareOptions *o, Error *e)
+{
+        _cleanup_(pod_freep) Pod *other = NULL;
+
+        int r = o->replace ? pod_open_by_name(p->store, o->name, &other, e) : -ENOENT;
+        if (r >= 0)
+                r = discard_pod(other, e);
+        if (r < 0 && r != -ENOENT)
+                return error_prefix(e, r, "Cannot replace pod '%s'", o->name);
+        error_done(e);
+        return pod_reserve_name(p, o->name, e);
+}
+
 static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, char ***warnings, Error *e)
 {
         int r = configure(p, o);
@@ -95,8 +109,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r < 0)
                 return error_oom(e);
         r = pod_allocate_uids(p, e);
-        if (r >= 0 && o->name)
-                r = pod_reserve_name(p, o->name, e);
+        if (r >= 0 && o->name && !o->replace)
+                r = take_name(p, o, e);
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
         if (r >= 0)
@@ -113,6 +127,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = pod_require_isolators(p, o->config_dirs, e);
         if (r < 0 || o->dry_run)
                 return r;
+        if (o->replace)
+                r = take_name(p, o, e);
         if (r >= 0)
                 r = write_root(p, e);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)

@@ -33,12 +33,49 @@ int pause_pod(Pod *p, bool pause, Error *e)
         return pod_freeze(p, pause, e);
 }
 
-int stop_pod(Pod *p, bool force, Error *e)
+static int kill_pod(Pod *p, Error *e)
+{
+        int r = send_patiently(p, CONTROL_KILL, e);
+
+        if (r < 0)
+                r = kill_without_supervisor(p, e);
+        if (r >= 0)
+                r = pod_wait(p, UINT64_MAX, e);
+        return r < 0 ? r : 1;
+}
+
+int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
         if (p->state != POD_RUNNING)
                 return pod_not_running(p, e);
-        int r = send_patiently(p, force ? CONTROL_KILL : CONTROL_STOP, e);
-        if (r < 0 && force)
-                r = kill_without_supervisor(p, e);
-        return r < 0 ? r : pod_wait(p, UINT64_MAX, e);
+        if (timeout_usec == 0)
+                return kill_pod(p, e);
+        int r = send_patiently(p, CONTROL_STOP, e);
+        if (r >= 0)
+                r = pod_wait(p, timeout_usec, e);
+        if (r != -ETIME)
+                return r < 0 ? r : 0;
+        error_done(e);
+        return kill_pod(p, e);
+}
+
+int discard_pod(Pod *p, Error *e)
+{
+        _cleanup_(pod_freep) Pod *ended = NULL;
+        int r = 0;
+
+        if (p->state == POD_RUNNING) {
+                r = stop_pod(p, UINT64_MAX, e);
+                if (r >= 0)
+                        r = pod_open(p->store, p->uuid, &ended, e);
+                if (r == -ENOENT) { /* it was run with --rm */
+                        error_done(e);
+                        return 0;
+                }
+                if (r < 0)
+                        return r;
+                p = ended;
+        }
+        r = pod_release(p, NULL, e);
+        return r < 0 ? r : pod_remove(p, e);
 }

@@ -16,6 +16,7 @@
 struct JournalReader {
         sd_journal *journal;
         char *app;
+        uint64_t since_usec, until_usec;
 };
 
 JournalReader *journal_reader_free(JournalReader *r)
@@ -75,11 +76,19 @@ int journal_reader_set_app(JournalReader *r, const char *app)
         return k < 0 ? k : sd_journal_add_match(r->journal, match, 0);
 }
 
+int journal_reader_set_range(JournalReader *r, uint64_t since_usec, uint64_t until_usec)
+{
+        r->since_usec = since_usec;
+        r->until_usec = until_usec;
+        return since_usec > 0 ? sd_journal_seek_realtime_usec(r->journal, since_usec) : 0;
+}
+
 int journal_reader_skip_to_last(JournalReader *r, uint64_t n)
 {
         if (n == UINT64_MAX)
                 return 0;
-        int k = sd_journal_seek_tail(r->journal);
+        int k = r->until_usec > 0 ? sd_journal_seek_realtime_usec(r->journal, r->until_usec + 1)
+                                  : sd_journal_seek_tail(r->journal);
         if (k < 0 || n == 0)
                 return k < 0 ? k : sd_journal_previous(r->journal);
         /* One further back than wanted, so that "next" comes to the first of them; at the beginning there is
@@ -133,19 +142,32 @@ static int take_app(JournalReader *r)
         return 0;
 }
 
+/* The next one of the range. Where the last N of all lines are shown, the first of them may lie before it. */
+static int next_entry(JournalReader *r, uint64_t *ret_usec)
+{
+        int k;
+
+        do {
+                k = sd_journal_next(r->journal);
+                if (k <= 0)
+                        return k;
+                (void) sd_journal_get_realtime_usec(r->journal, ret_usec);
+        } while (*ret_usec < r->since_usec);
+        return r->until_usec > 0 && *ret_usec > r->until_usec ? 0 : 1;
+}
+
 int journal_reader_next(JournalReader *r, JournalLine *ret)
 {
         JournalLine l = {};
         char err[4];
 
-        int k = sd_journal_next(r->journal);
+        int k = next_entry(r, &l.time_usec);
         if (k <= 0)
                 return k;
         k = take_app(r);
         if (k < 0)
                 return k;
         snprintf(err, sizeof(err), "%d", LOG_ERR);
-        (void) sd_journal_get_realtime_usec(r->journal, &l.time_usec);
         l.error = field_is(r->journal, "PRIORITY", err);
         l.partial = field_is(r->journal, "_LINE_BREAK", "eof") ||
                     field_is(r->journal, "_LINE_BREAK", "line-max") ||

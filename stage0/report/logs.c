@@ -9,11 +9,11 @@
 /* The end of the pod is seen by its lock; the journal wakes us for everything else. */
 #define END_CHECK_MSEC 250
 
-static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, Error *e)
+static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, uint64_t until_usec, Error *e)
 {
         for (;;) {
                 struct pollfd fd = {.fd = journal_reader_fd(reader), .events = POLLIN};
-                bool ended = pod_wait(p, 0, NULL) >= 0;
+                bool ended = pod_wait(p, 0, NULL) >= 0 || (until_usec > 0 && now_usec(CLOCK_REALTIME) > until_usec);
 
                 int r = poll(&fd, 1, ended ? 0 : END_CHECK_MSEC);
                 if (r < 0 && errno != EINTR)
@@ -29,7 +29,7 @@ static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, Error *
 
 int pod_logs(Pod *p, const LogOptions *o, Error *e)
 {
-        OutputOptions output = {.prefix = o->prefix, .json = o->json};
+        OutputOptions output = {.prefix = o->prefix, .json = o->json, .timestamps = o->timestamps};
         _cleanup_(journal_reader_freep) JournalReader *reader = NULL;
 
         if (o->app && !pod_manifest_find_app(p->manifest, o->app))
@@ -47,10 +47,12 @@ int pod_logs(Pod *p, const LogOptions *o, Error *e)
         if (o->app)
                 r = journal_reader_set_app(reader, o->app);
         if (r >= 0)
+                r = journal_reader_set_range(reader, o->since_usec, o->until_usec);
+        if (r >= 0)
                 r = journal_reader_skip_to_last(reader, o->lines);
         if (r >= 0)
                 r = output_all(reader, &output);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot show the output of pod %s", p->uuid);
-        return o->follow && p->state == POD_RUNNING ? follow(p, reader, &output, e) : 0;
+        return o->follow && p->state == POD_RUNNING ? follow(p, reader, &output, o->until_usec, e) : 0;
 }

@@ -34,6 +34,20 @@ static void add_prefix(Text *t, const char *app, int fd)
                 text_addf(t, "%s: ", app);
 }
 
+/* As the journal's tools write it with microseconds, and "logs --since" takes it. */
+static void add_time(Text *t, uint64_t usec)
+{
+        time_t seconds = (time_t) (usec / 1000000);
+        char when[32], zone[8];
+        struct tm tm;
+
+        if (!localtime_r(&seconds, &tm) || strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) == 0 ||
+            strftime(zone, sizeof(zone), "%z", &tm) != 5)
+                text_add(t, "- ");
+        else
+                text_addf(t, "%s.%06u%.3s:%s ", when, (unsigned) (usec % 1000000), zone, zone + 3);
+}
+
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
 {
         int r = 0;
@@ -41,10 +55,12 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         if (o->json)
                 r = add_json(t, l);
         else {
+                if (o->timestamps)
+                        add_time(t, l->time_usec);
                 if (o->prefix)
                         add_prefix(t, l->app, l->error ? STDERR_FILENO : STDOUT_FILENO);
                 text_add_bytes(t, l->data, l->size);
-                if (o->prefix)
+                if (o->prefix || o->timestamps)
                         text_add(t, "\n");
                 else if (!l->partial)
                         text_add_bytes(t, l->end, 1);

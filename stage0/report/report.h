@@ -68,8 +68,9 @@ typedef struct LogOptions {
         bool follow;     /* until the pod has ended */
         const char *app; /* NULL: all */
         bool prefix;     /* the app's name in front of each line */
-        bool json;
-        uint64_t lines; /* only the last so many; UINT64_MAX: all */
+        bool json, timestamps;
+        uint64_t lines;                  /* only the last so many; UINT64_MAX: all */
+        uint64_t since_usec, until_usec; /* realtime, both included; UNTIL 0: to the end */
 } LogOptions;
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
@@ -91,6 +92,8 @@ JournalReader *journal_reader_free(JournalReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
 /* Only lines of this app; NULL: of all. */
 int journal_reader_set_app(JournalReader *r, const char *app);
+/* Only what was written from SINCE to UNTIL, realtime; UNTIL 0: and later. To be called before anything is read. */
+int journal_reader_set_range(JournalReader *r, uint64_t since_usec, uint64_t until_usec);
 /* Moves so that at most N lines are left to be read. */
 int journal_reader_skip_to_last(JournalReader *r, uint64_t n);
 int journal_reader_fd(JournalReader *r);
@@ -101,7 +104,7 @@ int journal_reader_next(JournalReader *r, JournalLine *ret);
 
 /* output.c: lines to standard output and standard error. */
 typedef struct OutputOptions {
-        bool prefix, json;
+        bool prefix, json, timestamps;
 } OutputOptions;
 /* What is to be printed of a line. */
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t);

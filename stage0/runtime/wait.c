@@ -23,16 +23,19 @@ int pod_not_running(const Pod *p, Error *e)
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
 {
         _cleanup_close_ int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        uint64_t end = timeout_usec == UINT64_MAX ? UINT64_MAX : now_usec(CLOCK_MONOTONIC) + timeout_usec;
+        uint64_t end;
 
         if (fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the directory of pod %s", p->uuid);
         if (timeout_usec == UINT64_MAX) {
-                while (flock(fd, LOCK_SH) < 0)
-                        if (errno != EINTR)
-                                return error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
-                return 0;
+                int r = 0;
+                while (r >= 0 && flock(fd, LOCK_SH) < 0)
+                        r = errno == EINTR ? interrupt_check(e)
+                                           : error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
+                return r;
         }
+        if (__builtin_add_overflow(now_usec(CLOCK_MONOTONIC), timeout_usec, &end))
+                end = UINT64_MAX;
         while (flock(fd, LOCK_SH | LOCK_NB) < 0) {
                 if (errno != EWOULDBLOCK && errno != EINTR)
                         return error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);

@@ -263,6 +263,7 @@ def streams_and_status_are_the_commands(host):
     equal(host.acnspawn("enter", "p", "--", "echo", "--app=x").expect(0).out, "--app=x\n")
     equal(host.acnspawn("enter", "--environment=A=1", "--environment=A=2", "--working-directory=/srv", "p", "sh", "-c",
                         "echo $A; pwd; env | grep -c ^A=").expect(0).out, "2\n/srv\n1\n")
+    equal(host.acnspawn("enter", "-E", "HERE", "p", "sh", "-c", "echo \"$HERE\"", env=dict(os.environ, HERE="x  y")).expect(0).out, "x  y\n")
     # What a command leaves running does not keep us.
     r = host.acnspawn("enter", "p", "sh", "-c", "sleep 30 & echo done").expect(0)
     true(r.seconds < 10 and r.out == "done\n", str(r))

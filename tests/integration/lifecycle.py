@@ -209,11 +209,38 @@ def list_and_status_follow_the_life_of_a_pod(host):
 
 
 @case
+def list_of_some_states(host):
+    prepared, exited = host.prepare("--name=a", host.shell("true")), host.prepare("--name=b", host.shell("true"))
+    host.acnspawn("run", "b").expect(0)
+    running = host.detach("--name=c", host.shell(FOREVER))
+
+    def listed(states):
+        return [row["uuid"] for row in json.loads(host.acnspawn("list", "--json", "--state=" + states).expect(0).out)]
+    equal(listed("prepared"), [prepared])
+    equal(listed("exited,running"), [exited, running])
+    equal(listed("paused"), [])
+    contains(host.acnspawn("list", "--state=paused").expect(0).err, "No such pods in the store")
+    host.acnspawn("stop", running).expect(0)
+    equal(listed("exited"), [exited, running])
+
+
+@case
 def json_without_a_mode(host):
     """--json alone is what people type."""
     uuid = host.prepare(host.shell("true"))
     equal(json.loads(host.acnspawn("status", "--json", uuid).expect(0).out)["uuid"], uuid)
     equal(json.loads(host.acnspawn("list", "--json").expect(0).out)[0]["uuid"], uuid)
+
+
+@case
+def pods_that_are_made_and_removed_as_json(host):
+    made = json.loads(host.acnspawn("prepare", "--json", "--name=web", host.shell("true")).expect(0).out)
+    true(UUID.fullmatch(made["uuid"]) and made["name"] == "web", str(made))
+    started = json.loads(host.acnspawn("run", "-j", "--detach", host.shell(FOREVER)).expect(0).out)
+    equal((host.state(started["uuid"]), started["name"]), ("running", None))
+    r = host.acnspawn("rm", "--json", "web", "nope").expect(1)
+    equal(json.loads(r.out), [{"uuid": made["uuid"]}])
+    host.acnspawn("stop", started["uuid"]).expect(0)
 
 
 @case
@@ -407,6 +434,21 @@ def pod_that_does_not_boot_says_why(host):
         equal(host.state(uuid), "exited")
 
 
+@case
+def stop_with_a_limit_kills_what_does_not_end(host):
+    uuid = host.detach("--stop-timeout=60s", host.shell("trap '' TERM; " + FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    start = time.monotonic()
+    r = host.acnspawn("stop", "--timeout=1s", uuid).expect(0)
+    true(1 <= time.monotonic() - start < 15, "took %.1f s" % (time.monotonic() - start))
+    contains(r.err, "Pod %s had not ended in time, and was killed." % uuid, "message")
+    equal((host.state(uuid), host.processes()), ("exited", []))
+    uuid = host.detach("--name=q", host.shell("trap 'exit 0' TERM; " + FOREVER, name="example.com/b"))
+    host.wait_up("b")
+    equal(host.acnspawn("stop", "-t", "1min", uuid).expect(0).err, "", "message")
+    equal(host.status(uuid)["exitStatus"], 0)
+
+
 # --- rm and gc ----------------------------------------------------------------------------------------------------------------
 
 @case
@@ -418,6 +460,42 @@ def rm_refuses_a_running_pod(host):
     host.acnspawn("stop", uuid).expect(0)
     host.acnspawn("rm", uuid).expect(0)
     equal(host.pods(), [], "pods")
+
+
+@case
+def rm_by_force_stops_in_order_before(host):
+    out = host.path("out")
+    os.mkdir(out)
+    os.chmod(out, 0o1777)
+    uuid = host.detach("-v", out + ":/host", host.shell("trap 'echo term >/host/log; exit 0' TERM; " + FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    prepared = host.prepare(host.shell("true"))
+    equal(host.acnspawn("rm", "--force", uuid, prepared).expect(0).out, "%s\n%s\n" % (uuid, prepared))
+    equal((read_text(os.path.join(out, "log")), host.pods(), host.processes()), ("term\n", [], []))
+    p = host.start("run", "--rm", "--name=p", host.shell("touch /out/up; while :; do sleep 0.1; done", name="example.com/b"))
+    host.wait_up("b")
+    host.acnspawn("rm", "-f", "p").expect(0)
+    host.finish(p)
+    equal(host.pods(), [], "pods")
+
+
+@case
+def replace_takes_the_name_of_another(host):
+    """... but not before it is clear that the new pod can be made."""
+    image = host.shell("trap 'exit 0' TERM; " + FOREVER, name="example.com/a")
+    first = host.prepare("--name=web", "--replace", image)
+    second = host.prepare("--name=web", "--replace", image)
+    equal([p["uuid"] for p in json.loads(host.acnspawn("list", "--json").out)], [second])
+    host.acnspawn("run", "--detach", "web").expect(0)
+    host.wait_up("a")
+    host.acnspawn("prepare", "--name=web", "--replace", host.path("missing.aci")).expect(1)
+    host.acnspawn("prepare", "--dry-run", "--name=web", "--replace", image).expect(0)
+    equal((host.status("web")["uuid"], host.state("web")), (second, "running"))
+    third = host.acnspawn("run", "--detach", "--name=web", "--replace", image).expect(0).out.strip()
+    equal((host.status("web")["uuid"], host.state("web")), (third, "running"))
+    equal(len(json.loads(host.acnspawn("list", "--json").out)), 1, "number of pods")
+    true(len({first, second, third}) == 3, "one pod twice")
+    host.acnspawn("stop", "web").expect(0)
 
 
 @case

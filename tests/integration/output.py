@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What apps write: shown in the foreground, kept in the pod's journal, complete to the last line."""
 
+import datetime
+
 from harness import *
 
 
@@ -125,6 +127,31 @@ def logs_after_the_end(host):
     equal(host.acnspawn("logs", "--app=a", "--lines=1", "p").expect(0).out, "a2\n")
     r = host.acnspawn("logs", "--app=c", "p").expect(1)
     contains(r.err, "c", "message")
+
+
+@case
+def logs_of_a_time(host):
+    host.run("--name=p", host.shell("echo a1; sleep 0.3; echo a2; sleep 0.3; printf a3", name="example.com/a"))
+    rows = [json.loads(line) for line in host.acnspawn("logs", "--json=short", "p").expect(0).out.splitlines()]
+    t = ["@%d" % (row["timestamp"] // 1000000) for row in rows]
+    lines = host.acnspawn("logs", "--timestamps", "p").expect(0).out.splitlines()
+    equal([l.split()[1] for l in lines], ["a1", "a2", "a3"])
+    shown = [l.split()[0] for l in lines]
+    for when, row in zip(shown, rows):
+        equal(datetime.datetime.fromisoformat(when).timestamp(), row["timestamp"] / 1e6, "time shown")
+
+    def logs(*words):
+        return host.acnspawn("logs", *words, "p").expect(0).out.split()
+    equal(logs("--since=" + shown[1]), ["a2", "a3"])
+    equal(logs("--until=" + shown[1]), ["a1", "a2"])
+    equal(logs("--since=" + shown[1], "--until=" + shown[1]), ["a2"])
+    equal(logs("--until=" + shown[1], "--lines=1"), ["a2"])
+    equal(logs("--since=" + shown[1], "--lines=10"), ["a2", "a3"])
+    equal(logs("--since=" + shown[1], "--lines=1"), ["a3"])
+    equal(logs("--since=" + t[0], "--follow"), ["a1", "a2", "a3"])
+    equal(logs("--since=1h", "--until=now"), ["a1", "a2", "a3"])
+    equal(logs("--since=now"), [])
+    equal(logs("--until=1h ago"), [])
 
 
 @case

@@ -68,7 +68,21 @@ USAGE_ERRORS = [
     (["perpare"], "Unknown command 'perpare'", "Did you mean 'prepare'?"),
     (["\033[2J"], "Unknown command '\\x1b[2J'", None),
     (["image"], "'acnspawn image' needs one of: list, rm, show, cat-manifest", "Try 'acnspawn image --help'"),
-    (["image", "ls"], "Unknown command 'image ls': 'image' has list, rm, show, cat-manifest", "Try 'acnspawn image --help'"),
+    (["image", "ls"], "Unknown command 'image ls': 'image' has list, rm, show, cat-manifest",
+     "Did you mean 'image list'? Try 'acnspawn image --help'"),
+    (["image", "zzz"], "Unknown command 'image zzz': 'image' has list, rm, show, cat-manifest", "Try 'acnspawn image --help'"),
+    (["image", "pull", "x"], "Unknown command 'image pull'", "Did you mean 'fetch'? Try 'acnspawn image --help'"),
+    # what other tools call it
+    (["ps"], "Unknown command 'ps'", "Did you mean 'list'? Try 'acnspawn --help'"),
+    (["exec", "p", "ls"], "Unknown command 'exec'", "Did you mean 'enter'?"),
+    (["wait", "p"], "Unknown command 'wait'", "Did you mean 'status --wait'?"),
+    (["run", "-it", "i"], "Unknown option '-t'", "Did you mean '--interactive'?"),
+    (["run", "--env-file=x", "i"], "Unknown option '--env-file'", "Did you mean '--environment-file'?"),
+    (["run", "-e", "A=1", "i"], "Unknown option '-e'", "Did you mean '--environment'?"),
+    (["prepare", "--publish=80:80", "i"], "Unknown option '--publish'", "Did you mean '--port'?"),
+    (["run", "i", "--workdir=/"], "Unknown option '--workdir'", "Did you mean '--working-directory'?"),
+    (["logs", "--tail=3", "p"], "Unknown option '--tail'", "Did you mean '--lines'?"),
+    (["list", "--publish"], "Unknown option '--publish'", "Try 'acnspawn list --help'"),
     (["image", "lits"], "Unknown command 'image lits'", "Did you mean 'image list'? Try 'acnspawn image --help'"),
     (["--jsno=short", "list"], "Unknown option '--jsno'", "Did you mean '--json'?"),
     (["--json=long", "list"], "Invalid value 'long' for --json: must be short, pretty or off", None),
@@ -76,6 +90,8 @@ USAGE_ERRORS = [
     (["--dir"], "Option --dir needs a value: PATH", None),
     (["--", "list"], "A command is needed before '--'", None),
     (["list", "--ful"], "Unknown option '--ful'", "Did you mean '--full'? Try 'acnspawn list --help'"),
+    (["list", "--state=up"], "Invalid value 'up' for --state: 'up' is none of preparing|aborted-prepare|", None),
+    (["list", "--state="], "Invalid value '' for --state: must be states of pods", None),
     (["list", "x"], "Unexpected argument 'x'", None),
     (["list", "--full=yes"], "Option --full takes no value", None),
     (["stop"], "'acnspawn stop' needs a pod: its UUID, a prefix of it, or its name", None),
@@ -84,6 +100,8 @@ USAGE_ERRORS = [
     (["status", "--wait=soon", "x"], "Invalid value 'soon' for --wait: not a time span", None),
     (["logs"], "needs a pod", None),
     (["logs", "a", "b"], "Unexpected argument 'b'", None),
+    (["logs", "--since=5", "a"], "Invalid value '5' for --since: not a point in time such as", None),
+    (["logs", "--until=2026-02-30", "a"], "Invalid value '2026-02-30' for --until: not a point in time", None),
     (["logs", "-n", "some", "a"], "Invalid value 'some' for --lines: not a whole number", None),
     (["cat", "a", "b", "c"], "Unexpected argument 'c'", None),
     (["fetch"], "needs an image", None),
@@ -105,6 +123,8 @@ USAGE_ERRORS = [
     (["prepare", ""], "The name of an image must not be empty", None),
     (["prepare", "--pod-manifest=f", "i"], "Images cannot be named together with --pod-manifest", None),
     (["run", "--name=x"], "Options that describe a pod need an image to make it from", None),
+    (["prepare", "--replace", "i"], "--replace needs --name=", None),
+    (["stop", "--timeout=soon", "p"], "Invalid value 'soon' for --timeout: not a time span", None),
     (["run", "--rm", "-d", "x"], "--rm works in the foreground only", None),
     (["run", "i", "--rm"], "Option --rm is for the whole pod: put it before the first image", None),
     # values
@@ -143,6 +163,8 @@ USAGE_ERRORS = [
     (["prepare", "i", "--mount=v:x"], "PATH being absolute", None),
     (["prepare", "i", "--mount=V:/x"], "\"V\" is not an AC Name", None),
     (["prepare", "-E", "NO_SUCH_VARIABLE", "i"], "no value given, and there is no such variable", None),
+    (["prepare", "--environment-file=/no/such", "i"], "Invalid value '/no/such' for --environment-file: No such file", None),
+    (["prepare", "i", "--environment-file=/"], "Invalid value '/' for --environment-file: Is a directory", None),
     (["prepare", "-E", "=x", "i"], "must be NAME=VALUE", None),
     (["prepare", "--annotation=UPPER=x", "i"], "Invalid value 'UPPER=x' for --annotation", None),
     (["prepare", "--annotation=x", "i"], "Invalid value 'x' for --annotation: must be NAME=VALUE", None),
@@ -184,6 +206,10 @@ USAGE_ERRORS = [
      "--name=example.com/web:1.2,arch=amd64"),
     (["export", "--name=example.com/a,x", "p"], "Invalid value 'example.com/a,x' for --name", "A right one would be"),
     (["enter", "-E", "A B=1", "p"], "Invalid value 'A B=1' for --environment", None),
+    (["enter", "-E", "NO_SUCH_VARIABLE", "p"], "no value given, and there is no such variable to take it from", None),
+    (["prepare", "i", "--user=a:"], "Invalid value 'a:' for --user: must be USER or USER:GROUP", None),
+    (["prepare", "i", "--user=:a"], "Invalid value ':a' for --user: must be USER or USER:GROUP", None),
+    (["prepare", "i", "--user=1:2:3"], "Invalid value '1:2:3' for --user: must be USER or USER:GROUP", None),
 ]
 
 
@@ -204,6 +230,21 @@ def mistyped_verbs():
         if " " not in verb and len(verb) > 3:
             typed = verb[1] + verb[0] + verb[2:]
             check_contains(f"the hint for {typed}", run(typed).stderr, f"Did you mean '{verb}'?")
+
+
+def synonyms_name_what_there_is():
+    """... and are no names of ours themselves."""
+    with open(os.path.join(SOURCE, "stage0/cli/synonyms.c"), encoding="utf-8") as f:
+        tables = re.findall(r"(verbs|options)\[\] = \{\n(.*?)\n\};", f.read(), re.S)
+    check("the tables", [t[0] for t in tables], ["verbs", "options"])
+    verbs, options = (re.findall(r'\{"(.*?)", "(.*?)"\}', t[1]) for t in tables)
+    names = {o[1] for o in dump()[1]} | {o[2] for o in dump()[1]}
+    for word, here in verbs:
+        check(f"whether '{here}' is a command", here.split(" --")[0] in VERBS, True)
+        check(f"whether '{word}' is a command", word in VERBS, False)
+    for word, here in options:
+        check(f"whether --{here} is an option", f"--{here}" in names, True)
+        check(f"whether {word} is a long option", word.startswith("--") and word in names, False)
 
 
 def help_of_every_verb():
@@ -487,12 +528,13 @@ def completions():
         t() {{ COMP_WORDS=('{PROGRAM}' "$@"); COMP_CWORD=$#; COMPREPLY=()
                _acnspawn acnspawn "${{@: -1}}" 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
         t st; t image ''; t list --fu; t run --net = ''; t run --exit-policy a; t run x -- ''; t logs --fol
-        t --json = ''; t list --json = p; __acnspawn_names() {{ echo one; }}; t cp on; t cp one : /e
+        t --json = ''; t list --json = p
+        t --dir /x st; t --config-dir = /x --dir = /y list --fu; __acnspawn_names() {{ echo one; }}; t cp on; t cp one : /e
     """
     r = subprocess.run(["bash", "-c", script], env=CLEAN, text=True, capture_output=True)
     check("what bash offers", r.stdout.splitlines(),
           ["stats status stop", "list rm show cat-manifest verify export render gc", "--full", "none host default", "all any", "", "--follow",
-           "short pretty off", "pretty", "one:", ""])
+           "short pretty off", "pretty", "stats status stop", "--full", "one:", ""])
     if shutil.which("fish"):
         fish_completions()
 
@@ -534,7 +576,7 @@ def keys_of_json():
             raise AssertionError(f"the key '{key}' is not written as others are")
 
 
-for test in (usage_errors, mistyped_verbs, help_of_every_verb, help_of_all, help_shows_every_option,
+for test in (usage_errors, mistyped_verbs, synonyms_name_what_there_is, help_of_every_verb, help_of_all, help_shows_every_option,
              what_few_verbs_need_is_not_loaded_by_all, what_is_loaded_later_is_noted_for_packages,
              library_that_cannot_be_loaded, version, man_page, dump_is_well_formed, colors, help_fits_terminal,
              closed_streams, reader_goes_away, validation, fetching, missing_store, needs_root, completions, keys_of_json):

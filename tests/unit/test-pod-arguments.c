@@ -127,6 +127,88 @@ TEST(next_app_without_arguments)
         ASSERT_STREQ(app(&a, 1)->user, "2");
 }
 
+static int parse_environment(const char *text, PodArguments *a, Error *ret)
+{
+        Context c = {.verb = &verb_prepare};
+        _cleanup_free_ char *option = NULL;
+        char path[] = "/tmp/test-environment-XXXXXX";
+        int fd = mkostemp(path, O_CLOEXEC);
+
+        if (fd < 0 || loop_write(fd, text, strlen(text)) < 0 || xasprintf(&option, "--environment-file=%s", path) < 0)
+                return -EIO;
+        close(fd);
+        int r = parse(&c, a, (const char *const[]){"-EA=first", option, "image", option, "-EB=last", NULL});
+        *ret = c.error;
+        (void) unlink(path);
+        return r;
+}
+
+TEST(environment_files)
+{
+        _cleanup_pod_arguments_ PodArguments a;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        setenv("FROM_HERE", "x y", 1);
+        ASSERT_EQ(parse_environment("# comment\n\n;C=1\n  A=a b \r\nB=\"in quotes \"\nC='$x'\nD=\nE=a=\"b\"\nFROM_HERE\nF=1",
+                                    &a, &e),
+                  1);
+        for (int i = 0; i < 2; i++) {
+                const PairList *l = i == 0 ? &a.request.environment : &app(&a, 0)->environment;
+
+                ASSERT_EQ(l->n, 7);
+                ASSERT_STREQ(pair_list_get(l, "A"), "a b");
+                ASSERT_STREQ(pair_list_get(l, "B"), i == 0 ? "in quotes " : "last");
+                ASSERT_STREQ(pair_list_get(l, "C"), "$x");
+                ASSERT_STREQ(pair_list_get(l, "D"), "");
+                ASSERT_STREQ(pair_list_get(l, "E"), "a=\"b\"");
+                ASSERT_STREQ(pair_list_get(l, "F"), "1");
+                ASSERT_STREQ(pair_list_get(l, "FROM_HERE"), "x y");
+        }
+}
+
+/* What is said does not show values. */
+TEST(environment_files_that_are_wrong)
+{
+        static const struct {
+                const char *text, *message;
+        } cases[] = {
+                        {"A=1\nB=\"x\n", "line 2: the quote has no end"},
+                        {"A='", "line 1: the quote has no end"},
+                        {"\n\n=secret\n", "line 3: "},
+                        {"A B=secret", "line 1: "},
+                        {"NO_SUCH_VARIABLE", "line 1: no value given"},
+                        {"A=\xff", "it is not text"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_pod_arguments_ PodArguments a;
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_ERR(parse_environment(cases[i].text, &a, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, cases[i].message);
+                ASSERT_CONTAINS(e.message, "for --environment-file: ");
+                ASSERT_TRUE(!strstr(e.message, "secret"));
+        }
+}
+
+/* A path may have any character in it. */
+TEST(user_and_group)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("one", "--user=1000:100", "two", "--user=www", "--group=4", "three", "--user=/a:b", "four",
+                        "--group=4", "--user=www:5"),
+                  1);
+        ASSERT_STREQ(app(&a, 0)->user, "1000");
+        ASSERT_STREQ(app(&a, 0)->group, "100");
+        ASSERT_STREQ(app(&a, 1)->user, "www");
+        ASSERT_STREQ(app(&a, 1)->group, "4");
+        ASSERT_STREQ(app(&a, 2)->user, "/a:b");
+        ASSERT_TRUE(!app(&a, 2)->group);
+        ASSERT_STREQ(app(&a, 3)->user, "www");
+        ASSERT_STREQ(app(&a, 3)->group, "5");
+}
+
 TEST(volumes)
 {
         SETUP;
@@ -441,6 +523,9 @@ int main(void)
         RUN(position_decides);
         RUN(arguments);
         RUN(next_app_without_arguments);
+        RUN(environment_files);
+        RUN(environment_files_that_are_wrong);
+        RUN(user_and_group);
         RUN(volumes);
         RUN(volumes_of_the_reference);
         RUN(volumes_the_reference_refuses);

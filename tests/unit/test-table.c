@@ -2,6 +2,7 @@
 
 /* Tables as text and as JSON, and the words for widths, times and sizes that they are made of. */
 
+#include "stage0/cli/options.h"
 #include "stage0/cli/table.h"
 #include "tests/unit/test.h"
 
@@ -207,6 +208,45 @@ TEST(timestamps)
         ASSERT_WORDS(format_timestamp(NOW), "Sun 2001-09-09 01:46:40 UTC");
 }
 
+static uint64_t moment(const char *s)
+{
+        uint64_t usec = 0;
+
+        return moment_parse(s, NOW, &usec) < 0 ? 1 : usec;
+}
+
+TEST(moments)
+{
+        setenv("TZ", "UTC", 1);
+        tzset();
+        ASSERT_EQ(moment("now"), NOW);
+        ASSERT_EQ(moment("10s ago"), NOW - 10 * SECOND);
+        ASSERT_EQ(moment("-10s"), NOW - 10 * SECOND);
+        ASSERT_EQ(moment("1h 30min"), NOW - 5400 * SECOND);
+        ASSERT_EQ(moment("5000w"), 0);
+        ASSERT_EQ(moment("@5"), 5 * SECOND);
+        ASSERT_EQ(moment("today"), NOW - (3600 + 46 * 60 + 40) * SECOND);
+        ASSERT_EQ(moment("yesterday"), moment("today") - 86400 * SECOND);
+        ASSERT_EQ(moment("2001-09-09"), moment("today"));
+        ASSERT_EQ(moment("01:46:40"), NOW);
+        ASSERT_EQ(moment("01:46"), NOW - 40 * SECOND);
+        ASSERT_EQ(moment("2001-09-09 01:46:40"), NOW);
+        ASSERT_EQ(moment("2001-09-09T01:46:40.25Z"), NOW + SECOND / 4);
+        ASSERT_EQ(moment("2001-09-09T03:46:40.000001+02:00"), NOW + 1);
+        ASSERT_EQ(moment("2001-09-08 20:46 -0500"), NOW - 40 * SECOND);
+        ASSERT_EQ(moment("Sun 2001-09-09 01:46:40 UTC"), NOW);
+        setenv("TZ", "XYZ-2", 1); /* east of Greenwich */
+        ASSERT_EQ(moment("2001-09-09 03:46:40"), NOW);
+        ASSERT_EQ(moment("2001-09-09 03:46:40 XYZ"), NOW);
+        ASSERT_EQ(moment("2001-09-09 01:46:40 UTC"), NOW);
+        setenv("TZ", "UTC", 1);
+        tzset();
+        static const char *const bad[] = {"", "soon", "5", "-5", "@", "@x", "@99999999999999", "infinity", "2001-02-30",
+                                          "2001-13-01", "2001-09-09 25:00", "2001-09-09 01:46 Mars", "12:00x", "1960-01-01", " ago"};
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                ASSERT_EQ(moment(bad[i]), 1);
+}
+
 TEST(wrapping)
 {
         _cleanup_text_ Text t = {}, empty = {};
@@ -231,6 +271,7 @@ int main(void)
         RUN(sizes);
         RUN(times);
         RUN(timestamps);
+        RUN(moments);
         RUN(wrapping);
         return TEST_END();
 }

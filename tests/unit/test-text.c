@@ -90,6 +90,8 @@ TEST(time_spans)
                         {"1h30s", 3630 * 1000000ULL},
                         {"2d", 2 * 86400 * 1000000ULL},
                         {"1w", 7 * 86400 * 1000000ULL},
+                        {"1y 2month", 36817200 * 1000000ULL}, /* as it is shown */
+                        {"1 year 1 week 1 minute 1 second", 32162461 * 1000000ULL},
                         {" 1s ", 1000000},
                         {"infinity", UINT64_MAX},
         };
