@@ -32,7 +32,6 @@
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
-#define _const_ __attribute__((const))
 #define _pure_ __attribute__((pure))
 #define _unused_ __attribute__((unused))
 #define _noreturn_ _Noreturn
@@ -128,7 +127,7 @@ typedef struct Error {
 } Error;
 
 #define ERROR_NULL ((Error){})
-void error_done(Error *e);
+void error_done(Error *e); /* NULL is fine */
 #define _cleanup_error_ _cleanup_(error_done)
 
 /* All of these return the negative form of CODE (or the code the error already has), so that a failing
@@ -142,6 +141,8 @@ int error_prefix(Error *e, int code, const char *format, ...) _printf_(3, 4);
 /* Sets the way out. */
 int error_hint(Error *e, int code, const char *format, ...) _printf_(3, 4);
 int error_oom(Error *e);
+/* Replaces what E says by what FROM does, which is empty afterwards. Returns FROM's code. */
+int error_move(Error *e, Error *from);
 
 /* Prints "Error: message." and the hint to stderr, in colour on a terminal. Falls back to strerror(CODE). */
 void error_print(const Error *e, int code);
@@ -218,6 +219,8 @@ int parse_boolean(const char *s); /* 1, 0 or -EINVAL; the words systemd takes */
  * seconds. */
 int parse_usec(const char *s, uint64_t *ret);
 bool utf8_is_valid(const char *s, size_t n);
+/* The length of the character that begins with the first of the N bytes at S; 0: none does. */
+size_t utf8_length(const char *s, size_t n);
 /* A copy of S in which bytes that are not UTF-8, and control characters, are visible escapes: safe on a
  * terminal. */
 char *text_escape_for_terminal(const char *s);

@@ -120,6 +120,18 @@ int error_oom(Error *e)
         return error_set(e, -ENOMEM, "Out of memory");
 }
 
+int error_move(Error *e, Error *from)
+{
+        int code = from->code;
+
+        error_done(e);
+        if (e)
+                *e = TAKE_GENERIC(*from, Error, ERROR_NULL);
+        else
+                error_done(from);
+        return code;
+}
+
 void error_print(const Error *e, int code)
 {
         if (e && e->message)

@@ -178,9 +178,8 @@ int parse_usec(const char *s, uint64_t *ret)
         return 0;
 }
 
-/* The length of the UTF-8 sequence at P (at most N bytes), 0 if there is none: no overlong forms, no
- * surrogates. */
-static size_t utf8_sequence(const unsigned char *p, size_t n)
+/* No overlong forms, no surrogates. */
+size_t utf8_length(const char *s, size_t n)
 {
         static const struct {
                 unsigned char first_min, first_max, second_min, second_max, length;
@@ -191,8 +190,9 @@ static size_t utf8_sequence(const unsigned char *p, size_t n)
                         {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
                         {0xf4, 0xf4, 0x80, 0x8f, 4},
         };
+        const unsigned char *p = (const unsigned char *) s;
 
-        for (size_t i = 0; i < ELEMENTSOF(forms); i++) {
+        for (size_t i = 0; n > 0 && i < ELEMENTSOF(forms); i++) {
                 if (*p < forms[i].first_min || *p > forms[i].first_max)
                         continue;
                 if (forms[i].length > n)
@@ -209,13 +209,11 @@ static size_t utf8_sequence(const unsigned char *p, size_t n)
 
 bool utf8_is_valid(const char *s, size_t n)
 {
-        const unsigned char *p = (const unsigned char *) s;
-
         while (n > 0) {
-                size_t k = utf8_sequence(p, n);
+                size_t k = utf8_length(s, n);
                 if (k == 0)
                         return false;
-                p += k;
+                s += k;
                 n -= k;
         }
         return true;
@@ -229,7 +227,7 @@ char *text_escape_for_terminal(const char *s)
         char *escaped;
 
         while (n > 0) {
-                size_t k = utf8_sequence(p, n);
+                size_t k = utf8_length((const char *) p, n);
                 /* C0, DEL and the C1 controls (U+0080 to U+009F) could steer a terminal. */
                 if (k == 0 || *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0)) {
                         k = k ?: 1;

@@ -41,8 +41,7 @@ static int collect(Context *c, ImageGcOptions *o, Table *t)
                 k = context_show_table(c, t, NULL);
         if (r >= 0)
                 return k;
-        error_done(&c->error);
-        c->error = TAKE_GENERIC(e, Error, ERROR_NULL);
+        (void) error_move(&c->error, &e);
         return r;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "prepare/build/build.h"
+#include "prepare/fetch/fetch.h"
 #include "prepare/oci/oci.h"
 #include "prepare/trust/trust.h"
 #include "stage0/verb.h"
@@ -308,13 +309,9 @@ static bool looks_like_document(const unsigned char *p, size_t n)
 static const char *what_else(const unsigned char *p, size_t n, int fd)
 {
         struct stat st;
-        size_t i = 0;
 
-        while (i < n && p[i] && strchr(" \t\r\n", p[i]))
-                i++;
-        if (i < n)
-                return p[i] == '<' ? "it is neither a manifest nor an image: it looks like a web page"
-                                   : NULL;
+        if (is_web_page((const char *) p, n))
+                return "it is neither a manifest nor an image: it looks like a web page";
         return n == 0 && fstat(fd, &st) >= 0 && S_ISREG(st.st_mode) ? "the file is empty" : NULL;
 }
 

@@ -28,10 +28,7 @@ static void note_failure(Collection *c, int r, Error *e)
         if (c->result < 0)
                 return;
         c->result = r;
-        if (c->error) {
-                error_done(c->error);
-                *c->error = TAKE_GENERIC(*e, Error, ERROR_NULL);
-        }
+        (void) error_move(c->error, e);
 }
 
 static void note_removed(const Collection *c, const char *kind, const char *id, const char *name)

@@ -59,10 +59,7 @@ static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage
                 return r < 0 ? r : 1;
         }
         if (is_final(r)) {
-                if (e) {
-                        error_done(e);
-                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
-                }
+                (void) error_move(e, &error);
                 return r;
         }
         *ret_dead = is_of_host(r);

@@ -16,7 +16,7 @@ struct Fetcher {
         char **busy; /* places that a thread is at */
         pthread_cond_t idle;
         pthread_mutex_t looking; /* in the index; of the others only TOLD is locked under it */
-        ImageIndex *index;       /* of the store; NULL: not needed so far */
+        ImageIndex *index;       /* of the store */
         pthread_mutex_t told; /* of the caller's note() and progress() */
         char **notes;         /* that were given already; under TOLD */
         char **signed_well;   /* IDs of images whose signers were looked at; under LOCK */
@@ -31,18 +31,11 @@ int fetcher_trust(Fetcher *f, Trust **ret, Error *e);
 /* Between the two, nobody else is at PLACE: whoever comes second finds what the first has fetched. -EINTR. */
 int fetcher_begin(Fetcher *f, const char *place, Error *e);
 void fetcher_end(Fetcher *f, const char *place);
-/* Replaces what E says by FROM, which is empty afterwards. Returns FROM's code. */
-int error_move(Error *e, Error *from);
-static inline void error_forget(Error *e)
-{
-        if (e)
-                error_done(e);
-}
 
 /* --- What the store has (lookup.c) --------------------------------------------------------------------- */
 
-/* The index, which nobody else uses until it is unlocked; NULL: out of memory. */
-ImageIndex *fetcher_lock_index(Fetcher *f, Error *e);
+/* The index, which nobody else uses until it is unlocked. */
+ImageIndex *fetcher_lock_index(Fetcher *f);
 void fetcher_unlock_index(Fetcher *f);
 /* image_open(), image_index_find(), image_index_look_up(): what is read is read once. */
 int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e);
@@ -88,8 +81,7 @@ void archive_done(Archive *a);
 int archive_read_signature(Archive *a, const char *file, Error *e);
 /* Imports what FD delivers, decrypting it first if it is encrypted. What is checked is what is unpacked. */
 int archive_import(Archive *a, int fd, Image **ret, Error *e);
-/* Whether what was asked for as something else begins like HTML; what to do then. */
-bool is_web_page(const char *data, size_t size);
+/* What to do where what was asked for is_web_page(). */
 #define HINT_PAGE                                                                                           \
         "The server has sent a web page: see whether the URL is right, and whether somebody has to log in there."
 /* Whether I has the name and the labels, and the ID; a message says which not. ID may be NULL. */
@@ -105,7 +97,7 @@ int signer_remember(const Signer *s, bool offered, ImageSigner *ret);
 int fetcher_check_signer(Fetcher *f, const Image *i, Error *e);
 
 /* A, of which all is known, is about to become the image ID with the manifest M. -ESTALE: it was signed before
- * the one that is there. */
+ * the one of the same name and labels that is there. */
 int archive_check_age(const Archive *a, const char *id, const ImageManifest *m, Error *e);
 
 /* --- By kind ------------------------------------------------------------------------------------------- */

@@ -20,29 +20,12 @@ static const char *const policies[_PULL_POLICY_MAX] = {
                 [PULL_NEVER] = "never",
 };
 
-const char *pull_policy_to_string(PullPolicy p)
-{
-        return policies[p];
-}
-
 int pull_policy_from_string(const char *s)
 {
         for (int i = 0; i < _PULL_POLICY_MAX; i++)
                 if (streq(policies[i], s))
                         return i;
         return -EINVAL;
-}
-
-int error_move(Error *e, Error *from)
-{
-        int code = from->code;
-
-        if (e) {
-                error_done(e);
-                *e = TAKE_GENERIC(*from, Error, ERROR_NULL);
-        } else
-                error_done(from);
-        return code;
 }
 
 /* --- The fetcher --------------------------------------------------------------------------------------- */
@@ -52,8 +35,10 @@ int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
         Fetcher *f = calloc(1, sizeof(Fetcher));
         pthread_condattr_t attributes;
 
-        if (!f)
+        if (!f || image_index_new(s, &f->index, e) < 0) {
+                free(f);
                 return error_oom(e);
+        }
         f->store = s;
         f->options = o ? *o : (FetchOptions){};
         (void) pthread_mutex_init(&f->lock, NULL);
@@ -203,6 +188,16 @@ static int find_named(Fetcher *f, const Wanted *w, Image **ret, Error *e)
                             : r;
 }
 
+static int check_found(Fetcher *f, const Wanted *w, const Image *i, Error *e)
+{
+        int r = check_identity(i->id, i->manifest, w->name, w->id, e);
+
+        if (r < 0)
+                return error_prefix(e, r, "The image %s in the store is not the one that is asked for",
+                                    i->id);
+        return w->id ? 0 : fetcher_check_signer(f, i, e);
+}
+
 static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_found, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL;
@@ -213,24 +208,18 @@ static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_foun
                 r = find_named(f, w, &i, e);
         if (r >= 0) {
                 *ret_found = true;
-                r = check_identity(i->id, i->manifest, w->name, w->id, e);
-                if (r < 0)
-                        return error_prefix(e, r,
-                                            "The image %s in the store is not the one that is asked for",
-                                            i->id);
-                if (!w->id)
-                        r = fetcher_check_signer(f, i, e);
+                r = check_found(f, w, i, e);
                 if (r >= 0)
                         *ret = TAKE_PTR(i);
                 return r;
         }
-        if (r != -ENOENT || f->options.policy == PULL_NEVER)
-                return r == -ENOENT ? error_hint(e, r,
-                                                 "--pull-policy=never keeps it from being fetched; "
-                                                 "'acnspawn "
-                                                 "image list' shows what there is.")
-                                    : r;
-        error_forget(e);
+        if (r != -ENOENT)
+                return r;
+        if (f->options.policy == PULL_NEVER)
+                return error_hint(e, r,
+                                  "--pull-policy=never keeps it from being fetched; 'acnspawn image list' "
+                                  "shows what there is.");
+        error_done(e);
         return fetch_name(f, w, ret, ret_found, e);
 }
 
@@ -392,12 +381,4 @@ int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, co
                 return r;
         *ret = TAKE_PTR(i);
         return 0;
-}
-
-int fetch_image(Store *s, const char *reference, const FetchOptions *o, Image **ret, Error *e)
-{
-        _cleanup_(fetcher_freep) Fetcher *f = NULL;
-
-        int r = fetcher_new(s, o, &f, e);
-        return r < 0 ? r : fetcher_fetch(f, reference, ret, e);
 }

@@ -41,7 +41,6 @@ typedef enum PullPolicy {
         _PULL_POLICY_MAX,
 } PullPolicy;
 
-const char *pull_policy_to_string(PullPolicy p);
 int pull_policy_from_string(const char *s); /* -EINVAL */
 
 typedef enum FetchPhase {
@@ -88,9 +87,7 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e);
 int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, const char *id, Image **ret,
                         Error *e);
 /* The images of the store, as far as they were looked at: the fetcher's. Not while somebody fetches. */
-int fetcher_index(Fetcher *f, ImageIndex **ret, Error *e);
-/* One image, with a fetcher of its own. O may be NULL. */
-int fetch_image(Store *s, const char *reference, const FetchOptions *o, Image **ret, Error *e);
+ImageIndex *fetcher_index(Fetcher *f);
 
 /* The ID of the image of the store that REFERENCE means; nothing is fetched. A URL, a reference of a registry
  * (completed by the configuration in CONFIG_DIRS; NULL: the usual ones), of a layout or an archive means what was
@@ -100,6 +97,11 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
 /* Whether the signature by which an image came into the store would be good today. Images without one are fine.
  * -EKEYREJECTED says why not; other errors, that it cannot be found out. CONFIG_DIRS as above. (signer.c) */
 int image_check_signer(const Image *i, const char *const *config_dirs, Error *e);
+
+/* --- What was no image (archive.c) ----------------------------------------------------------------------- */
+
+/* Whether what was asked for as something else begins like HTML. */
+bool is_web_page(const char *data, size_t size);
 
 /* --- What names and URLs came to (remote.c) ------------------------------------------------------------ */
 

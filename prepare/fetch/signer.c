@@ -15,30 +15,22 @@
 
 #include "prepare/fetch/fetch-internal.h"
 
-static int copy(const char *from, char **to)
+/* What is to be kept of S, whose strings stay its own. */
+static ImageSigner describe(const Signer *s)
 {
-        *to = from ? strdup(from) : NULL;
-        return from && !*to ? -ENOMEM : 0;
-}
-
-int signer_remember(const Signer *s, bool offered, ImageSigner *ret)
-{
-        *ret = (ImageSigner){
+        return (ImageSigner){
+                        .fingerprint = s->fingerprint,
+                        .user_id = s->user_id,
+                        .prefix = s->prefix,
+                        .key = s->key,
+                        .stamp = s->stamp,
                         .signed_time = s->signed_usec,
                         .expires = s->expires_usec,
                         .key_expires = s->key_expires_usec,
         };
-        /* What is copied is RET's owner's, whatever comes of the rest. */
-        return copy(s->fingerprint, &ret->fingerprint) < 0 || copy(s->user_id, &ret->user_id) < 0 ||
-                                               copy(s->prefix, &ret->prefix) < 0 ||
-                                               copy(s->key, &ret->key) < 0 ||
-                                               copy(offered ? NULL : s->stamp, &ret->stamp) < 0 ||
-                                               copy(offered ? SIGNER_OFFERED : NULL, &ret->trust) < 0
-                               ? -ENOMEM
-                               : 0;
 }
 
-/* The same without copies: these stay the image's. */
+/* And back. */
 static Signer recall(const ImageSigner *s)
 {
         return (Signer){
@@ -53,21 +45,22 @@ static Signer recall(const ImageSigner *s)
         };
 }
 
-/* So that gpg need not be asked the next time; if that fails, it is. */
-static void renew(const Image *i, const Signer *s)
+int signer_remember(const Signer *s, bool offered, ImageSigner *ret)
 {
-        const ImageSigner now = {
-                        .fingerprint = s->fingerprint,
-                        .user_id = s->user_id,
-                        .prefix = s->prefix,
-                        .key = s->key,
-                        .stamp = s->stamp,
-                        .signed_time = s->signed_usec,
-                        .expires = s->expires_usec,
-                        .key_expires = s->key_expires_usec,
-        };
+        ImageSigner x = describe(s);
+        char **strings[] = {&x.fingerprint, &x.user_id, &x.prefix, &x.key, &x.stamp, &x.trust};
+        int r = 0;
 
-        (void) image_info_set_signer(i->dir_fd, &now);
+        if (offered) {
+                x.stamp = NULL;
+                x.trust = (char *) SIGNER_OFFERED;
+        }
+        for (size_t i = 0; i < ELEMENTSOF(strings); i++)
+                if (*strings[i] && !(*strings[i] = strdup(*strings[i])))
+                        r = -ENOMEM;
+        /* What was copied is RET's owner's, whatever came of the rest. */
+        *ret = x;
+        return r;
 }
 
 int image_check_signer(const Image *i, const char *const *config_dirs, Error *e)
@@ -79,8 +72,10 @@ int image_check_signer(const Image *i, const char *const *config_dirs, Error *e)
                 return 0;
         const Signer then = recall(s);
         int r = signer_check_again(config_dirs, i->manifest->name, &then, &now, e);
-        if (r > 0)
-                renew(i, &now);
+        if (r > 0) { /* so that gpg need not be asked the next time; if this fails, it is */
+                const ImageSigner kept = describe(&now);
+                (void) image_info_set_signer(i->dir_fd, &kept);
+        }
         return r < 0 ? r : 0;
 }
 
@@ -178,7 +173,7 @@ static void note_step_back(const Image *newer, const Archive *a, const ImageMani
                              a->what, before, after);
 }
 
-/* INDEX is locked. */
+/* With what the store has; INDEX is locked. */
 static int compare(ImageIndex *index, const Archive *a, const char *id, const ImageManifest *m, Error *e)
 {
         size_t n;
@@ -202,11 +197,8 @@ static int compare(ImageIndex *index, const Archive *a, const char *id, const Im
 
 int archive_check_age(const Archive *a, const char *id, const ImageManifest *m, Error *e)
 {
-        ImageIndex *x = fetcher_lock_index(a->fetcher, e);
+        int r = compare(fetcher_lock_index(a->fetcher), a, id, m, e);
 
-        if (!x)
-                return -ENOMEM;
-        int r = compare(x, a, id, m, e);
         fetcher_unlock_index(a->fetcher);
         return r;
 }

@@ -82,7 +82,7 @@ static int begin_check(Source *s, const char *data, size_t size, Error *e)
                 return error_hint(e, r, HINT_PAGE);
         if (r != -ENOKEY || !(f->options.insecure & INSECURE_PUBKEY) || !s->wanted->name)
                 return r;
-        error_forget(e);
+        error_done(e);
         r = fetch_pubkeys(f, s->wanted->name, s->pubkeys, &s->trust_dir, &s->trust, e);
         s->archive.offered = true;
         return r < 0 ? r : signature_check_new(s->trust, data, size, what, &s->archive.check, e);

@@ -121,10 +121,7 @@ static int read_image(ImageIndex *x, const char *id, Error *e)
         if (r == -ENOENT)
                 return 0;
         if (image_is_shortage(r)) {
-                if (e) {
-                        error_done(e);
-                        *e = TAKE_GENERIC(error, Error, ERROR_NULL);
-                }
+                (void) error_move(e, &error);
                 return r;
         }
         if (r < 0) {
@@ -308,8 +305,7 @@ int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Im
                 if (r != -ENOENT)
                         return r;
                 /* Removed since it was listed. */
-                if (e)
-                        error_done(e);
+                error_done(e);
                 image_index_invalidate(x);
         }
 }
@@ -392,10 +388,7 @@ int image_list(Store *s, Image ***ret, size_t *ret_n, Error *e)
                 r = image_index_refresh(x, e);
         if (r >= 0 && x->n_damaged > 0) {
                 r = x->damage.code ?: -EBADMSG;
-                if (e) {
-                        error_done(e);
-                        *e = TAKE_GENERIC(x->damage, Error, ERROR_NULL);
-                }
+                (void) error_move(e, &x->damage);
         }
         if (r >= 0)
                 give_list(x, ret, ret_n);

@@ -67,10 +67,7 @@ static int id_check_finish(IdCheck *c, RecordCheck *check, Error *e)
                 return record_check_add(check, RECIPE_FILE, DIFFERENCE_ERROR, NULL, c->error.message) < 0
                                        ? error_oom(e)
                                        : 0;
-        if (e) {
-                error_done(e);
-                *e = TAKE_GENERIC(c->error, Error, ERROR_NULL);
-        }
+        (void) error_move(e, &c->error);
         return c->result;
 }
 

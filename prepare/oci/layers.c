@@ -317,11 +317,8 @@ int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImpo
         pthread_mutex_init(&r.mutex, NULL);
         run_threads(&r);
         pthread_mutex_destroy(&r.mutex);
-        if (r.result < 0 && e) {
-                error_done(e);
-                *e = TAKE_GENERIC(r.error, Error, ERROR_NULL);
-        }
-        error_done(&r.error);
+        if (r.result < 0)
+                (void) error_move(e, &r.error);
         return r.result;
 }
 

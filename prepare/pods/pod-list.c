@@ -94,8 +94,7 @@ int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
                         return r;
                 }
         }
-        if (e)
-                error_done(e);
+        error_done(e);
         qsort(l, n, sizeof(Pod *), compare_pods);
         *ret = l;
         *ret_n = n;

@@ -49,8 +49,9 @@ int reify_fetch(Reify *r, Error *e)
         if (!r->found)
                 return error_oom(e);
         int k = fetcher_new(r->pod->store, q->fetch ?: &local, &r->fetcher, e);
-        if (k >= 0)
-                k = fetcher_index(r->fetcher, &r->index, e);
+        if (k < 0)
+                return k;
+        r->index = fetcher_index(r->fetcher);
         for (size_t i = 0; k >= 0 && i < r->n_found; i++)
                 k = q->template ? fetch_template_image(r, i, e)
                                 : fetcher_fetch(r->fetcher, q->apps[i].reference, &r->found[i], e);

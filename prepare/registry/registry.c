@@ -74,11 +74,7 @@ static void keep_failure(const Endpoint *p, int code, Error *why, int *ret, Erro
         if (*ret < 0 && p->place.mirror && code != -EINTR && code != -ENOMEM)
                 return;
         *ret = code;
-        if (!e)
-                return;
-        error_done(e);
-        *e = *why;
-        *why = ERROR_NULL;
+        (void) error_move(e, why);
 }
 
 int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)

@@ -428,10 +428,7 @@ int exchange_run(Exchange *x, Error *e)
         r = run(x, h);
         transfer_return_handle(x->transfer, h);
         x->easy = NULL;
-        if (r < 0 && e) {
-                error_done(e);
-                *e = x->error;
-                x->error = ERROR_NULL;
-        }
+        if (r < 0)
+                (void) error_move(e, &x->error);
         return r;
 }

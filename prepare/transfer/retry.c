@@ -156,10 +156,7 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
         if (r < 0 && r != -EINTR)
                 r = give_up(t, &result, r, &error);
         fill_in_reply(&result, reply);
-        if (r < 0 && e) {
-                error_done(e);
-                *e = error;
-                error = ERROR_NULL;
-        }
+        if (r < 0)
+                (void) error_move(e, &error);
         return r;
 }

@@ -105,10 +105,7 @@ int archive_reader_error(ArchiveReader *r, Error *e)
                                         "or zstd.");
                 return error_set(e, -EBADMSG, "The archive is damaged: %s", why ?: "unknown error");
         }
-        if (e) {
-                error_done(e);
-                *e = TAKE_GENERIC(r->error, Error, ERROR_NULL);
-        }
+        (void) error_move(e, &r->error);
         return code;
 }
 

@@ -210,10 +210,7 @@ static int filter_error(Stream *s, Error *e)
                 return error_set(e, -EBADMSG, "The %s data is damaged or ends too early: %s", s->kind->name,
                                  archive_error_string(s->archive) ?: "unknown error");
         int code = s->error.code;
-        if (e) {
-                error_done(e);
-                *e = TAKE_GENERIC(s->error, Error, ERROR_NULL);
-        }
+        (void) error_move(e, &s->error);
         return code;
 }
 

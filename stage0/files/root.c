@@ -114,8 +114,7 @@ static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
                 x->live = r >= 0;
         }
         if (r == -ESRCH) {
-                if (e)
-                        error_done(e);
+                error_done(e);
                 r = open_supervised(p, x->app, &x->fd, e);
         }
         x->changing = true;

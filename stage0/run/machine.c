@@ -143,8 +143,7 @@ int machine_new(Pod *p, RegisterMode mode, const MachineHandlers *handlers, Mach
                 return error_oom(e);
         int r = connect_bus(m, e);
         if (r < 0 && mode == REGISTER_AUTO) { /* a host without a bus is nothing unusual */
-                if (e)
-                        error_done(e);
+                error_done(e);
                 return 0;
         }
         if (r >= 0)

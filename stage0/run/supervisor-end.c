@@ -141,11 +141,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         (void) pod_cgroup_remove(s->pod, &errors[0]);
         supervisor_leave_networks(s, &errors[2]);
         int status = judge_readiness(s, conclude(s, &statuses, e), e);
-        if (s->refusal.code < 0 && e) {
-                error_done(e);
-                *e = TAKE_GENERIC(s->refusal, Error, ERROR_NULL);
-                status = e->code;
-        }
+        if (s->refusal.code < 0)
+                status = error_move(e, &s->refusal);
         /* Who has done his work before he could be told to be up has not failed to start. */
         if (status == 0 && !s->ready && !readiness_is_used(s->readiness))
                 supervisor_tell_host(s, "READY=1");

@@ -89,8 +89,9 @@ TEST(signatures_beside_images)
 
 TEST(policies)
 {
-        for (int i = 0; i < _PULL_POLICY_MAX; i++)
-                ASSERT_EQ(pull_policy_from_string(pull_policy_to_string((PullPolicy) i)), i);
+        ASSERT_EQ(pull_policy_from_string("new"), PULL_NEW);
+        ASSERT_EQ(pull_policy_from_string("update"), PULL_UPDATE);
+        ASSERT_EQ(pull_policy_from_string("never"), PULL_NEVER);
         ASSERT_ERR(pull_policy_from_string("always"), -EINVAL);
 }
 

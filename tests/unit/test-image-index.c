@@ -59,10 +59,12 @@ static void assert_few_calls(FaultFunction function, Fixture *f)
 static int fetch_app(void *userdata, Error *e)
 {
         static const FetchOptions never = {.policy = PULL_NEVER};
+        _cleanup_(fetcher_freep) Fetcher *fetcher = NULL;
         _cleanup_(image_freep) Image *i = NULL;
         Fixture *f = userdata;
 
-        return fetch_image(f->store, "app", &never, &i, e);
+        int r = fetcher_new(f->store, &never, &fetcher, e);
+        return r < 0 ? r : fetcher_fetch(fetcher, "app", &i, e);
 }
 
 static int find_layers(void *userdata, Error *e)
