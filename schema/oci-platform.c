@@ -33,7 +33,8 @@ static const struct {
 
 static const char *const systems[] = {"linux", "freebsd", "darwin"};
 
-int oci_platform_format(const OciPlatform *p, char **ret)
+/* "linux/arm/v7" */
+static int format_platform(const OciPlatform *p, char **ret)
 {
         return xasprintf(ret, "%s/%s%s%s", p->os ?: "?", p->architecture ?: "?", p->variant ? "/" : "",
                          p->variant ?: "");
@@ -54,7 +55,7 @@ static int no_label(const OciPlatform *p, Error *e)
 {
         _cleanup_free_ char *platform = NULL, *shown = NULL;
 
-        if (oci_platform_format(p, &platform) < 0)
+        if (format_platform(p, &platform) < 0)
                 return error_oom(e);
         shown = quote_value(platform);
         return error_set(e, -EPROTONOSUPPORT,
@@ -117,7 +118,7 @@ static int nothing_fits(const OciIndex *index, const char *os, const char *arch,
                 _cleanup_free_ char *s = NULL;
                 if (is_attachment(&index->manifests[i]) || !index->manifests[i].platform)
                         continue;
-                if (oci_platform_format(index->manifests[i].platform, &s) < 0 ||
+                if (format_platform(index->manifests[i].platform, &s) < 0 ||
                     (!strv_contains(there, s) && strv_extend(&there, s) < 0))
                         return error_oom(e);
         }

@@ -13,7 +13,6 @@
 #include "schema/schema.h"
 
 #define OCI_LAYERS_MAX 400U   /* of one image; overlayfs takes 500 in all */
-#define OCI_DIGEST_MAX 136U   /* "sha512:", 128 hex digits and the final NUL */
 #define OCI_REF_NAME "org.opencontainers.image.ref.name" /* annotation of an index: the tag, or a reference */
 
 /* --- Digests and media types --------------------------------------------------------------------------- */
@@ -111,8 +110,6 @@ int oci_config_parse(const char *text, size_t size, OciConfig **ret, Findings *f
 /* The labels os and arch for a platform; *RET_ARCH is NULL where it does not state an architecture.
  * -EPROTONOSUPPORT: the label table has no word for it. Both results are constants. */
 int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char **ret_arch, Error *e);
-/* "linux/arm/v7" */
-int oci_platform_format(const OciPlatform *p, char **ret);
 
 /* The group of an image whose User names no group: the primary group of the user in the image's /etc/passwd,
  * and the groups that list the user in its /etc/group. No group can be called that, as ":" separates the

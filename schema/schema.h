@@ -278,6 +278,8 @@ json_object *json_new_string_list(char *const *l);
 int json_list_append(json_object *list, json_object *item);
 /* The same for a member of O. */
 int json_member_add(json_object *o, const char *key, json_object *value);
+/* The same, but a NULL is what it is in JSON: null. */
+int json_member_add_nullable(json_object *o, const char *key, json_object *value);
 /* A text as json_new_string_lossy() makes it; null if S is NULL. */
 int json_member_add_text(json_object *o, const char *key, const char *s);
 

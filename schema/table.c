@@ -77,7 +77,7 @@ int object_format(const Type *t, const void *source, json_object **ret)
         _cleanup_json_ json_object *o = json_object_new_object();
 
         if (!o)
-                return -ENOMEM;
+                return -ENOMEM; /* also without members */
         for (const Field *f = t->fields; f->name; f++) {
                 json_object *v = NULL;
                 int r = f->type->format(f->type, (const char *) source + f->offset, &v);
@@ -86,10 +86,9 @@ int object_format(const Type *t, const void *source, json_object **ret)
                         return r;
                 if (r == 0)
                         continue;
-                if (json_object_object_add(o, f->name, v) < 0) {
-                        json_object_put(v);
-                        return -ENOMEM;
-                }
+                r = json_member_add_nullable(o, f->name, v);
+                if (r < 0)
+                        return r;
         }
         *ret = TAKE_PTR(o);
         return 1;

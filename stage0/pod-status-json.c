@@ -7,7 +7,8 @@
 #include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
-/* These add a member and return whether that failed, so that a function can collect them with |=. */
+/* These add a member and return whether that failed, as they do without an object to add it to, so that a function
+ * can collect them with |=. */
 
 static bool put_object(json_object *o, const char *key, json_object *value)
 {
@@ -63,30 +64,26 @@ static json_object *take_unless(bool failed, json_object *o)
 static json_object *handler_json(const HandlerStatus *h)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_bool(o, "ran", h->ran);
-                failed |= put_bool(o, "timedOut", h->timed_out);
-                failed |= put_number(o, "exitStatus", h->ran ? h->exit_status : -1, 0);
-                failed |= put_signal(o, h->signal);
-        }
+        failed |= put_bool(o, "ran", h->ran);
+        failed |= put_bool(o, "timedOut", h->timed_out);
+        failed |= put_number(o, "exitStatus", h->ran ? h->exit_status : -1, 0);
+        failed |= put_signal(o, h->signal);
         return take_unless(failed, o);
 }
 
 static json_object *health_json(const HealthStatus *h)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_text(o, "state", health_state_to_string(h->state));
-                failed |= put_unsigned(o, "failures", h->failures);
-                failed |= put_time(o, "checked", h->checked_usec);
-                failed |= put_bool(o, "timedOut", h->last.timed_out);
-                failed |= put_number(o, "exitStatus", h->last.ran ? h->last.exit_status : -1, 0);
-                failed |= put_text(o, "output", h->message);
-        }
+        failed |= put_text(o, "state", health_state_to_string(h->state));
+        failed |= put_unsigned(o, "failures", h->failures);
+        failed |= put_time(o, "checked", h->checked_usec);
+        failed |= put_bool(o, "timedOut", h->last.timed_out);
+        failed |= put_number(o, "exitStatus", h->last.ran ? h->last.exit_status : -1, 0);
+        failed |= put_text(o, "output", h->message);
         return take_unless(failed, o);
 }
 
@@ -115,40 +112,36 @@ static json_object *app_json(const AppReport *a)
 {
         json_object *o = json_object_new_object();
         const AppStatus *s = &a->status;
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_text(o, "name", a->app->name);
-                failed |= put_text(o, "imageID", a->app->image_id);
-                failed |= put_text(o, "imageName", a->app->image_name);
-                failed |= put_text(o, "imageVersion", pair_list_get(&a->app->image_labels, "version"));
-                failed |= put_text(o, "state", app_state_to_string(s->state));
-                failed |= put_text(o, "cause", s->state == APP_ENDED ? app_cause_to_string(s->cause) : NULL);
-                failed |= put_number(o, "exitStatus", s->state == APP_ENDED ? s->exit_status : -1, 0);
-                failed |= put_signal(o, s->signal);
-                failed |= put_bool(o, "coreDumped", s->core_dumped);
-                failed |= put_text(o, "message", s->message);
-                failed |= put_time(o, "started", s->started_usec);
-                failed |= put_time(o, "ended", s->ended_usec);
-                failed |= put_unsigned(o, "starts", s->starts);
-                failed |= put_object(o, "preStart", handler_json(&s->pre_start));
-                failed |= put_object(o, "postStop", handler_json(&s->post_stop));
-                failed |= put_readiness(o, a);
-        }
+        failed |= put_text(o, "name", a->app->name);
+        failed |= put_text(o, "imageID", a->app->image_id);
+        failed |= put_text(o, "imageName", a->app->image_name);
+        failed |= put_text(o, "imageVersion", pair_list_get(&a->app->image_labels, "version"));
+        failed |= put_text(o, "state", app_state_to_string(s->state));
+        failed |= put_text(o, "cause", s->state == APP_ENDED ? app_cause_to_string(s->cause) : NULL);
+        failed |= put_number(o, "exitStatus", s->state == APP_ENDED ? s->exit_status : -1, 0);
+        failed |= put_signal(o, s->signal);
+        failed |= put_bool(o, "coreDumped", s->core_dumped);
+        failed |= put_text(o, "message", s->message);
+        failed |= put_time(o, "started", s->started_usec);
+        failed |= put_time(o, "ended", s->ended_usec);
+        failed |= put_unsigned(o, "starts", s->starts);
+        failed |= put_object(o, "preStart", handler_json(&s->pre_start));
+        failed |= put_object(o, "postStop", handler_json(&s->post_stop));
+        failed |= put_readiness(o, a);
         return take_unless(failed, o);
 }
 
 static json_object *isolator_json(const IsolatorReport *k)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_text(o, "app", k->app);
-                failed |= put_text(o, "name", k->name);
-                failed |= put_text(o, "verdict", isolator_verdict_to_string(k->verdict));
-                failed |= put_text(o, "detail", k->detail);
-        }
+        failed |= put_text(o, "app", k->app);
+        failed |= put_text(o, "name", k->name);
+        failed |= put_text(o, "verdict", isolator_verdict_to_string(k->verdict));
+        failed |= put_text(o, "detail", k->detail);
         return take_unless(failed, o);
 }
 
@@ -160,17 +153,14 @@ static bool append(json_object *array, json_object *item)
 
 static json_object *lists_json(const PodReport *r, json_object *o)
 {
-        json_object *addresses = json_object_new_array(), *apps = json_object_new_array();
-        json_object *isolators = json_object_new_array();
-        bool failed = !addresses || !apps || !isolators;
+        json_object *apps = json_object_new_array(), *isolators = json_object_new_array();
+        bool failed = false;
 
-        for (size_t i = 0; !failed && r->addresses && r->addresses[i]; i++)
-                failed |= append(addresses, json_new_string_lossy(r->addresses[i]));
         for (size_t i = 0; !failed && i < r->n_apps; i++)
                 failed |= append(apps, app_json(&r->apps[i]));
         for (size_t i = 0; !failed && i < r->n_isolators; i++)
                 failed |= append(isolators, isolator_json(&r->isolators[i]));
-        failed |= put_object(o, "addresses", addresses);
+        failed |= put_object(o, "addresses", json_new_string_list(r->addresses));
         failed |= put_object(o, "apps", apps);
         failed |= put_object(o, "isolators", isolators);
         return take_unless(failed, o);
@@ -179,13 +169,11 @@ static json_object *lists_json(const PodReport *r, json_object *o)
 static json_object *users_json(const PodConfig *c)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_bool(o, "private", c->private_users);
-                failed |= put_unsigned(o, "base", c->uid_base);
-                failed |= put_unsigned(o, "size", UID_RANGE_SIZE);
-        }
+        failed |= put_bool(o, "private", c->private_users);
+        failed |= put_unsigned(o, "base", c->uid_base);
+        failed |= put_unsigned(o, "size", UID_RANGE_SIZE);
         return take_unless(failed, o);
 }
 
@@ -194,26 +182,22 @@ static json_object *users_json(const PodConfig *c)
 static json_object *pair_json(const char *key, const char *value, const char *gateway)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_text(o, key, value);
-                failed |= put_text(o, "gateway", gateway);
-        }
+        failed |= put_text(o, key, value);
+        failed |= put_text(o, "gateway", gateway);
         return take_unless(failed, o);
 }
 
 static json_object *dns_json(const NetworkDns *d)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_object(o, "servers", json_new_string_list(d->servers));
-                failed |= put_text(o, "domain", d->domain);
-                failed |= put_object(o, "search", json_new_string_list(d->search));
-                failed |= put_object(o, "options", json_new_string_list(d->options));
-        }
+        failed |= put_object(o, "servers", json_new_string_list(d->servers));
+        failed |= put_text(o, "domain", d->domain);
+        failed |= put_object(o, "search", json_new_string_list(d->search));
+        failed |= put_object(o, "options", json_new_string_list(d->options));
         return take_unless(failed, o);
 }
 
@@ -221,13 +205,11 @@ static json_object *dns_json(const NetworkDns *d)
 static json_object *wished_dns_json(const PodConfig *c)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_object(o, "servers", json_new_string_list(c->dns));
-                failed |= put_object(o, "search", json_new_string_list(c->dns_search));
-                failed |= put_object(o, "options", json_new_string_list(c->dns_options));
-        }
+        failed |= put_object(o, "servers", json_new_string_list(c->dns));
+        failed |= put_object(o, "search", json_new_string_list(c->dns_search));
+        failed |= put_object(o, "options", json_new_string_list(c->dns_options));
         return take_unless(failed, o);
 }
 
@@ -235,7 +217,7 @@ static json_object *network_json(const NetworkReport *n)
 {
         json_object *o = json_object_new_object(), *addresses = json_object_new_array();
         json_object *routes = json_object_new_array();
-        bool failed = !o || !addresses || !routes;
+        bool failed = false;
 
         for (size_t i = 0; !failed && i < n->n_addresses; i++)
                 failed |= append(addresses,
@@ -243,11 +225,6 @@ static json_object *network_json(const NetworkReport *n)
         for (size_t i = 0; !failed && i < n->n_routes; i++)
                 failed |= append(routes,
                                  pair_json("destination", n->routes[i].destination, n->routes[i].gateway));
-        if (!o) {
-                json_object_put(addresses);
-                json_object_put(routes);
-                return NULL;
-        }
         failed |= put_text(o, "name", n->network);
         failed |= put_text(o, "interface", n->interface);
         failed |= put_text(o, "mac", n->mac);
@@ -271,16 +248,14 @@ static json_object *networks_json(const PodReport *r)
 static json_object *port_json(const PortMapping *q)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_text(o, "name", q->name);
-                failed |= put_text(o, "protocol", q->udp ? "udp" : "tcp");
-                failed |= put_text(o, "hostIP", q->host_ip);
-                failed |= put_unsigned(o, "hostPort", q->host_port);
-                failed |= put_unsigned(o, "port", q->port);
-                failed |= put_unsigned(o, "count", q->count);
-        }
+        failed |= put_text(o, "name", q->name);
+        failed |= put_text(o, "protocol", q->udp ? "udp" : "tcp");
+        failed |= put_text(o, "hostIP", q->host_ip);
+        failed |= put_unsigned(o, "hostPort", q->host_port);
+        failed |= put_unsigned(o, "port", q->port);
+        failed |= put_unsigned(o, "count", q->count);
         return take_unless(failed, o);
 }
 
@@ -296,7 +271,7 @@ static json_object *mounts_json(const PodManifest *m, const Volume *v)
                         if (mount->app_volume || !streq_ptr(mount->volume, v->name))
                                 continue;
                         json_object *o = json_object_new_object();
-                        failed |= !o || put_text(o, "app", m->apps[i].name) ||
+                        failed |= put_text(o, "app", m->apps[i].name) ||
                                   put_text(o, "path", mount->path);
                         failed |= append(l, take_unless(failed, o));
                 }
@@ -306,10 +281,8 @@ static json_object *mounts_json(const PodManifest *m, const Volume *v)
 static json_object *volume_json(const PodManifest *m, const Volume *v)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (!o)
-                return NULL;
         failed |= put_text(o, "name", v->name);
         failed |= put_text(o, "kind", volume_kind_word(m, v));
         failed |= put_text(o, "source", v->source);
@@ -341,15 +314,13 @@ static json_object *ports_json(const PodReport *r)
 static json_object *socket_json(const ServedSocket *s)
 {
         json_object *o = json_object_new_object();
-        bool failed = !o;
+        bool failed = false;
 
-        if (o) {
-                failed |= put_text(o, "app", s->app);
-                failed |= put_text(o, "port", s->port);
-                failed |= put_text(o, "type", s->type);
-                failed |= put_text(o, "address", s->address);
-                failed |= put_text(o, "name", s->name);
-        }
+        failed |= put_text(o, "app", s->app);
+        failed |= put_text(o, "port", s->port);
+        failed |= put_text(o, "type", s->type);
+        failed |= put_text(o, "address", s->address);
+        failed |= put_text(o, "name", s->name);
         return take_unless(failed, o);
 }
 
@@ -369,10 +340,8 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
 {
         json_object *o = json_object_new_object();
         const PodConfig *k = &p->config;
-        bool failed = !o;
+        bool failed = false;
 
-        if (!o)
-                return NULL;
         failed |= put_text(o, "uuid", p->uuid);
         failed |= put_text(o, "name", k->name);
         failed |= put_text(o, "state", r->paused ? "paused" : pod_state_to_string(p->state));

@@ -11,15 +11,6 @@
 
 /* --- The document -------------------------------------------------------------------------------------- */
 
-/* Takes V; a NULL is put in as null. */
-static int put(json_object *o, const char *name, json_object *v)
-{
-        if (json_object_object_add(o, name, v) >= 0)
-                return 0;
-        json_object_put(v);
-        return -ENOMEM;
-}
-
 static int put_number(json_object *o, const char *name, uint64_t n)
 {
         return json_member_add(o, name, json_object_new_int64((int64_t) n));
@@ -70,7 +61,7 @@ static int put_dependencies(Context *c, json_object *o, const Image *i)
                 r = json_list_append(a, dependency_to_json(d, resolve(d, list, n)));
         }
         image_list_free(list, n);
-        return r < 0 ? r : put(o, "dependencies", TAKE_PTR(a));
+        return r < 0 ? r : json_member_add(o, "dependencies", TAKE_PTR(a));
 }
 
 static uint64_t measure(const char *path)
@@ -113,7 +104,7 @@ static int put_signer(Context *c, json_object *o, const Image *i)
         int r = image_check_signer(i, context_config_dirs(c), &e);
         if (r == -ENOMEM || signer_to_json(&i->info, &v) < 0)
                 return -ENOMEM;
-        if (put(o, "signer", v) < 0)
+        if (json_member_add_nullable(o, "signer", v) < 0)
                 return -ENOMEM;
         return json_member_add_text(o, "signerProblem", r < 0 ? e.message : NULL);
 }
@@ -125,7 +116,9 @@ static int put_app(json_object *o, const Image *i)
 
         int r = json_parse_strict(i->manifest_text, i->manifest_size, &m, NULL, NULL);
         if (r >= 0)
-                r = put(o, "app", json_object_object_get_ex(m, "app", &app) ? json_object_get(app) : NULL);
+                r = json_member_add_nullable(
+                                o, "app",
+                                json_object_object_get_ex(m, "app", &app) ? json_object_get(app) : NULL);
         json_object_put(m);
         return r;
 }

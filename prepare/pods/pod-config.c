@@ -297,25 +297,17 @@ int pod_config_format(const PodConfig *c, char **ret, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
 
-        if (!o)
-                return error_oom(e);
         int r = check_texts(c, e);
         if (r >= 0)
                 r = check_values(c, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(members); i++) {
-                json_object *v = NULL; /* null */
-
-                if (!is_null(c, &members[i])) {
-                        v = member_format(c, &members[i]);
-                        if (!v)
-                                return error_oom(e);
-                }
-                if (json_object_object_add(o, members[i].key, v) < 0) {
-                        json_object_put(v);
+                const struct Member *m = &members[i];
+                r = is_null(c, m) ? json_member_add_nullable(o, m->key, NULL)
+                                  : json_member_add(o, m->key, member_format(c, m));
+                if (r < 0)
                         return error_oom(e);
-                }
         }
         const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
                                                                              JSON_C_TO_STRING_NOSLASHESCAPE);

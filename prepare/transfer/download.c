@@ -62,10 +62,9 @@ static char *boot_id(void)
         return id;
 }
 
-static void add_string(json_object *o, const char *key, const char *value)
+static int add_string(json_object *o, const char *key, const char *value)
 {
-        if (value)
-                (void) json_object_object_add(o, key, json_new_string_lossy(value));
+        return value ? json_member_add_text(o, key, value) : 0;
 }
 
 static int write_info(const Download *d, uint64_t synced)
@@ -73,15 +72,12 @@ static int write_info(const Download *d, uint64_t synced)
         _cleanup_json_ json_object *o = json_object_new_object();
         _cleanup_free_ char *boot = boot_id();
 
-        if (!o)
+        if (add_string(o, "url", d->url) < 0 || add_string(o, "etag", d->etag) < 0 ||
+            add_string(o, "lastModified", d->last_modified) < 0 || add_string(o, "boot", boot) < 0 ||
+            (d->sink.total != UNKNOWN &&
+             json_member_add(o, "total", json_object_new_uint64(d->sink.total)) < 0) ||
+            json_member_add(o, "synced", json_object_new_uint64(synced)) < 0)
                 return -ENOMEM;
-        add_string(o, "url", d->url);
-        add_string(o, "etag", d->etag);
-        add_string(o, "lastModified", d->last_modified);
-        add_string(o, "boot", boot);
-        if (d->sink.total != UNKNOWN)
-                (void) json_object_object_add(o, "total", json_object_new_uint64(d->sink.total));
-        (void) json_object_object_add(o, "synced", json_object_new_uint64(synced));
         const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
         return text ? write_file_atomic_at(d->dir_fd, d->info, text, strlen(text), 0600, false) : -ENOMEM;
 }

@@ -314,13 +314,13 @@ json_object *table_to_json(const Table *t)
 
                 if (column == 0) {
                         row = json_object_new_object();
-                        if (!row || json_object_array_add(rows, row) < 0)
-                                return json_object_put(row), NULL;
+                        if (json_list_append(rows, row) < 0)
+                                return NULL;
                 }
                 if (t->cells[i].type != CELL_NONE && !(value = cell_json(&t->cells[i])))
                         return NULL;
-                if (json_object_object_add(row, t->columns[column].key, value) < 0)
-                        return json_object_put(value), NULL;
+                if (json_member_add_nullable(row, t->columns[column].key, value) < 0)
+                        return NULL;
         }
         return TAKE_PTR(rows);
 }

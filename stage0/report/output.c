@@ -9,15 +9,16 @@ static int add_json(Text *t, const JournalLine *l)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
         _cleanup_free_ char *message = strndup(l->data, l->size);
-        json_object *text = message ? json_new_string_lossy(message) : NULL;
 
-        if (!o || !text)
+        if (!message || json_member_add(o, "timestamp", json_object_new_int64((int64_t) l->time_usec)) < 0 ||
+            json_member_add(o, "app", json_object_new_string(l->app)) < 0 ||
+            json_member_add(o, "stream", json_object_new_string(l->error ? "stderr" : "stdout")) < 0 ||
+            json_member_add_text(o, "message", message) < 0)
                 return -ENOMEM;
-        json_object_object_add(o, "timestamp", json_object_new_int64((int64_t) l->time_usec));
-        json_object_object_add(o, "app", json_object_new_string(l->app));
-        json_object_object_add(o, "stream", json_object_new_string(l->error ? "stderr" : "stdout"));
-        json_object_object_add(o, "message", text);
-        text_addf(t, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+        if (!text)
+                return -ENOMEM;
+        text_addf(t, "%s\n", text);
         return 0;
 }
 
@@ -68,7 +69,7 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         return r >= 0 && t->failed ? -ENOMEM : r;
 }
 
-int output_line(const JournalLine *l, const OutputOptions *o)
+static int show_line(const JournalLine *l, const OutputOptions *o)
 {
         int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO;
         _cleanup_text_ Text t = {};
@@ -83,7 +84,7 @@ int output_all(JournalReader *r, const OutputOptions *o)
         int k;
 
         while ((k = journal_reader_next(r, &l)) > 0) {
-                k = output_line(&l, o);
+                k = show_line(&l, o);
                 if (k < 0)
                         return k;
         }

@@ -59,7 +59,6 @@ typedef struct Usage {
         uint64_t pids;
 } Usage;
 
-void usage_init(Usage *u);
 /* Of the pod as a whole, and an array of what each of its apps uses, in the order of the manifest. */
 int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
 
@@ -108,6 +107,5 @@ typedef struct OutputOptions {
 } OutputOptions;
 /* What is to be printed of a line. */
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t);
-int output_line(const JournalLine *l, const OutputOptions *o);
 /* Prints everything that can be read now. */
 int output_all(JournalReader *r, const OutputOptions *o);

@@ -15,7 +15,7 @@
 #define CGROUP_FILE_MAX (1U << 20)
 #define CGROUPS_MAX 65536U
 
-void usage_init(Usage *u)
+static void usage_init(Usage *u)
 {
         *u = (Usage){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 }

@@ -16,13 +16,11 @@ static int write_fields(Pod *p, const char *name, const Field *fields, size_t n)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
 
-        if (!o)
-                return -ENOMEM;
         for (size_t i = 0; i < n; i++)
-                if (json_object_object_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
+                if (json_member_add(o, fields[i].key, json_object_new_int64(fields[i].value)) < 0)
                         return -ENOMEM;
         const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
-        return write_file_atomic_at(p->dir_fd, name, text, strlen(text), 0600, false);
+        return text ? write_file_atomic_at(p->dir_fd, name, text, strlen(text), 0600, false) : -ENOMEM;
 }
 
 static int read_fields(Pod *p, const char *name, Field *fields, size_t n)

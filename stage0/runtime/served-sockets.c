@@ -30,39 +30,23 @@ void served_sockets_free(ServedSocket *l, size_t n)
         free(l);
 }
 
-static int put(json_object *o, const char *key, const char *s)
+static json_object *format_socket(const ServedSocket *s)
 {
-        json_object *v = json_new_string_lossy(s);
+        _cleanup_json_ json_object *o = json_object_new_object();
 
-        if (v && json_object_object_add(o, key, v) >= 0)
-                return 0;
-        json_object_put(v);
-        return -ENOMEM;
-}
-
-static int append_socket(json_object *list, const ServedSocket *s)
-{
-        json_object *o = json_object_new_object();
-        int r = o ? 0 : -ENOMEM;
-
-        for (size_t k = 0; r >= 0 && k < ELEMENTSOF(members); k++)
-                if (*member_of(s, k))
-                        r = put(o, members[k].key, *member_of(s, k));
-        if (r >= 0 && json_object_array_add(list, o) >= 0)
-                return 0;
-        json_object_put(o);
-        return -ENOMEM;
+        for (size_t k = 0; k < ELEMENTSOF(members); k++)
+                if (*member_of(s, k) && json_member_add_text(o, members[k].key, *member_of(s, k)) < 0)
+                        return NULL;
+        return TAKE_PTR(o);
 }
 
 int served_sockets_write(Pod *p, const ServedSocket *l, size_t n)
 {
         _cleanup_json_ json_object *list = json_object_new_array();
-        int r = list ? 0 : -ENOMEM;
 
-        for (size_t i = 0; r >= 0 && i < n; i++)
-                r = append_socket(list, &l[i]);
-        if (r < 0)
-                return r;
+        for (size_t i = 0; i < n; i++)
+                if (json_list_append(list, format_socket(&l[i])) < 0)
+                        return -ENOMEM;
         const char *text = json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN);
         return text ? write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false)
                     : -ENOMEM;
