@@ -6,38 +6,9 @@
  * is reached more than once is read once; how much can be reached is bounded.
  */
 
-#include "prepare/oci/oci-internal.h"
+#include "prepare/oci/check-internal.h"
 
-#define BLOBS_MAX 10000U
 #define BUFFER_SIZE (256U * 1024U)
-#define UNCOMPRESSED_MAX (1ULL << 40) /* bytes of one layer: there is no disk that would bound it */
-
-typedef enum BlobKind { BLOB_DOCUMENT, BLOB_CONFIG, BLOB_LAYER } BlobKind;
-
-typedef struct Blob {
-        OciDescriptor descriptor;
-        BlobKind kind;
-} Blob;
-
-/* A manifest of an image: the names of its blobs. */
-typedef struct CheckImage {
-        char *config;
-        char **layers;
-} CheckImage;
-
-typedef struct Check {
-        Files *files;
-        OciReport report;
-        void *userdata;
-        uint64_t n_findings;
-        Blob *blobs; /* all that were reached, in this order */
-        size_t n_blobs, allocated;
-        CheckImage *images;
-        size_t n_images, images_allocated;
-        char **bad;    /* names of blobs of which something was reported */
-        char **layers; /* that were uncompressed: digest and name */
-        bool too_many;
-} Check;
 
 static void check_done(Check *c)
 {
@@ -56,7 +27,7 @@ static void check_done(Check *c)
 
 /* --- Reporting ----------------------------------------------------------------------------------------- */
 
-static void report(Check *c, const char *document, const char *path, const char *message)
+void check_report(Check *c, const char *document, const char *path, const char *message)
 {
         c->n_findings++;
         c->report(document, path, message, c->userdata);
@@ -68,9 +39,9 @@ static int report_result(Check *c, const char *document, int r, const Findings *
         if (r == -ENOMEM)
                 return r;
         for (size_t i = 0; i < f->n; i++)
-                report(c, document, f->items[i].path, f->items[i].message);
+                check_report(c, document, f->items[i].path, f->items[i].message);
         if (r < 0 && f->n == 0)
-                report(c, document, "", e->message ?: strerror(-r));
+                check_report(c, document, "", e->message ?: strerror(-r));
         return 0;
 }
 
@@ -81,7 +52,7 @@ static int add_blob(Check *c, const OciDescriptor *d, BlobKind kind)
                         return 0;
         if (c->n_blobs >= BLOBS_MAX) {
                 if (!c->too_many)
-                        report(c, "index.json", "", "there is more than can be checked");
+                        check_report(c, "index.json", "", "there is more than can be checked");
                 c->too_many = true;
                 return 0;
         }
@@ -116,14 +87,24 @@ static int blob_name(const OciDescriptor *d, char **ret)
         return xasprintf(ret, "blobs/%.*s/%s", (int) (colon - d->digest), d->digest, colon + 1);
 }
 
-/* What can be said of it when all blobs have been looked at. */
-static int note_image(Check *c, const OciManifest *m)
+/* *RET is valid until the next one is added. */
+static int add_image(Check *c, CheckImage **ret)
 {
         if (GREEDY_REALLOC(c->images, c->images_allocated, c->n_images + 1) < 0)
                 return -ENOMEM;
-        CheckImage *i = &c->images[c->n_images++];
-        *i = (CheckImage){};
-        int r = blob_name(&m->config, &i->config);
+        *ret = &c->images[c->n_images++];
+        **ret = (CheckImage){};
+        return 0;
+}
+
+/* What can be said of it when all blobs have been looked at. */
+static int note_image(Check *c, const OciManifest *m)
+{
+        CheckImage *i;
+        int r = add_image(c, &i);
+
+        if (r >= 0)
+                r = blob_name(&m->config, &i->config);
         for (size_t k = 0; r >= 0 && k < m->n_layers; k++) {
                 char *name;
                 r = blob_name(&m->layers[k], &name);
@@ -206,7 +187,7 @@ static int compare_blob(Check *c, const OciDescriptor *d, const char *name, int 
                 return error_oom(e);
         if (streq(digest, d->digest))
                 return 0;
-        report(c, name, "", "the content has another digest than the name says");
+        check_report(c, name, "", "the content has another digest than the name says");
         return 1;
 }
 
@@ -216,7 +197,7 @@ static int read_blob(Check *c, const Blob *b, const char *name, int fd, Error *e
         _cleanup_free_ char *text = NULL;
 
         if (b->kind != BLOB_LAYER && d->size > MANIFEST_SIZE_MAX) {
-                report(c, name, "", "the document is longer than documents may be");
+                check_report(c, name, "", "the document is longer than documents may be");
                 return 0;
         }
         if (b->kind != BLOB_LAYER && !(text = calloc(1, (size_t) d->size + 1)))
@@ -237,7 +218,7 @@ static int look_at_blob(Check *c, const Blob *b, const char *name, Error *e)
 
         int r = c->files->open(c->files, name, &fd, &size, e);
         if (r == -ENOENT) {
-                report(c, name, "", "it is not there");
+                check_report(c, name, "", "it is not there");
                 return 0;
         }
         if (r < 0)
@@ -246,7 +227,7 @@ static int look_at_blob(Check *c, const Blob *b, const char *name, Error *e)
                 return read_blob(c, b, name, fd, e);
         if (xasprintf(&message, "it has %" PRIu64 " bytes instead of %" PRIu64, size, d->size) < 0)
                 return error_oom(e);
-        report(c, name, "", message);
+        check_report(c, name, "", message);
         return 0;
 }
 
@@ -263,108 +244,41 @@ static int check_blob(Check *c, const Blob *b, Error *e)
         return r;
 }
 
-/* --- Layers, uncompressed ------------------------------------------------------------------------------ */
-
-/* 1: it is to be read; 0: it was, or there are too many. */
-static int note_layer(Check *c, const char *name, const char *diff_id)
-{
-        _cleanup_free_ char *layer = NULL;
-
-        if (xasprintf(&layer, "%s %s", diff_id, name) < 0)
-                return -ENOMEM;
-        if (strv_contains(c->layers, layer))
-                return 0;
-        if (strv_length(c->layers) < BLOBS_MAX)
-                return strv_consume(&c->layers, TAKE_PTR(layer)) < 0 ? -ENOMEM : 1;
-        if (!c->too_many)
-                report(c, name, "", "there is more than can be checked");
-        c->too_many = true;
-        return 0;
-}
-
-/* Adds all of S to D. */
-static int read_layer(Stream *s, Digester *d, void *buffer, Error *e)
-{
-        ssize_t n;
-
-        while ((n = stream_read(s, buffer, BUFFER_SIZE, e)) > 0) {
-                int r = interrupt_check(e);
-                if (r < 0)
-                        return r;
-                digester_add(d, buffer, (size_t) n);
-                if (d->size > UNCOMPRESSED_MAX)
-                        return error_set(e, -EFBIG, "it is longer than %llu bytes, uncompressed",
-                                         UNCOMPRESSED_MAX);
-        }
-        return (int) n;
-}
-
-static int check_layer(Check *c, const char *name, const char *diff_id, Error *e)
-{
-        _cleanup_free_ char *buffer = malloc(BUFFER_SIZE), *digest = NULL;
-        _cleanup_(stream_freep) Stream *s = NULL;
-        _cleanup_digester_ Digester digester = {};
-        _cleanup_error_ Error why = ERROR_NULL;
-        _cleanup_close_ int fd = -EBADF;
-        uint64_t size;
-
-        int k = note_layer(c, name, diff_id);
-        if (k < 0 || !buffer || digester_init(&digester, diff_id) < 0)
-                return error_oom(e);
-        if (k == 0)
-                return 0;
-        int r = c->files->open(c->files, name, &fd, &size, e);
-        if (r == -ENOENT)
-                report(c, name, "", "it is not there");
-        if (r < 0)
-                return r == -ENOENT ? 0 : r;
-        const StreamHooks hooks = {.length = size};
-        r = stream_new(fd, -EBADF, &hooks, &s, &why);
-        if (r >= 0)
-                r = read_layer(s, &digester, buffer, &why);
-        if (r == -EINTR)
-                return interrupt_check(e);
-        if (r < 0)
-                report(c, name, "", why.message ?: strerror(-r));
-        if (r < 0 || digester_finish(&digester, &digest) < 0)
-                return r < 0 ? 0 : error_oom(e);
-        if (!streq(digest, diff_id))
-                report(c, name, "", "the content is another than the image's config says");
-        return 0;
-}
-
 /* --- Layouts ------------------------------------------------------------------------------------------- */
 
-/* 1: *RET has it; 0: it is not there, which was reported. */
-static int read_document(Check *c, const char *name, char **ret, size_t *ret_size, Error *e)
-{
-        int r = files_read(c->files, name, ret, ret_size, e);
+typedef int (*DocumentCheck)(Check *c, const char *document, const char *text, size_t size);
 
-        if (r == -ENOENT)
-                report(c, name, "", "it is not there");
-        return r == -ENOENT ? 0 : r < 0 ? r : 1;
-}
-
-static int check_marker(Check *c, Error *e)
+/* A document that has to be there, by its name. */
+static int check_named(Check *c, const char *name, DocumentCheck check, Error *e)
 {
-        _cleanup_findings_ Findings findings = {};
-        _cleanup_error_ Error why = ERROR_NULL;
         _cleanup_free_ char *text = NULL;
         size_t size;
 
-        int r = read_document(c, "oci-layout", &text, &size, e);
-        if (r <= 0)
-                return r;
-        r = oci_layout_parse(text, size, &findings, &why);
-        return report_result(c, "oci-layout", r, &findings, &why) < 0 ? error_oom(e) : 0;
+        int r = files_read(c->files, name, &text, &size, e);
+        if (r == -ENOENT) {
+                check_report(c, name, "", "it is not there");
+                return 0;
+        }
+        if (r >= 0 && check(c, name, text, size) < 0)
+                return error_oom(e);
+        return r;
 }
 
-/* An image whose config is as it has to be. */
-static int check_image(Check *c, const CheckImage *i, Error *e)
+static int check_marker(Check *c, const char *document, const char *text, size_t size)
+{
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        int r = oci_layout_parse(text, size, &findings, &why);
+        return report_result(c, document, r, &findings, &why);
+}
+
+/* An image whose config is as it has to be. MANIFEST: what lists its layers. */
+static int check_image(Check *c, const CheckImage *i, const char *manifest, Error *e)
 {
         _cleanup_(oci_config_freep) OciConfig *config = NULL;
         _cleanup_free_ char *text = NULL;
-        size_t size, n = strv_length(i->layers);
+        size_t size;
 
         if (strv_contains(c->bad, i->config))
                 return 0;
@@ -373,84 +287,53 @@ static int check_image(Check *c, const CheckImage *i, Error *e)
                 r = oci_config_parse(text, size, &config, NULL, NULL);
         if (r < 0)
                 return r == -ENOMEM ? error_oom(e) : 0; /* it was said */
-        if (n != strv_length(config->diff_ids))
-                report(c, i->config, "rootfs.diff_ids",
-                       "there are more or fewer than layers in the manifest");
-        else
-                for (size_t k = 0; r >= 0 && k < n; k++)
-                        if (!strv_contains(c->bad, i->layers[k]))
-                                r = check_layer(c, i->layers[k], config->diff_ids[k], e);
-        return r;
+        return check_layers(c, i->config, config, i->layers, manifest, e);
 }
 
 static int check_layout(Check *c, Error *e)
 {
-        _cleanup_free_ char *text = NULL;
-        size_t size;
+        int r = check_named(c, "oci-layout", check_marker, e);
 
-        int r = check_marker(c, e);
         if (r >= 0)
-                r = read_document(c, "index.json", &text, &size, e);
-        if (r <= 0)
-                return r;
-        r = check_index(c, "index.json", text, size);
-        if (r < 0)
-                return error_oom(e);
+                r = check_named(c, "index.json", check_index, e);
         for (size_t i = 0; r >= 0 && i < c->n_blobs; i++) {
                 const Blob b = c->blobs[i]; /* the list may move */
                 r = check_blob(c, &b, e);
         }
         for (size_t i = 0; r >= 0 && i < c->n_images; i++)
-                r = check_image(c, &c->images[i], e);
+                r = check_image(c, &c->images[i], "the manifest", e);
         return r;
 }
 
 /* --- Archives of Docker's ------------------------------------------------------------------------------ */
 
-static int check_docker_image(Check *c, const DockerArchiveImage *image, Error *e)
-{
-        _cleanup_(oci_config_freep) OciConfig *config = NULL;
-        _cleanup_findings_ Findings findings = {};
-        _cleanup_error_ Error why = ERROR_NULL;
-        _cleanup_free_ char *text = NULL;
-        size_t size, n = strv_length(image->layers);
-
-        int r = read_document(c, image->config, &text, &size, e);
-        if (r <= 0)
-                return r;
-        r = oci_config_parse(text, size, &config, &findings, &why);
-        if (report_result(c, image->config, r, &findings, &why) < 0)
-                return error_oom(e);
-        if (!config)
-                return 0;
-        if (n != strv_length(config->diff_ids)) {
-                report(c, image->config, "rootfs.diff_ids",
-                       "there are more or fewer than layers in manifest.json");
-                return 0;
-        }
-        for (size_t i = 0; i < n; i++) {
-                r = check_layer(c, image->layers[i], config->diff_ids[i], e);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
-}
-
-static int check_docker(Check *c, Error *e)
+static int check_docker_manifest(Check *c, const char *document, const char *text, size_t size)
 {
         _cleanup_(docker_archive_freep) DockerArchive *a = NULL;
         _cleanup_findings_ Findings findings = {};
         _cleanup_error_ Error why = ERROR_NULL;
-        _cleanup_free_ char *text = NULL;
-        size_t size;
 
-        int r = read_document(c, "manifest.json", &text, &size, e);
-        if (r <= 0)
-                return r;
-        r = docker_archive_parse(text, size, &a, &findings, &why);
-        r = report_result(c, "manifest.json", r, &findings, &why) < 0 ? error_oom(e) : 0;
-        for (size_t i = 0; r >= 0 && a && i < a->n_images; i++)
-                r = check_docker_image(c, &a->images[i], e);
+        int r = docker_archive_parse(text, size, &a, &findings, &why);
+        r = report_result(c, document, r, &findings, &why);
+        for (size_t i = 0; r >= 0 && a && i < a->n_images; i++) {
+                CheckImage *image;
+                r = add_image(c, &image);
+                if (r >= 0)
+                        *image = (CheckImage){.config = TAKE_PTR(a->images[i].config),
+                                              .layers = TAKE_PTR(a->images[i].layers)};
+        }
+        return r;
+}
+
+static int check_docker(Check *c, Error *e)
+{
+        int r = check_named(c, "manifest.json", check_docker_manifest, e);
+
+        for (size_t i = 0; r >= 0 && i < c->n_images; i++) {
+                r = check_named(c, c->images[i].config, check_config, e);
+                if (r >= 0)
+                        r = check_image(c, &c->images[i], "manifest.json", e);
+        }
         return r;
 }
 

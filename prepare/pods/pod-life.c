@@ -42,8 +42,7 @@ static int sync_places(const Pod *p, PodState from, PodState to, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot write %s/pods to disk", store_path(p->store)) : 0;
 }
 
-/* Moves the pod without syncing. -ENOENT: it is not where it was. */
-static int move(Pod *p, PodState to)
+int pod_move(Pod *p, PodState to)
 {
         _cleanup_free_ char *from_path = NULL, *to_path = NULL;
 
@@ -60,7 +59,7 @@ static int advance(Pod *p, PodState to, Error *e)
 {
         PodState from = p->place;
 
-        int r = move(p, to);
+        int r = pod_move(p, to);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot move pod %s from %s to %s", p->uuid,
                                        pod_state_to_place(from), pod_state_to_place(to));
@@ -90,7 +89,7 @@ static int hatch(Pod *p)
         r = p->dir_fd < 0 ? -errno : try_lock(p->dir_fd);
         if (r >= 0)
                 r = fchmod(p->dir_fd, 0711) < 0 ? -errno
-                                                : move(p, POD_PREPARING); /* whatever the umask is */
+                                                : pod_move(p, POD_PREPARING); /* whatever the umask is */
         if (r == -ENOENT || r == -EBUSY)
                 return -EAGAIN;
         if (r < 0)
@@ -257,7 +256,7 @@ int pod_begin_run(Pod *p, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot lock pod %s", p->uuid);
         p->locked = true;
-        r = move(p, POD_RUNNING);
+        r = pod_move(p, POD_RUNNING);
         if (r < 0) {
                 if (!was_locked)
                         p->locked = flock(p->dir_fd, LOCK_UN) < 0;
@@ -317,7 +316,7 @@ uint64_t pod_ended_usec(const Pod *p)
         return latest;
 }
 
-/* --- Removing ------------------------------------------------------------------------------------------ */
+/* --- The lock ------------------------------------------------------------------------------------------ */
 
 /* What a pod is that lies at PLACE and that nobody but us has locked. */
 static PodState state_unlocked(PodState place)
@@ -362,99 +361,4 @@ int pod_lock(Pod *p, bool wait, Error *e)
         p->state = state_unlocked(place);
         p->locked = true;
         return 0;
-}
-
-static int removal_failed(const Pod *p, const char *name, int r, Error *e)
-{
-        bool mounted = r == -EXDEV || r == -EBUSY, immutable = r == -EPERM;
-        _cleanup_free_ char *path = NULL;
-
-        if (mounted)
-                r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it", name,
-                              p->uuid);
-        else
-                r = error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
-        if ((!mounted && !immutable) || pod_path(p, &path) < 0)
-                return r;
-        return error_hint(e, r,
-                          mounted ? "Unmount what is below %s, then remove the pod again."
-                                  : "Files in it are immutable: chattr -R -i -a %s, then remove the pod again.",
-                          path);
-}
-
-/* What says what the pod was goes last, so that a removal that failed can be understood and repeated. */
-static int remove_content(Pod *p, Error *e)
-{
-        static const char *const last[] = {"ended", "config", "pod"};
-        _cleanup_strv_free_ char **names = NULL;
-        int result = 0;
-
-        int r = list_names(p->dir_fd, &names);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot read the directory of pod %s", p->uuid);
-        STRV_FOREACH (name, names) {
-                bool later = false;
-
-                for (size_t i = 0; i < ELEMENTSOF(last); i++)
-                        later = later || streq(*name, last[i]);
-                r = later ? 0 : rm_rf_at(p->dir_fd, *name);
-                if (r < 0 && result >= 0)
-                        result = removal_failed(p, *name, r, e);
-        }
-        for (size_t i = 0; result >= 0 && i < ELEMENTSOF(last); i++) {
-                r = rm_rf_at(p->dir_fd, last[i]);
-                if (r < 0)
-                        result = removal_failed(p, last[i], r, e);
-        }
-        return result;
-}
-
-/* Removes a pod that we have locked. */
-static int remove_locked(Pod *p, Error *e)
-{
-        _cleanup_free_ char *path = NULL;
-        char base[16];
-        int r = 0;
-
-        p->store_lock_fd = safe_close(p->store_lock_fd);
-        /* Not synced: what a loss of power undoes of a removal, the collector does again. */
-        if (p->place != POD_GARBAGE && (r = move(p, POD_GARBAGE)) < 0)
-                r = error_set_errno(e, r, "Cannot move pod %s to %s", p->uuid,
-                                    pod_state_to_place(POD_GARBAGE));
-        if (r >= 0 && p->config.name)
-                registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
-        if (r >= 0)
-                r = remove_content(p, e);
-        if (r < 0)
-                return r;
-        if (pod_place_path(p->uuid, POD_GARBAGE, &path) < 0)
-                return error_oom(e);
-        if (unlinkat(store_fd(p->store), path, AT_REMOVEDIR) < 0 && errno != ENOENT)
-                return error_set_errno(e, errno, "Cannot remove the directory of pod %s", p->uuid);
-        snprintf(base, sizeof(base), "%u", p->config.uid_base);
-        if (p->config.uid_base != 0)
-                registry_drop(p->store, REGISTRY_UIDS, base, p->uuid);
-        return 0;
-}
-
-int pod_remove(Pod *p, Error *e)
-{
-        bool ours = p->locked;
-        int r;
-
-        if (!ours && (p->state == POD_EMBRYO || p->state == POD_PREPARING))
-                return error_set(e, -EBUSY, "Pod %s is still being prepared", p->uuid);
-        if (p->state == POD_RUNNING) {
-                r = error_set(e, -EBUSY, "Pod %s is running", p->uuid);
-                return error_hint(e, r, "Stop it first: acnspawn stop %s", p->config.name ?: p->uuid);
-        }
-        r = pod_lock(p, true, e);
-        return r < 0 ? r : remove_locked(p, e);
-}
-
-void pod_abandon(Pod *p)
-{
-        /* What fails here is left to the collector. */
-        if (p->locked && p->place != POD_RUNNING)
-                (void) remove_locked(p, NULL);
 }

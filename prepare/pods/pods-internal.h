@@ -15,6 +15,8 @@ extern const PodState pod_places[N_POD_PLACES];
 const char *pod_state_to_place(PodState s);                       /* "pods/running" */
 int pod_place_path(const char *uuid, PodState place, char **ret); /* relative to the store */
 
+/* Moves the pod without syncing (pod-life.c). -ENOENT: it is not where it was. */
+int pod_move(Pod *p, PodState to);
 int pod_alloc(Store *s, const char *uuid, Pod **ret);
 /* Whether the directory that DIR_FD stands for is the pod at that place. */
 bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);

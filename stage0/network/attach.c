@@ -254,13 +254,9 @@ int cni_detach(const Attachment *a, const CniTarget *t, Error *e)
 
                 int r = run_plugin(a, json_object_array_get_idx(a->plugins, i), "DEL", previous, t, &text,
                                    &size, &own);
-                if (r >= 0 || result < 0)
-                        continue;
-                result = r;
-                if (e) {
-                        error_done(e);
-                        *e = own;
-                        own = ERROR_NULL;
+                if (r < 0 && result >= 0) {
+                        result = r;
+                        (void) error_move(e, &own);
                 }
         }
         return result;

@@ -114,6 +114,12 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e); /* -ENOENT,
 int network_record_write(Pod *p, const NetworkRecord *r, Error *e);
 int network_record_remove(Pod *p, Error *e);
 
+/* --- network-down.c ------------------------------------------------------------------------------------ */
+
+/* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
+ * removed. */
+void network_undo_dead_pods(Store *s);
+
 /* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */
 
 typedef struct CniTarget {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The networks of a pod as a whole: up before its first process, down after its last one.
+/* The networks of a pod as a whole, before its first process.
  *
- * Up: what is left of pods that were killed is undone, as it may be in our way; the ports of the host are taken;
- * the record is written, the namespace made, and then for each network the record once more, the plugins' ADD,
- * and the record with what they answered. Down reads the record and does the reverse. All of it may be done
- * twice, so that it can be done again after it was broken off.
+ * What is left of pods that were killed is undone, as it may be in our way; the ports of the host are taken; the
+ * record is written, the namespace made, and then for each network the record once more, the plugins' ADD, and
+ * the record with what they answered. After the pod's last process network-down.c undoes what the record says.
  */
 
 #include <sched.h>
@@ -188,23 +187,6 @@ int network_check(const Pod *p, const char *const *config_dirs, char ***warnings
 
 /* --- Up ------------------------------------------------------------------------------------------------ */
 
-static int take_out(Pod *p, bool for_other, Error *e);
-
-/* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
- * removed. */
-static void undo_dead_pods(Pod *p)
-{
-        Pod **pods = NULL;
-        size_t n = 0;
-
-        if (pod_list(p->store, &pods, &n, NULL) < 0)
-                return;
-        for (size_t i = 0; i < n; i++)
-                if (pods[i]->state == POD_EXITED)
-                        (void) take_out(pods[i], true, NULL);
-        pod_list_free(pods, n);
-}
-
 /* The pod's wishes, for the plugins that declare that they deal with them. */
 static int make_runtime(const Pod *p, const NetworkRequest *q, const NetworkRecord *record, bool with_ports,
                         json_object **ret)
@@ -340,7 +322,7 @@ static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *se
                 r = make_record(p, &wanted, &t, &record, e);
         if (r < 0)
                 return r;
-        undo_dead_pods(p);
+        network_undo_dead_pods(p->store);
         r = reserve(p, &record, n, e);
         return r < 0 ? r : build(p, &record, &t, e);
 }
@@ -367,78 +349,7 @@ int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served,
         return 0;
 }
 
-/* --- Down ---------------------------------------------------------------------------------------------- */
-
 int pod_network_return(PodNetwork *n)
 {
         return n && setns(n->mount_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
-}
-
-/* As for the plugins themselves: the first failure is told, and keeps no other network from its turn. */
-static int detach_all(const NetworkRecord *record, const CniTarget *t, Error *e)
-{
-        int result = 0;
-
-        for (size_t i = record->n_attachments; i-- > 0;) {
-                _cleanup_error_ Error own = ERROR_NULL;
-
-                int r = cni_detach(&record->attachments[i], t, result < 0 ? NULL : &own);
-                if (r >= 0 || result < 0)
-                        continue;
-                result = r;
-                if (e) {
-                        error_done(e);
-                        *e = own;
-                        own = ERROR_NULL;
-                }
-        }
-        return result;
-}
-
-static int tell_leftover(const Pod *p, int r, Error *e)
-{
-        _cleanup_free_ char *path = NULL;
-
-        r = error_prefix(e, r, "Cannot take pod %s out of its networks", p->uuid);
-        if ((e && e->hint) || pod_path(p, &path) < 0)
-                return r;
-        return error_hint(
-                        e, r,
-                        "It is tried again by 'acnspawn rm %s'; if nothing is left to be undone, remove the "
-                        "file %s/network.",
-                        p->uuid, path);
-}
-
-/* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every time. */
-static int take_out(Pod *p, bool for_other, Error *e)
-{
-        _cleanup_(network_record_done) NetworkRecord record = {};
-        _cleanup_free_ char *netns = NULL;
-
-        int r = network_record_read(p, &record, e);
-        if (r < 0)
-                return r == -ENOENT ? 0 : tell_leftover(p, r, e);
-        if (for_other && record.stuck)
-                return -EBUSY;
-        if (network_namespace_path(p, &netns) < 0)
-                return error_oom(e);
-        bool bound = network_namespace_is_bound(netns);
-        CniTarget t = {.container = p->uuid,
-                       .netns = bound ? netns : "",
-                       .path = record.plugin_path,
-                       .interruptible = for_other};
-        r = detach_all(&record, &t, e);
-        if (r < 0 && r != -EINTR && for_other) {
-                record.stuck = true;
-                (void) network_record_write(p, &record, NULL);
-        }
-        if (r < 0)
-                return tell_leftover(p, r, e);
-        r = network_namespace_remove(netns, e);
-        return r < 0 ? r : network_record_remove(p, e);
-}
-
-int network_down(Pod *p, Error *e)
-{
-        return take_out(p, false, e);
 }

@@ -3,38 +3,14 @@
 /* Those who are attached to apps: any number of them, each with pipes of its own.
  *
  * What comes from a client goes to the app as fast as the app takes it; until then nothing more is read, so
- * that the client waits, and it alone. What the app writes is kept for each client up to a limit. Who does
- * not read that fast loses what is over it and is told how much: an app never waits for somebody who happens
- * to look at it. When the app ends, a client first gets all that was kept for it, then the exit status.
+ * that the client waits, and it alone. For what the app writes see clients-show.c.
  */
 
 #include <sys/socket.h>
 
-#include "stage0/run/inputs-internal.h"
+#include "stage0/run/clients-internal.h"
 
 #define CLIENTS_MAX 64U
-#define CHUNK 4096U
-#define LAST_WORDS_MSEC 3000 /* how long the end of the pod waits for somebody who reads nothing at all */
-
-struct Client {
-        Client *next;
-        Inputs *all;
-        Input *input; /* NULL: has not said yet what it wants */
-        int socket, in_fd;
-        sd_event_source *socket_source, *in_source;
-        char data[CHUNK]; /* what the app did not take so far */
-        size_t begin, end;
-        bool last;   /* the end of what it writes is the end of the app's input */
-        bool closed; /* and that has come */
-        bool front;
-        bool escapes; /* it was told of them */
-        struct winsize size;
-        int out_fds[2];
-        Outlet *outlets[2]; /* standard output, standard error */
-        uint64_t skipped;
-        bool ended;
-        int exit_status;
-};
 
 static Client *client_free(Client *c)
 {
@@ -50,7 +26,7 @@ static Client *client_free(Client *c)
         return NULL;
 }
 
-static void client_forget(Client *c)
+void client_forget(Client *c)
 {
         for (Client **i = &c->all->clients; *i; i = &(*i)->next)
                 if (*i == c) {
@@ -118,8 +94,7 @@ static int on_input(sd_event_source *source, int fd, uint32_t revents, void *use
         return 0;
 }
 
-/* When its terminal is the app's, and when it is not. */
-static void tell_front(Client *c, AttachEvent event)
+void client_tell_front(Client *c, AttachEvent event)
 {
         const AttachMessage m = {.event = event, .n = c->input->kind == INPUT_TERMINAL};
 
@@ -135,7 +110,7 @@ void clients_start(Input *i)
                 c->escapes = false;
                 c->ended = false;
                 if (c->front)
-                        tell_front(c, ATTACH_ACCEPTED);
+                        client_tell_front(c, ATTACH_ACCEPTED);
                 input_set_size(i, &c->size);
                 if (c->closed && i->kind == INPUT_PIPE)
                         input_close(i);
@@ -162,124 +137,6 @@ static void take_rest(Client *c)
                         return;
                 c->begin = 0;
                 c->end = (size_t) n;
-        }
-}
-
-/* --- From the app to clients --------------------------------------------------------------------------- */
-
-static bool has_all(const Client *c)
-{
-        for (size_t i = 0; i < ELEMENTSOF(c->outlets); i++)
-                if (c->outlets[i] && !outlet_is_empty(c->outlets[i]))
-                        return false;
-        return true;
-}
-
-static void tell_skipped(Client *c)
-{
-        const AttachMessage m = {.event = ATTACH_SKIPPED, .n = c->skipped};
-
-        if (c->skipped > 0 && attach_send(c->socket, &m, NULL, 0) >= 0)
-                c->skipped = 0;
-}
-
-/* Frees the client if that was all. */
-static void tell_end(Client *c)
-{
-        const AttachMessage m = {.event = ATTACH_ENDED, .status = c->exit_status};
-
-        if (!c->ended || !has_all(c))
-                return;
-        tell_skipped(c);
-        (void) attach_send(c->socket, &m, NULL, 0);
-        client_forget(c);
-}
-
-static void on_outlet_room(void *userdata)
-{
-        tell_skipped(userdata);
-        tell_end(userdata);
-}
-
-/* The pumps show it to him. */
-static void show_to_front(Client *c, const void *data, size_t size)
-{
-        if (c->escapes || c->input->kind != INPUT_TERMINAL || !text_has_escapes(data, size))
-                return;
-        c->escapes = true;
-        tell_front(c, ATTACH_ESCAPES);
-}
-
-static void show_to(Client *c, size_t stream, const void *data, size_t size)
-{
-        Outlet *o = c->outlets[stream];
-
-        if (c->front)
-                show_to_front(c, data, size);
-        if (!o || c->ended)
-                return;
-        if (outlet_is_full(o))
-                c->skipped += size;
-        else if (outlet_write(o, data, size) < 0) /* nobody reads it */
-                c->outlets[stream] = outlet_free(o);
-}
-
-void inputs_show(Inputs *all, const char *app, bool error, const void *data, size_t size)
-{
-        const Input *i = inputs_find(all, app);
-
-        for (Client *c = i ? all->clients : NULL; c; c = c->next)
-                if (c->input == i)
-                        show_to(c, error ? 1 : 0, data, size);
-}
-
-void inputs_ended(Inputs *all, const char *app, int exit_status)
-{
-        const Input *i = inputs_find(all, app);
-        Client *next;
-
-        for (Client *c = i ? all->clients : NULL; c; c = next) {
-                next = c->next;
-                if (c->input != i || c->ended)
-                        continue;
-                if (c->front) {
-                        c->ended = true; /* told once he has seen it all */
-                        continue;
-                }
-                c->ended = true;
-                c->exit_status = exit_status;
-                tell_end(c);
-        }
-}
-
-void inputs_shown(Inputs *all)
-{
-        for (Client *c = all ? all->clients : NULL; c; c = c->next)
-                if (c->front && c->ended) {
-                        c->ended = false;
-                        tell_front(c, ATTACH_ENDED);
-                }
-}
-
-void inputs_finish(Inputs *all, const AppStatus *statuses)
-{
-        int timeout = LAST_WORDS_MSEC;
-
-        if (!all)
-                return;
-        for (size_t i = 0; statuses && i < all->pod->manifest->n_apps; i++)
-                inputs_ended(all, all->pod->manifest->apps[i].name, app_status_to_exit_code(&statuses[i]));
-        for (Client *c = all->clients, *next; c; c = next) {
-                next = c->next;
-                if (c->front) /* has to know nothing but the end of the pod */
-                        continue;
-                for (size_t i = 0; c->ended && i < ELEMENTSOF(c->outlets); i++)
-                        if (c->outlets[i] && outlet_finish(c->outlets[i], timeout) == -ETIME)
-                                timeout = 0; /* one for all */
-                if (c->ended && has_all(c))
-                        tell_end(c);
-                else
-                        client_forget(c);
         }
 }
 
@@ -320,7 +177,7 @@ static int make_pipes(Client *c, int *fds, size_t *n)
                         return -errno;
                 fds[(*n)++] = pair[0];
                 c->out_fds[i] = pair[1];
-                r = outlet_new(c->all->event, pair[1], on_outlet_room, c, &c->outlets[i]);
+                r = outlet_new(c->all->event, pair[1], client_on_room, c, &c->outlets[i]);
         }
         return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What pump.c and pump-show.c share. */
+/* What the files of the pumps share: pump*.c. */
 
 #include "stage0/run/outlet.h"
 #include "stage0/run/pump.h"
@@ -41,6 +41,12 @@ struct Pumps {
         Waiter *waiters;
         size_t n_waiters;
 };
+
+/* pump.c: nothing is pending any more, for better or worse. P may be freed. */
+void pump_resume(Pump *p);
+
+/* pump-journal.c: DATA is changed. */
+void pump_write_to_journal(Pump *p, char *data, size_t size);
 
 /* pump-show.c */
 void pump_show(Pump *p, const char *data, size_t size);

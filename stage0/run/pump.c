@@ -15,14 +15,12 @@
 
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include "stage0/run/pump-internal.h"
 
 #define CHUNK 65536U
 #define TERMINAL_MAX (256 * 1024)
 #define WAITERS_MAX 1024U /* more than there are apps in a pod */
-#define JOURNAL_TIMEOUT_USEC UINT64_C(10000000)
 
 static Pump *pump_free(Pump *p)
 {
@@ -104,8 +102,7 @@ static void answer_waiters(Pumps *all)
         }
 }
 
-/* Nothing is pending any more, for better or worse. */
-static void resume(Pump *p)
+void pump_resume(Pump *p)
 {
         Pumps *all = p->all;
 
@@ -117,102 +114,6 @@ static void resume(Pump *p)
         else
                 update(p);
         answer_waiters(all);
-}
-
-/* --- To the journal ------------------------------------------------------------------------------------ */
-
-/* How much of it went; all of it if nobody is there to take it. */
-static size_t send_to_journal(Pump *p, const char *data, size_t size)
-{
-        size_t done = 0;
-
-        while (p->journal_fd >= 0 && done < size) {
-                ssize_t n = send(p->journal_fd, data + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0 && errno == EAGAIN)
-                        return done;
-                if (n < 0) /* journald is gone: the app must not be */
-                        p->journal_fd = safe_close(p->journal_fd);
-                else
-                        done += (size_t) n;
-        }
-        return size;
-}
-
-static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *userdata)
-{
-        Pump *p = userdata;
-
-        log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept", p->app);
-        p->journal_source = sd_event_source_disable_unref(p->journal_source);
-        p->journal_fd = safe_close(p->journal_fd);
-        resume(p);
-        return 0;
-}
-
-static int arm_timer(Pump *p)
-{
-        if (p->timer)
-                return sd_event_source_set_time_relative(p->timer, JOURNAL_TIMEOUT_USEC);
-        return sd_event_add_time_relative(p->all->event, &p->timer, CLOCK_MONOTONIC, JOURNAL_TIMEOUT_USEC, 0,
-                                          on_journal_timeout, p);
-}
-
-static int on_journal_writable(sd_event_source *source, int fd, uint32_t revents, void *userdata)
-{
-        Pump *p = userdata;
-        size_t n = send_to_journal(p, p->pending.data, p->pending.size);
-
-        if (n >= p->pending.size) {
-                resume(p);
-                return 0;
-        }
-        if (n > 0) {
-                memmove(p->pending.data, p->pending.data + n, p->pending.size - n);
-                p->pending.size -= n;
-                (void) arm_timer(p);
-        }
-        return 0;
-}
-
-static int wait_for_journal(Pump *p)
-{
-        if (p->journal_source)
-                return 0;
-        int r = sd_event_add_io(p->all->event, &p->journal_source, p->journal_fd, EPOLLOUT,
-                                on_journal_writable, p);
-        return r < 0 ? r : arm_timer(p);
-}
-
-static void write_to_journal(Pump *p, const char *data, size_t size)
-{
-        size_t done = p->pending.size > 0 ? 0 : send_to_journal(p, data, size);
-
-        if (p->journal_fd < 0 || done == size)
-                return;
-        text_add_bytes(&p->pending, data + done, size - done);
-        if (!p->pending.failed && wait_for_journal(p) >= 0)
-                return;
-        p->journal_source = sd_event_source_disable_unref(p->journal_source);
-        p->timer = sd_event_source_disable_unref(p->timer);
-        p->journal_fd = safe_close(p->journal_fd);
-        text_done(&p->pending);
-}
-
-/* A terminal ends lines with two characters, of which the journal, and who reads it, wants one. DATA is
- * changed. */
-static void write_lines_to_journal(Pump *p, char *data, size_t size)
-{
-        size_t n = 0;
-
-        if (p->held_return && data[0] != '\n')
-                write_to_journal(p, "\r", 1);
-        p->held_return = size > 0 && data[size - 1] == '\r';
-        for (size_t i = 0; i < size; i++)
-                if (data[i] != '\r' || (i + 1 < size && data[i + 1] != '\n'))
-                        data[n++] = data[i];
-        write_to_journal(p, data, n);
 }
 
 /* --- Moving -------------------------------------------------------------------------------------------- */
@@ -231,10 +132,7 @@ static int move(Pump *p)
         if (n == 0)
                 return -EPIPE;
         pump_show(p, chunk, (size_t) n);
-        if (p->terminal)
-                write_lines_to_journal(p, chunk, (size_t) n);
-        else
-                write_to_journal(p, chunk, (size_t) n);
+        pump_write_to_journal(p, chunk, (size_t) n);
         return (int) n;
 }
 

@@ -67,7 +67,7 @@ void server_set_told(Server *s, void (*told)(void *userdata, const PodApp *app, 
         s->userdata = userdata;
 }
 
-int server_start_metadata(Server *s, sd_event *event, Error *e)
+int server_open_metadata(Server *s, sd_event *event, Error *e)
 {
         return metadata_service_new(s->pod, event, &s->metadata, e);
 }
@@ -77,11 +77,10 @@ int server_start_metadata(Server *s, sd_event *event, Error *e)
 static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
 {
         socklen_t size = sizeof(*ret);
-        uid_t expected = s->pod->config.private_users ? s->pod->config.uid_base : 0;
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) < 0)
                 return error_set_errno(e, -errno, "Cannot tell who asks");
-        if (ret->uid != expected)
+        if (ret->uid != pod_root_uid(s->pod))
                 return error_set(e, -EPERM, "Only the pod's own root may ask");
         return 0;
 }
@@ -280,7 +279,7 @@ static int on_launcher(void *userdata, int fd)
 
 static int listen_for_launchers(Server *s, sd_event *event)
 {
-        uid_t owner = s->pod->config.private_users ? s->pod->config.uid_base : 0;
+        uid_t owner = pod_root_uid(s->pod);
         _cleanup_close_ int dir_fd = open_beneath(s->pod->dir_fd, "root/acnspawn", O_RDONLY | O_DIRECTORY);
 
         if (dir_fd < 0)

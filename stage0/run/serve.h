@@ -13,7 +13,7 @@ int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **r
 Server *server_free(Server *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
 /* Has the metadata service ready to be started; to be done before the first launcher can be answered. */
-int server_start_metadata(Server *s, sd_event *event, Error *e);
+int server_open_metadata(Server *s, sd_event *event, Error *e);
 /* To be given as soon as they are there. */
 void server_set_mounts(Server *s, PodMounts *m);
 /* FUNCTION is called whenever an app of the pod begins or ends. */

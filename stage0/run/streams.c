@@ -5,7 +5,7 @@
 
 #include "stage0/run/streams.h"
 
-void stream_ends_done(StreamEnds *ends)
+static void stream_ends_done(StreamEnds *ends)
 {
         for (size_t i = 0; i < ELEMENTSOF(ends->fds); i++)
                 ends->fds[i] = safe_close(ends->fds[i]);

@@ -12,7 +12,6 @@ typedef struct StreamEnds {
 } StreamEnds;
 
 #define STREAM_ENDS_NULL ((StreamEnds){.fds = {-EBADF, -EBADF, -EBADF}})
-void stream_ends_done(StreamEnds *ends);
 /* For a process in PHASE of its life. JOURNAL are the two streams of the pod's journal, of which those that
  * are used are taken. PID is a process whose root is the pod's. */
 int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, pid_t pid,

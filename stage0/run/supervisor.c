@@ -2,11 +2,10 @@
 
 /* The process that runs a pod, from the start of nspawn to the pod's result.
  *
- * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
- * mounted. From then on we answer launchers, pass on what the apps
- * write, and pass requests to stop on to the pod's PID 1, which does the rest. If we are killed, the kernel
- * kills nspawn, and with it the pod's PID 1 and everything in the pod; every mount is in a namespace of ours
- * and goes away with us.
+ * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are mounted.
+ * From then on we answer launchers, pass on what the apps write, and pass requests to stop on to the pod's PID 1,
+ * which does the rest. If we are killed, the kernel kills nspawn, and with it the pod's PID 1 and everything in
+ * the pod; every mount is in a namespace of ours and goes away with us.
  */
 
 #include <sys/file.h>
@@ -116,6 +115,21 @@ static int open_network(Supervisor *s, Error *e)
         return r;
 }
 
+/* What apps read and write. */
+static int open_streams(Supervisor *s, Error *e)
+{
+        int r = pumps_new(s->event, !s->detached && !s->options->quiet, s->pod->manifest->n_apps > 1,
+                          &s->pumps);
+
+        if (r < 0)
+                return error_oom(e);
+        r = inputs_new(s->pod, s->event, &s->inputs, e);
+        if (r < 0)
+                return r;
+        pumps_set_inputs(s->pumps, s->inputs);
+        return supervisor_connect_front(s, e);
+}
+
 static int open_server(Supervisor *s, Error *e)
 {
         int r = readiness_new(s->pod, &s->readiness, e);
@@ -129,30 +143,14 @@ static int open_server(Supervisor *s, Error *e)
         return 0;
 }
 
-static int start(Supervisor *s, Error *e)
+/* nspawn, and the network that it needs. */
+static int start_systemd(Supervisor *s, Error *e)
 {
         bool networks = s->pod->config.net == NET_NETWORKS;
-        int r = sd_event_new(&s->event);
-
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot make an event loop");
-        s->runtime.started_usec = now_usec(CLOCK_REALTIME);
-        /* The socket first, or the pod's systemd could be faster; the rest goes on while it boots. */
-        r = pumps_new(s->event, !s->detached && !s->options->quiet, s->pod->manifest->n_apps > 1,
-                      &s->pumps);
-        if (r < 0)
-                return error_oom(e);
-        r = inputs_new(s->pod, s->event, &s->inputs, e);
-        if (r < 0)
-                return r;
-        pumps_set_inputs(s->pumps, s->inputs);
-        r = supervisor_connect_front(s, e);
-        if (r >= 0)
-                r = open_server(s, e);
         /* Plugins must not find what they did before a loss of power; to boot the pod's systemd again does no
          * harm. */
-        if (r >= 0 && networks)
-                r = pod_sync_run(s->pod, e);
+        int r = networks ? pod_sync_run(s->pod, e) : 0;
+
         if (r >= 0)
                 r = open_network(s, e);
         if (r >= 0)
@@ -161,8 +159,24 @@ static int start(Supervisor *s, Error *e)
                 r = start_nspawn(s, e);
         if (r >= 0 && !networks)
                 r = pod_sync_run(s->pod, e);
+        return r;
+}
+
+/* The launchers' socket first, or the pod's systemd could be faster; the rest goes on while it boots. */
+static int start(Supervisor *s, Error *e)
+{
+        int r = sd_event_new(&s->event);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make an event loop");
+        s->runtime.started_usec = now_usec(CLOCK_REALTIME);
+        r = open_streams(s, e);
         if (r >= 0)
-                r = server_start_metadata(s->server, s->event, e);
+                r = open_server(s, e);
+        if (r >= 0)
+                r = start_systemd(s, e);
+        if (r >= 0)
+                r = server_open_metadata(s->server, s->event, e);
         if (r >= 0)
                 r = prepare_mounts(s, e);
         if (r >= 0)

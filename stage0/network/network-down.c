@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Taking pods out of their networks: what the record of a pod says is undone, in the reverse order. All of it may
+ * be done twice, so that it can be done again after it was broken off.
+ */
+
+#include "stage0/network/network-internal.h"
+
+/* As for the plugins themselves: the first failure is told, and keeps no other network from its turn. */
+static int detach_all(const NetworkRecord *record, const CniTarget *t, Error *e)
+{
+        int result = 0;
+
+        for (size_t i = record->n_attachments; i-- > 0;) {
+                _cleanup_error_ Error own = ERROR_NULL;
+
+                int r = cni_detach(&record->attachments[i], t, result < 0 ? NULL : &own);
+                if (r < 0 && result >= 0) {
+                        result = r;
+                        (void) error_move(e, &own);
+                }
+        }
+        return result;
+}
+
+static int tell_leftover(const Pod *p, int r, Error *e)
+{
+        _cleanup_free_ char *path = NULL;
+
+        r = error_prefix(e, r, "Cannot take pod %s out of its networks", p->uuid);
+        if ((e && e->hint) || pod_path(p, &path) < 0)
+                return r;
+        return error_hint(
+                        e, r,
+                        "It is tried again by 'acnspawn rm %s'; if nothing is left to be undone, remove the "
+                        "file %s/network.",
+                        p->uuid, path);
+}
+
+/* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every time. */
+static int take_out(Pod *p, bool for_other, Error *e)
+{
+        _cleanup_(network_record_done) NetworkRecord record = {};
+        _cleanup_free_ char *netns = NULL;
+
+        int r = network_record_read(p, &record, e);
+        if (r < 0)
+                return r == -ENOENT ? 0 : tell_leftover(p, r, e);
+        if (for_other && record.stuck)
+                return -EBUSY;
+        if (network_namespace_path(p, &netns) < 0)
+                return error_oom(e);
+        bool bound = network_namespace_is_bound(netns);
+        CniTarget t = {.container = p->uuid,
+                       .netns = bound ? netns : "",
+                       .path = record.plugin_path,
+                       .interruptible = for_other};
+        r = detach_all(&record, &t, e);
+        if (r < 0 && r != -EINTR && for_other) {
+                record.stuck = true;
+                (void) network_record_write(p, &record, NULL);
+        }
+        if (r < 0)
+                return tell_leftover(p, r, e);
+        r = network_namespace_remove(netns, e);
+        return r < 0 ? r : network_record_remove(p, e);
+}
+
+int network_down(Pod *p, Error *e)
+{
+        return take_out(p, false, e);
+}
+
+void network_undo_dead_pods(Store *s)
+{
+        Pod **pods = NULL;
+        size_t n = 0;
+
+        if (pod_list(s, &pods, &n, NULL) < 0)
+                return;
+        for (size_t i = 0; i < n; i++)
+                if (pods[i]->state == POD_EXITED)
+                        (void) take_out(pods[i], true, NULL);
+        pod_list_free(pods, n);
+}

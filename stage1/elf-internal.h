@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What elf-file.c and elf-notes.c share. */
+
+#include "stage1/elf-file.h"
+
+#define WINDOW_SIZE 2048U
+#define SEGMENTS_MAX 64U
+#define NAME_LENGTH_MAX 255U /* of a library */
+
+/* A program header of either class. */
+typedef struct ElfSegment {
+        uint32_t type;
+        uint64_t offset, address, size, align;
+} ElfSegment;
+
+typedef struct ElfReader {
+        int fd;
+        uint64_t size;
+        bool wide; /* 64 bit */
+        ElfSegment segments[SEGMENTS_MAX];
+        size_t n_segments;
+        uint64_t window_offset;
+        size_t window_size;
+        char window[WINDOW_SIZE];
+} ElfReader;
+
+/* N bytes from OFFSET on, all of which must be there (-EBADMSG). *RET stays valid until the next call. */
+int elf_peek(ElfReader *r, uint64_t offset, size_t n, const char **ret);
+/* The same as a copy. */
+int elf_read_struct(ElfReader *r, uint64_t offset, void *p, size_t n);
+
+void elf_wish_done(ElfWish *w);
+/* Adds what the notes of the file say to F->wishes. */
+int elf_read_notes(ElfReader *r, ElfFile *f);
