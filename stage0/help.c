@@ -102,7 +102,8 @@ static void add_verbs(Text *t, const Display *d)
         }
 }
 
-int help_format(const Verb *verb, const Display *d, char **ret)
+/* The text of "acnspawn --help" or (VERB given) "acnspawn VERB --help". */
+static int format_help(const Verb *verb, const Display *d, char **ret)
 {
         _cleanup_text_ Text t = {};
 
@@ -126,7 +127,7 @@ int context_show_help(Context *c, const Verb *verb)
         _cleanup_free_ char *text = NULL;
         Display d = display_of(STDOUT_FILENO);
 
-        int r = help_format(verb, &d, &text);
+        int r = format_help(verb, &d, &text);
         if (r < 0)
                 return error_oom(&c->error);
         return context_show_text(c, text);

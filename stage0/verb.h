@@ -113,8 +113,6 @@ int context_flush(Context *c);
 
 /* --- Help (help.c) ------------------------------------------------------------------------------------- */
 
-/* Pure: the text of "acnspawn --help" or (VERB given) "acnspawn VERB --help". */
-int help_format(const Verb *verb, const Display *d, char **ret);
 /* Every verb and option in a form for programs: what the shell completions and the tests read. */
 int help_dump(char **ret);
 int context_show_help(Context *c, const Verb *verb);

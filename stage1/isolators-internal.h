@@ -25,16 +25,5 @@ IsolatorVerdict selinux_verdict(const Isolator *i, bool pod_scope, const HostFea
 void host_labels_detect(HostFeatures *h);
 /* Refuses a label that an active module does not have; errors as of stage1_isolators_check(). */
 int labels_check(const PodApp *app, const HostFeatures *h, Error *e);
-/* From the least to the most that a profile forbids. */
-typedef enum ProfileMode {
-        PROFILE_MISSING,
-        PROFILE_UNCONFINED,
-        PROFILE_COMPLAIN,
-        PROFILE_ENFORCE,
-} ProfileMode;
-/* Of a profile, or of several that are stacked, by the list in FILE. */
-int apparmor_profile_mode(const char *file, const char *name, ProfileMode *ret);
 /* DIR is where selinuxfs is mounted. */
 SelinuxState selinux_state(const char *dir);
-/* Asks the kernel by FILE of selinuxfs. -EINVAL: the policy has no such context. */
-int selinux_context_check(const char *file, const char *context, bool *ret_permissive);

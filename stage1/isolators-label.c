@@ -19,6 +19,14 @@
 #define CONTEXT_SIZE_MAX 4096U
 #define STACK_SEPARATOR "//&"
 
+/* From the least to the most that a profile forbids. */
+typedef enum ProfileMode {
+        PROFILE_MISSING,
+        PROFILE_UNCONFINED,
+        PROFILE_COMPLAIN,
+        PROFILE_ENFORCE,
+} ProfileMode;
+
 /* --- What the host runs -------------------------------------------------------------------------------- */
 
 /* A file of one letter, as module parameters are. */
@@ -80,8 +88,9 @@ static ProfileMode find_mode(char *const *lines, const char *name)
         return PROFILE_MISSING;
 }
 
-/* Several profiles may be stacked, and all of them count: the weakest is what can be relied on. */
-int apparmor_profile_mode(const char *file, const char *name, ProfileMode *ret)
+/* By the list in FILE. Several profiles may be stacked, and all of them count: the weakest is what can be relied
+ * on. */
+static int read_profile_mode(const char *file, const char *name, ProfileMode *ret)
 {
         _cleanup_strv_free_ char **lines = NULL;
         _cleanup_free_ char *text = NULL;
@@ -110,7 +119,7 @@ static ProfileMode profile_mode(const HostFeatures *h, const char *name)
         ProfileMode mode = PROFILE_ENFORCE;
 
         if (h->apparmor_profiles)
-                (void) apparmor_profile_mode(h->apparmor_profiles, name, &mode);
+                (void) read_profile_mode(h->apparmor_profiles, name, &mode);
         return mode;
 }
 
@@ -143,9 +152,10 @@ IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFe
 
 /* --- SELinux ------------------------------------------------------------------------------------------- */
 
-/* Nobody but the kernel knows the policy. It is asked what a process of CONTEXT may do to another of the same;
- * of the answer only the last number counts, which has a bit for permissive domains. */
-int selinux_context_check(const char *file, const char *context, bool *ret_permissive)
+/* Nobody but the kernel knows the policy. It is asked, by FILE of selinuxfs, what a process of CONTEXT may do to
+ * another of the same; of the answer only the last number counts, which has a bit for permissive domains.
+ * -EINVAL: the policy has no such context. */
+static int ask_for_context(const char *file, const char *context, bool *ret_permissive)
 {
         enum { ANY_CLASS = 1, IS_PERMISSIVE = 1 };
         _cleanup_close_ int fd = open(file, O_RDWR | O_CLOEXEC);
@@ -170,7 +180,7 @@ static int check_context(const HostFeatures *h, const char *context, bool *ret_p
 {
         *ret_permissive = false;
         if (!h->selinux_access ||
-            selinux_context_check(h->selinux_access, context, ret_permissive) != -EINVAL)
+            ask_for_context(h->selinux_access, context, ret_permissive) != -EINVAL)
                 return 0;
         return -EINVAL;
 }

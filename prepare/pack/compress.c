@@ -39,7 +39,6 @@ struct Compressor {
         char *what;
         unsigned char *output;
         size_t used;
-        uint64_t written;
         bool is_regular, started;
         union {
                 z_stream gzip;
@@ -232,11 +231,6 @@ static const Codec codecs[_COMPRESSION_MAX] = {
                 [COMPRESSION_ZSTD] = {"zstd", &zstd_library, zstd_start, zstd_step, zstd_stop},
 };
 
-const char *compression_to_string(Compression c)
-{
-        return c < _COMPRESSION_MAX ? codecs[c].name : NULL;
-}
-
 int compression_from_string(const char *s)
 {
         for (int i = 0; i < _COMPRESSION_MAX; i++)
@@ -309,7 +303,6 @@ static int flush(Compressor *c, Error *e)
                         return error_set_errno(e, errno, "Cannot write %s", c->what);
                 done += n > 0 ? (size_t) n : 0;
         }
-        c->written += c->used;
         c->used = 0;
         return 0;
 }
@@ -357,9 +350,4 @@ int compressor_finish(Compressor *c, Error *e)
         int r = run(c, NULL, 0, true, e);
 
         return r < 0 ? r : flush(c, e);
-}
-
-uint64_t compressor_written(const Compressor *c)
-{
-        return c->written;
 }

@@ -18,7 +18,6 @@ typedef enum Compression {
 } Compression;
 
 #define COMPRESSION_NAMES "none, gzip, bzip2, xz, zstd"
-const char *compression_to_string(Compression c);
 int compression_from_string(const char *s); /* or -EINVAL */
 
 /* What is written to it goes to a descriptor, compressed. The result holds neither names nor times, and does
@@ -34,7 +33,6 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Compressor *, compressor_free);
 /* Fails with -EINTR if the program was asked to end. */
 int compressor_write(Compressor *c, const void *p, size_t size, Error *e);
 int compressor_finish(Compressor *c, Error *e);
-uint64_t compressor_written(const Compressor *c); /* bytes that went to the descriptor so far */
 
 /* --- Tar archives (tar.c) ------------------------------------------------------------------------------ */
 

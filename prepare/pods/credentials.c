@@ -25,7 +25,7 @@ void credential_list_done(CredentialList *l)
         *l = (CredentialList){};
 }
 
-int credential_name_check(const char *name, Error *e)
+static int check_name(const char *name, Error *e)
 {
         if (isempty(name) || streq(name, ".") || streq(name, "..") || strlen(name) > NAME_LENGTH_MAX)
                 return error_set(e, -EINVAL, "the name must have 1 to %u characters and not be . or ..",
@@ -56,7 +56,7 @@ static int check_sizes(const CredentialList *l, const char *name, size_t size, E
 
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e)
 {
-        int r = credential_name_check(name, e);
+        int r = check_name(name, e);
 
         if (r >= 0)
                 r = check_sizes(l, name, size, e);

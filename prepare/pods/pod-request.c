@@ -11,7 +11,7 @@ static void mounts_done(Mount *mounts, size_t n)
         free(mounts);
 }
 
-void app_overrides_done(AppOverrides *o)
+static void app_overrides_done(AppOverrides *o)
 {
         free(o->reference);
         free(o->name);
@@ -40,7 +40,7 @@ static void port_free(Port *p)
         free(p);
 }
 
-void exposed_port_done(ExposedPort *p)
+static void exposed_port_done(ExposedPort *p)
 {
         free(p->name);
         free(p->host_ip);

@@ -177,7 +177,6 @@ typedef struct CredentialList {
 } CredentialList;
 
 void credential_list_done(CredentialList *l);
-int credential_name_check(const char *name, Error *e);
 /* Adds a copy of DATA. The error is a part of a sentence: the name is not valid, was given before, or there is too
  * much. */
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e);
@@ -201,8 +200,6 @@ typedef struct AppOverrides {
         uint32_t *supplementary_gids; /* replace the image's */
         size_t n_supplementary_gids, supplementary_gids_allocated;
 } AppOverrides;
-
-void app_overrides_done(AppOverrides *o);
 
 /* What the command line asks of a pod. Either template or apps is given; the rest adds to both. A mount's
  * path may be the name of a mount point of the app. */

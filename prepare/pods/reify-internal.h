@@ -37,7 +37,6 @@ int exposed_port_copy(const ExposedPort *p, ExposedPort *ret);
 int isolator_list_copy(const IsolatorList *l, IsolatorList *ret);
 /* Sets all pairs of FROM in INTO. */
 int pair_list_merge(PairList *into, const PairList *from);
-void exposed_port_done(ExposedPort *p);
 
 /* Merges the isolators of a command line into those of a manifest (reify-app.c): they replace those of the
  * same name, and those that contradict them. WHOSE names the app or the pod in messages. */

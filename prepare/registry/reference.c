@@ -77,7 +77,8 @@ static size_t host_length(const char *s)
         return s[0] == '[' ? strcspn(s, "]") + (strchr(s, ']') != NULL) : strcspn(s, ":");
 }
 
-int registry_host_check(char *s, Error *e)
+/* host[:port], changed to lower case. */
+static int check_host(char *s, Error *e)
 {
         size_t n = host_length(s);
         uint32_t port;
@@ -87,8 +88,7 @@ int registry_host_check(char *s, Error *e)
         if (s[n] && (s[n] != ':' || parse_u32(s + n + 1, &port) < 0 || port == 0 || port > UINT16_MAX))
                 return error_set(e, -EINVAL, "'%s' has no valid port", s);
         for (char *c = s; *c; c++)
-                if (is_upper(*c))
-                        *c = (char) (*c - 'A' + 'a');
+                *c = to_lower(*c);
         return 0;
 }
 
@@ -105,7 +105,7 @@ int registry_location_parse(const char *s, char **ret_host, char **ret_path, Err
                 if (!path)
                         return error_oom(e);
         }
-        int r = registry_host_check(copy, e);
+        int r = check_host(copy, e);
         if (r >= 0 && path)
                 r = registry_repository_check(path, e);
         if (r < 0)
@@ -273,7 +273,7 @@ static int parse_parts(char *copy, RegistryReference *r, Error *e)
         if (copy_part(&r->registry, registry) < 0 || copy_part(&r->repository, repository) < 0 ||
             copy_part(&r->tag, tag) < 0 || copy_part(&r->digest, digest) < 0)
                 return error_oom(e);
-        int q = r->registry ? registry_host_check(r->registry, e) : 0;
+        int q = r->registry ? check_host(r->registry, e) : 0;
         if (q >= 0)
                 q = registry_repository_check(r->repository, e);
         if (q >= 0 && r->tag)

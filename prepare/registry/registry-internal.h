@@ -16,8 +16,6 @@ void notes_add(const Notes *n, const char *format, ...) _printf_(2, 3);
 
 /* --- References (reference.c) -------------------------------------------------------------------------- */
 
-/* host[:port], changed to lower case; bounded; -EINVAL. */
-int registry_host_check(char *s, Error *e);
 /* Whether what stands before the first slash of a reference is a registry. */
 bool registry_is_host(const char *first);
 int registry_repository_check(const char *s, Error *e);

@@ -293,7 +293,7 @@ static int section_line(Section *s, char *line)
         return r;
 }
 
-int credentials_parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e)
+static int parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e)
 {
         Section s = {.credentials = c, .path = path, .directory = directory, .error = e};
         char *copy = strdup(text);
@@ -335,7 +335,7 @@ static int load_file(Credentials *c, size_t directory, int dir_fd, const char *d
         else if (endswith(name, ".json"))
                 r = credentials_parse_json(c, directory, path, text, size, e);
         else
-                r = credentials_parse_ini(c, directory, path, text, e);
+                r = parse_ini(c, directory, path, text, e);
         wipe(text, size);
         return r;
 }

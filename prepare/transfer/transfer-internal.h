@@ -58,7 +58,6 @@ int credentials_load(Credentials *c, const char *const *dirs, Error *e);
 int credentials_add(Credentials *c, const Credential *template, char *const *hosts, const char **ret_host);
 const Credential *credentials_find(const Credentials *c, const Url *u);
 /* One file's text. PATH is for messages. */
-int credentials_parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e);
 int credentials_parse_json(Credentials *c, size_t directory, const char *path, const char *text, size_t size,
                            Error *e);
 int authorization_bearer(const char *token, char **ret);

@@ -31,8 +31,6 @@ int insecure_options_from_string(const char *s, unsigned *ret);
 int url_check(const char *url, unsigned insecure, Error *e);
 /* HOST or HOST:PORT in lower case, as credentials are looked up; the scheme's own port is left out. */
 int url_host(const char *url, char **ret);
-/* An absolute URL from REFERENCE, which may be relative to BASE. */
-int url_resolve(const char *base, const char *reference, char **ret);
 /* URL without user and password, fit to be stored or asked again. -EINVAL. */
 int url_without_credentials(const char *url, char **ret);
 /* URL as messages show it: without user, password and fragment, control characters escaped, shortened if it is

@@ -37,24 +37,18 @@ static bool has_unfit_characters(const char *s)
         return false;
 }
 
-/* BASE may be NULL: URL has to be absolute then. */
-static int url_parse(const char *base, const char *url, CURLU **ret)
+static int url_parse(const char *url, CURLU **ret)
 {
         _cleanup_curlu_ CURLU *u = curl_url();
-        CURLUcode code = CURLUE_OK;
 
         if (!u)
                 return -ENOMEM;
         if (isempty(url) || strlen(url) > URL_SIZE_MAX || has_unfit_characters(url))
                 return -EINVAL;
-        if (base)
-                code = curl_url_set(u, CURLUPART_URL, base, CURLU_NON_SUPPORT_SCHEME);
-        if (code == CURLUE_OK)
-                code = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
-        if (code != CURLUE_OK)
-                return urlcode_to_errno(code);
-        *ret = TAKE_PTR(u);
-        return 0;
+        int r = urlcode_to_errno(curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME));
+        if (r >= 0)
+                *ret = TAKE_PTR(u);
+        return r;
 }
 
 static int url_part(CURLU *u, CURLUPart part, unsigned flags, char **ret)
@@ -101,7 +95,7 @@ int url_split(const char *url, Url *ret)
         _cleanup_(url_done) Url x = {};
         uint32_t n = 0;
 
-        int r = url_parse(NULL, url, &u);
+        int r = url_parse(url, &u);
         if (r >= 0)
                 r = url_part(u, CURLUPART_SCHEME, 0, &x.scheme);
         if (r >= 0)
@@ -187,14 +181,6 @@ int url_host(const char *url, char **ret)
                 return xasprintf(ret, "%s:%u", u.host, (unsigned) u.port);
         *ret = TAKE_PTR(u.host);
         return 0;
-}
-
-int url_resolve(const char *base, const char *reference, char **ret)
-{
-        _cleanup_curlu_ CURLU *u = NULL;
-
-        int r = url_parse(base, reference, &u);
-        return r < 0 ? r : url_part(u, CURLUPART_URL, 0, ret);
 }
 
 int url_without_credentials(const char *url, char **ret)

@@ -64,7 +64,7 @@ int key_name(const TrustKey *k, char **ret)
         return xasprintf(ret, "%s%s%s%s", k->fingerprint, id ? " (" : "", id ?: "", id ? ")" : "");
 }
 
-const TrustKey *keys_find(const TrustKeys *keys, const char *fingerprint)
+static const TrustKey *find_key(const TrustKeys *keys, const char *fingerprint)
 {
         for (size_t i = 0; i < keys->n; i++)
                 if (streq(keys->items[i].fingerprint, fingerprint))
@@ -104,7 +104,8 @@ static int list_one(gpgme_ctx_t c, TrustKeys *keys, Error *e)
         return 1;
 }
 
-int keys_list(const char *home, TrustKeys *ret, Error *e)
+/* All keys of a home. */
+static int list_keys(const char *home, TrustKeys *ret, Error *e)
 {
         _cleanup_trust_keys_ TrustKeys keys = {};
         _cleanup_gpg_context_ gpgme_ctx_t c = NULL;
@@ -146,14 +147,14 @@ static int import_together(Trust *t, const char *home, Error *e)
 static int import_missing(Trust *t, const char *home, Error *e)
 {
         _cleanup_trust_keys_ TrustKeys keys = {};
-        int r = keys_list(home, &keys, e);
+        int r = list_keys(home, &keys, e);
 
         for (size_t i = 0; r >= 0 && i < t->n_files; i++) {
                 const TrustFile *f = &t->files[i];
                 _cleanup_free_ unsigned char *data = NULL;
                 size_t n;
 
-                if (trust_file_counts(f) && !keys_find(&keys, f->fingerprint) &&
+                if (trust_file_counts(f) && !find_key(&keys, f->fingerprint) &&
                     public_keys_decode(f->data, f->size, "", &data, &n, NULL) >= 0)
                         r = keys_import(home, data, n, e);
         }
@@ -199,7 +200,7 @@ static int copy_key(const TrustKey *from, TrustKey *to)
 
 static int list_file(const TrustFile *f, const TrustKeys *keys, TrustKey *k)
 {
-        const TrustKey *known = keys_find(keys, f->fingerprint);
+        const TrustKey *known = find_key(keys, f->fingerprint);
         int r = 0;
 
         if (known) {
@@ -230,7 +231,7 @@ int trust_list(Trust *t, TrustKeys *ret, char ***ret_strays, Error *e)
 
         int r = trust_home(t, &home, e);
         if (r >= 0)
-                r = keys_list(home, &known, e);
+                r = list_keys(home, &known, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < t->n_files; i++) {
@@ -263,7 +264,7 @@ static int import_and_list(const char *home, const void *data, size_t size, cons
         if (r >= 0)
                 r = keys_import(home, binary, n, e);
         if (r >= 0)
-                r = keys_list(home, ret, e);
+                r = list_keys(home, ret, e);
         if (r < 0)
                 return r;
         if (ret->n > 0)

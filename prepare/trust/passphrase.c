@@ -43,7 +43,8 @@ static int check_text(const char *text, size_t n, const char *path, Error *e)
         return 0;
 }
 
-int passphrase_read(const char *path, char **ret, Error *e)
+/* In a file that nobody else can read, without the newline at its end. To be wiped. */
+static int read_passphrase(const char *path, char **ret, Error *e)
 {
         char text[TRUST_PASSPHRASE_MAX + 3] = "";
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -75,7 +76,7 @@ int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret
 
         if (fd < 0)
                 return error_set_errno(e, errno, "Cannot keep the passphrase");
-        int r = passphrase_read(path, &passphrase, e);
+        int r = read_passphrase(path, &passphrase, e);
         if (r < 0)
                 return r;
         r = loop_write(fd, passphrase, strlen(passphrase));

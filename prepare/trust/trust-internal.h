@@ -162,9 +162,6 @@ int trust_open_directory(int parent_fd, const char *name, const char *path, int 
 
 /* Imports what public_keys_decode() gave; what gpg does not take is passed over. */
 int keys_import(const char *home, const void *data, size_t size, Error *e);
-/* All keys of a home. */
-int keys_list(const char *home, TrustKeys *ret, Error *e);
-const TrustKey *keys_find(const TrustKeys *keys, const char *fingerprint);
 /* A home in which all keys of T are; it stays T's. */
 int trust_home(Trust *t, const char **ret, Error *e);
 /* "KEY (USER ID)", harmless on a terminal. */

@@ -162,6 +162,3 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Decryption *, decryption_free);
 int sign_detached(const char *key_id, const char *gnupghome, int fd, char **ret_armored, Error *e);
 /* Writes what FD_IN delivers to FD_OUT, encrypted by AES-256 with the passphrase in PASSPHRASE_FILE. */
 int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error *e);
-
-/* The passphrase in a file that nobody else can read, without the newline at its end. To be wiped. */
-int passphrase_read(const char *path, char **ret, Error *e);

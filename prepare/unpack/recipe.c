@@ -39,6 +39,34 @@ struct Recipe {
         unsigned char header[HEADER_SIZE]; /* the end of the block before this one */
 };
 
+static int write_output(Recipe *r, size_t n, Error *e)
+{
+        int k = unpack_charge_bytes(r->unpack, n, e);
+
+        if (k >= 0 && (k = loop_write(r->fd, r->output, n)) < 0)
+                return error_set_errno(e, k, "Cannot write down what the archive is made of");
+        return k;
+}
+
+/* END: of all. */
+static int write_bytes(Recipe *r, const void *p, size_t n, bool end, Error *e)
+{
+        ZSTD_inBuffer in = {p, n, 0};
+        size_t left;
+
+        do {
+                ZSTD_outBuffer out = {r->output, r->output_size, 0};
+                left = ZSTD_compressStream2(r->zstd, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
+                if (ZSTD_isError(left))
+                        return error_set(e, -EIO, "Cannot compress what the archive is made of: %s",
+                                         ZSTD_getErrorName(left));
+                int k = write_output(r, out.pos, e);
+                if (k < 0)
+                        return k;
+        } while (in.pos < in.size || (end && left > 0));
+        return 0;
+}
+
 int recipe_new(Unpack *u, Recipe **ret, Error *e)
 {
         _cleanup_(recipe_freep) Recipe *r = calloc(1, sizeof(Recipe));
@@ -59,7 +87,7 @@ int recipe_new(Unpack *u, Recipe **ret, Error *e)
             ZSTD_isError(ZSTD_CCtx_setParameter(r->zstd, ZSTD_c_compressionLevel, LEVEL)) ||
             ZSTD_isError(ZSTD_CCtx_setParameter(r->zstd, ZSTD_c_checksumFlag, 1)))
                 return error_oom(e);
-        k = recipe_write(r, RECIPE_HEADER, strlen(RECIPE_HEADER), false, e);
+        k = write_bytes(r, RECIPE_HEADER, strlen(RECIPE_HEADER), false, e);
         if (k < 0)
                 return k;
         *ret = TAKE_PTR(r);
@@ -78,38 +106,11 @@ Recipe *recipe_free(Recipe *r)
         return NULL;
 }
 
-static int write_output(Recipe *r, size_t n, Error *e)
-{
-        int k = unpack_charge_bytes(r->unpack, n, e);
-
-        if (k >= 0 && (k = loop_write(r->fd, r->output, n)) < 0)
-                return error_set_errno(e, k, "Cannot write down what the archive is made of");
-        return k;
-}
-
-int recipe_write(Recipe *r, const void *p, size_t n, bool end, Error *e)
-{
-        ZSTD_inBuffer in = {p, n, 0};
-        size_t left;
-
-        do {
-                ZSTD_outBuffer out = {r->output, r->output_size, 0};
-                left = ZSTD_compressStream2(r->zstd, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
-                if (ZSTD_isError(left))
-                        return error_set(e, -EIO, "Cannot compress what the archive is made of: %s",
-                                         ZSTD_getErrorName(left));
-                int k = write_output(r, out.pos, e);
-                if (k < 0)
-                        return k;
-        } while (in.pos < in.size || (end && left > 0));
-        return 0;
-}
-
 static int write_number(Recipe *r, uint64_t n, Error *e)
 {
         uint64_t le = htole64(n);
 
-        return recipe_write(r, &le, sizeof(le), false, e);
+        return write_bytes(r, &le, sizeof(le), false, e);
 }
 
 /* Keeps the stream up to END, which lies in the block. */
@@ -117,11 +118,11 @@ static int keep(Recipe *r, uint64_t end, Error *e)
 {
         if (r->done >= end)
                 return 0;
-        int k = recipe_write(r, "R", 1, false, e);
+        int k = write_bytes(r, "R", 1, false, e);
         if (k >= 0)
                 k = write_number(r, end - r->done, e);
         if (k >= 0)
-                k = recipe_write(r, r->block + (r->done - r->offset), (size_t) (end - r->done), false, e);
+                k = write_bytes(r, r->block + (r->done - r->offset), (size_t) (end - r->done), false, e);
         r->done = end;
         return k;
 }
@@ -184,13 +185,13 @@ int recipe_content(Recipe *r, uint64_t start, uint64_t size, const char *path, E
                 return 0;
         int k = keep(r, start, e);
         if (k >= 0)
-                k = recipe_write(r, "F", 1, false, e);
+                k = write_bytes(r, "F", 1, false, e);
         if (k >= 0)
                 k = write_number(r, size, e);
         if (k >= 0)
                 k = write_number(r, strlen(path), e);
         if (k >= 0)
-                k = recipe_write(r, path, strlen(path), false, e);
+                k = write_bytes(r, path, strlen(path), false, e);
         r->done = start + size;
         return k;
 }
@@ -199,5 +200,5 @@ int recipe_finish(Recipe *r, Error *e)
 {
         int k = recipe_end_block(r, e);
 
-        return k < 0 ? k : recipe_write(r, "E", 1, true, e);
+        return k < 0 ? k : write_bytes(r, "E", 1, true, e);
 }

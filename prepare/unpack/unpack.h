@@ -242,7 +242,6 @@ int recipe_end_block(Recipe *r, Error *e);
 int recipe_content(Recipe *r, uint64_t start, uint64_t size, const char *path, Error *e);
 /* After the end of the archive. */
 int recipe_finish(Recipe *r, Error *e);
-int recipe_write(Recipe *r, const void *p, size_t n, bool end, Error *e); /* internal */
 
 typedef int (*RecipeSink)(const void *p, size_t n, void *userdata, Error *e);
 /* Gives the archive that was unpacked to DIR_FD to SINK. -ENOENT: there is no recipe; -EBADMSG: it is

@@ -14,7 +14,6 @@
 int side_show(const CopySide *s, char **ret);
 /* "Cannot copy 'SIDE': …" */
 int side_error(Error *e, int code, const CopySide *s, const char *format, ...) _printf_(4, 5);
-int side_error_errno(Error *e, int code, const CopySide *s, const char *what);
 
 typedef struct Source {
         int fd; /* O_PATH; never a symlink that was to be followed */
@@ -37,8 +36,6 @@ typedef struct Target {
 int target_open(const CopySide *s, Target *ret, Error *e);
 void target_done(Target *t);
 
-/* -EOPNOTSUPP, with a message, where the kernel's own files are: /proc and the like. */
-int side_check_file_system(int fd, const CopySide *s, Error *e);
 bool is_kernel_file_system(int fd);
 
 /* --- copy-attributes.c: owners, modes, times, extended attributes -------------------------------------- */

@@ -49,7 +49,7 @@ int side_error(Error *e, int code, const CopySide *s, const char *format, ...)
         return error_set(e, code, "Cannot copy, as '%s' %s", shown ?: "?", why ?: "?");
 }
 
-int side_error_errno(Error *e, int code, const CopySide *s, const char *what)
+static int side_error_errno(Error *e, int code, const CopySide *s, const char *what)
 {
         code = code > 0 ? -code : code;
         if (code == -ENOENT)
@@ -71,7 +71,7 @@ bool is_kernel_file_system(int fd)
         return false;
 }
 
-int side_check_file_system(int fd, const CopySide *s, Error *e)
+static int check_file_system(int fd, const CopySide *s, Error *e)
 {
         if (!is_kernel_file_system(fd))
                 return 0;
@@ -168,7 +168,7 @@ int source_open(const CopySide *s, bool follow, Source *ret, Error *e)
         if (r < 0)
                 r = side_error_errno(e, r, s, "cannot be opened");
         if (r >= 0)
-                r = side_check_file_system(x.fd, s, e);
+                r = check_file_system(x.fd, s, e);
         if (r >= 0)
                 r = check_volume(s, x.fd, e);
         if (r < 0)
@@ -253,7 +253,7 @@ int target_open(const CopySide *s, Target *ret, Error *e)
         } else if (r < 0)
                 r = side_error_errno(e, r, s, "cannot be opened");
         if (r >= 0)
-                r = side_check_file_system(x.dir_fd, s, e);
+                r = check_file_system(x.dir_fd, s, e);
         if (r >= 0)
                 r = check_volume(s, x.dir_fd, e);
         if (r >= 0)

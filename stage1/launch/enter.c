@@ -318,15 +318,7 @@ static int run(Enter *x, Failure *f)
 int enter_main(void)
 {
         Failure f = {};
-        Enter x = {.launch = {.credentials_fd = -EBADF,
-                              .root_fd = -EBADF,
-                              .dev_fd = -EBADF,
-                              .status_fd = -EBADF,
-                              .stdin_fd = -EBADF,
-                              .stdout_fd = -EBADF,
-                              .stderr_fd = -EBADF,
-                              .parent_fd = -EBADF},
-                   .app_fd = -EBADF};
+        Enter x = {.launch = LAUNCH_NULL, .app_fd = -EBADF};
 
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(ENTER_SOCKET, F_SETFD, FD_CLOEXEC) < 0)
                 return 125;

@@ -26,7 +26,7 @@
 #include "stage1/launch/launch.h"
 
 /* Everything here is freed with the process; this keeps leak checkers and readers content. */
-void launch_done(Launch *l)
+static void launch_done(Launch *l)
 {
         launch_config_done(&l->config);
         app_status_done(&l->status);
@@ -143,16 +143,7 @@ static int run_phase(const char *word, Launch *l, const LaunchNumbers *n)
 
 int main(int argc, char *argv[])
 {
-        _cleanup_(launch_done) Launch l = {
-                        .credentials_fd = -EBADF,
-                        .root_fd = -EBADF,
-                        .dev_fd = -EBADF,
-                        .status_fd = -EBADF,
-                        .stdin_fd = -EBADF,
-                        .stdout_fd = -EBADF,
-                        .stderr_fd = -EBADF,
-                        .parent_fd = -EBADF,
-        };
+        _cleanup_(launch_done) Launch l = LAUNCH_NULL;
         LaunchNumbers numbers = {};
 
         /* In the pod this program also stands where systemd looks for the one to leave with. */

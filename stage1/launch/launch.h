@@ -53,7 +53,15 @@ typedef struct Launch {
         bool interrupted;         /* we were to end while we waited for a handler or a check */
 } Launch;
 
-void launch_done(Launch *l);
+#define LAUNCH_NULL                                                                                         \
+        ((Launch){.credentials_fd = -EBADF,                                                                 \
+                  .root_fd = -EBADF,                                                                        \
+                  .dev_fd = -EBADF,                                                                         \
+                  .status_fd = -EBADF,                                                                      \
+                  .stdin_fd = -EBADF,                                                                       \
+                  .stdout_fd = -EBADF,                                                                      \
+                  .stderr_fd = -EBADF,                                                                      \
+                  .parent_fd = -EBADF})
 
 /* Failures inside the launcher carry the cause that goes into the record. */
 typedef struct Failure {
@@ -166,8 +174,6 @@ int launch_delay(Launch *l, const LaunchNumbers *n);
 int launch_ready(Launch *l, const LaunchNumbers *n);
 /* Blocks the signals that may be sent to end us, any of which the user can have chosen for the app. */
 void launch_block_signals(sigset_t *set);
-/* Whether one of them, which are blocked from then on, comes within that time. */
-bool launch_pause(int main_fd, uint64_t usec);
 
 /* health.c: runs the app's health check once. 1: it succeeded, 0: it failed, -EINTR: we are to end. */
 int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h);

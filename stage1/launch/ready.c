@@ -94,7 +94,9 @@ static bool signal_is_pending(const sigset_t *set)
  * would say with what status. */
 static void wake(int sig) {}
 
-bool launch_pause(int main_fd, uint64_t usec)
+/* Whether, within that time, one of the signals that end us comes, which are blocked from then on, or what
+ * MAIN_FD (or -1) stands for ends. */
+static bool pause_for(int main_fd, uint64_t usec)
 {
         const struct sigaction sa = {.sa_handler = wake};
         struct pollfd p = {.fd = main_fd, .events = POLLIN};
@@ -153,7 +155,7 @@ int launch_delay(Launch *l, const LaunchNumbers *n)
                 return 0;
         if (n->extend)
                 extend_start(delay + EXTRA_USEC);
-        return launch_pause(-1, delay) ? 125 : 0;
+        return pause_for(-1, delay) ? 125 : 0;
 }
 
 /* --- After it ------------------------------------------------------------------------------------------ */
@@ -178,7 +180,7 @@ static int wait_until_runs(Launch *l, int main_fd)
                 int r = app_status_read(l->status_fd, l->app, &s);
                 if (r < 0 || s.state == APP_RUNNING)
                         return r;
-                if (launch_pause(main_fd, LOOK_USEC))
+                if (pause_for(main_fd, LOOK_USEC))
                         return -EINTR;
         }
 }
@@ -203,7 +205,7 @@ static int wait_until_healthy(Launch *l, const LaunchNumbers *n, int main_fd, He
                         r = health_status_write(l->status_fd, l->app, h);
                 if (r < 0)
                         return r;
-                if (launch_pause(main_fd, pause))
+                if (pause_for(main_fd, pause))
                         return -EINTR;
                 pause = MIN(pause * 2, MIN(n->interval, n->start_interval));
         }
