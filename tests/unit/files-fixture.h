@@ -179,15 +179,3 @@ static const char *become_root(void)
                 ASSERT_EQ(strv_length(names_), 1);                                                          \
                 ASSERT_STREQ(get((f).outside_fd, "secret"), SECRET);                                        \
         } while (0)
-
-#define ASSERT_COPIES(f, call)                                                                              \
-        do {                                                                                                \
-                int r_ = (call);                                                                            \
-                if (r_ < 0)                                                                                 \
-                        TEST_FAIL("%s failed: %s", #call, (f).error.message ?: "");                         \
-        } while (0)
-#define ASSERT_REFUSED(f, call, code, why)                                                                  \
-        do {                                                                                                \
-                ASSERT_ERR((call), (code));                                                                 \
-                ASSERT_CONTAINS((f).error.message, (why));                                                  \
-        } while (0)

@@ -101,16 +101,3 @@ static inline void fixture_check(const Text *t, int code, const char *message)
                 fixture_check(&(f).tar, 0, NULL);                                                           \
                 ASSERT_EQ(count_entries((f).store, "tmp"), 0);                                              \
         } while (0)
-
-/* Any call that reports in F's error object. */
-#define ASSERT_WORKS(f, call)                                                                               \
-        do {                                                                                                \
-                int r_ = (call);                                                                            \
-                if (r_ < 0)                                                                                 \
-                        TEST_FAIL("%s failed: %s", #call, (f).error.message ?: "");                         \
-        } while (0)
-#define ASSERT_FAILS(f, call, code, why)                                                                    \
-        do {                                                                                                \
-                ASSERT_ERR((call), (code));                                                                 \
-                ASSERT_CONTAINS((f).error.message, (why));                                                  \
-        } while (0)

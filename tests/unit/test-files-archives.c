@@ -76,10 +76,10 @@ TEST(out_and_in_again)
         ASSERT_OK(linkat(f->root_fd, "d/a", f->root_fd, "d/b", 0));
         ASSERT_OK(symlinkat("../../outside/secret", f->root_fd, "d/link"));
         CopySide from = in_app(f, "/d");
-        ASSERT_COPIES(*f, files_pack(&from, &f->options, fd, &f->error));
+        ASSERT_WORKS(*f, files_pack(&from, &f->options, fd, &f->error));
         ASSERT_OK(mkdirat(f->root_fd, "e", 0755));
         ASSERT_EQ(lseek(fd, 0, SEEK_SET), 0);
-        ASSERT_COPIES(*f, unpack_fd(&a, fd, "/e"));
+        ASSERT_WORKS(*f, unpack_fd(&a, fd, "/e"));
         ASSERT_STREQ(get(f->root_fd, "e/d/a"), "content");
         struct stat st = status(f->root_fd, "e/d/a");
         ASSERT_EQ(st.st_mode & 07777U, 0640);
@@ -98,9 +98,9 @@ TEST(archives_need_a_directory)
 
         aci_file(&t, "a", "x");
         ASSERT_OK(put(a.files.root_fd, "file", "old"));
-        ASSERT_REFUSED(a.files, unpack(&a, &t, "/new"), -ENOTDIR,
+        ASSERT_FAILS(a.files, unpack(&a, &t, "/new"), -ENOTDIR,
                        "is no directory, and an archive needs one");
-        ASSERT_REFUSED(a.files, unpack(&a, &t, "/file"), -ENOTDIR,
+        ASSERT_FAILS(a.files, unpack(&a, &t, "/file"), -ENOTDIR,
                        "is no directory, and an archive needs one");
         ASSERT_STREQ(get(a.files.root_fd, "file"), "old");
 }
@@ -118,7 +118,7 @@ TEST(entries_that_would_be_elsewhere)
 
                 aci_file(&t, "before", "x");
                 aci_file(&t, names[i], "x");
-                ASSERT_REFUSED(a.files, unpack(&a, &t, "/"), -EBADMSG, "..");
+                ASSERT_FAILS(a.files, unpack(&a, &t, "/"), -EBADMSG, "..");
                 /* What is wrong is seen before the first file is there. */
                 ASSERT_STREQ(get(a.files.root_fd, "before"), "(none)");
                 ASSERT_OUTSIDE_UNTOUCHED(a.files);
@@ -154,7 +154,7 @@ TEST(entries_through_links)
         ASSERT_OK(symlinkat("../outside", a.files.root_fd, "there"));
         aci_dir(&second, "there");
         aci_file(&second, "there/made", "x");
-        ASSERT_REFUSED(a.files, unpack(&a, &second, "/"), -ENOTDIR, "something else is in its place");
+        ASSERT_FAILS(a.files, unpack(&a, &second, "/"), -ENOTDIR, "something else is in its place");
         ASSERT_OUTSIDE_UNTOUCHED(a.files);
         ASSERT_TRUE(nothing_is_left(&a));
 }
@@ -177,7 +177,7 @@ TEST(modes_without_archive)
 
         aci_entry(&t, (AciEntry){.name = "suid", .type = '0', .mode = 06755, .content = "x", .size = 1});
         aci_entry(&t, (AciEntry){.name = "fifo", .type = '6', .mode = 0644});
-        ASSERT_COPIES(a.files, unpack(&a, &t, "/"));
+        ASSERT_WORKS(a.files, unpack(&a, &t, "/"));
         ASSERT_EQ(status(a.files.root_fd, "suid").st_mode & 07777U, 0755);
         ASSERT_CONTAINS(noted(&a.files), "are kept with --archive only");
         ASSERT_EQ(status(a.files.root_fd, "fifo").st_mode, 0);
@@ -252,10 +252,10 @@ TEST(an_image_of_a_root)
                                          "\"pathWhitelist\":[\"/etc\"]}"));
         ASSERT_OK(put(f->root_fd, "a", "content"));
         ASSERT_OK(symlinkat("../outside/secret", f->root_fd, "link"));
-        ASSERT_COPIES(*f, export(&a, NULL, one, &id));
-        ASSERT_COPIES(*f, export(&a, NULL, two, &again));
+        ASSERT_WORKS(*f, export(&a, NULL, one, &id));
+        ASSERT_WORKS(*f, export(&a, NULL, two, &again));
         ASSERT_STREQ(id, again);
-        ASSERT_COPIES(*f, export(&a, "example.com/other:2,color=red", three, &named));
+        ASSERT_WORKS(*f, export(&a, "example.com/other:2,color=red", three, &named));
         ASSERT_TRUE(!streq(id, named));
 
         ASSERT_OK(import(&a, three, &image));
@@ -265,7 +265,7 @@ TEST(an_image_of_a_root)
         ASSERT_EQ(image->manifest->n_dependencies, 0);
         ASSERT_NULL(image->manifest->path_whitelist);
         ASSERT_STREQ(get(image->dir_fd, "rootfs/a"), "content");
-        ASSERT_REFUSED(*f, export(&a, "Not A Name", one, &named), -EINVAL, "is no image name");
+        ASSERT_FAILS(*f, export(&a, "Not A Name", one, &named), -EINVAL, "is no image name");
         safe_close(f->pod.dir_fd);
 }
 

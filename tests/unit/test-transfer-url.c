@@ -81,26 +81,6 @@ TEST(shown)
         ASSERT_CONTAINS(shown, "…");
 }
 
-TEST(resolved)
-{
-        static const struct {
-                const char *base, *reference, *url;
-        } cases[] = {
-                        {"https://example.com/a/b?c", "d", "https://example.com/a/d"},
-                        {"https://example.com/a/b", "/d", "https://example.com/d"},
-                        {"https://example.com/a/b", "//example.org/d", "https://example.org/d"},
-                        {"https://example.com/a/b", "http://example.org/", "http://example.org/"},
-        };
-
-        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-                _cleanup_free_ char *url = NULL;
-                ASSERT_OK(url_resolve(cases[i].base, cases[i].reference, &url));
-                ASSERT_STREQ(url, cases[i].url);
-        }
-        char *none = NULL;
-        ASSERT_ERR(url_resolve("nonsense", "x y", &none), -EINVAL);
-}
-
 TEST(insecure_options)
 {
         unsigned o = 99;
@@ -123,7 +103,6 @@ int main(void)
         RUN(checked);
         RUN(taken_apart);
         RUN(shown);
-        RUN(resolved);
         RUN(insecure_options);
         return TEST_END();
 }

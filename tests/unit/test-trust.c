@@ -45,18 +45,6 @@ static void config_done(Config *c)
 #define CONFIG(c)                                                                                           \
         _cleanup_(config_done) Config c;                                                                    \
         ASSERT_OK(config_new(&c))
-#define ASSERT_WORKS(c, call)                                                                               \
-        do {                                                                                                \
-                int r_ = (call);                                                                            \
-                if (r_ < 0)                                                                                 \
-                        TEST_FAIL("%s failed: %s", #call, (c).error.message ?: strerror(-r_));              \
-        } while (0)
-#define ASSERT_REFUSED(c, call, code, why)                                                                  \
-        do {                                                                                                \
-                error_done(&(c).error);                                                                     \
-                ASSERT_ERR((call), (code));                                                                 \
-                ASSERT_CONTAINS((c).error.message, (why));                                                  \
-        } while (0)
 
 static int reopen(Config *c)
 {
@@ -238,12 +226,12 @@ TEST(c1_no_signature)
 
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
         for (size_t i = 0; i < ELEMENTSOF(none); i++) {
-                ASSERT_REFUSED(c, check_bytes(&c, none[i], strlen(none[i]), CONTENT, 3, IMAGE, NULL),
+                ASSERT_FAILS(c, check_bytes(&c, none[i], strlen(none[i]), CONTENT, 3, IMAGE, NULL),
                                -EBADMSG, "Cannot use the signature");
                 ASSERT_CONTAINS(c.error.hint, "gpg --armor --detach-sign");
         }
         _cleanup_free_ char *long_one = calloc(1, TRUST_SIGNATURE_MAX + 1);
-        ASSERT_REFUSED(c, check_bytes(&c, long_one, TRUST_SIGNATURE_MAX + 1, CONTENT, 3, IMAGE, NULL),
+        ASSERT_FAILS(c, check_bytes(&c, long_one, TRUST_SIGNATURE_MAX + 1, CONTENT, 3, IMAGE, NULL),
                        -EFBIG, "longer than");
 }
 
@@ -254,17 +242,17 @@ TEST(c1_bad_signature)
         _cleanup_free_ char *signature = gpg_fixture_read(&g, "good.asc", &n);
 
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
-        ASSERT_REFUSED(c, check_bytes(&c, signature, n, "other bytes", 11, IMAGE, NULL), -EBADMSG, good);
+        ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, IMAGE, NULL), -EBADMSG, good);
         ASSERT_CONTAINS(c.error.message, "is bad");
-        ASSERT_REFUSED(c, check_bytes(&c, signature, n, CONTENT, strlen(CONTENT) - 1, IMAGE, NULL), -EBADMSG,
+        ASSERT_FAILS(c, check_bytes(&c, signature, n, CONTENT, strlen(CONTENT) - 1, IMAGE, NULL), -EBADMSG,
                        "is bad");
-        ASSERT_REFUSED(c, check_bytes(&c, signature, n, CONTENT "x", strlen(CONTENT) + 1, IMAGE, NULL),
+        ASSERT_FAILS(c, check_bytes(&c, signature, n, CONTENT "x", strlen(CONTENT) + 1, IMAGE, NULL),
                        -EBADMSG, "is bad");
-        ASSERT_REFUSED(c, check_bytes(&c, signature, n, "", 0, IMAGE, NULL), -EBADMSG, "is bad");
+        ASSERT_FAILS(c, check_bytes(&c, signature, n, "", 0, IMAGE, NULL), -EBADMSG, "is bad");
         /* Nobody may leave the name out. */
-        ASSERT_REFUSED(c, check_bytes(&c, signature, n, "other bytes", 11, NULL, NULL), -EINVAL,
+        ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, NULL, NULL), -EINVAL,
                        "without a name");
-        ASSERT_REFUSED(c, check_bytes(&c, signature, n, "other bytes", 11, "", NULL), -EINVAL,
+        ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, "", NULL), -EINVAL,
                        "without a name");
 }
 
@@ -275,21 +263,21 @@ TEST(c1_other_forms)
 
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
         ASSERT_EQ(SIGN("inline.asc", "--armor", "-u", good, "--sign"), 0);
-        ASSERT_REFUSED(c, check(&c, "inline.asc", IMAGE), -EBADMSG, "something else than a PGP SIGNATURE");
+        ASSERT_FAILS(c, check(&c, "inline.asc", IMAGE), -EBADMSG, "something else than a PGP SIGNATURE");
         ASSERT_EQ(SIGN("clear.asc", "-u", good, "--clear-sign"), 0);
-        ASSERT_REFUSED(c, check(&c, "clear.asc", IMAGE), -EBADMSG, "something else than a PGP SIGNATURE");
+        ASSERT_FAILS(c, check(&c, "clear.asc", IMAGE), -EBADMSG, "something else than a PGP SIGNATURE");
         ASSERT_EQ(SIGN("text.asc", "--armor", "--textmode", "-u", good, "--detach-sign"), 0);
-        ASSERT_REFUSED(c, check(&c, "text.asc", IMAGE), -EBADMSG, "a signature of a text");
+        ASSERT_FAILS(c, check(&c, "text.asc", IMAGE), -EBADMSG, "a signature of a text");
         ASSERT_EQ(SIGN("binary.sig", "-u", good, "--detach-sign"), 0);
-        ASSERT_REFUSED(c, check(&c, "binary.sig", IMAGE), -EBADMSG, "no armored signature");
-        ASSERT_REFUSED(c, check(&c, "good.key", IMAGE), -EBADMSG, "something else than a PGP SIGNATURE");
+        ASSERT_FAILS(c, check(&c, "binary.sig", IMAGE), -EBADMSG, "no armored signature");
+        ASSERT_FAILS(c, check(&c, "good.key", IMAGE), -EBADMSG, "something else than a PGP SIGNATURE");
 
         /* An inline-signed message that calls itself a signature. */
         _cleanup_free_ char *text = gpg_fixture_read(&g, "inline.asc", NULL), *lie = NULL;
         char *inner = strchr(text, '\n');
         *strstr(inner, "-----END") = 0;
         ASSERT_OK(xasprintf(&lie, "-----BEGIN PGP SIGNATURE-----%s-----END PGP SIGNATURE-----\n", inner));
-        ASSERT_REFUSED(c, check_bytes(&c, lie, strlen(lie), CONTENT, strlen(CONTENT), IMAGE, NULL), -EBADMSG,
+        ASSERT_FAILS(c, check_bytes(&c, lie, strlen(lie), CONTENT, strlen(CONTENT), IMAGE, NULL), -EBADMSG,
                        "something else than signatures");
 }
 
@@ -298,11 +286,11 @@ TEST(c2_unknown_key)
         CONFIG(c);
 
         ASSERT_OK(reopen(&c));
-        ASSERT_REFUSED(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
         ASSERT_CONTAINS(c.error.message, "no such key is trusted");
         ASSERT_CONTAINS(c.error.hint, "acnspawn trust --prefix=");
         ASSERT_EQ(add(&c, IMAGE, "other"), 1);
-        ASSERT_REFUSED(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
 }
 
 TEST(c2_wrong_prefix)
@@ -312,11 +300,11 @@ TEST(c2_wrong_prefix)
         ASSERT_EQ(add(&c, "example.com/app", "good"), 1);
         ASSERT_WORKS(c, check(&c, "good.asc", "example.com/app"));
         ASSERT_WORKS(c, check(&c, "good.asc", "example.com/app/x"));
-        ASSERT_REFUSED(c, check(&c, "good.asc", "example.com/apple"), -EKEYREJECTED, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", "example.com/apple"), -EKEYREJECTED, good);
         ASSERT_CONTAINS(c.error.message, "only for 'example.com/app'");
         ASSERT_CONTAINS(c.error.message, "good <good@example.com>");
         ASSERT_CONTAINS(c.error.hint, "acnspawn trust --prefix=example.com/apple ");
-        ASSERT_REFUSED(c, check(&c, "good.asc", "example.com"), -EKEYREJECTED, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", "example.com"), -EKEYREJECTED, good);
 }
 
 TEST(c2_expired_key)
@@ -327,7 +315,7 @@ TEST(c2_expired_key)
                        "--detach-sign"),
                   0);
         ASSERT_EQ(add(&c, IMAGE, "expired"), 1);
-        ASSERT_REFUSED(c, check(&c, "expired.asc", IMAGE), -EKEYREJECTED, expired);
+        ASSERT_FAILS(c, check(&c, "expired.asc", IMAGE), -EKEYREJECTED, expired);
         ASSERT_CONTAINS(c.error.message, "the key has expired");
 }
 
@@ -336,11 +324,11 @@ TEST(c2_revoked_key)
         CONFIG(c);
 
         ASSERT_EQ(add(&c, IMAGE, "revoked"), 1);
-        ASSERT_REFUSED(c, check(&c, "revoked.asc", IMAGE), -EKEYREJECTED, revoked);
+        ASSERT_FAILS(c, check(&c, "revoked.asc", IMAGE), -EKEYREJECTED, revoked);
         ASSERT_CONTAINS(c.error.message, "the key has been revoked");
         /* An older copy does not undo it. */
         ASSERT_EQ(add(&c, IMAGE, "unrevoked"), 0);
-        ASSERT_REFUSED(c, check(&c, "revoked.asc", IMAGE), -EKEYREJECTED, "the key has been revoked");
+        ASSERT_FAILS(c, check(&c, "revoked.asc", IMAGE), -EKEYREJECTED, "the key has been revoked");
 }
 
 TEST(c2_expired_signature)
@@ -351,7 +339,7 @@ TEST(c2_expired_signature)
                        "--default-sig-expire=1d", "-u", good, "--detach-sign"),
                   0);
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
-        ASSERT_REFUSED(c, check(&c, "old.asc", IMAGE), -EKEYREJECTED, good);
+        ASSERT_FAILS(c, check(&c, "old.asc", IMAGE), -EKEYREJECTED, good);
         ASSERT_CONTAINS(c.error.message, "does not count any more, as it has expired");
 }
 
@@ -367,7 +355,7 @@ TEST(c2_weak_digests)
                         fprintf(stderr, "gpg makes no signature with %s\n", digests[i]);
                         continue;
                 }
-                ASSERT_REFUSED(c, check(&c, "weak.asc", IMAGE), -EKEYREJECTED, good);
+                ASSERT_FAILS(c, check(&c, "weak.asc", IMAGE), -EKEYREJECTED, good);
                 ASSERT_CONTAINS(c.error.message, "too weak");
         }
 }
@@ -385,7 +373,7 @@ TEST(subkeys)
         ASSERT_EQ(add(&c, IMAGE, "sub"), 1);
         ASSERT_WORKS(c, check_bytes(&c, signature, n, CONTENT, strlen(CONTENT), IMAGE, &s));
         ASSERT_STREQ(s.fingerprint, sub); /* of the primary key */
-        ASSERT_REFUSED(c, check(&c, "sub.asc", "example.org/x"), -EKEYREJECTED, sub);
+        ASSERT_FAILS(c, check(&c, "sub.asc", "example.org/x"), -EKEYREJECTED, sub);
         ASSERT_CONTAINS(c.error.message, subkey);
 }
 
@@ -400,9 +388,9 @@ TEST(several_signatures)
         ASSERT_OK(xasprintf(&both, "%s%s", a, b));
         ASSERT_EQ(add(&c, IMAGE, "other"), 1);
         ASSERT_WORKS(c, check_bytes(&c, both, strlen(both), CONTENT, strlen(CONTENT), IMAGE, NULL));
-        ASSERT_REFUSED(c, check_bytes(&c, both, strlen(both), "x", 1, IMAGE, NULL), -EBADMSG, good);
+        ASSERT_FAILS(c, check_bytes(&c, both, strlen(both), "x", 1, IMAGE, NULL), -EBADMSG, good);
         ASSERT_CONTAINS(c.error.message, other);
-        ASSERT_REFUSED(c,
+        ASSERT_FAILS(c,
                        check_bytes(&c, both, strlen(both), CONTENT, strlen(CONTENT), "example.org/x", NULL),
                        -EKEYREJECTED, good);
         /* Of different digests, in one block. */
@@ -441,12 +429,12 @@ TEST(trust_that_ended)
         ASSERT_WORKS(c, sign_in(&c, "good.asc", &s));
         ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 0); /* without gpg */
         ASSERT_EQ(check_again(&c, IMAGE "/x", &s, &now), 0);
-        ASSERT_REFUSED(c, check_again(&c, "example.com/apple", &s, &now), -EKEYREJECTED, good);
+        ASSERT_FAILS(c, check_again(&c, "example.com/apple", &s, &now), -EKEYREJECTED, good);
         ASSERT_CONTAINS(c.error.message, "The image example.com/apple was signed by the key");
         ASSERT_CONTAINS(c.error.message, "good <good@example.com>");
         ASSERT_CONTAINS(c.error.message, "trusted only for '" IMAGE "'");
         ASSERT_WORKS(c, trust_remove(c.trust, NULL, good, NULL, &c.error));
-        ASSERT_REFUSED(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, "is not trusted any more");
+        ASSERT_FAILS(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, "is not trusted any more");
         ASSERT_CONTAINS(c.error.hint, "acnspawn trust --prefix=" IMAGE " KEYFILE");
         ASSERT_NULL(now.fingerprint);
         /* Again: the file is another one, gpg looks at it, and what to remember has changed. */
@@ -457,7 +445,7 @@ TEST(trust_that_ended)
         ASSERT_EQ(now.signed_usec, s.signed_usec);
         ASSERT_EQ(check_again(&c, IMAGE, &now, NULL), 0);
         ASSERT_OK(fchmodat(c.scratch.fd, "etc/trustedkeys", 0777, 0));
-        ASSERT_REFUSED(c, check_again(&c, IMAGE, &now, NULL), -EPERM, "Cannot tell whether the signature");
+        ASSERT_FAILS(c, check_again(&c, IMAGE, &now, NULL), -EPERM, "Cannot tell whether the signature");
 }
 
 TEST(keys_that_went_bad)
@@ -470,12 +458,12 @@ TEST(keys_that_went_bad)
         ASSERT_EQ(check_again(&c, IMAGE, &s, &now), 0);
         /* Wherever its revocation lies. */
         ASSERT_EQ(add(&c, "example.org", "revoked"), 1);
-        ASSERT_REFUSED(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, revoked);
+        ASSERT_FAILS(c, check_again(&c, IMAGE, &s, &now), -EKEYREJECTED, revoked);
         ASSERT_CONTAINS(c.error.message, "which has been revoked");
         /* One that has expired since it was looked at, as if that had been before. */
         ASSERT_EQ(add(&c, IMAGE, "expired"), 1);
         const Signer then = {.fingerprint = expired, .key = expired, .prefix = (char *) IMAGE};
-        ASSERT_REFUSED(c, check_again(&c, IMAGE, &then, &now), -EKEYREJECTED, expired);
+        ASSERT_FAILS(c, check_again(&c, IMAGE, &then, &now), -EKEYREJECTED, expired);
         ASSERT_CONTAINS(c.error.message, "which has expired on 2020-01-02 00:00:00 UTC");
         ASSERT_CONTAINS(c.error.hint, "prolonged");
 }
@@ -494,7 +482,7 @@ TEST(times_that_passed)
         ASSERT_EQ(now.key_expires_usec, 0);
         ASSERT_STREQ(now.key, subkey);
         now.expires_usec = 1;
-        ASSERT_REFUSED(c, check_again(&c, IMAGE, &now, NULL), -EKEYREJECTED, "the signature has expired");
+        ASSERT_FAILS(c, check_again(&c, IMAGE, &now, NULL), -EKEYREJECTED, "the signature has expired");
 }
 
 /* --- The files ----------------------------------------------------------------------------------------- */
@@ -511,7 +499,7 @@ TEST(vendor_and_masks)
         /* An empty file of the administrator's hides it. */
         ASSERT_OK(put(&c, "etc", "prefix.d/example.com,app", good, "", 0));
         ASSERT_OK(reopen(&c));
-        ASSERT_REFUSED(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
         /* So does a symlink to /dev/null. */
         snprintf(path, sizeof(path), "%s/trustedkeys/prefix.d/example.com,app", c.etc);
         _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -521,7 +509,7 @@ TEST(vendor_and_masks)
         ASSERT_OK(unlinkat(fd, names[0], 0));
         ASSERT_OK(symlinkat("/dev/null", fd, names[0]));
         ASSERT_OK(reopen(&c));
-        ASSERT_REFUSED(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
         /* Other prefixes and root keys are not touched by it. */
         ASSERT_OK(put(&c, "lib", "root.d", good, key, n));
         ASSERT_OK(reopen(&c));
@@ -549,9 +537,9 @@ TEST(files_with_other_content)
         ASSERT_OK(put(&c, "etc", "root.d", "readme", "hello", 5));
         ASSERT_OK(put(&c, "etc", "prefix.d/Not A Prefix", other, another, m));
         ASSERT_OK(reopen(&c));
-        ASSERT_REFUSED(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
         ASSERT_CONTAINS(c.error.message, "no such key is trusted");
-        ASSERT_REFUSED(c, check(&c, "other.asc", IMAGE), -ENOKEY, other);
+        ASSERT_FAILS(c, check(&c, "other.asc", IMAGE), -ENOKEY, other);
         ASSERT_WORKS(c, trust_list(c.trust, &keys, &strays, &c.error));
         ASSERT_EQ(keys.n, 2);
         ASSERT_CONTAINS(keys.items[0].problem, "no usable key");
@@ -586,19 +574,19 @@ TEST(list_and_remove)
         ASSERT_STREQ(keys.items[2].algorithm, "ed25519");
         ASSERT_STREQ(keys.items[2].user_ids[0], "good <good@example.com>");
 
-        ASSERT_REFUSED(c, trust_remove(c.trust, NULL, "good", NULL, &c.error), -EINVAL,
+        ASSERT_FAILS(c, trust_remove(c.trust, NULL, "good", NULL, &c.error), -EINVAL,
                        "not the fingerprint");
-        ASSERT_REFUSED(c, trust_remove(c.trust, NULL, good + 30, NULL, &c.error), -EINVAL,
+        ASSERT_FAILS(c, trust_remove(c.trust, NULL, good + 30, NULL, &c.error), -EINVAL,
                        "not the fingerprint");
-        ASSERT_REFUSED(c, trust_remove(c.trust, NULL, other, NULL, &c.error), -ENOENT, "for anything");
-        ASSERT_REFUSED(c, trust_remove(c.trust, "", good, NULL, &c.error), -ENOENT, "as a root key");
-        ASSERT_REFUSED(c, trust_remove(c.trust, "example.org", good, NULL, &c.error), -ENOENT,
+        ASSERT_FAILS(c, trust_remove(c.trust, NULL, other, NULL, &c.error), -ENOENT, "for anything");
+        ASSERT_FAILS(c, trust_remove(c.trust, "", good, NULL, &c.error), -ENOENT, "as a root key");
+        ASSERT_FAILS(c, trust_remove(c.trust, "example.org", good, NULL, &c.error), -ENOENT,
                        "'example.org'");
         /* Everywhere, by its last digits; the vendor's is hidden. */
         ASSERT_WORKS(c, trust_remove(c.trust, NULL, good + 20, &lines, &c.error));
         ASSERT_EQ(strv_length(lines), 2);
-        ASSERT_REFUSED(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
-        ASSERT_REFUSED(c, trust_remove(c.trust, NULL, good, NULL, &c.error), -ENOENT, good);
+        ASSERT_FAILS(c, check(&c, "good.asc", IMAGE), -ENOKEY, good);
+        ASSERT_FAILS(c, trust_remove(c.trust, NULL, good, NULL, &c.error), -ENOENT, good);
         ASSERT_FALSE(scratch_has(&c.scratch, "etc/trustedkeys/prefix.d/example.com,app"));
 }
 
@@ -617,7 +605,7 @@ TEST(c8_permissions)
                 static const mode_t modes[] = {0777, 0775, 0757};
                 for (size_t k = 0; k < ELEMENTSOF(modes); k++) {
                         ASSERT_OK(fchmodat(c.scratch.fd, places[i], modes[k], 0));
-                        ASSERT_REFUSED(c, reopen(&c), -EPERM, "can be written to by others");
+                        ASSERT_FAILS(c, reopen(&c), -EPERM, "can be written to by others");
                         ASSERT_CONTAINS(c.error.message, places[i]);
                         ASSERT_CONTAINS(c.error.hint, "chmod go-w");
                 }
@@ -626,13 +614,13 @@ TEST(c8_permissions)
                 ASSERT_OK(renameat(c.scratch.fd, places[i], c.scratch.fd, "elsewhere"));
                 ASSERT_OK(symlinkat(gpg_path(&(GpgFixture){.scratch = c.scratch}, "elsewhere"), c.scratch.fd,
                                     places[i]));
-                ASSERT_REFUSED(c, reopen(&c), -EPERM, "is a symlink");
+                ASSERT_FAILS(c, reopen(&c), -EPERM, "is a symlink");
                 ASSERT_OK(unlinkat(c.scratch.fd, places[i], 0));
                 ASSERT_OK(renameat(c.scratch.fd, "elsewhere", c.scratch.fd, places[i]));
                 if (geteuid() != 0)
                         continue;
                 ASSERT_OK(fchownat(c.scratch.fd, places[i], 1000, 0, 0));
-                ASSERT_REFUSED(c, reopen(&c), -EPERM, "belongs to user 1000");
+                ASSERT_FAILS(c, reopen(&c), -EPERM, "belongs to user 1000");
                 ASSERT_OK(fchownat(c.scratch.fd, places[i], 0, 0, 0));
         }
         /* The file itself. */
@@ -641,14 +629,14 @@ TEST(c8_permissions)
         ASSERT_OK(list_names(fd, &names));
         snprintf(file, sizeof(file), "%s", names[0]);
         ASSERT_OK(fchmodat(fd, file, 0664, 0));
-        ASSERT_REFUSED(c, reopen(&c), -EPERM, "can be written to by others");
+        ASSERT_FAILS(c, reopen(&c), -EPERM, "can be written to by others");
         ASSERT_OK(fchmodat(fd, file, 0644, 0));
         ASSERT_OK(renameat(fd, file, c.scratch.fd, "key"));
         ASSERT_OK(symlinkat("../../../../key", fd, file));
-        ASSERT_REFUSED(c, reopen(&c), -EPERM, "is a symlink");
+        ASSERT_FAILS(c, reopen(&c), -EPERM, "is a symlink");
         ASSERT_OK(unlinkat(fd, file, 0));
         ASSERT_OK(mkfifoat(fd, file, 0644)); /* is not waited for */
-        ASSERT_REFUSED(c, reopen(&c), -EPERM, "no regular file");
+        ASSERT_FAILS(c, reopen(&c), -EPERM, "no regular file");
         ASSERT_OK(unlinkat(fd, file, 0));
         ASSERT_OK(reopen(&c));
 }
@@ -669,24 +657,24 @@ TEST(inspect)
         ASSERT_EQ(keys.n, 2);
         ASSERT_EQ(trust_add(reopen(&c) < 0 ? NULL : c.trust, NULL, both, strlen(both), "it", &c.error), 2);
 
-        ASSERT_REFUSED(c, trust_inspect_key("x", 1, "it", &keys, &c.error), -EBADMSG, "Cannot use it");
-        ASSERT_REFUSED(c, trust_inspect_key("", 0, "it", &keys, &c.error), -EBADMSG, "no public key");
+        ASSERT_FAILS(c, trust_inspect_key("x", 1, "it", &keys, &c.error), -EBADMSG, "Cannot use it");
+        ASSERT_FAILS(c, trust_inspect_key("", 0, "it", &keys, &c.error), -EBADMSG, "no public key");
         ASSERT_EQ(GPG(&g, "--armor", "--output", gpg_path(&g, "secret"), "--export-secret-keys", good), 0);
         _cleanup_free_ char *secret = gpg_fixture_read(&g, "secret", &n);
-        ASSERT_REFUSED(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
+        ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
         ASSERT_CONTAINS(c.error.hint, "gpg --armor --export");
         free(secret);
         ASSERT_EQ(GPG(&g, "--output", gpg_path(&g, "secret"), "--export-secret-keys", good), 0);
         secret = gpg_fixture_read(&g, "secret", &n);
-        ASSERT_REFUSED(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
+        ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
         _cleanup_free_ char *signature = gpg_fixture_read(&g, "good.asc", &n);
-        ASSERT_REFUSED(c, trust_inspect_key(signature, n, "it", &keys, &c.error), -EBADMSG,
+        ASSERT_FAILS(c, trust_inspect_key(signature, n, "it", &keys, &c.error), -EBADMSG,
                        "something else");
-        ASSERT_REFUSED(c, trust_inspect_key(a, strlen(a) / 2, "it", &keys, &c.error), -EBADMSG, "damaged");
+        ASSERT_FAILS(c, trust_inspect_key(a, strlen(a) / 2, "it", &keys, &c.error), -EBADMSG, "damaged");
         _cleanup_free_ char *huge = calloc(1, TRUST_KEY_FILE_MAX + 1);
-        ASSERT_REFUSED(c, trust_inspect_key(huge, TRUST_KEY_FILE_MAX + 1, "it", &keys, &c.error), -EFBIG,
+        ASSERT_FAILS(c, trust_inspect_key(huge, TRUST_KEY_FILE_MAX + 1, "it", &keys, &c.error), -EFBIG,
                        "longer than");
-        ASSERT_REFUSED(c, trust_add(c.trust, "Example.com/../x", a, strlen(a), "it", &c.error), -EINVAL,
+        ASSERT_FAILS(c, trust_add(c.trust, "Example.com/../x", a, strlen(a), "it", &c.error), -EINVAL,
                        "prefix 'Example.com/../x'");
 }
 

@@ -182,6 +182,19 @@ __extension__ typedef __int128 test_wide_;
                 if (_h_ && strstr(_h_, _n_))                                                                \
                         TEST_FAIL("%s is \"%s\", which contains \"%s\"", #haystack, _h_, _n_);              \
         } while (0)
+/* Any call that reports in F's error object: it works, or it fails for that reason. */
+#define ASSERT_WORKS(f, call)                                                                               \
+        do {                                                                                                \
+                int r_ = (call);                                                                            \
+                if (r_ < 0)                                                                                 \
+                        TEST_FAIL("%s failed: %s", #call, (f).error.message ?: strerror(-r_));              \
+        } while (0)
+#define ASSERT_FAILS(f, call, code, why)                                                                    \
+        do {                                                                                                \
+                error_done(&(f).error); /* what an earlier call said */                                     \
+                ASSERT_ERR((call), (code));                                                                 \
+                ASSERT_CONTAINS((f).error.message, (why));                                                  \
+        } while (0)
 #define ASSERT_MEMEQ(a, b, n)                                                                               \
         do {                                                                                                \
                 if (memcmp((a), (b), (n)) != 0)                                                             \

@@ -20,6 +20,12 @@ def show(*properties, unit=UNIT):
     return tuple(systemctl("show", "-P", p, unit) for p in properties)
 
 
+def run_to(state, what):
+    """Starts the unit and waits until that is its state."""
+    systemctl("start", UNIT)
+    wait_for(lambda: show("ActiveState") == (state,), what, timeout=60)
+
+
 @contextlib.contextmanager
 def drop_ins(host, **texts):
     """The units as they are installed, but for the store."""
@@ -85,8 +91,7 @@ def an_app_that_is_restarted_leaves_the_unit_as_it_is(host):
 def a_pod_that_does_its_work_at_once(host):
     uuid = host.prepare("--name=web-1", host.shell("true", name="example.com/a"))
     with drop_ins(host):
-        systemctl("start", UNIT)
-        wait_for(lambda: show("ActiveState") == ("inactive",), "the end of the unit", timeout=60)
+        run_to("inactive", "the end of the unit")
         equal(show("Result", "ExecMainStatus"), ("success", "0"))
         equal(host.status(uuid)["exitStatus"], 0)
 
@@ -95,8 +100,7 @@ def a_pod_that_does_its_work_at_once(host):
 def a_unit_fails_with_its_pod(host):
     uuid = host.prepare("--name=web-1", host.shell("touch /out/up; sleep 2; exit 3", name="example.com/a"))
     with drop_ins(host):
-        systemctl("start", UNIT)
-        wait_for(lambda: show("ActiveState") == ("failed",), "the unit fails", timeout=60)
+        run_to("failed", "the unit fails")
         equal(show("ExecMainStatus", "Result", "NRestarts"), ("3", "exit-code", "0"))
         equal(host.status(uuid)["exitStatus"], 3)
 
