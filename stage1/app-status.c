@@ -237,14 +237,15 @@ static uint64_t sum_of(const char *text, size_t size)
         return h;
 }
 
-/* Cuts the line with the sum off, if it is right. */
+/* Cuts the line with the sum off, if it is right. What an app says may have the same word within a line. */
 static int check_sum(char *text, size_t size)
 {
         char expected[32];
-        char *sum = strstr(text, "SUM=");
+        char *sum = startswith(text, "SUM=") ? text : strstr(text, "\nSUM=");
 
-        if (strlen(text) != size || !sum || (sum > text && sum[-1] != '\n'))
+        if (strlen(text) != size || !sum)
                 return -EBADMSG;
+        sum += *sum == '\n';
         snprintf(expected, sizeof(expected), "SUM=%016llx\n",
                  (unsigned long long) sum_of(text, (size_t) (sum - text)));
         if (!startswith(sum, expected))
