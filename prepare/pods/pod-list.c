@@ -7,11 +7,13 @@
  * out.
  */
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "prepare/pods/pods-internal.h"
 
 #define CANDIDATES_MAX 8
+#define DESCRIPTORS_BESIDE 256U /* of whoever lists pods */
 
 static int read_place(Store *s, PodState place, char ***uuids)
 {
@@ -74,12 +76,29 @@ static int compare_pods(const void *a, const void *b)
         return x != y ? (x < y ? -1 : 1) : strcmp(p->uuid, q->uuid);
 }
 
+/* Each pod in a list holds a descriptor, and one whose config could not be opened would be taken for damaged. */
+static int allow_descriptors(size_t n, Error *e)
+{
+        struct rlimit l;
+
+        if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= n + DESCRIPTORS_BESIDE)
+                return 0;
+        l.rlim_cur = MIN(l.rlim_max, (rlim_t) n + DESCRIPTORS_BESIDE);
+        if (setrlimit(RLIMIT_NOFILE, &l) >= 0 && l.rlim_cur >= n + DESCRIPTORS_BESIDE / 4)
+                return 0;
+        int r = error_set(e, -EMFILE, "There are %zu pods, more than files may be open at a time (%llu)", n,
+                          (unsigned long long) l.rlim_cur);
+        return error_hint(e, r, "'acnspawn gc --grace-period=0' removes those that have ended; ulimit -Hn has the limit.");
+}
+
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
 {
         _cleanup_strv_free_ char **uuids = NULL;
         size_t n = 0;
 
         int r = pod_list_uuids(s, &uuids, e);
+        if (r >= 0)
+                r = allow_descriptors(strv_length(uuids), e);
         if (r < 0)
                 return r;
         Pod **l = calloc(strv_length(uuids) + 1, sizeof(Pod *));

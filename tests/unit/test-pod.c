@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -809,6 +810,30 @@ TEST(find_ambiguous)
         ASSERT_EQ(p->state, POD_EXITED);
 }
 
+/* Each of them is open as long as the list is there. */
+TEST(more_pods_than_descriptors)
+{
+        STORE(s, dir);
+        struct rlimit before, few;
+        Pod **l = NULL;
+        size_t n = 0;
+
+        for (unsigned i = 0; i < 300; i++) {
+                char uuid[64];
+
+                snprintf(uuid, sizeof(uuid), "%08x-89ab-4def-8123-456789abcdef", i);
+                ASSERT_OK(make_pod_directory(s, "pods/exited", uuid));
+        }
+        ASSERT_OK(getrlimit(RLIMIT_NOFILE, &before));
+        few = (struct rlimit){.rlim_cur = 64, .rlim_max = before.rlim_max};
+        ASSERT_OK(setrlimit(RLIMIT_NOFILE, &few));
+        int r = pod_list(s, &l, &n, &e);
+        pod_list_free(l, n);
+        ASSERT_OK(setrlimit(RLIMIT_NOFILE, &before));
+        ASSERT_OK(r);
+        ASSERT_EQ(n, 300U);
+}
+
 /* --- What is written ----------------------------------------------------------------------------------- */
 
 #define CONFIG(uid, more)                                                                                   \
@@ -1119,6 +1144,7 @@ int main(void)
         RUN(name_taken);
         RUN(find);
         RUN(find_ambiguous);
+        RUN(more_pods_than_descriptors);
         RUN(config);
         RUN(config_refused);
         RUN(damaged);
