@@ -170,7 +170,7 @@ static bool waits_longer(const AppSettings *s)
 static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
 {
         /* Where connections start an app, its sockets have a limit. */
-        bool by_sockets = stage1_app_is_socket_activated(app->app);
+        bool by_sockets = stage1_app_is_socket_activated(app->app); /* and the launcher counts restarts */
 
         if (s->restart == RESTART_NO && !by_sockets)
                 return;
@@ -253,15 +253,20 @@ static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s, cons
          * be done then. The launcher knows better. */
         if (o->exit_on_any && s->restart == RESTART_ON_FAILURE)
                 text_add(t, " leave");
+        if (stage1_app_is_socket_activated(app->app) && s->restart != RESTART_NO &&
+            s->restart_limit != RESTART_LIMIT_NONE)
+                text_addf(t, " starts=%llu%s", s->restart_limit + 1ULL, s->restart == RESTART_ALWAYS ? " always" : "");
         text_add(t, "\n");
 }
 
 static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
 {
+        bool orderly = s->restart == RESTART_ON_FAILURE && stage1_app_is_socket_activated(app->app);
+
         if (s->restart != RESTART_NO)
-                text_addf(t, "ExecStartPre=/acnspawn/launch delay %s first=%llu max=%llu%s\n", app->name,
+                text_addf(t, "ExecStartPre=/acnspawn/launch delay %s first=%llu max=%llu%s%s\n", app->name,
                           (unsigned long long) s->restart_usec, (unsigned long long) s->restart_max_usec,
-                          waits_longer(s) ? " extend" : "");
+                          waits_longer(s) ? " extend" : "", orderly ? " orderly" : "");
         if (app->app->pre_start)
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
         text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);

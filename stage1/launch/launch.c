@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "stage1/backoff.h"
 #include "stage1/launch/bus.h"
 #include "stage1/launch/launch.h"
 
@@ -97,6 +98,14 @@ static void leave_pod(void)
                 (void) kill(1, SIGRTMIN + 3);
 }
 
+/* systemd counts the starts of an app for its limit, also those for connections; so of an app that has sockets
+ * we count the restarts. Without the app the pod is of no use, as with sockets that are given up. */
+static bool is_given_up(const AppStatus *s, const LaunchNumbers *n)
+{
+        return n->starts > 0 && s->row >= n->starts && (n->always || !backoff_ended_well(s)) &&
+               !getenv("ACNSPAWN_RESTART");
+}
+
 static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
 {
         _cleanup_app_status_ AppStatus s = {};
@@ -110,7 +119,9 @@ static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
         s.state = APP_ENDED;
         if (app_status_write(l->status_fd, l->app, &s) < 0)
                 return 125;
-        if (n->leave)
+        if (is_given_up(&s, n))
+                (void) kill(1, SIGRTMIN + 3);
+        else if (n->leave)
                 leave_pod();
         if (n->tell && s.readiness != READINESS_READY)
                 (void) launch_tell(l, LAUNCH_NOT_READY);

@@ -24,7 +24,8 @@ typedef struct LaunchNumbers {
         uint64_t timeout, retries; /* of a health check */
         uint64_t act;              /* whether something is to be done about an unhealthy app */
         uint64_t interval, start_period, start_interval;
-        bool extend, tell, leave;
+        uint64_t starts; /* in a row, after which an app is given up that systemd would start for ever; 0: none */
+        bool extend, tell, leave, orderly, always;
 } LaunchNumbers;
 
 /* What stage0 answered, and what the launcher holds while it works. */
@@ -166,8 +167,8 @@ void record_main_failed(Launch *l, const Failure *f);
 void record_main_ended(Launch *l, bool tells, AppStatus *ret);
 int record_ready(Launch *l);
 
-/* ready.c: what the launcher does beside an app that starts. -EINVAL: one of WORDS is unknown. */
-int launch_numbers_parse(char *const *words, LaunchNumbers *ret);
+/* ready.c: what the launcher does beside an app that starts. -EINVAL: one of ARGUMENTS is unknown. */
+int launch_numbers_parse(char *const *arguments, LaunchNumbers *ret);
 /* Waits as long as is due before this start; returns our exit status, as the next one does. */
 int launch_delay(Launch *l, const LaunchNumbers *n);
 /* Waits until the app is ready, as far as a health check decides that, and tells it. */

@@ -2,12 +2,13 @@
 
 /* What the launcher does beside an app that starts.
  *
- *     launch delay APP first=USEC max=USEC [extend]    before it (ExecStartPre=)
+ *     launch delay APP first=USEC max=USEC [extend] [orderly]    before it (ExecStartPre=)
  *     launch ready APP [timeout=USEC …]                after it (ExecStartPost=)
  *
  * The delay grows with every start in a row; systemd has waited for its first part. Doing the rest here works
  * with every version of systemd, and the time that a start may take does not run while we wait: systemd is told
- * so ("extend"). A run that lasted begins the row anew.
+ * so ("extend"). A run that lasted begins the row anew; and so does one that has ended in order ("orderly") where systemd
+ * does not follow it up, but a connection does.
  *
  * For systemd the app has started when the second ends, so whoever waits for the app waits for that. An app
  * that tells by itself that it is ready has done so before; where there is a health check, the first that
@@ -41,6 +42,16 @@ static const struct {
                 {"interval=", offsetof(LaunchNumbers, interval)},
                 {"start-period=", offsetof(LaunchNumbers, start_period)},
                 {"start-interval=", offsetof(LaunchNumbers, start_interval)},
+                {"starts=", offsetof(LaunchNumbers, starts)},
+};
+
+static const struct {
+        const char *name;
+        size_t offset;
+} words[] = {
+                {"extend", offsetof(LaunchNumbers, extend)},   {"tell", offsetof(LaunchNumbers, tell)},
+                {"leave", offsetof(LaunchNumbers, leave)},     {"orderly", offsetof(LaunchNumbers, orderly)},
+                {"always", offsetof(LaunchNumbers, always)},
 };
 
 static int parse_word(const char *word, LaunchNumbers *n)
@@ -50,23 +61,20 @@ static int parse_word(const char *word, LaunchNumbers *n)
                 if (value)
                         return parse_u64(value, (uint64_t *) ((char *) n + numbers[i].offset));
         }
-        if (streq(word, "extend"))
-                n->extend = true;
-        else if (streq(word, "tell"))
-                n->tell = true;
-        else if (streq(word, "leave"))
-                n->leave = true;
-        else
-                return -EINVAL;
-        return 0;
+        for (size_t i = 0; i < ELEMENTSOF(words); i++)
+                if (streq(word, words[i].name)) {
+                        *(bool *) ((char *) n + words[i].offset) = true;
+                        return 0;
+                }
+        return -EINVAL;
 }
 
-int launch_numbers_parse(char *const *words, LaunchNumbers *ret)
+int launch_numbers_parse(char *const *arguments, LaunchNumbers *ret)
 {
         LaunchNumbers n = {};
         int r = 0;
 
-        for (char *const *word = words; r >= 0 && *word; word++)
+        for (char *const *word = arguments; r >= 0 && *word; word++)
                 r = parse_word(*word, &n);
         if (r >= 0)
                 *ret = n;
@@ -144,7 +152,7 @@ int launch_delay(Launch *l, const LaunchNumbers *n)
 
         if (app_status_read(l->status_fd, l->app, &s) < 0)
                 s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
-        if (lasted(&s))
+        if (lasted(&s) || (n->orderly && s.state == APP_ENDED && backoff_ended_well(&s)))
                 s.row = 0;
         if (s.row > 0)
                 delay = backoff_delay(n->first, n->max, s.row) - n->first;

@@ -181,6 +181,28 @@ def an_app_that_leaves_what_has_come_is_given_up(host):
 
 
 @case
+def restarts_in_a_row_are_those_that_no_connection_asked_for(host):
+    """An app that ends in order after each connection is not made to wait longer and longer; one that fails is given up."""
+    uuid = host.detach(server(host, "max=1"), "--restart=on-failure", "--restart-delay=500ms", "--restart-delay-max=30s")
+    for i in range(1, 6):
+        began = time.monotonic()
+        in_network_of(host, uuid, lambda: ask(("127.0.0.1", 8080)))
+        true(time.monotonic() - began < 2, "connection %d waited %.1f s" % (i, time.monotonic() - began))
+        wait_for(lambda: host.app_status(uuid, "web")["state"] == "ended", "end of the app")
+    equal(host.app_status(uuid, "web")["startsInRow"], 1)
+    stop(host, uuid)
+    for policy, command, status in (("all", "exit 3", 3), ("on-failure", "exit 3", 3), ("any", "exit 4", 4)):
+        image = host.image(["/bin/sh", "-c", command], name="example.com/web", app={"ports": [HTTP]})
+        uuid = host.detach("--exit-policy=" + policy, image, "--restart=on-failure", "--restart-delay=10ms", "--restart-limit=2")
+        in_network_of(host, uuid, lambda: socket.create_connection(("127.0.0.1", 8080), 10).close())
+        host.acnspawn("status", "--wait=60s", uuid)
+        equal(host.status(uuid)["exitStatus"], status, "status of the pod with exit policy " + policy)
+        app = host.app_status(uuid, "web")
+        equal((app["starts"], app["cause"], app["nextStart"]), (3, "exited", None))
+        contains(host.acnspawn("status", uuid).out, "restarted 2 of at most 2 times in a row, and given up")
+
+
+@case
 def an_app_that_closes_its_socket_keeps_it_for_the_next_one(host):
     image = host.image(["/bin/sh", "-c", "test -e /v/once && exec serve; touch /v/once; exec 3>&-; exit 0"],
                        name="example.com/web", app={"ports": [HTTP]})
