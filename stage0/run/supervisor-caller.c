@@ -35,11 +35,10 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 {
         Supervisor *s = userdata;
 
-        supervisor_request_stop(s);
+        bool kills = supervisor_request_stop(s, (int) si->ssi_signo);
+
         if (!s->detached && isatty(STDERR_FILENO))
-                log_info(s->stop_requests == 1 ? "Stopping pod %s; once more to kill it."
-                                               : "Killing pod %s.",
-                         s->pod->uuid);
+                log_info(kills ? "Killing pod %s." : "Stopping pod %s; once more to kill it.", s->pod->uuid);
         return 0;
 }
 

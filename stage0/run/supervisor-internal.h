@@ -31,7 +31,7 @@ typedef struct Supervisor {
         bool booted, heard, ready, detached;
         Readiness *readiness;
         char *late; /* which apps were not ready in time */
-        unsigned stop_requests;
+        unsigned stop_requests, stop_signals;
         sd_event_source *idle_source;
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app;       /* whose root is made next, ahead of time */
@@ -45,8 +45,8 @@ void supervisor_kill(Supervisor *s);
 void supervisor_signal_leader(Supervisor *s);
 /* The same, also if it is not: then it is told once it is. */
 void supervisor_stop(Supervisor *s);
-/* What a signal to us asks for: the second one kills. */
-void supervisor_request_stop(Supervisor *s);
+/* What the signal SIG to us asks for: the second one kills. Whether this one does. */
+bool supervisor_request_stop(Supervisor *s, int sig);
 int supervisor_watch_control(Supervisor *s);
 int supervisor_connect_machine(Supervisor *s, Error *e);
 int supervisor_watch_idleness(Supervisor *s, Error *e);

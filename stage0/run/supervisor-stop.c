@@ -31,16 +31,19 @@ void supervisor_stop(Supervisor *s)
         supervisor_signal_leader(s);
 }
 
-/* Before the pod's systemd is up it would not hear the signal: it is sent again then. */
-void supervisor_request_stop(Supervisor *s)
+/* Before the pod's systemd is up it would not hear the signal: it is sent again then. What others have asked for
+ * before, as the host's systemd does by two ways when it goes down, does not make a signal the second one; and a SIGHUP
+ * comes by itself behind another, as at the end of a session. */
+bool supervisor_request_stop(Supervisor *s, int sig)
 {
         s->stop_requests++;
         supervisor_tell_host(s, "STOPPING=1");
-        if (s->stop_requests == 1 || s->detached) {
+        if (sig == SIGHUP || s->stop_signals++ == 0 || s->detached) {
                 supervisor_signal_leader(s);
-                return;
+                return false;
         }
         supervisor_kill(s);
+        return true;
 }
 
 /* --- Requests ------------------------------------------------------------------------------------------ */

@@ -464,4 +464,26 @@ def interrupt_twice_is_force(host):
     settle(host)
 
 
+@case
+def what_others_ask_for_is_no_second_interrupt(host):
+    """A host that goes down asks for the end of a pod by two ways; the end of a session is SIGTERM, and SIGHUP behind it."""
+    script = "trap 'sleep 1; exit 7' TERM; touch /out/up; while :; do sleep 0.1; done"
+
+    def asked(*signals, first=None):
+        uuid = host.prepare(host.shell(script, name="example.com/a"))
+        p = host.start("run", uuid)
+        host.wait_up("a", uuid)
+        other = host.start(first, uuid) if first else None
+        for number in signals:
+            time.sleep(0.3)
+            p.send_signal(number)
+        equal(host.finish(p, 30).rc, 7, "status after %s %r" % (first, signals))
+        if other:
+            host.finish(other, 30)
+
+    asked(signal.SIGTERM, signal.SIGHUP)
+    asked(signal.SIGHUP, signal.SIGHUP, signal.SIGTERM)
+    asked(signal.SIGTERM, first="stop")
+
+
 main()
