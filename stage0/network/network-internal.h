@@ -63,6 +63,7 @@ int network_request_parse(const char *s, NetworkRequest *ret, Error *e);
 
 #define CNI_OUTPUT_MAX (1024U * 1024U)
 extern uint64_t cni_timeout_usec; /* for one plugin; tests have less time */
+extern uint64_t cni_notice_usec;  /* after which it is said that we wait */
 
 typedef struct CniCall {
         const char *command; /* "ADD" */

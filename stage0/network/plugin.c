@@ -6,7 +6,7 @@
  * It is executed directly, with exactly the environment that the CNI specification names. The input is a file in
  * memory, so that nobody waits for it to be read. What the plugin prints is bounded, and so is its time; beyond
  * that it is killed together with the processes that it has started, which share its process group. If we are
- * killed, the kernel kills it.
+ * killed, the kernel kills it. Whoever waits with us is told what for, once it takes longer than plugins do.
  */
 
 #include <fcntl.h>
@@ -24,6 +24,7 @@
 #define SLICE_MSEC 100       /* how often we look whether we are to stop */
 
 uint64_t cni_timeout_usec = 60 * 1000000ULL;
+uint64_t cni_notice_usec = 3 * 1000000ULL;
 
 /* --- Finding it ---------------------------------------------------------------------------------------- */
 
@@ -253,12 +254,18 @@ static bool stop_is_pending(void)
         return false;
 }
 
+static void tell_of_wait(const CniCall *c)
+{
+        log_info("Waiting for the CNI plugin '%s' of network '%s' (%s), for %u s at most.", c->type, c->network,
+                 c->command, (unsigned) (cni_timeout_usec / 1000000));
+}
+
 /* Until it has ended. Whoever keeps its output open after that is not waited for. */
 static int follow(const CniCall *call, Child *c, Answer *a)
 {
-        uint64_t deadline = now_usec(CLOCK_MONOTONIC) + cni_timeout_usec;
+        uint64_t begin = now_usec(CLOCK_MONOTONIC);
 
-        for (bool ended = false; !ended;) {
+        for (bool ended = false, told = false; !ended;) {
                 struct pollfd fds[] = {{c->output_fd, POLLIN, 0},
                                        {c->complaint_fd, POLLIN, 0},
                                        {c->pid_fd, POLLIN, 0}};
@@ -271,10 +278,15 @@ static int follow(const CniCall *call, Child *c, Answer *a)
                         r = read_some(a, &c->complaint_fd, true);
                 if (r < 0)
                         return r;
-                if (!ended && now_usec(CLOCK_MONOTONIC) > deadline)
+                uint64_t waited = now_usec(CLOCK_MONOTONIC) - begin;
+                if (!ended && waited > cni_timeout_usec)
                         return -ETIME;
                 if (!ended && call->interruptible && stop_is_pending())
                         return -EINTR;
+                if (!ended && !told && waited > cni_notice_usec) {
+                        tell_of_wait(call);
+                        told = true;
+                }
         }
         int r = 1;
         while (r > 0)

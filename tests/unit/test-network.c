@@ -234,6 +234,38 @@ TEST(plugins_that_fail)
         cni_timeout_usec = 60000000;
 }
 
+static char *slurp(const Scratch *s, const char *name)
+{
+        char *text = NULL;
+
+        return read_file_at(s->fd, name, 65536, &text, NULL) < 0 ? NULL : text;
+}
+
+/* Who waits for it is told so, once. */
+TEST(a_plugin_that_takes_long)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        _cleanup_close_ int before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3), said_fd = -EBADF;
+        _cleanup_free_ char *said = NULL;
+        unsigned code;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(make_plugin(&s, "p", "sleep 1; echo '{}'"));
+        ASSERT_OK(make_plugin(&s, "quick", "echo '{}'"));
+        said_fd = openat(s.fd, "said", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        ASSERT_TRUE(before >= 0 && said_fd >= 0);
+        cni_notice_usec = 300000;
+        (void) fflush(stderr);
+        ASSERT_OK(dup2(said_fd, STDERR_FILENO));
+        int quick = run(&s, "quick", &code, NULL), slow = run(&s, "p", &code, NULL);
+        (void) dup2(before, STDERR_FILENO);
+        cni_notice_usec = 3000000;
+        ASSERT_OK(quick);
+        ASSERT_OK(slow);
+        said = slurp(&s, "said");
+        ASSERT_STREQ(said, "Waiting for the CNI plugin 'p' of network 'net' (ADD), for 60 s at most.\n");
+}
+
 TEST(a_plugin_that_is_missing)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -245,13 +277,6 @@ TEST(a_plugin_that_is_missing)
         ASSERT_ERR(run(&s, "bridge", &code, &e), -ENOENT);
         ASSERT_CONTAINS(e.message, "There is no CNI plugin 'bridge'");
         ASSERT_CONTAINS(e.hint, "containernetworking-plugins");
-}
-
-static char *slurp(const Scratch *s, const char *name)
-{
-        char *text = NULL;
-
-        return read_file_at(s->fd, name, 65536, &text, NULL) < 0 ? NULL : text;
 }
 
 static void make_attachment(Attachment *a, const char *plugins)
@@ -452,6 +477,7 @@ int main(void)
         RUN(results);
         RUN(results_that_are_refused);
         RUN(plugins_that_fail);
+        RUN(a_plugin_that_takes_long);
         RUN(a_plugin_that_is_missing);
         RUN(a_list_of_plugins);
         RUN(answers_that_are_none);
