@@ -28,6 +28,7 @@
         F(sd_bus_message_append_array)                                                                      \
         F(sd_bus_message_close_container)                                                                   \
         F(sd_bus_message_get_error)                                                                         \
+        F(sd_bus_message_get_sender)                                                                        \
         F(sd_bus_message_new_method_call)                                                                   \
         F(sd_bus_message_open_container)                                                                    \
         F(sd_bus_message_read)                                                                              \
@@ -97,6 +98,7 @@ extern Library systemd_library;
 #define sd_bus_message_append_array(...) SYSTEMD_CALL(sd_bus_message_append_array)(__VA_ARGS__)
 #define sd_bus_message_close_container(...) SYSTEMD_CALL(sd_bus_message_close_container)(__VA_ARGS__)
 #define sd_bus_message_get_error(...) SYSTEMD_CALL(sd_bus_message_get_error)(__VA_ARGS__)
+#define sd_bus_message_get_sender(...) SYSTEMD_CALL(sd_bus_message_get_sender)(__VA_ARGS__)
 #define sd_bus_message_new_method_call(...) SYSTEMD_CALL(sd_bus_message_new_method_call)(__VA_ARGS__)
 #define sd_bus_message_open_container(...) SYSTEMD_CALL(sd_bus_message_open_container)(__VA_ARGS__)
 #define sd_bus_message_read(...) SYSTEMD_CALL(sd_bus_message_read)(__VA_ARGS__)

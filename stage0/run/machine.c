@@ -7,7 +7,8 @@
  *
  * When somebody stops the scope (machinectl terminate, systemctl stop, or the host going down), systemd would send
  * SIGTERM to everything in it at once, apps and all. It asks first, though, if it was told whom: the one at
- * the other end of the connection over which the scope was made. That is ours, and we end the pod in order.
+ * the other end of the connection over which the scope was made. That is ours, and we end the pod in order. But any
+ * user of the host may send such a signal: who it was is asked of the bus, and root alone is obeyed.
  *
  * Nothing here waits for machined but the check that --register=yes makes before anything is started.
  *
@@ -63,11 +64,28 @@ static int exists_error(const Machine *m, Error *e)
 
 /* --- Signals ------------------------------------------------------------------------------------------- */
 
+/* Without a bus, which is stopped with the host as well, nobody could ask again. */
+static int on_sender(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
+{
+        const sd_bus_error *error = sd_bus_message_get_error(message);
+        bool alone = error && sd_bus_error_has_name(error, "org.freedesktop.DBus.Error.NoReply");
+        Machine *m = userdata;
+        uint32_t uid;
+
+        if (alone || (!error && sd_bus_message_read(message, "u", &uid) >= 0 && uid == 0))
+                m->handlers.stop(m->handlers.userdata);
+        return 0;
+}
+
 static int on_request_stop(sd_bus_message *message, void *userdata, sd_bus_error *error)
 {
+        const char *sender = sd_bus_message_get_sender(message);
         Machine *m = userdata;
 
-        m->handlers.stop(m->handlers.userdata);
+        if (sender)
+                (void) sd_bus_call_method_async(m->bus, NULL, "org.freedesktop.DBus", "/org/freedesktop/DBus",
+                                                "org.freedesktop.DBus", "GetConnectionUnixUser", on_sender, m, "s",
+                                                sender);
         return 0;
 }
 
@@ -79,8 +97,8 @@ static int match_request_stop(Machine *m)
         if (r >= 0)
                 r = sd_bus_path_encode("/org/freedesktop/systemd1/unit", unit, &path);
         if (r >= 0)
-                r = sd_bus_match_signal(m->bus, NULL, NULL, path, "org.freedesktop.systemd1.Scope",
-                                        "RequestStop", on_request_stop, m);
+                r = sd_bus_match_signal(m->bus, NULL, SYSTEMD_NAME, path, SYSTEMD_NAME ".Scope", "RequestStop",
+                                        on_request_stop, m);
         return r;
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Jobs of a systemd, the host's or a pod's: a call that enqueues one is answered at once, the job's end is told
- * by a signal. The signal is subscribed to before the call, so that none is missed. */
+ * by a signal. The signal is subscribed to before the call, so that none is missed. On a system bus anybody may send
+ * one; only that of the answer's sender counts. */
 
 #include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"
 
 typedef struct Job {
-        const char *path;
-        char *result; /* once it has ended */
+        const char *path, *sender; /* SENDER is NULL where there is nobody else */
+        char *result;              /* once it has ended */
 } Job;
 
 static void message_unrefp(sd_bus_message **m)
@@ -29,7 +30,8 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
 
         if (sd_bus_message_read(m, "uoss", &id, &path, &unit, &result) < 0)
                 return 0;
-        if (job->path && !job->result && streq(path, job->path)) {
+        if (job->path && !job->result && streq(path, job->path) &&
+            streq_ptr(sd_bus_message_get_sender(m), job->sender)) {
                 job->result = strdup(result);
                 return job->result ? 0 : -ENOMEM;
         }
@@ -68,8 +70,10 @@ int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, ch
                 r = sd_bus_call(bus, call, timeout_usec == UINT64_MAX ? 0 : timeout_usec, error, &reply);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "o", &job.path);
-        if (r >= 0)
+        if (r >= 0) {
+                job.sender = sd_bus_message_get_sender(reply);
                 r = wait_for_end(bus, &job, end);
+        }
         if (r >= 0)
                 *ret_result = TAKE_PTR(job.result);
         free(job.result);

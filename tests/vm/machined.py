@@ -75,6 +75,31 @@ def a_pod_in_the_foreground_is_ended_in_order(host):
     equal(host.finish(p).rc, 3)
 
 
+def asked_to_stop(uuid, *before, destination=None):
+    """Sends the signal by which the host's systemd asks for the end of the pod's scope."""
+    path = "/org/freedesktop/systemd1/unit/acnspawn_2d%s_2escope" % uuid.replace("-", "_2d")
+    to = ["--destination=" + destination] if destination else []
+    subprocess.run([*before, "busctl", "--system", *to, "emit", path, "org.freedesktop.systemd1.Scope", "RequestStop"], check=True, timeout=60)
+
+
+@case
+def other_users_of_the_host_cannot_end_a_pod(host):
+    """Anybody may send signals over the system bus, to everybody or to one."""
+    uuid, _ = started(host)
+    wait_for(lambda: "p1" in machines(), "the machine")
+    names = [l.split()[0] for l in subprocess.run(["busctl", "--system", "--unique", "--no-legend", "list"], check=True, text=True,
+                                                  capture_output=True).stdout.splitlines() if l.split()[2] == "acnspawn"]
+    equal(len(names), 1, "connections of acnspawn to the bus")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    asked_to_stop(uuid, *nobody)
+    asked_to_stop(uuid, *nobody, destination=names[0])
+    time.sleep(3)
+    equal((host.state(uuid), host.app_status(uuid, "a")["state"]), ("running", "running"))
+    asked_to_stop(uuid, destination=names[0])
+    host.acnspawn("status", "--wait=60s", uuid, timeout=90).expect(0)
+    equal(host.app_status(uuid, "a")["exitStatus"], 3)
+
+
 @case
 def a_name_that_is_taken_is_told(host):
     uuid, _ = started(host)
