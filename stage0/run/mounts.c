@@ -107,18 +107,22 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
                 r = m->holder_fd = make_holder(m->dir_fd);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
-        r = pod_mounts_take_credentials(m, e);
-        if (r < 0)
-                return r;
-        r = pod_mounts_make_dev(m);
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot make the devices of pod %s", p->uuid);
         if (p->config.private_users)
                 r = userns_open(p->config.uid_base, &m->userns_fd, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(m);
         return 0;
+}
+
+int pod_mounts_equip(PodMounts *m, Error *e)
+{
+        int r = pod_mounts_take_credentials(m, e);
+
+        if (r < 0)
+                return r;
+        r = pod_mounts_make_dev(m);
+        return r < 0 ? error_set_errno(e, r, "Cannot make the devices of pod %s", m->pod->uuid) : 0;
 }
 
 /* --- Layers -------------------------------------------------------------------------------------------- */

@@ -37,6 +37,9 @@ typedef struct PodMounts PodMounts;
 
 /* The caller must have a mount namespace of its own by then. */
 int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
+/* What processes of apps need besides: /dev, and credentials. These are only here from then on, and not in the pod
+ * directory any more: for who runs the pod alone, not for who looks at its files. */
+int pod_mounts_equip(PodMounts *m, Error *e);
 PodMounts *pod_mounts_free(PodMounts *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
 /* What is to be in the files of names of the apps whose overlays are made from now on; without it, nothing. The

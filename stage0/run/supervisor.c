@@ -67,6 +67,8 @@ static int prepare_mounts(Supervisor *s, Error *e)
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
         if (r >= 0)
+                r = pod_mounts_equip(s->mounts, e);
+        if (r >= 0)
                 r = pod_mounts_make_names(s->mounts, e);
         if (r >= 0)
                 server_set_mounts(s->server, s->mounts);

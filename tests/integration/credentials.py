@@ -137,6 +137,16 @@ def pod_that_does_not_start_keeps_nothing(host):
     equal(holding(host), [], "files with the secret")
 
 
+@both
+def looking_at_files_of_a_prepared_pod_leaves_them_there(host, *options):
+    uuid = host.prepare(*options, app(host, "cat $CREDENTIALS_DIRECTORY/token"), "--set-credential=token:" + SECRET)
+    host.acnspawn("cp", uuid + ":/etc/passwd", host.path("passwd")).expect(0)
+    host.acnspawn("cp", host.path("passwd"), uuid + ":/srv").expect(0)
+    host.acnspawn("export", uuid, "-o", host.path("x.aci")).expect(0)
+    equal(holding(host), [os.path.join(host.pod_dir(uuid), "credentials/a/token")], "files with the secret")
+    equal(host.run(uuid).out, SECRET)
+
+
 @case
 def bytes_arrive_as_they_are(host):
     content = bytes(range(256)) * 16
