@@ -41,10 +41,11 @@ static int kill_one(Pod *p, const PodApp *app, int signal, Error *e)
         return r < 0 ? r : !k.gone;
 }
 
-/* A pod may end by the signal before its systemd can say that it was sent. */
-static bool is_lost(int code)
+/* A pod may end by the signal before its systemd can say that it was sent, and by that of one app before it is
+ * another's turn. */
+static bool is_lost(int code, size_t n_sent)
 {
-        return code == -ENOTCONN || code == -ECONNRESET || code == -EPIPE;
+        return n_sent > 0 || code == -ENOTCONN || code == -ECONNRESET || code == -EPIPE;
 }
 
 int kill_app(Pod *p, const char *name, int signal, Error *e)
@@ -61,7 +62,7 @@ int kill_app(Pod *p, const char *name, int signal, Error *e)
                 r = kill_one(p, &p->manifest->apps[i], signal, e);
                 n_sent += r > 0;
         }
-        if (r < 0 && is_lost(r) && pod_wait(p, LOST_TIMEOUT_USEC, NULL) >= 0) {
+        if (r < 0 && is_lost(r, n_sent) && pod_wait(p, LOST_TIMEOUT_USEC, NULL) >= 0) {
                 error_done(e); /* that is what came of it */
                 return 0;
         }

@@ -128,6 +128,17 @@ def an_app_is_started_again_where_all_have_to_end(host):
 
 
 @case
+def a_signal_to_many_apps_of_which_the_first_ends_the_pod(host):
+    images = [host.image(["/bin/sleep", "1000"], name="example.com/a%d" % i) for i in range(8)]
+    for _ in range(12):
+        host.detach("--name=p", "--exit-policy=any", *images)
+        r = host.acnspawn("kill", "--signal=SIGKILL", "p").expect(0)
+        equal(r.err, "")
+        host.acnspawn("status", "--wait=20s", "p").expect(0)
+        host.acnspawn("rm", "p").expect(0)
+
+
+@case
 def what_pods_use_is_counted(host):
     busy = host.shell("touch /out/up; while :; do :; done", name="example.com/busy")
     host.detach("--name=p", busy, host.shell("touch /out/up; sleep 1000 & wait", name="example.com/idle-one"))
