@@ -137,6 +137,7 @@ typedef struct RemoveFrame {
 /* How deep we descend before a directory is first moved up: each level costs a descriptor, and a stranger
  * chose the depth. */
 #define REMOVE_DEPTH_MAX 128
+#define REMOVE_TRIES 1000U
 
 typedef struct RemoveStack {
         RemoveFrame *frames;
@@ -232,7 +233,7 @@ static int remove_step(RemoveStack *s, int top_fd)
         return enter_refused(s, dirfd(f->dir), de->d_name, -errno);
 }
 
-int rm_rf_at(int dir_fd, const char *name)
+static int remove_once(int dir_fd, const char *name)
 {
         _cleanup_(remove_stack_done) RemoveStack s = {};
 
@@ -248,6 +249,16 @@ int rm_rf_at(int dir_fd, const char *name)
         while (r >= 0 && s.n > 0)
                 r = remove_step(&s, dir_fd);
         return r;
+}
+
+/* Somebody may still be writing there, who makes something in a directory that has just been emptied. */
+int rm_rf_at(int dir_fd, const char *name)
+{
+        for (unsigned i = 0;; i++) {
+                int r = remove_once(dir_fd, name);
+                if (r != -ENOTEMPTY || i >= REMOVE_TRIES)
+                        return r;
+        }
 }
 
 bool path_is_absolute(const char *p)

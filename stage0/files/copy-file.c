@@ -29,13 +29,25 @@ static int make_name(char name[static TEMPORARY_SIZE])
         return r;
 }
 
+/* Whether a file of its own is mounted there, as a volume may be. Of mounts in an app's namespace the kernel does not
+ * say so: it would take them away from the app. */
+static bool is_mount(int dir_fd, const char *name)
+{
+        struct statx st;
+
+        return statx(dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &st) >= 0 &&
+               !S_ISDIR(st.stx_mode) && st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+}
+
 /* Gives what is called TEMPORARY its name, or nothing stays of it. */
 static int rename_into_place(int dir_fd, const char *temporary, const char *name)
 {
-        if (renameat(dir_fd, temporary, dir_fd, name) >= 0)
-                return 0;
-        int r = -errno;
-        (void) unlinkat(dir_fd, temporary, 0);
+        int r = is_mount(dir_fd, name) ? -EBUSY : 0;
+
+        if (r >= 0 && renameat(dir_fd, temporary, dir_fd, name) < 0)
+                r = -errno;
+        if (r < 0)
+                (void) unlinkat(dir_fd, temporary, 0);
         return r;
 }
 

@@ -81,6 +81,10 @@ static int copy_error(const Copy *c, int code, Error *e)
         if (code == -EISDIR || code == -EEXIST)
                 return error_set(e, code, "Cannot copy '%s': there is a directory in its place",
                                  shown ?: "?");
+        if (code == -EBUSY) {
+                int r = error_set(e, code, "Cannot copy '%s': in its place a file is mounted", shown ?: "?");
+                return error_hint(e, r, "If that is a volume of the pod, write to its file on the host.");
+        }
         if (code == -ENOTDIR || code == -ELOOP)
                 return error_set(e, code, "Cannot copy the directory '%s': something else is in its place",
                                  shown ?: "?");

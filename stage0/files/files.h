@@ -53,7 +53,7 @@ typedef struct CopyOptions {
  * name. A source that ends in "/." stands for what is in it. Each file appears whole or not at all; what is there
  * is replaced, but never a directory by a file or the other way round. No symlink is followed below SOURCES or TARGET.
  * Sides that are apps are resolved inside the app's root. -EROFS: the target is mounted read-only; -ENOTDIR, -EISDIR,
- * -ENOENT, …; devices, sockets and FIFOs are left out with a note, and refused if they are a source themselves. */
+ * -ENOENT, …; -EBUSY: a file is mounted in its place; devices, sockets and FIFOs are left out with a note, and refused if they are a source themselves. */
 int files_copy(const CopySide *sources, size_t n_sources, const CopySide *target, const CopyOptions *o,
                Error *e);
 

@@ -92,27 +92,66 @@ static int read_link(int fd, char *buffer)
         return 0;
 }
 
-/* The mount of the app that FD lies in, or would, if the app ran; NULL: it is none. */
-static const Mount *find_mount(const AppRoot *root, int fd)
+/* Where FD is in the root of the app, and NAME (or NULL) in it. */
+static int path_in_root(const AppRoot *root, int fd, const char *name, char ret[static PATH_MAX])
 {
         char base[PATH_MAX], path[PATH_MAX];
-        const Mount *found = NULL;
 
-        if (read_link(root->fd, base) < 0 || read_link(fd, path) < 0)
-                return NULL;
+        int r = read_link(root->fd, base);
+        if (r >= 0)
+                r = read_link(fd, path);
+        if (r < 0)
+                return r;
         const char *inside = streq(base, "/") ? path : startswith(path, base);
-        for (size_t i = 0; inside && i < root->app->n_mounts; i++) {
-                const Mount *m = &root->app->mounts[i];
-                if (path_has_prefix(*inside ? inside : "/", m->path) &&
-                    (!found || strlen(m->path) > strlen(found->path)))
-                        found = m;
+        if (!inside)
+                return -EXDEV;
+        if (streq(inside, "/"))
+                inside = "";
+        r = snprintf(ret, PATH_MAX, "%s%s%s", inside, name || !*inside ? "/" : "", name ?: "");
+        return r < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+/* Where a mount of the app really is: a part of its path may be a link, and what is last in it may not be there. */
+static int place_of_mount(const AppRoot *root, const Mount *m, char ret[static PATH_MAX])
+{
+        _cleanup_free_ char *parent = strdup(m->path);
+        char *slash = NULL;
+
+        if (!parent)
+                return -ENOMEM;
+        for (;;) {
+                _cleanup_close_ int fd = open_in_root(root->fd, *parent ? parent : "/", O_PATH);
+                if (fd >= 0)
+                        return path_in_root(root, fd, slash ? m->path + (slash - parent) + 1 : NULL, ret);
+                slash = strrchr(parent, '/');
+                if (fd != -ENOENT || !slash)
+                        return fd;
+                *slash = 0;
+        }
+}
+
+/* The mount of the app that FD, or NAME in it, lies in, or would, if the app ran; NULL: it is none. */
+static const Mount *find_mount(const AppRoot *root, int fd, const char *name)
+{
+        char path[PATH_MAX], place[PATH_MAX];
+        const Mount *found = NULL;
+        size_t longest = 0;
+
+        if (path_in_root(root, fd, name, path) < 0)
+                return NULL;
+        for (size_t i = 0; i < root->app->n_mounts; i++) {
+                if (place_of_mount(root, &root->app->mounts[i], place) < 0 || strlen(place) <= longest ||
+                    !path_has_prefix(path, place))
+                        continue;
+                found = &root->app->mounts[i];
+                longest = strlen(place);
         }
         return found;
 }
 
-static int check_volume(const CopySide *s, int fd, Error *e)
+static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
 {
-        const Mount *m = s->root && !s->root->live ? find_mount(s->root, fd) : NULL;
+        const Mount *m = s->root && !s->root->live ? find_mount(s->root, fd, name) : NULL;
 
         if (!m)
                 return 0;
@@ -170,7 +209,7 @@ int source_open(const CopySide *s, bool follow, Source *ret, Error *e)
         if (r >= 0)
                 r = check_file_system(x.fd, s, e);
         if (r >= 0)
-                r = check_volume(s, x.fd, e);
+                r = check_volume(s, x.fd, NULL, e);
         if (r < 0)
                 source_done(&x);
         else
@@ -231,7 +270,7 @@ static int check_writable(const CopySide *s, int fd, Error *e)
                 return side_error_errno(e, errno, s, "cannot be looked at");
         if (!(fs.f_flag & ST_RDONLY) && !(root_only && !s->root->live))
                 return 0;
-        const Mount *m = s->root ? find_mount(s->root, fd) : NULL;
+        const Mount *m = s->root ? find_mount(s->root, fd, NULL) : NULL;
         if (m)
                 return side_error(e, -EROFS, s, "is on the volume %s, which is mounted read-only",
                                   m->volume);
@@ -255,7 +294,7 @@ int target_open(const CopySide *s, Target *ret, Error *e)
         if (r >= 0)
                 r = check_file_system(x.dir_fd, s, e);
         if (r >= 0)
-                r = check_volume(s, x.dir_fd, e);
+                r = check_volume(s, x.dir_fd, x.name, e);
         if (r >= 0)
                 r = check_writable(s, x.dir_fd, e);
         if (r < 0)

@@ -224,6 +224,67 @@ def volumes_are_there_while_the_app_runs(host):
     contains(host.acnspawn("cp", host.path("f"), "p:/rw").expect(1).err, "It is %s on the host" % host.path("v"))
 
 
+@both
+def a_volume_that_is_one_file_stays_where_it_is(host, *options):
+    """A file that came in its place would take it away from the app, whatever it may be written by."""
+    for name in "host", "new":
+        with open(host.path(name), "w") as f:
+            f.write(name + "\n")
+    os.makedirs(host.path("tree"))
+    shutil.copy(host.path("new"), host.path("tree/conf"))
+    os.symlink("new", host.path("tree/link"))
+    volumes = ["--volume=%s,kind=host,source=%s%s" % (v, host.path("host"), more)
+               for v, more in (("ro", ",readOnly=true"), ("rw", ""))]
+    mounts = ["--mount=volume=ro,target=/etc/conf", "--mount=volume=rw,target=/srv/link"]
+    uuid = host.prepare("--name=p", *options, *volumes, *mounts,
+                        host.shell(SLEEP, name="example.com/a", files={"etc/conf": File("image\n"), "srv/link": File("")}))
+    for args in ([host.path("new"), "p:/etc/conf"], ["p:/etc/conf", host.path("out")]):
+        contains(host.acnspawn("cp", *args).expect(1).err, "is on the volume ro, which is there only while the app runs")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    host.wait_up("a")
+    for args in ([host.path("new"), "p:/etc/conf"], [host.path("tree/conf"), "p:/etc"], [host.path("tree") + "/.", "p:/etc"],
+                 [host.path("tree/link"), "p:/srv"], [host.path("new"), "p:/srv/link"]):
+        contains(host.acnspawn("cp", *args).expect(1).err, "in its place a file is mounted")
+        r = host.acnspawn("enter", "p", "sh", "-c", "cat /etc/conf /srv/link; ls -A /etc /srv | grep acnspawn")
+        equal(r.out, "host\nhost\n", "what the app sees after %r" % (args,))
+    equal(read_text(host.path("host")), "host\n")
+    host.acnspawn("cp", "p:/etc/conf", host.path("out")).expect(0)
+    equal(read_text(host.path("out")), "host\n")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def volumes_on_links_of_the_image_hide_what_is_copied_below_them(host):
+    files = {"run": Dir(), "var/run": Link("/run"), "run/app": Dir()}
+    host.prepare("--name=p", "--volume=v,kind=empty", "--volume=w,kind=empty",
+                 host.shell("true", name="example.com/a", files=files), "--mount=v:/var/run/app", "--mount=w:/var/run/new/dir")
+    for path, volume in (("/var/run/app/f", "v"), ("/run/app/f", "v"), ("/run/app", "v"), ("/run/app/", "v"),
+                         ("/var/run/app/none", "v")):
+        contains(host.acnspawn("cp", "/etc/hostname", "p:" + path).expect(1).err, "is on the volume " + volume)
+    for path in ("/run/new", "/run/apple", "/var/run/other"):
+        host.acnspawn("cp", "/etc/hostname", "p:" + path).expect(0)
+
+
+@case
+def an_app_is_started_again_while_files_are_copied_into_it(host):
+    """What is made in its old root meanwhile is in nobody's way."""
+    running(host, "--exit-policy=all")
+    source = host.path("many")
+    os.makedirs(source)
+    for i in range(4000):
+        with open(os.path.join(source, "f%d" % i), "w"):
+            pass
+    for _ in range(6):
+        copies = [host.start("cp", source, "p:/srv") for _ in range(2)]
+        time.sleep(0.1)
+        host.acnspawn("restart-app", "p", "a").expect(0)
+        for p in copies:
+            p.communicate()
+        wait_for(lambda: host.app_status("p", "a")["state"] in ("running", "ended"), "app a")
+        equal(host.app_status("p", "a")["state"], "running")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
 @case
 def a_root_that_is_read_only_is_not_written_to(host):
     host.prepare("--name=p", host.shell("sleep 1000", name="example.com/a"), "--readonly-rootfs")
