@@ -23,12 +23,14 @@
 #include "stage0/control/control-internal.h"
 
 #define CHUNK 4096U /* what a pipe that can be written to takes at once */
+#define SLACK 65536 /* bytes that may be on their way through a terminal */
 
 typedef struct Stream {
         int from, to;
         bool close_to; /* a pipe: the end of what we read is the end of what it is given */
         char data[CHUNK];
         size_t begin, end;
+        ssize_t left; /* once the other side has ended: so many bytes may still be its own */
 } Stream;
 
 typedef struct ForwardLoop {
@@ -190,13 +192,27 @@ static void on_signal(Loop *l)
         }
 }
 
+/* What somebody whom it left behind writes from now on would have no end. */
+static void note_end(Loop *l)
+{
+        for (size_t i = 1; i < ELEMENTSOF(l->streams); i++) {
+                int n = 0;
+
+                if (l->streams[i].from >= 0)
+                        (void) ioctl(l->streams[i].from, FIONREAD, &n);
+                l->streams[i].left = (ssize_t) n + SLACK;
+        }
+        l->ended = true;
+}
+
 static void on_event(Loop *l)
 {
         int r = l->f->ops->event(l->f);
 
         if (r < 0)
                 l->error = r;
-        l->ended = r > 0;
+        if (r > 0)
+                note_end(l);
 }
 
 /* --- Streams ------------------------------------------------------------------------------------------- */
@@ -234,6 +250,7 @@ static void fill(Loop *l, Stream *s)
                 return;
         s->begin = 0;
         s->end = n > 0 ? (size_t) n : 0;
+        s->left -= n > 0 ? n : 0;
         if (n > 0) {
                 look_at(l, s);
                 return;
@@ -274,7 +291,7 @@ static struct pollfd poll_stream(const Loop *l, size_t i)
 
         if (has_data(s))
                 return (struct pollfd){.fd = s->to, .events = POLLOUT};
-        if (s->from < 0 || s->to < 0 || (i == 0 && l->ended))
+        if (s->from < 0 || s->to < 0 || (l->ended && (i == 0 || s->left <= 0)))
                 return (struct pollfd){.fd = -1};
         return (struct pollfd){.fd = s->from, .events = POLLIN};
 }

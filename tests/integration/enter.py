@@ -276,6 +276,19 @@ def streams_and_status_are_the_commands(host):
 
 
 @case
+def what_is_left_behind_may_write_without_end(host):
+    """It is what the command wrote that is passed on, also to somebody who reads slowly."""
+    host.detach("--name=p", sleeper(host))
+    p = host.start("enter", "p", "sh", "-c", "echo mine; yes & yes & yes & sleep 0.2; exit 3")
+    contains(p.stdout.read(4096), b"mine\n")
+    end = time.monotonic() + 15
+    while os.read(p.stdout.fileno(), 65536) and time.monotonic() < end:
+        time.sleep(0.01)
+    equal(p.wait(timeout=1), 3)
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
 def a_pipe_that_is_closed_ends_the_command(host):
     host.detach("--name=p", sleeper(host))
     p = host.start("enter", "p", "yes")
