@@ -93,8 +93,9 @@ int launch_enter_root(Launch *l, Failure *f);
 /* targets.c: opens PATH, made if it is missing, in the root at ROOT_FD, and mounts MOUNT_FD there. */
 int target_mount(int root_fd, int mount_fd, const char *path);
 int target_attach(int mount_fd, int target_fd);
-/* All volumes of the app, once it is sure that none of them gets into the way of another. */
-int launch_mount_volumes(Launch *l, int root_fd, Failure *f);
+/* All volumes of the app, once it is sure that none of them gets into the way of another, of /dev, or of /proc, which is
+ * mounted as PROC_FD. */
+int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f);
 
 int root_set_read_only(int mount_fd, bool recursive);
 

@@ -7,7 +7,9 @@
  * number of apps. /proc and /sys are the pod's own, with what leaks from the host masked; /sys, the cgroup
  * tree in it included, is read-only.
  *
- * Paths inside the root are the image's: they are resolved as in a chroot, never outside.
+ * Paths inside the root are the image's: they are resolved as in a chroot, never outside. /proc itself may be a
+ * link there, and the app that runs beside a health check may change where it leads; so what is masked is found
+ * in the mounts, not by the names that lead to them.
  */
 
 #include <sched.h>
@@ -17,13 +19,14 @@
 
 #include "stage1/launch/launch.h"
 
-/* What is taken from the pod as it is. */
+/* What is taken from the pod as it is. The first two have something in them that is masked. */
+enum { PROC, SYS, _MASKED_MAX };
 static const struct {
         const char *source, *target;
         bool read_only, optional;
 } pod_mounts[] = {
-                {"/proc", "/proc", false, false},
-                {"/sys", "/sys", true, false},
+                [PROC] = {"/proc", "/proc", false, false},
+                [SYS] = {"/sys", "/sys", true, false},
                 {"/dev/pts", "/dev/pts", false, false},
                 {"/dev/shm", "/dev/shm", false, false},
                 {"/dev/mqueue", "/dev/mqueue", false, true},
@@ -62,7 +65,8 @@ static int clone_tree(const char *path)
         return fd < 0 ? -errno : fd;
 }
 
-static int mount_from_pod(int root_fd, size_t i, Failure *f)
+/* *RET_FD is the mount. */
+static int mount_from_pod(int root_fd, size_t i, int *ret_fd, Failure *f)
 {
         _cleanup_close_ int fd = clone_tree(pod_mounts[i].source);
         int r = fd;
@@ -76,6 +80,7 @@ static int mount_from_pod(int root_fd, size_t i, Failure *f)
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount %s in the app's root",
                                          pod_mounts[i].target);
+        *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
@@ -101,9 +106,20 @@ static bool is_within_reach(int fd)
         return faccessat(fd, "", R_OK, AT_EMPTY_PATH) >= 0 || faccessat(fd, "", W_OK, AT_EMPTY_PATH) >= 0;
 }
 
-static int mask_path(int root_fd, const char *path, bool always)
+/* PATH in the one of MOUNTS that it lies in. */
+static int open_in_mounts(const int mounts[static _MASKED_MAX], const char *path)
 {
-        _cleanup_close_ int target = open_in_root(root_fd, path, O_PATH), mask = -EBADF;
+        for (size_t i = 0; i < _MASKED_MAX; i++) {
+                const char *inside = startswith(path, pod_mounts[i].target);
+                if (inside && *inside == '/')
+                        return open_in_root(mounts[i], inside, O_PATH);
+        }
+        return -EINVAL;
+}
+
+static int mask_path(const int mounts[static _MASKED_MAX], const char *path, bool always)
+{
+        _cleanup_close_ int target = open_in_mounts(mounts, path), mask = -EBADF;
         struct stat st;
 
         if (target == -ENOENT)
@@ -120,35 +136,40 @@ static int mask_path(int root_fd, const char *path, bool always)
         return target_attach(mask, target);
 }
 
-static int mask_paths(int root_fd, const char *const *paths, size_t n, bool always, Failure *f)
+static int mask_paths(const int mounts[static _MASKED_MAX], const char *const *paths, size_t n, bool always,
+                      Failure *f)
 {
         for (size_t i = 0; i < n; i++) {
-                int r = mask_path(root_fd, paths[i], always);
+                int r = mask_path(mounts, paths[i], always);
                 if (r < 0)
                         return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mask %s", paths[i]);
         }
         return 0;
 }
 
-static int fill_root(Launch *l, int root_fd, Failure *f)
+static int mask(const int mounts[static _MASKED_MAX], Failure *f)
+{
+        int r = mask_paths(mounts, masked_paths, ELEMENTSOF(masked_paths), true, f);
+
+        return r < 0 ? r : mask_paths(mounts, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
+}
+
+static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mounts)], Failure *f)
 {
         int r = target_mount(root_fd, l->dev_fd, "/dev");
 
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
         for (size_t i = 0; i < ELEMENTSOF(pod_mounts); i++) {
-                r = mount_from_pod(root_fd, i, f);
+                r = mount_from_pod(root_fd, i, &mounts[i], f);
                 if (r < 0)
                         return r;
         }
         r = mount_notify_socket(l, root_fd, f);
-        if (r < 0)
-                return r;
-        r = mask_paths(root_fd, masked_paths, ELEMENTSOF(masked_paths), true, f);
         if (r >= 0)
-                r = mask_paths(root_fd, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
+                r = mask(mounts, f);
         if (r >= 0)
-                r = launch_mount_volumes(l, root_fd, f);
+                r = launch_mount_volumes(l, root_fd, mounts[PROC], f);
         if (r < 0 || !l->has_credentials)
                 return r;
         r = target_mount(root_fd, l->credentials_fd, LAUNCH_CREDENTIALS_PATH);
@@ -167,6 +188,7 @@ static int change_root(int root_fd, Failure *f)
 int launch_enter_root(Launch *l, Failure *f)
 {
         _cleanup_close_ int mount_point = -EBADF;
+        int mounts[ELEMENTSOF(pod_mounts)];
 
         if (unshare(CLONE_NEWNS) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a mount namespace");
@@ -178,7 +200,11 @@ int launch_enter_root(Launch *l, Failure *f)
         int r = target_attach(l->root_fd, mount_point);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot attach the app's root");
-        r = fill_root(l, l->root_fd, f);
+        for (size_t i = 0; i < ELEMENTSOF(mounts); i++)
+                mounts[i] = -EBADF;
+        r = fill_root(l, l->root_fd, mounts, f);
+        for (size_t i = 0; i < ELEMENTSOF(mounts); i++)
+                safe_close(mounts[i]);
         if (r < 0)
                 return r;
         if (l->config.read_only_root) {

@@ -5,7 +5,7 @@
  * What is missing there is made. The paths are walked as in a chroot, so that no link of the image leads out
  * of the root; but it may well lead from one place in it to another. So the targets of all volumes are
  * opened before anything is mounted on the first, and then compared by where they really are: none may be,
- * or lie in, another, and none may be where the kernel's own file systems have to be. What prepare found out
+ * or lie in, another, and none may be where the kernel's own file systems have to be, which may be links, too. What prepare found out
  * from the image alone is not enough, as the app itself may have changed links and directories by the time
  * its post-stop handler runs.
  */
@@ -93,27 +93,36 @@ typedef struct Target {
         char real[PATH_MAX]; /* in the app's root */
 } Target;
 
+/* What no volume may hide: where these are in the app's root. */
+typedef struct Places {
+        char proc[PATH_MAX], dev[PATH_MAX];
+} Places;
+
 /* The root is attached at LAUNCH_MOUNT_PATH of the pod, whose /proc tells paths by that. */
-static int find_real_path(Target *t)
+static int find_real_path(int fd, char ret[static PATH_MAX])
 {
         char link[64], path[PATH_MAX + sizeof(LAUNCH_MOUNT_PATH)];
 
-        snprintf(link, sizeof(link), "/proc/self/fd/%d", t->fd);
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
         ssize_t n = readlink(link, path, sizeof(path) - 1);
         if (n < 0)
                 return -errno;
         path[n] = 0;
         const char *inside = startswith(path, LAUNCH_MOUNT_PATH);
-        if (!inside || strlen(inside) >= sizeof(t->real))
+        if (!inside || strlen(inside) >= PATH_MAX)
                 return -EXDEV;
-        snprintf(t->real, sizeof(t->real), "%s", isempty(inside) ? "/" : inside);
+        snprintf(ret, PATH_MAX, "%s", isempty(inside) ? "/" : inside);
         return 0;
 }
 
-static int check_place(const Target *t, Failure *f)
+/* The credentials are a directory of /dev. */
+static int check_place(const Places *p, const Target *t, Failure *f)
 {
-        if (!streq(t->real, "/") && !streq(t->real, "/dev") && !path_has_prefix(t->real, "/proc") &&
-            !path_has_prefix(t->real, LAUNCH_CREDENTIALS_PATH))
+        const char *in_dev = path_has_prefix(t->real, p->dev) ? t->real + strlen(p->dev) : NULL;
+
+        if (!path_has_prefix(t->real, p->proc) && !path_has_prefix(p->proc, t->real) &&
+            !path_has_prefix(p->dev, t->real) &&
+            !(in_dev && path_has_prefix(in_dev, LAUNCH_CREDENTIALS_PATH + strlen("/dev"))))
                 return 0;
         return failure_set(f, CAUSE_SETUP, -EINVAL,
                            "The volume at %s would really be at %s, where none may be", t->path, t->real);
@@ -131,17 +140,17 @@ static int check_overlap(const Target *outer, const Target *inner, Failure *f)
                            inner->real, outer->path);
 }
 
-static int open_targets(int root_fd, Target *targets, size_t n, Failure *f)
+static int open_targets(int root_fd, const Places *p, Target *targets, size_t n, Failure *f)
 {
         for (size_t i = 0; i < n; i++) {
                 Target *t = &targets[i];
 
                 int r = t->fd = open_target(root_fd, t->mount_fd, t->path);
                 if (r >= 0)
-                        r = find_real_path(t);
+                        r = find_real_path(t->fd, t->real);
                 if (r < 0)
                         return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount a volume at %s", t->path);
-                r = check_place(t, f);
+                r = check_place(p, t, f);
                 for (size_t k = 0; r >= 0 && k < i; k++) {
                         r = check_overlap(&targets[k], t, f);
                         if (r >= 0)
@@ -163,13 +172,25 @@ static Target *targets_of(const Launch *l)
         return targets;
 }
 
-int launch_mount_volumes(Launch *l, int root_fd, Failure *f)
+static int find_places(const Launch *l, int proc_fd, Places *ret, Failure *f)
+{
+        int r = find_real_path(proc_fd, ret->proc);
+
+        if (r >= 0)
+                r = find_real_path(l->dev_fd, ret->dev);
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot find /proc and /dev in the app's root") : 0;
+}
+
+int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f)
 {
         Target *targets = targets_of(l);
+        Places places;
 
         if (!targets)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
-        int r = open_targets(root_fd, targets, l->n_volumes, f);
+        int r = l->n_volumes > 0 ? find_places(l, proc_fd, &places, f) : 0;
+        if (r >= 0)
+                r = open_targets(root_fd, &places, targets, l->n_volumes, f);
         for (size_t i = 0; i < l->n_volumes; i++) {
                 if (r >= 0)
                         r = target_attach(targets[i].mount_fd, targets[i].fd);

@@ -81,6 +81,20 @@ def nothing_is_mounted_over_what_confines(host):
             contains(r.err, path, "message")
 
 
+@both
+def nothing_is_mounted_over_what_confines_where_it_really_is(host, *options):
+    """/proc and /dev may be links of the image: what they lead to, and what that lies in, is no place for volumes."""
+    for name in ("proc", "dev"):
+        files = {name: Link("/x/real"), "x": Dir(), "x/real": Dir()}
+        for path in ("/x", "/x/real") + (("/x/real/sys",) if name == "proc" else ("/x/real/credentials",)):
+            r = host.acnspawn("run", *options, "--volume=m0,kind=empty", image(host, "echo ran", path, files=files),
+                              "--set-credential=a:b")
+            true(r.rc in (1, 125) and "ran" not in r.out, "%s, with /%s there: %s" % (path, name, r))
+            contains(r.err, path, "message")
+    equal(host.run(*options, "--volume=m0,kind=empty",
+                   image(host, "echo ran", "/x/other", files={"proc": Link("/x/real"), "x/real": Dir()})).out, "ran\n")
+
+
 @case
 def post_stop_handler_finds_no_other_targets(host):
     """The app moves the directory that its volume is in away, and puts a link to /proc in its place."""

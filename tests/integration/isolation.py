@@ -311,6 +311,21 @@ def image_whose_system_directories_are_links(host):
     equal([n for n in new if n in ("null", "zero", "full", "1", "self", "tty")], [], "files created on the host")
 
 
+@both
+def masks_are_where_the_kernels_files_are(host, *options):
+    """/proc is a link of the image, which the app leads to and fro while its health checks are made ready."""
+    script = ("cd /; touch /out/up; while :; do ln -s b n; mv -T n proc; ln -s a n; mv -T n proc; done")
+    check = ("for d in /a /b; do test -e $d/uptime && for f in kallsyms timer_list keys; do "
+             "head -c1 $d/$f 2>/dev/null | grep -q . && echo $d/$f >>/out/seen; done; done; echo >>/out/checks")
+    image = host.shell(script, name="example.com/a", files={"proc": Link("a"), "a": Dir(), "b": Dir()})
+    uuid = host.detach(*options, image, "--health-cmd=" + check, "--health-interval=100ms", "--health-retries=100000")
+    checks = os.path.join(host.upper("a", host.pod_dir(uuid)), "out/checks")
+    wait_for(lambda: os.path.exists(checks) and os.path.getsize(checks) > 60, "checks", timeout=60)
+    seen = os.path.join(host.upper("a", host.pod_dir(uuid)), "out/seen")
+    equal(read_text(seen).split() if os.path.exists(seen) else [], [], "what is not masked")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
 @case
 def root_without_any_directories(host):
     """An image that holds one static program: /proc, /sys and /dev are made."""
