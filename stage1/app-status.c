@@ -79,6 +79,7 @@ void health_status_done(HealthStatus *s)
 void app_status_done(AppStatus *s)
 {
         free(s->message);
+        free(s->identity);
         *s = (AppStatus){};
 }
 
@@ -132,6 +133,7 @@ static const Field status_fields[] = {
                 {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
                 {"ROW", FIELD_NUMBER, offsetof(AppStatus, row)},
                 {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
+                {"IDENTITY", FIELD_TEXT, offsetof(AppStatus, identity)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
                 {},
 };

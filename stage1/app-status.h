@@ -74,7 +74,10 @@ typedef struct AppStatus {
         uint64_t starts;                   /* executions so far, this one among them */
         uint64_t row; /* starts in a row, with this one, of an app that may be started again; else 0 */
         AppReadiness readiness;
+        char *identity; /* who it was started as, for the launcher; or NULL */
 } AppStatus;
+
+#define APP_IDENTITY_MAX 1024U /* with NUL; so that every record fits its size */
 
 void app_status_done(AppStatus *s);
 #define _cleanup_app_status_ _cleanup_(app_status_done)

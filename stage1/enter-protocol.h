@@ -13,9 +13,9 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 
-#include "basic/basic.h"
+#include "stage1/app-status.h"
 
-#define ENTER_PROTOCOL_VERSION 3U
+#define ENTER_PROTOCOL_VERSION 4U
 #define ENTER_SOCKET 3
 #define ENTER_CGROUPS_MAX 32U
 
@@ -41,6 +41,7 @@ typedef struct EnterRequest {
         bool terminal_errors;   /* standard error, too */
         bool credentials;       /* the app has some */
         struct winsize size;    /* of the terminal */
+        char identity[APP_IDENTITY_MAX]; /* who the app was started as, from its record; or empty */
         char user[256];         /* to be somebody else than the app; empty: who the app is */
         char metadata_url[512]; /* of the pod; or empty */
 } EnterRequest;

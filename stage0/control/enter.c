@@ -204,6 +204,16 @@ static int fill_request(Session *s, Pod *p, const EnterOptions *o, Error *e)
         return 0;
 }
 
+/* What the app has made of its passwd since is not to be asked. */
+static void fill_identity(EnterRequest *q, Pod *p, const PodApp *app)
+{
+        _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        _cleanup_app_status_ AppStatus s = {};
+
+        if (fd >= 0 && app_status_read(fd, app->name, &s) >= 0 && s.identity)
+                snprintf(q->identity, sizeof(q->identity), "%s", s.identity);
+}
+
 static int find_place(Session *s, Pod *p, const PodApp *app, Error *e)
 {
         AppProcess process = {.pid_fd = -EBADF};
@@ -230,6 +240,8 @@ static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, E
         s->request.credentials = pod_app_has_credentials(p, app->name);
         if (r >= 0)
                 r = find_place(s, p, app, e);
+        if (r >= 0)
+                fill_identity(&s->request, p, app);
         if (r >= 0)
                 r = make_launch_file(p, app, o, &s->request, &s->fds[ENTER_FD_FILE], e);
         if (r >= 0)

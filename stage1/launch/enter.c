@@ -50,6 +50,13 @@ static int read_launch_file(Enter *x, int fd)
         return r;
 }
 
+/* Nothing stays NULL. */
+static int copy_word(const char *word, char **ret)
+{
+        *ret = *word ? strdup(word) : NULL;
+        return *word && !*ret ? -ENOMEM : 0;
+}
+
 static int receive_request(Enter *x, Failure *f)
 {
         int fds[ENTER_FD_CGROUPS + ENTER_CGROUPS_MAX];
@@ -61,6 +68,7 @@ static int receive_request(Enter *x, Failure *f)
         if (size != (ssize_t) sizeof(*q) || q->version != ENTER_PROTOCOL_VERSION || n < ENTER_FD_CGROUPS)
                 return failure_set(f, CAUSE_SETUP, -EBADMSG, "This is no request to enter an app");
         q->user[sizeof(q->user) - 1] = q->metadata_url[sizeof(q->metadata_url) - 1] = 0;
+        q->identity[sizeof(q->identity) - 1] = 0;
         x->launch.modules = q->modules;
         x->app_fd = fds[ENTER_FD_APP];
         x->launch.has_credentials = q->credentials;
@@ -71,10 +79,10 @@ static int receive_request(Enter *x, Failure *f)
                 x->cgroup_fds[x->n_cgroups++] = fds[i];
         r = read_launch_file(x, fds[ENTER_FD_FILE]);
         safe_close(fds[ENTER_FD_FILE]);
-        if (r >= 0 && q->metadata_url[0]) {
-                x->launch.metadata_url = strdup(q->metadata_url);
-                r = x->launch.metadata_url ? 0 : -ENOMEM;
-        }
+        if (r >= 0)
+                r = copy_word(q->metadata_url, &x->launch.metadata_url);
+        if (r >= 0)
+                r = copy_word(q->identity, &x->launch.identity);
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot read the launch file of the app") : 0;
 }
 
@@ -160,7 +168,7 @@ static int find_identity(Enter *x, Identity *ret, Failure *f)
 {
         LaunchConfig *c = &x->launch.config;
         Identity app = {};
-        int r = identity_resolve(c, &app, f);
+        int r = identity_find(&x->launch, &app, f);
 
         if (r < 0)
                 return r;

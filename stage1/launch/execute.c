@@ -94,9 +94,18 @@ static int give_stream(int fd, const Identity *id, Failure *f)
         return 0;
 }
 
+/* What reads nothing reads that of our own /dev: /dev may be a link of the image, which an app that runs beside us
+ * can lead to something that is never opened, or that the app itself may not open. */
+static int open_null(const Launch *l)
+{
+        int fd = openat(l->dev_fd, "null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+        return fd < 0 ? -errno : fd;
+}
+
 static int use_streams(Launch *l, const Identity *id, Failure *f)
 {
-        _cleanup_close_ int null = open("/dev/null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+        _cleanup_close_ int null = l->stdin_fd < 0 ? open_null(l) : -EBADF;
         const int fds[] = {l->stdin_fd, l->stdout_fd, l->stderr_fd};
         int r = 0;
 
@@ -104,7 +113,7 @@ static int use_streams(Launch *l, const Identity *id, Failure *f)
                 r = fds[i] < 0 ? 0 : give_stream(fds[i], id, f);
         if (r < 0)
                 return r;
-        if (null < 0 || dup2(l->stdin_fd >= 0 ? l->stdin_fd : null, STDIN_FILENO) < 0 ||
+        if (dup2(l->stdin_fd >= 0 ? l->stdin_fd : null, STDIN_FILENO) < 0 ||
             dup2(l->stdout_fd, STDOUT_FILENO) < 0 || dup2(l->stderr_fd, STDERR_FILENO) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
         if (l->terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
@@ -262,10 +271,12 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
                 r = sockets_check(l, f);
         if (r >= 0)
                 r = launch_choose_label(l, f);
+        if (r >= 0 && l->phase == LAUNCH_MAIN && l->config.pre_start)
+                record_recall_identity(l);
         if (r >= 0)
                 r = launch_enter_root(l, f);
         if (r >= 0)
-                r = identity_resolve(&l->config, &id, f);
+                r = identity_find(l, &id, f);
         if (r >= 0)
                 r = launch_give_credentials(l, &id, f);
         if (r >= 0 && running)

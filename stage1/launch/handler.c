@@ -22,6 +22,7 @@ typedef struct ChildReport {
         int32_t failed; /* negative errno, or 0: the handler was started */
         int32_t cause;
         char message[1024];
+        char identity[APP_IDENTITY_MAX];
 } ChildReport;
 
 static _noreturn_ void child(Launch *l, ChildReport *report)
@@ -29,6 +30,7 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
         Failure f = {};
 
         l->status_fd = safe_close(l->status_fd); /* the record is our parent's to write */
+        l->shared_identity = report->identity;
         if (l->check)
                 (void) setsid(); /* what it starts ends with it */
         int r = launch_become(l, NULL, &f);
@@ -148,7 +150,12 @@ int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f)
         if (report == MAP_FAILED)
                 return failure_set_errno(f, CAUSE_SETUP, -errno,
                                          "Cannot share memory with an event handler");
+        if (l->phase != LAUNCH_PRE_START)
+                record_recall_identity(l);
         int r = run_child(l, report, ret, f);
+        report->identity[APP_IDENTITY_MAX - 1] = 0;
+        if (!l->identity && report->identity[0])
+                l->identity = strdup(report->identity);
         munmap(report, sizeof(*report));
         return r;
 }

@@ -277,3 +277,86 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
         *ret = id;
         return 0;
 }
+
+/* --- Of one execution ---------------------------------------------------------------------------------- */
+
+/* "UID:GID:GROUP,GROUP". So many groups that there is no room for them are looked up again. */
+static int format_identity(const Identity *id, char **ret)
+{
+        _cleanup_text_ Text t = {};
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        text_addf(&t, "%u:%u:", id->uid, id->gid);
+        for (size_t i = 0; i < id->n_groups; i++)
+                text_addf(&t, "%s%u", i > 0 ? "," : "", id->groups[i]);
+        int r = text_take(&t, &text, &size);
+        if (r < 0)
+                return r;
+        if (size >= APP_IDENTITY_MAX)
+                *strrchr(text, ':') = 0;
+        *ret = TAKE_PTR(text);
+        return 0;
+}
+
+static int parse_groups(char *text, Identity *id)
+{
+        Failure f = {};
+        char *word;
+
+        id->n_groups = 0;
+        while (*text && (word = strsep(&text, ","))) {
+                uint32_t gid;
+                int r = parse_u32(word, &gid);
+                if (r >= 0)
+                        r = add_group(id, gid, &f);
+                error_done(&f.error);
+                if (r < 0)
+                        return r;
+                if (!text)
+                        break;
+        }
+        return 0;
+}
+
+/* Replaces the numbers in ID. */
+static int parse_identity(const char *text, Identity *id)
+{
+        _cleanup_free_ char *copy = strdup(text);
+        char *rest = copy, *uid = strsep(&rest, ":"), *gid = rest ? strsep(&rest, ":") : NULL;
+
+        if (!copy)
+                return -ENOMEM;
+        if (!gid || parse_u32(uid, &id->uid) < 0 || parse_u32(gid, &id->gid) < 0)
+                return -EBADMSG;
+        return rest ? parse_groups(rest, id) : 0;
+}
+
+static int remember(Launch *l, const Identity *id, Failure *f)
+{
+        if (format_identity(id, &l->identity) < 0)
+                return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
+        if (l->shared_identity)
+                snprintf(l->shared_identity, APP_IDENTITY_MAX, "%s", l->identity);
+        return 0;
+}
+
+int identity_find(Launch *l, Identity *ret, Failure *f)
+{
+        Failure ignored = {};
+        Identity id = {};
+
+        if (!l->identity) {
+                int r = identity_resolve(&l->config, ret, f);
+                return r < 0 ? r : remember(l, ret, f);
+        }
+        (void) identity_resolve(&l->config, &id, &ignored); /* for home and shell */
+        error_done(&ignored.error);
+        int r = parse_identity(l->identity, &id);
+        if (r < 0) {
+                identity_done(&id);
+                return failure_set_errno(f, CAUSE_USER, r, "Cannot tell as whom app %s was started", l->app);
+        }
+        *ret = id;
+        return 0;
+}

@@ -31,6 +31,7 @@ static void launch_done(Launch *l)
 {
         launch_config_done(&l->config);
         app_status_done(&l->status);
+        free(l->identity);
         free(l->metadata_url);
         free(l->terminal_type);
         for (size_t i = 0; i < l->n_volumes; i++)

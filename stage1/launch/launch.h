@@ -40,6 +40,8 @@ typedef struct Launch {
         size_t n_volumes;
         bool has_credentials;
         int credentials_fd;       /* where they are mounted, until they are given to the app's user */
+        char *identity;           /* who the app is in this execution, if that is known: see identity_find() */
+        char *shared_identity;    /* APP_IDENTITY_MAX bytes, where a handler tells it, or NULL */
         int status_fd;            /* the directory of records */
         AppStatus status;         /* what the app's record says, once "running" is written */
         char *record;             /* the record itself, mapped from then on */
@@ -108,6 +110,9 @@ typedef struct Identity {
         char *home, *shell; /* from the image's passwd, or NULL */
 } Identity;
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
+/* The same, and remembers it, for the first process of an execution. For those that come after it what the first one
+ * found is what counts: the app may have written to these files since, and is to gain nothing by it. */
+int identity_find(Launch *l, Identity *ret, Failure *f);
 void identity_done(Identity *id);
 
 /* credentials.c: makes the app's credentials its user's, and read-only. */
@@ -159,6 +164,8 @@ int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f);
 int record_pre_start_begin(Launch *l);
 int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f);
 int record_running(Launch *l, Failure *f);
+/* Takes the identity from the record of this execution. */
+void record_recall_identity(Launch *l);
 /* Nothing can start the app any more. */
 int record_sockets_failed(Launch *l);
 /* Makes no system calls but for memory if "running" is written: the app's filter may be in force. */

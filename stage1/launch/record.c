@@ -72,12 +72,29 @@ static int describe_handler(const HandlerStatus *h, char **ret)
         return xasprintf(ret, "The pre-start handler exited with status %d", h->exit_status);
 }
 
+static int keep_identity(const Launch *l, AppStatus *s)
+{
+        free(s->identity);
+        s->identity = l->identity ? strdup(l->identity) : NULL;
+        return l->identity && !s->identity ? -ENOMEM : 0;
+}
+
+void record_recall_identity(Launch *l)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        if (!l->identity && app_status_read(l->status_fd, l->app, &s) >= 0)
+                l->identity = TAKE_PTR(s.identity);
+}
+
 int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
 {
         _cleanup_app_status_ AppStatus s = {};
 
         (void) read_record(l, &s);
         s.pre_start = *h;
+        if (keep_identity(l, &s) < 0)
+                return -ENOMEM;
         if (f) {
                 set_failure(&s, f);
                 /* What is missing is the handler's program, not the app's. */
@@ -121,7 +138,9 @@ int record_running(Launch *l, Failure *f)
         s->state = APP_RUNNING;
         s->readiness = l->config.readiness ? READINESS_STARTING : READINESS_NONE;
         s->started_usec = now();
-        int r = app_status_write(l->status_fd, l->app, s);
+        int r = keep_identity(l, s);
+        if (r >= 0)
+                r = app_status_write(l->status_fd, l->app, s);
         if (r >= 0)
                 r = map_record(l);
         if (r < 0)

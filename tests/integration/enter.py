@@ -247,6 +247,39 @@ def only_who_the_app_could_become(host):
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
+@both
+def who_the_app_is_is_not_the_apps_to_say(host, *options):
+    """Where an app may write to passwd, none of its processes gains by that: handlers, checks, and what enter runs."""
+    ids = "echo $(id -u) $(id -g) $(id -G)"
+    files = {"etc/passwd": File("app:x:1000:1000::/:/bin/sh\n", 0o666), "etc/group": File("app:x:1000:\nstaff:x:50:app\n", 0o666)}
+    spoil = "echo app:x:0:0::/:/bin/sh >/etc/passwd; printf 'root:x:0:app\\nadm:x:4:app\\n' >/etc/group; "
+    handlers = [{"name": n, "exec": ["/bin/sh", "-c", spoil + ids + " >>/out/log"]} for n in ("pre-start", "post-stop")]
+    for more in {}, {"eventHandlers": handlers}:
+        image = host.shell(ids + " >>/out/log; " + spoil + "touch /out/up; while ! test -e /out/end; do sleep 0.05; done",
+                           name="example.com/a", files=files, app={"user": "app", "group": "app", "supplementaryGIDs": [50], **more})
+        uuid = host.detach("--name=p", *options, image, "--health-cmd=" + ids + " >>/out/log", "--health-interval=100ms")
+        host.wait_up("a", uuid)
+        equal(host.acnspawn("enter", "p", "sh", "-c", ids).expect(0).out, "1000 1000 1000 50\n")
+        contains(host.acnspawn("enter", "--user=app", "p", "id").expect(125).err, "could not become user 0")
+        time.sleep(0.5)
+        host.acnspawn("enter", "p", "touch", "/out/end").expect(0)
+        host.acnspawn("status", "--wait=20s", "p").expect(0)
+        found = host.written("a", "out/log").decode().splitlines()
+        true(len(found) > 3 and set(found) == {"1000 1000 1000 50"}, "who they were: %r" % found)
+        host.acnspawn("rm", "p").expect(0)
+
+
+@both
+def an_app_holds_up_nobody_who_enters(host, *options):
+    """Where /dev is a link of the image, /dev/null may be something that nobody ever opens for writing."""
+    script = "mkdir /e; mkfifo /e/null; ln -s e /n; mv -T /n /dev; touch /out/up; sleep 1000"
+    host.detach("--name=p", *options, host.shell(script, name="example.com/a", files={"dev": Link("/d"), "d": Dir()}))
+    host.wait_up("a")
+    r = host.acnspawn("enter", "p", "echo", "in", timeout=20).expect(0)
+    equal(r.out, "in\n")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
 # --- What it is for -----------------------------------------------------------------------------------------------------
 
 @case
