@@ -32,8 +32,8 @@
  *         manifest  rootfs/  info  info: JSON with the time of import, size, where it came from
  *         used  implied            empty; its modification time is when the image was used last. implied: as
  *                                  of a layer, below
- *         config  layers           of an OCI image, which has no rootfs: its config, and its layers, uppermost
- *                                  first, one a line
+ *         config  layers           of an OCI image, which has no rootfs: its config, and its layers, the
+ *                                  uppermost first, one a line
  *     layers/sha256-<64 hex>/      a layer of OCI images, named by the digest of its uncompressed archive:
  *         rootfs/  size            complete or absent; implied: directories without an entry of their own;
  *         implied  whiteouts       whiteouts: it hides something of the layers below it
@@ -41,8 +41,8 @@
  *                                  directories that layers only imply: complete or absent
  *         rootfs/  layers          hard links to files of images (no rootfs: there are no such directories);
  *         implied                  the layers it was made from, one a line; implied: as of a layer
- *     downloads/<sha256 of a URL>  downloads that were broken off: NAME.part, with a flock while somebody is at
- *                                  it, and NAME.json: of which state of the file, and how long that will be
+ *     downloads/<sha256 of a URL>  downloads that were broken off: NAME.part, with a flock while somebody is
+ *                                  at it, and NAME.json: of which state of the file, and how long it will be
  *     remotes/<sha256 of a place>  what a URL, a registry's reference or a file came to: JSON
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                      the reified pod manifest

@@ -46,8 +46,8 @@ typedef struct Transfer Transfer;
 /* What is 0 or NULL has the default in parentheses. */
 typedef struct TransferOptions {
         unsigned insecure; /* InsecureOptions */
-        const char *const *
-                        config_dirs; /* what has auth.d in it, strongest first (/etc/acnspawn, /usr/lib/acnspawn) */
+        /* What has auth.d in it, strongest first (/etc/acnspawn, /usr/lib/acnspawn). */
+        const char *const *config_dirs;
         uint32_t n_retries;          /* after the first try (4) */
         uint64_t connect_timeout_usec; /* for one connection, with TLS (30 s) */
         uint64_t stall_timeout_usec;   /* after so long with hardly a byte it is broken off (60 s) */
@@ -68,7 +68,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Transfer *, transfer_free);
 
 /* Certificates for one request, beside those of auth.d and of this host. */
 typedef struct TransferTls {
-        const char *authorities; /* PEM text: who is trusted as well, or NULL; also where redirects lead to */
+        const char *authorities; /* PEM text: who is trusted as well, also after redirects; or NULL */
         const char *certificate, *key; /* files that are shown to the host of the URL, or NULL */
         const char *origin;            /* where all that is from, for messages */
 } TransferTls;
@@ -78,9 +78,9 @@ typedef struct TransferRequest {
         char *const *headers; /* "Name: value"; but for Accept…, they go to that host only. May be NULL */
         const char *etag;     /* what we have: the reply may be that it is still so (not_modified) */
         const char *last_modified; /* the same where there is no ETag: the reply's, as it was */
-        const char *authorization; /* "Basic …" or "Bearer …"; NULL: what auth.d has for the host; "": none */
-        const char *form; /* sent by POST instead of asking by GET, as a web form; not sent on by redirects */
-        unsigned insecure; /* what is allowed beyond the options of the Transfer; the caller has told of it */
+        const char *authorization; /* "Basic …", "Bearer …"; NULL: what auth.d has for the host; "": none */
+        const char *form; /* sent by POST as a web form, but not after redirects; NULL: it is a GET */
+        unsigned insecure; /* what is allowed beyond the Transfer's options; the caller has told of it */
         const TransferTls *tls; /* or NULL */
         bool no_certificate;    /* who we are is not told by TLS, whatever auth.d has for the host */
         uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
@@ -104,7 +104,7 @@ typedef struct TransferReply {
         char *digest;          /* Docker-Content-Digest; or NULL. A claim, not a fact */
         char *link;            /* Link; or NULL */
         char *error_body;      /* of a status of 400 and more: its beginning, a stranger's text; or NULL */
-        uint64_t expires_usec; /* of CLOCK_REALTIME: until then it need not be asked for again; 0: ask again */
+        uint64_t expires_usec; /* CLOCK_REALTIME: until then it need not be asked for again; 0: ask again */
 } TransferReply;
 
 #define TRANSFER_REPLY_NULL ((TransferReply){})

@@ -6,8 +6,8 @@
  * removes from those below is written in the archive as files with special names, and becomes what overlayfs
  * has for it:
  *
- *     .wh.NAME      a whiteout, that is a character device 0:0 called NAME; where the layer has a NAME of its
- *                   own, before or after that in the archive, this is what shows: a directory made opaque
+ *     .wh.NAME      a whiteout, that is a character device 0:0 called NAME; where the layer has a NAME of
+ *                   its own, before or after that in the archive, this shows: a directory made opaque
  *     .wh..wh..opq  the attribute by which the directory it is in is opaque
  *     .wh..wh.*     metadata of AUFS, where all this comes from: passed over
  *

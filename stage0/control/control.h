@@ -60,7 +60,8 @@ void forward_get_size(struct winsize *ret);
 /* prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
-        bool replace; /* another pod that has the name is stopped and removed, as soon as nothing speaks against this one */
+        /* Another pod that has the name is stopped and removed, as soon as nothing speaks against this one. */
+        bool replace;
         bool private_users;
         NetMode net;
         char **networks;                /* of NET_NETWORKS; see pod_network_check() */

@@ -9,7 +9,7 @@
 
 /* '1' alone: the pod is up; else how it ended. */
 typedef struct Report {
-        char kind; /* 'x': the pod has ended, with this status; 'e': an error; 'w': it is up, with a warning */
+        char kind; /* 'x': the pod has ended, with STATUS; 'e': an error; 'w': it is up, with a warning */
         int32_t status;
         char message[1024], hint[4096];
 } Report;

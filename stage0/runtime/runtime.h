@@ -187,7 +187,7 @@ typedef enum AttachEvent {
                           * terminal, standard error */
         ATTACH_REFUSED,  /* STATUS is a negative errno, TEXT says why */
         ATTACH_SKIPPED,  /* N bytes of output were left out: they were not read fast enough */
-        ATTACH_ESCAPES,  /* to who runs the pod in the foreground: what was shown may have changed his terminal */
+        ATTACH_ESCAPES,  /* to who runs the pod in the foreground: his terminal may have been changed */
         ATTACH_ENDED,    /* the app has ended with the exit status STATUS */
         _ATTACH_EVENT_MAX,
 } AttachEvent;

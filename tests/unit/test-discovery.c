@@ -13,6 +13,14 @@ static DiscoveryPage parse(const char *text)
         return p;
 }
 
+/* A page that is put together of pieces. */
+static DiscoveryPage parse_pieces(const char *const *pieces)
+{
+        _cleanup_free_ char *page = strv_join((char *const *) pieces, "");
+
+        return parse(page ?: "");
+}
+
 #define META(name, content) "<meta name=\"" name "\" content=\"" content "\">"
 #define APP "example.com/reduce-worker"
 
@@ -20,18 +28,15 @@ static DiscoveryPage parse(const char *text)
 
 TEST(page)
 {
-        _cleanup_discovery_page_ DiscoveryPage p = parse(
-                        "<!DOCTYPE html>\n<html><head><title>My app</title>\n" META(
-                                        "ac-discovery",
-                                        "example.com https://s.example.com/{name}-{version}.{ext}")
-                                        META("ac-discovery-pubkeys", "example.com "
-                                                                     "https://example.com/pubkeys.gpg") META(
-                                                        "description",
-                                                        "example.com https://example.com/") "</"
-                                                                                            "head><body><h1>"
-                                                                                            "My "
-                                                                                            "App</h1></"
-                                                                                            "body></html>");
+        static const char *const pieces[] = {
+                        "<!DOCTYPE html>\n<html><head><title>My app</title>\n",
+                        META("ac-discovery", "example.com https://s.example.com/{name}-{version}.{ext}"),
+                        META("ac-discovery-pubkeys", "example.com https://example.com/pubkeys.gpg"),
+                        META("description", "example.com https://example.com/"),
+                        "</head><body><h1>My App</h1></body></html>",
+                        NULL,
+        };
+        _cleanup_discovery_page_ DiscoveryPage p = parse_pieces(pieces);
 
         ASSERT_EQ(p.n, 2);
         ASSERT_EQ(p.items[0].kind, DISCOVERY_IMAGE);
@@ -56,31 +61,20 @@ TEST(page_as_people_write_it)
 
 TEST(page_text_is_no_markup)
 {
-        _cleanup_discovery_page_ DiscoveryPage p = parse("<head><title>" META(
-                        "ac-discovery",
-                        "a b") "</title>"
-                               "<script>" META("ac-discovery",
-                                               "a b") "</script>"
-                                                      "<style>" META("ac-discovery",
-                                                                     "a b") "</style>"
-                                                                            "<!-- " META("ac-discovery",
-                                                                                         "a b") " -->"
-                                                                                                "<noscript"
-                                                                                                ">" META("ac"
-                                                                                                         "-d"
-                                                                                                         "is"
-                                                                                                         "co"
-                                                                                                         "ve"
-                                                                                                         "r"
-                                                                                                         "y",
-                                                                                                         "a "
-                                                                                                         "b") "</noscript></head>"
-                                                                                                              "<body><textarea>" META(
-                                                                                                                              "ac-discovery",
-                                                                                                                              "a b") "</textarea>"
-                                                                                                                                     "<p title='<meta name=ac-discovery content=\"a b\">'>&lt;meta&gt;" META(
-                                                                                                                                                     "ac-discovery",
-                                                                                                                                                     "c d"));
+        static const char *const pieces[] = {
+                        "<head>",
+                        "<title>" META("ac-discovery", "a b") "</title>",
+                        "<script>" META("ac-discovery", "a b") "</script>",
+                        "<style>" META("ac-discovery", "a b") "</style>",
+                        "<!-- " META("ac-discovery", "a b") " -->",
+                        "<noscript>" META("ac-discovery", "a b") "</noscript>",
+                        "</head><body>",
+                        "<textarea>" META("ac-discovery", "a b") "</textarea>",
+                        "<p title='<meta name=ac-discovery content=\"a b\">'>&lt;meta&gt;",
+                        META("ac-discovery", "c d"),
+                        NULL,
+        };
+        _cleanup_discovery_page_ DiscoveryPage p = parse_pieces(pieces);
 
         ASSERT_EQ(p.n, 1);
         ASSERT_STREQ(p.items[0].prefix, "c");
@@ -233,42 +227,20 @@ TEST(default_labels)
 
 TEST(endpoints)
 {
-        _cleanup_discovery_page_ DiscoveryPage p = parse(
-                        META("ac-discovery", "example.com http://a.example.com/{name}.{ext}") META(
-                                        "ac-discovery",
-                                        "example.com https://b.example.com/{name}.{ext}") META("ac-"
-                                                                                               "discovery",
-                                                                                               "example.com/"
-                                                                                               "reduce "
-                                                                                               "https://"
-                                                                                               "no.example."
-                                                                                               "com/"
-                                                                                               "{name}.{"
-                                                                                               "ext}")
-                                        META("ac-discovery", "example.com/reduce-worker "
-                                                             "https://c.example.com/{name}.{ext}") META(
-                                                        "ac-discovery",
-                                                        "example.com https://b.example.com/" APP
-                                                        ".{ext}") META("ac-discovery",
-                                                                       "example.com "
-                                                                       "hdfs://d.example.com/{name}.{ext}")
-                                                        META("ac-discovery", "example.com "
-                                                                             "https://e.example.com/"
-                                                                             "{name}.aci") META(
-                                                                        "ac-discovery",
-                                                                        "example.com "
-                                                                        "https://f.example.com/"
-                                                                        "{name}-{channel}.{ext}")
-                                                                        META("ac-discovery-pubkeys",
-                                                                             "example.com "
-                                                                             "https://example.com/keys")
-                                                                                        META("ac-discovery-"
-                                                                                             "pubkeys",
-                                                                                             "example.com/"
-                                                                                             "other "
-                                                                                             "https://"
-                                                                                             "example.com/"
-                                                                                             "others"));
+        static const char *const pieces[] = {
+                        META("ac-discovery", "example.com http://a.example.com/{name}.{ext}"),
+                        META("ac-discovery", "example.com https://b.example.com/{name}.{ext}"),
+                        META("ac-discovery", "example.com/reduce https://no.example.com/{name}.{ext}"),
+                        META("ac-discovery", "example.com/reduce-worker https://c.example.com/{name}.{ext}"),
+                        META("ac-discovery", "example.com https://b.example.com/" APP ".{ext}"),
+                        META("ac-discovery", "example.com hdfs://d.example.com/{name}.{ext}"),
+                        META("ac-discovery", "example.com https://e.example.com/{name}.aci"),
+                        META("ac-discovery", "example.com https://f.example.com/{name}-{channel}.{ext}"),
+                        META("ac-discovery-pubkeys", "example.com https://example.com/keys"),
+                        META("ac-discovery-pubkeys", "example.com/other https://example.com/others"),
+                        NULL,
+        };
+        _cleanup_discovery_page_ DiscoveryPage p = parse_pieces(pieces);
         _cleanup_discovery_ Discovery d = {};
 
         ASSERT_OK(discovery_add_page(&d, &p, APP, &labels));

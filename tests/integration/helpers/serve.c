@@ -2,8 +2,8 @@
 
 /* A server that gets its sockets from whoever started it, as sd_listen_fds(3) has it, without any library.
  *
- *     serve [max=N] [idle=SECONDS]   answers every connection and every datagram with one line, and ends with
- *                                    status 0 after N of them, or when none has come for so long
+ *     serve [max=N] [idle=SECONDS]   answers every connection and every datagram with one line, and ends
+ *                                    with status 0 after N of them, or when none has come for so long
  *     serve close                    closes its sockets and goes on living
  *     serve shutdown                 shuts them down, and ends
  *     serve leave                    ends, and leaves what has come
