@@ -179,16 +179,17 @@ int interrupt_check(Error *e);
 /* Ends the process by the signal that was noted. */
 void interrupt_raise(void);
 
-/* Until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC are over (-1: for as long as it takes). 1: it is,
- * or never will be; 0: they are over; -EINTR with a message: one was noted. What else goes wrong, and has no
- * message, is poll()'s. */
+/* Until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC are over (-1: for as long as it takes). 1:
+ * it is, or never will be; 0: they are over; -EINTR with a message: one was noted. What else goes wrong, and
+ * has no message, is poll()'s. */
 int interrupt_poll(int fd, short events, int timeout_msec, Error *e);
 
 /* --- Threads (thread.c) -------------------------------------------------------------------------------- */
 
-/* Starts up to N threads that run the function with all signals blocked. Returns how many there are; if these
- * are fewer, *RET_ERROR (or NULL) has the reason, else it is left alone. */
-size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), void *userdata, int *ret_error);
+/* Starts up to N threads that run the function with all signals blocked. Returns how many there are; if
+ * these are fewer, *RET_ERROR (or NULL) has the reason, else it is left alone. */
+size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), void *userdata,
+                     int *ret_error);
 int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one; negative errno */
 void threads_join(pthread_t *threads, size_t n);
 

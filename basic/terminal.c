@@ -56,7 +56,8 @@ const char *terminal_type(void)
         const char *term = getenv("TERM");
 
         if (isempty(term) || strlen(term) >= TERMINAL_TYPE_MAX ||
-            strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") != strlen(term))
+            strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+._") !=
+                            strlen(term))
                 return "linux";
         return term;
 }

@@ -3,10 +3,10 @@
 
 /* library/: shared libraries that are loaded when they are needed for the first time.
  *
- * Half of what acnspawn can do needs none of them, and to load and relocate them (libcurl alone brings thirty
- * others) would take longer than that half itself. For each there is a header that stands in for its own:
- * code that includes library/libcurl.h calls curl's functions as always. What is in the table of functions of
- * that header can be called, anything else does not link.
+ * Half of what acnspawn can do needs none of them, and to load and relocate them (libcurl alone brings
+ * thirty others) would take longer than that half itself. For each there is a header that stands in for its
+ * own: code that includes library/libcurl.h calls curl's functions as always. What is in the table of
+ * functions of that header can be called, anything else does not link.
  */
 
 #include "basic/basic.h"
@@ -27,14 +27,16 @@ typedef struct Library {
 } Library;
 
 /* Loads the library, unless that has been done. Any number of threads may do it. -ENOENT, -ELIBACC, with a
- * message that names the file and the package: for the beginning of an operation, so that it fails in order. */
+ * message that names the file and the package: for the beginning of an operation, so that it fails in
+ * order. */
 int library_load(Library *l, Error *e);
 /* The same for the middle of one, where nobody has asked first: without the library, the program ends with
  * the message. */
 void library_need(Library *l);
 
-/* What tools that make packages read of an ELF file to know what it loads (the specification "dlopen metadata for ELF
- * files" of the UAPI group): without it nobody would see that a package has to depend on these. */
+/* What tools that make packages read of an ELF file to know what it loads (the specification "dlopen
+ * metadata for ELF files" of the UAPI group): without it nobody would see that a package has to depend on
+ * these. */
 typedef struct LibraryNote {
         uint32_t name_size, text_size, type;
         char name[4];

@@ -120,8 +120,9 @@ bool metadata_client_configured(const MetadataClient *c);
  * such pod. */
 typedef int (*MetadataKeyLookup)(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata);
 
-/* Whether the service may give out signatures by its key, that is, whether the key outlives whatever happens: 1 if so,
- * a negative errno if not; 0: not yet, and metadata_client_answer() with SERIAL says so later. */
+/* Whether the service may give out signatures by its key, that is, whether the key outlives whatever
+ * happens: 1 if so, a negative errno if not; 0: not yet, and metadata_client_answer() with SERIAL says so
+ * later. */
 typedef int (*MetadataMaySign)(uint64_t serial, void *userdata);
 
 /* Without one, or with NULL, the service may sign at once. */

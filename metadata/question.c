@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Questions to the parent: whether another pod has made a signature, and whether we may make some. The keys of other pods
- * never come here.
+/* Questions to the parent: whether another pod has made a signature, and whether we may make some. The keys
+ * of other pods never come here.
  *
  * A question goes out with the content in a sealed memfd; the connection is suspended and everybody else is
  * served on. The number of questions that wait is bounded, and each is answered with no if the parent has
  * not answered in time. An answer that comes later finds its question gone.
  *
- * Whether we may sign is asked once, when the first signature is asked for; whoever wants one until the answer
- * is there waits with the first.
+ * Whether we may sign is asked once, when the first signature is asked for; whoever wants one until the
+ * answer is there waits with the first.
  */
 
 #include "metadata/server.h"

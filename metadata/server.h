@@ -110,7 +110,8 @@ uint64_t metadata_connections_expire(MetadataServer *s);
 /* question.c */
 /* Asks the parent about a signature and suspends the connection. -EBUSY: too many are waiting. */
 int metadata_question_ask(MetadataServer *s, MetadataConnection *c, const MetadataForm *form);
-/* Asks the parent, if that was not done before, whether signatures may be given out, and suspends the connection. */
+/* Asks the parent, if that was not done before, whether signatures may be given out, and suspends the
+ * connection. */
 int metadata_question_ask_to_sign(MetadataServer *s, MetadataConnection *c);
 void metadata_question_answered(MetadataServer *s, uint64_t serial, bool valid);
 /* Answers for the parent what it has not answered in time; returns when the next will be due (UINT64_MAX:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Health checks, as images of OCI and Docker's formats bring them and as users write them. What comes of either
- * is the same few settings of the app. */
+/* Health checks, as images of OCI and Docker's formats bring them and as users write them. What comes of
+ * either is the same few settings of the app. */
 
 #include "schema/settings.h"
 

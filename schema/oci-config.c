@@ -40,7 +40,7 @@ static void set_parse(Parser *p, const Type *t, json_object *v, void *target)
         }
         *place = calloc((size_t) json_object_object_length(v) + 1, sizeof(char *));
         json_object_object_foreach (v, key, value) {
-                        if (*place)
+                if (*place)
                         (*place)[n] = strdup(key);
                 if (!*place || !(*place)[n++]) {
                         p->oom = true;

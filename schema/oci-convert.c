@@ -233,8 +233,8 @@ static int convert_volumes(const OciConfig *c, App *a, Error *e)
 /* --- Annotations --------------------------------------------------------------------------------------- */
 
 /* What these mean is laid down for annotations, but not for labels. */
-static const char *const reserved[] = {"created", "authors", "homepage", "documentation", STOP_SIGNAL,
-                                       HEALTHCHECK};
+static const char *const reserved[] = {"created",       "authors",   "homepage",
+                                       "documentation", STOP_SIGNAL, HEALTHCHECK};
 
 static bool is_reserved(const char *name)
 {

@@ -14,12 +14,14 @@ static const struct {
         const char *architecture, *variant; /* NULL: none given */
         const char *label;
 } architectures[] = {
-                {"386", NULL, "i386"},       {"amd64", "v1", "amd64"},    {"amd64", NULL, "amd64"},
-                {"arm", "v5", "armv6l"},     {"arm", "v6", "armv6l"},     {"arm", NULL, "armv7l"},
-                {"arm", "v7", "armv7l"},     {"armbe", "v7", "armv7b"},   {"arm64", "v8", "aarch64"},
-                {"arm64", NULL, "aarch64"},  {"arm64be", NULL, "aarch64_be"},
-                {"ppc64", NULL, "ppc64"},    {"ppc64le", NULL, "ppc64le"}, {"s390x", NULL, "s390x"},
-                {"riscv64", NULL, "riscv64"}, {"loong64", NULL, "loongarch64"},
+                {"386", NULL, "i386"},           {"amd64", "v1", "amd64"},
+                {"amd64", NULL, "amd64"},        {"arm", "v5", "armv6l"},
+                {"arm", "v6", "armv6l"},         {"arm", NULL, "armv7l"},
+                {"arm", "v7", "armv7l"},         {"armbe", "v7", "armv7b"},
+                {"arm64", "v8", "aarch64"},      {"arm64", NULL, "aarch64"},
+                {"arm64be", NULL, "aarch64_be"}, {"ppc64", NULL, "ppc64"},
+                {"ppc64le", NULL, "ppc64le"},    {"s390x", NULL, "s390x"},
+                {"riscv64", NULL, "riscv64"},    {"loong64", NULL, "loongarch64"},
 };
 
 /* What else a machine runs, from the best on. */

@@ -3,10 +3,10 @@
 /* The documents that say what an OCI or Docker image consists of: index, manifest, layout file, and the
  * manifest.json of Docker's archives.
  *
- * They are taken apart by tables, as the manifests of the App Container specification are. Docker's documents
- * differ from OCI's in their media types only. A document tells what it is by its mediaType, by the type it
- * came as, or by what is in it; one that says different things at once is refused, since two programs that
- * choose differently would get different images under one digest.
+ * They are taken apart by tables, as the manifests of the App Container specification are. Docker's
+ * documents differ from OCI's in their media types only. A document tells what it is by its mediaType, by
+ * the type it came as, or by what is in it; one that says different things at once is refused, since two
+ * programs that choose differently would get different images under one digest.
  */
 
 #include "schema/oci.h"
@@ -56,8 +56,7 @@ static const Field platform_fields[] = {
                 {},
 };
 static const Type type_platform = {OBJECT_OPS, .size = sizeof(OciPlatform), .fields = platform_fields};
-static const Type type_platform_pointer = {POINTER_OPS,
-                                           .size = sizeof(OciPlatform *),
+static const Type type_platform_pointer = {POINTER_OPS, .size = sizeof(OciPlatform *),
                                            .item = &type_platform};
 
 static const Field descriptor_fields[] = {

@@ -12,8 +12,9 @@
 
 #include "schema/schema.h"
 
-#define OCI_LAYERS_MAX 400U   /* of one image; overlayfs takes 500 in all */
-#define OCI_REF_NAME "org.opencontainers.image.ref.name" /* annotation of an index: the tag, or a reference */
+#define OCI_LAYERS_MAX 400U /* of one image; overlayfs takes 500 in all */
+#define OCI_REF_NAME                                                                                        \
+        "org.opencontainers.image.ref.name" /* annotation of an index: the tag, or a reference */
 
 /* --- Digests and media types --------------------------------------------------------------------------- */
 

@@ -259,7 +259,8 @@ static int user_map_add(json_object *o, const Pair *pair)
 {
         _cleanup_json_ json_object *key = json_new_string_lossy(pair->name);
 
-        return key ? json_member_add(o, json_object_get_string(key), json_new_string_lossy(pair->value)) : -ENOMEM;
+        return key ? json_member_add(o, json_object_get_string(key), json_new_string_lossy(pair->value))
+                   : -ENOMEM;
 }
 
 static int user_map_format(const Type *t, const void *source, json_object **ret)

@@ -204,8 +204,8 @@ static const Type type_volumes = {
 
 /* --- Exposed ports ------------------------------------------------------------------------------------- */
 
-/* The specification has IPv4 addresses only, its reference takes both kinds, as hosts have them. Numbers with
- * leading zeros, which some programs read as octal, are none. */
+/* The specification has IPv4 addresses only, its reference takes both kinds, as hosts have them. Numbers
+ * with leading zeros, which some programs read as octal, are none. */
 static int ip_check(const char *s, Error *e)
 {
         struct in6_addr buffer;

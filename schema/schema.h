@@ -186,8 +186,8 @@ typedef struct Volume {
         bool has_read_only, read_only;
         bool has_recursive, recursive; /* host; absent means recursive */
         uint32_t mode, uid, gid;       /* empty; defaults 0755, 0, 0 */
-        /* As in settings.h, or NULL. Not read from manifests and not written to them: there it is an annotation
-         * of the pod. */
+        /* As in settings.h, or NULL. Not read from manifests and not written to them: there it is an
+         * annotation of the pod. */
         char *settings;
 } Volume;
 

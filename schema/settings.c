@@ -258,8 +258,9 @@ static int read_setting(const char *name, const char *value, AppSettings *s, Err
 
         if (!row) {
                 int r = error_set(e, -EINVAL, "There is no setting " SETTING_PREFIX "%s", name);
-                return error_hint(e, r, "Annotations whose names begin with " SETTING_PREFIX
-                                        " are acnspawn's own; see acnspawn-pods(7).");
+                return error_hint(e, r,
+                                  "Annotations whose names begin with " SETTING_PREFIX
+                                  " are acnspawn's own; see acnspawn-pods(7).");
         }
         int r = row->read(value, (char *) s + row->offset);
         if (r == -ENOMEM)
@@ -327,7 +328,8 @@ static int check_order(const PodManifest *m, const AppSettings *all, bool *done,
         }
         for (size_t i = 0; i < m->n_apps; i++)
                 if (!done[i])
-                        return error_set(e, -ELOOP, "App %s is to start after an app that is to start after it",
+                        return error_set(e, -ELOOP,
+                                         "App %s is to start after an app that is to start after it",
                                          m->apps[i].name);
         return 0;
 }

@@ -9,7 +9,12 @@
 
 #define SETTING_PREFIX "acnspawn/"
 
-typedef enum RestartPolicy { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS, _RESTART_POLICY_MAX } RestartPolicy;
+typedef enum RestartPolicy {
+        RESTART_NO,
+        RESTART_ON_FAILURE,
+        RESTART_ALWAYS,
+        _RESTART_POLICY_MAX
+} RestartPolicy;
 
 /* What an app reads: its standard input. */
 typedef enum AppInput {
@@ -42,11 +47,11 @@ typedef struct HealthCheck {
 #define RESTART_LIMIT_NONE UINT32_MAX
 
 typedef struct AppSettings {
-        int restart;                /* RestartPolicy */
-        uint64_t restart_usec;      /* between an end and the next start; doubled each time … */
-        uint64_t restart_max_usec;  /* … up to this */
-        uint32_t restart_limit;     /* restarts in a row after which the app is given up */
-        bool notify;                /* the app tells that it is ready (sd_notify) */
+        int restart;                 /* RestartPolicy */
+        uint64_t restart_usec;       /* between an end and the next start; doubled each time … */
+        uint64_t restart_max_usec;   /* … up to this */
+        uint32_t restart_limit;      /* restarts in a row after which the app is given up */
+        bool notify;                 /* the app tells that it is ready (sd_notify) */
         uint64_t start_timeout_usec; /* from a start until the app is ready; UINT64_MAX: for ever */
         HealthCheck health;
         int stop_signal;            /* 0: SIGTERM */
@@ -65,17 +70,17 @@ static inline bool app_settings_readiness(const AppSettings *s)
 }
 /* Reads the annotations of APP. -EINVAL with the annotation's name, its value, and what it may be. */
 int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);
-/* Checks one setting, for command lines, whose message names it already: the error says only what VALUE has to
- * be. NAME is without the prefix. */
+/* Checks one setting, for command lines, whose message names it already: the error says only what VALUE has
+ * to be. NAME is without the prefix. */
 int app_setting_check(const char *name, const char *value, Error *e);
 /* Checks those of all apps, and that "after" names apps of the pod and nobody waits for himself. */
 int pod_settings_check(const PodManifest *m, Error *e);
 
 /* --- healthcheck.c ------------------------------------------------------------------------------------- */
 
-/* The command of a health check as users write it: a line for the image's shell; or a JSON array, which is the
- * arguments of a command, or begins with "CMD" and goes on with them, or with "CMD-SHELL" and a line; or "none"
- * or ["NONE"], for which *RET is NULL. -EINVAL. */
+/* The command of a health check as users write it: a line for the image's shell; or a JSON array, which is
+ * the arguments of a command, or begins with "CMD" and goes on with them, or with "CMD-SHELL" and a line; or
+ * "none" or ["NONE"], for which *RET is NULL. -EINVAL. */
 int health_command_parse(const char *text, char ***ret);
 /* The settings that the health check of an OCI image (its config's Healthcheck, JSON text) comes to, with
  * SETTING_PREFIX. Times that it leaves out or that are zero are left out. -EINVAL. */
@@ -101,10 +106,10 @@ typedef struct IdRange {
 
 /* What a volume is beyond the specification: pairs in the annotation acnspawn/volume/<name> of the pod. */
 typedef struct VolumeSettings {
-        bool tmpfs;         /* an empty volume in memory */
-        uint64_t size;      /* of which at most so many bytes; 0: what the kernel takes */
-        uint64_t n_inodes;  /* and so many files */
-        bool symlinks;      /* the source of a host volume may be, or pass through, a symbolic link */
+        bool tmpfs;        /* an empty volume in memory */
+        uint64_t size;     /* of which at most so many bytes; 0: what the kernel takes */
+        uint64_t n_inodes; /* and so many files */
+        bool symlinks;     /* the source of a host volume may be, or pass through, a symbolic link */
         IdMap id_map;
         IdRange ranges[VOLUME_ID_RANGES_MAX];
         size_t n_ranges;

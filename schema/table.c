@@ -7,8 +7,8 @@
  * and supplementaryGids), and to pass over "Isolators" as unknown would silently take away a confinement.
  * The same field in two spellings is an error. Keys that no table knows are passed over, as the reference
  * does: later versions of the specification add some. But a misspelt key would take away what it was to say
- * without a word, so they are noted as warnings, which "validate" shows. null stands for an absent value, which is how the
- * reference writes empty lists.
+ * without a word, so they are noted as warnings, which "validate" shows. null stands for an absent value,
+ * which is how the reference writes empty lists.
  *
  * The depth of recursion is that of the tables, which are constant.
  */

@@ -38,6 +38,6 @@ int option_insecure(const Option *o, const char *value, void *target, Error *e);
                                 "file", option_word, (offset) + offsetof(FetchOptions, passphrase_file)     \
         }
 
-/* Fills in where configuration is, and shows notes and progress on stderr by *RET, which must outlive every use
- * of O. */
+/* Fills in where configuration is, and shows notes and progress on stderr by *RET, which must outlive every
+ * use of O. */
 int context_show_fetching(Context *c, FetchOptions *o, Progress **ret);

@@ -31,7 +31,9 @@ int signer_to_json(const ImageInfo *i, json_object **ret)
                 if (json_member_add_text(o, "fingerprint", i->signer.fingerprint) < 0 ||
                     json_member_add_text(o, "userID", i->signer.user_id) < 0 ||
                     json_member_add_text(o, "prefix", i->signer.prefix) < 0 ||
-                    json_member_add(o, "offered", json_object_new_boolean(streq_ptr(i->signer.trust, SIGNER_OFFERED))) < 0 ||
+                    json_member_add(o, "offered",
+                                    json_object_new_boolean(streq_ptr(i->signer.trust, SIGNER_OFFERED))) <
+                                    0 ||
                     put_time(o, "signed", i->signer.signed_time) < 0 ||
                     put_time(o, "expires", i->signer.expires) < 0 ||
                     put_time(o, "keyExpires", i->signer.key_expires) < 0)

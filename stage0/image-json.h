@@ -9,6 +9,6 @@
 
 /* An object. NULL: out of memory. */
 json_object *pairs_to_json(const PairList *l);
-/* 0, and an object with the key, its owner, and when it was signed and till when that is good, or NULL if nobody
- * has signed it; -ENOMEM. */
+/* 0, and an object with the key, its owner, and when it was signed and till when that is good, or NULL if
+ * nobody has signed it; -ENOMEM. */
 int signer_to_json(const ImageInfo *i, json_object **ret);

@@ -106,8 +106,9 @@ static int unknown_second_word(Context *c, const char *word, const char *second)
                       : error_set(&c->error, -EINVAL, "'acnspawn %s' needs one of: %s", word, list ?: "");
         c->usage = true;
         if (meant)
-                return error_hint(&c->error, r, "Did you mean '%s'? Try 'acnspawn %s --help' for more information.",
-                                  meant, word);
+                return error_hint(&c->error, r,
+                                  "Did you mean '%s'? Try 'acnspawn %s --help' for more information.", meant,
+                                  word);
         return error_hint(&c->error, r, "Try 'acnspawn %s --help' for more information.", word);
 }
 

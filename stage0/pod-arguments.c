@@ -3,9 +3,9 @@
 /* The command line of prepare and run.
  *
  * The parser hands out the words; what a word or an option means depends on whether an image has been named
- * yet. So there are two option tables (pod-options.c) with partly the same names (--name, --mount, …), and at
- * any time one of them is in force and the other is known but misplaced, which gives messages that say where
- * the option belongs.
+ * yet. So there are two option tables (pod-options.c) with partly the same names (--name, --mount, …), and
+ * at any time one of them is in force and the other is known but misplaced, which gives messages that say
+ * where the option belongs.
  */
 
 #include "schema/settings.h"
@@ -142,11 +142,13 @@ static int check_line(PodParser *p)
                 return context_usage(p->context,
                                      "Images cannot be named together with --pod-manifest: it names them");
         if (a->options.replace && !a->options.name)
-                return context_usage(p->context, "--replace needs --name=, by which the pod to replace is known");
+                return context_usage(p->context,
+                                     "--replace needs --name=, by which the pod to replace is known");
         if (a->options.dns && streq(a->options.dns[0], "none") &&
             (a->options.dns_search || a->options.dns_options))
-                return context_usage(p->context, "--dns=none leaves /etc/resolv.conf as the image has it, and cannot "
-                                                 "be combined with --dns-search= or --dns-option=");
+                return context_usage(p->context,
+                                     "--dns=none leaves /etc/resolv.conf as the image has it, and cannot "
+                                     "be combined with --dns-search= or --dns-option=");
         a->describes_pod = p->sets[SET_POD].n_seen > 0 || p->sets[SET_APP].n_seen > 0 || a->has_arguments ||
                            a->request.n_apps > 1;
         int r = give_input(p);
@@ -192,10 +194,14 @@ static int give_input_to_template(Context *c, PodArguments *a)
         PodManifest *m = a->request.template;
 
         if (a->input.n > 0 && m->n_apps != 1)
-                return context_usage(c, "The pod manifest has %zu apps: which of them reads standard input is said "
-                                        "there, by the annotation " SETTING_PREFIX "input", m->n_apps);
+                return context_usage(
+                                c,
+                                "The pod manifest has %zu apps: which of them reads standard input is said "
+                                "there, by the annotation " SETTING_PREFIX "input",
+                                m->n_apps);
         for (size_t i = 0; i < a->input.n; i++)
-                if (pair_list_set(&m->apps[0].annotations, a->input.items[i].name, a->input.items[i].value) < 0)
+                if (pair_list_set(&m->apps[0].annotations, a->input.items[i].name, a->input.items[i].value) <
+                    0)
                         return error_oom(&c->error);
         return 0;
 }

@@ -38,8 +38,8 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
 
-/* Handlers of values with a structure (pod-values.c, pod-volumes.c, pod-isolators.c, pod-network.c), by what TARGET is. What may be given
- * several times adds up; of what has a name the last one counts. */
+/* Handlers of values with a structure (pod-values.c, pod-volumes.c, pod-isolators.c, pod-network.c), by what
+ * TARGET is. What may be given several times adds up; of what has a name the last one counts. */
 
 /* PairList: NAME=VALUE, or NAME for the variable as it is here. */
 int option_environment(const Option *o, const char *value, void *target, Error *e);
@@ -58,7 +58,8 @@ int option_pair(const Option *o, const char *value, void *target, Error *e);
 int option_credential(const Option *o, const char *value, void *target, Error *e);
 int option_set_credential(const Option *o, const char *value, void *target, Error *e);
 /* PodRequest */
-int option_volume(const Option *o, const char *value, void *target, Error *e); /* or a mount that brings one */
+int option_volume(const Option *o, const char *value, void *target,
+                  Error *e); /* or a mount that brings one */
 int option_pod_mount(const Option *o, const char *value, void *target, Error *e);
 int option_port(const Option *o, const char *value, void *target, Error *e);
 /* PrepareOptions */
@@ -75,15 +76,16 @@ int option_gids(const Option *o, const char *value, void *target, Error *e);
 int option_user(const Option *o, const char *value, void *target, Error *e); /* and maybe a group */
 /* IsolatorList: NAME=JSON, and short forms for the usual ones. */
 int option_isolator(const Option *o, const char *value, void *target, Error *e);
-int option_isolator_short(const Option *o, const char *value, void *target, Error *e); /* by the option's name */
+int option_isolator_short(const Option *o, const char *value, void *target,
+                          Error *e); /* by the option's name */
 int option_sysctl(const Option *o, const char *value, void *target, Error *e);
 int option_selinux_context(const Option *o, const char *value, void *target, Error *e);
 int option_seccomp(const Option *o, const char *value, void *target, Error *e);
 int option_caps_retain(const Option *o, const char *value, void *target, Error *e);
 int option_caps_remove(const Option *o, const char *value, void *target, Error *e);
 /* What all of them end in. */
-int option_add_isolator(const Option *o, const char *value, const char *name, const char *json, IsolatorList *l,
-                        Error *e);
+int option_add_isolator(const Option *o, const char *value, const char *name, const char *json,
+                        IsolatorList *l, Error *e);
 /* const char *: in argv, and fit to be the name of a pod, or of a host. */
 int option_pod_name(const Option *o, const char *value, void *target, Error *e);
 int option_hostname(const Option *o, const char *value, void *target, Error *e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Variables out of files, in the form that systemd's EnvironmentFile= and others have in common: NAME=VALUE on a
- * line, the value in quotes or not, nothing in it expanded. Empty lines and those that begin with # or ; say
- * nothing. A name alone takes the value from our own environment, as with --environment=.
+/* Variables out of files, in the form that systemd's EnvironmentFile= and others have in common: NAME=VALUE
+ * on a line, the value in quotes or not, nothing in it expanded. Empty lines and those that begin with # or
+ * ; say nothing. A name alone takes the value from our own environment, as with --environment=.
  */
 
 #include "stage0/pod-arguments.h"
@@ -45,8 +45,9 @@ static int take_pair(const Line *l, char *name, char *equals, Error *e)
                 return refuse(l, reason.message, e);
         value = equals ? unquote(equals + 1) : getenv(name);
         if (!value)
-                return refuse(l, equals ? "the quote has no end"
-                                        : "no value given, and there is no such variable to take it from",
+                return refuse(l,
+                              equals ? "the quote has no end"
+                                     : "no value given, and there is no such variable to take it from",
                               e);
         return pair_list_set(l->list, name, value) < 0 ? error_oom(e) : 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The short forms of isolators on the command line of prepare and run: one table has a row for each option
- * with the isolator it becomes and the shape of that one's JSON value. What the value may be is for the parser
- * of manifests to say.
+ * with the isolator it becomes and the shape of that one's JSON value. What the value may be is for the
+ * parser of manifests to say.
  */
 
 #include "stage0/pod-arguments.h"

@@ -2,8 +2,9 @@
 
 /* The options of prepare and run that become isolators.
  *
- * The short forms (pod-isolators-short.c has the rest of them) build the JSON value that a manifest would have, and all of them go through the parser of
- * manifests: limits and sets obey one set of rules, wherever they are written.
+ * The short forms (pod-isolators-short.c has the rest of them) build the JSON value that a manifest would
+ * have, and all of them go through the parser of manifests: limits and sets obey one set of rules, wherever
+ * they are written.
  */
 
 #include "library/libcapng.h"
@@ -21,8 +22,8 @@ static int refuse_value(const Option *o, const char *value, const Error *reason,
 }
 
 /* Of two of one name the later counts. */
-int option_add_isolator(const Option *o, const char *value, const char *name, const char *json, IsolatorList *l,
-                        Error *e)
+int option_add_isolator(const Option *o, const char *value, const char *name, const char *json,
+                        IsolatorList *l, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
         Isolator isolator = {};
@@ -70,7 +71,8 @@ static int add_object_isolator(const Option *o, const char *value, IsolatorType 
         if (json_member_add(object, key, member) < 0)
                 return error_oom(e);
         text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN);
-        return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e) : error_oom(e);
+        return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e)
+                    : error_oom(e);
 }
 
 /* A capability as it stands in manifests: people also write "net_bind_service". In a manifest one that is

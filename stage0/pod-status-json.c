@@ -7,8 +7,8 @@
 #include "schema/settings.h"
 #include "stage0/pod-status-text.h"
 
-/* These add a member and return whether that failed, as they do without an object to add it to, so that a function
- * can collect them with |=. */
+/* These add a member and return whether that failed, as they do without an object to add it to, so that a
+ * function can collect them with |=. */
 
 static bool put_object(json_object *o, const char *key, json_object *value)
 {
@@ -96,7 +96,8 @@ static bool put_readiness(json_object *o, const AppReport *a)
                                                  a->status.state == APP_RUNNING &&
                                                                  a->status.readiness == READINESS_READY);
 
-        failed |= a->has_health ? put_object(o, "health", health_json(&a->health)) : put_text(o, "health", NULL);
+        failed |= a->has_health ? put_object(o, "health", health_json(&a->health))
+                                : put_text(o, "health", NULL);
         failed |= a->restart == RESTART_NO ? put_text(o, "startsInRow", NULL)
                                            : put_unsigned(o, "startsInRow", a->status.row);
         failed |= put_number(o, "restartLimit",
@@ -271,8 +272,7 @@ static json_object *mounts_json(const PodManifest *m, const Volume *v)
                         if (mount->app_volume || !streq_ptr(mount->volume, v->name))
                                 continue;
                         json_object *o = json_object_new_object();
-                        failed |= put_text(o, "app", m->apps[i].name) ||
-                                  put_text(o, "path", mount->path);
+                        failed |= put_text(o, "app", m->apps[i].name) || put_text(o, "path", mount->path);
                         failed |= append(l, take_unless(failed, o));
                 }
         return take_unless(failed, l);

@@ -11,7 +11,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *report); /* NULL: ou
 /* How an app is, or how it ended, in a few words: "exited with status 3". */
 int app_status_phrase(const AppStatus *s, char **ret);
 
-/* --- Parts ---------------------------------------------------------------------------------------------- */
+/* --- Parts --------------------------------------------------------------------------------------------- */
 
 #define STATUS_LABEL_WIDTH 11
 void status_add_label(Text *t, const char *label);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The values of the options of prepare and run: pairs, and what is like nothing else. Names are checked by the
- * functions that check manifests, so that both know the same rules. Volumes are in pod-volumes.c.
+/* The values of the options of prepare and run: pairs, and what is like nothing else. Names are checked by
+ * the functions that check manifests, so that both know the same rules. Volumes are in pod-volumes.c.
  */
 
 #include "schema/settings.h"

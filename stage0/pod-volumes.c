@@ -3,9 +3,9 @@
 /* Volumes and mounts on the command line of prepare and run.
  *
  * In full both are lists of KEY=VALUE between commas; a comma or a backslash in a value is written with a
- * backslash in front. The short form, HOST:PATH[:OPTIONS], is a mount that brings a volume of the host along;
- * with the name of a volume instead of a path of the host it is a mount of that volume. Names and quantities
- * are checked by the functions that check manifests, so that both know the same rules.
+ * backslash in front. The short form, HOST:PATH[:OPTIONS], is a mount that brings a volume of the host
+ * along; with the name of a volume instead of a path of the host it is a mount of that volume. Names and
+ * quantities are checked by the functions that check manifests, so that both know the same rules.
  */
 
 #include <limits.h>

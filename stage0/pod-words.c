@@ -46,7 +46,8 @@ int context_show_pod(Context *c, const Pod *p)
                 return 0;
         }
         _cleanup_json_ json_object *o = json_object_new_object();
-        if (json_member_add_text(o, "uuid", p->uuid) < 0 || json_member_add_text(o, "name", p->config.name) < 0)
+        if (json_member_add_text(o, "uuid", p->uuid) < 0 ||
+            json_member_add_text(o, "name", p->config.name) < 0)
                 return error_oom(&c->error);
         return context_show_json(c, o);
 }

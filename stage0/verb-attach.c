@@ -6,11 +6,11 @@
 #include "stage0/pod-words.h"
 
 static const Option options[] = {
-                {"Options", "app", 'a', "APP", false, "The app, if several of the pod have a standard input", NULL,
-                 option_word, offsetof(AttachOptions, app)},
+                {"Options", "app", 'a', "APP", false, "The app, if several of the pod have a standard input",
+                 NULL, option_word, offsetof(AttachOptions, app)},
                 {NULL, "lines", 'n', "N", false,
-                 "Begin with the last N lines that the app wrote before, or all (default: 0)", NULL, option_lines,
-                 offsetof(AttachOptions, lines)},
+                 "Begin with the last N lines that the app wrote before, or all (default: 0)", NULL,
+                 option_lines, offsetof(AttachOptions, lines)},
                 {NULL, "keep-stdin", 0, NULL, false,
                  "Let the app's standard input go on when ours has ended", NULL, option_true,
                  offsetof(AttachOptions, keep_input)},
@@ -26,8 +26,8 @@ static void tell_skipped(uint64_t n, bool raw)
         if (raw)
                 fprintf(stderr, "\r\n[%llu bytes are left out]\r\n", (unsigned long long) n);
         else
-                log_warning("%llu bytes of output are left out: they were not read in time; 'acnspawn logs' has "
-                            "all of it",
+                log_warning("%llu bytes of output are left out: they were not read in time; 'acnspawn logs' "
+                            "has all of it",
                             (unsigned long long) n);
 }
 
@@ -62,10 +62,10 @@ const Verb verb_attach = {
                 .synopsis = "[OPTIONS…] POD",
                 .brief = "POD",
                 .summary = "Be at the terminal of a running app",
-                .text = "Connects standard input, standard output and standard error with those of an app that "
-                        "was started with --interactive or --stdin, until the app ends, whose exit status is "
-                        "the command's. Ctrl-] three times within a second leaves a terminal, Ctrl-C a pipe; "
-                        "the app goes on. Several may be attached to one app.",
+                .text = "Connects standard input, standard output and standard error with those of an app "
+                        "that was started with --interactive or --stdin, until the app ends, whose exit "
+                        "status is the command's. Ctrl-] three times within a second leaves a terminal, "
+                        "Ctrl-C a pipe; the app goes on. Several may be attached to one app.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -126,9 +126,9 @@ const Verb verb_build = {
                 .brief = "DIR",
                 .summary = "Make an image of a directory",
                 .text = "Packs an image layout, that is a directory with the file 'manifest' and the "
-                        "directory "
-                        "'rootfs', into an image and prints its ID. The same layout always gives the same "
-                        "image. With SOURCE_DATE_EPOCH in the environment no file of it is later than that.",
+                        "directory 'rootfs', into an image and prints its ID. The same layout always gives "
+                        "the same image. With SOURCE_DATE_EPOCH in the environment no file of it is later "
+                        "than that.",
                 .words = "directory",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -40,8 +40,7 @@ const Verb verb_cat_manifest = {
                 .brief = "POD",
                 .summary = "Show the pod manifest of a pod",
                 .text = "Shows the reified pod manifest: with the image IDs that were resolved and the "
-                        "volumes "
-                        "that were chosen.",
+                        "volumes that were chosen.",
                 .words = "pod",
                 .run = cat_manifest,
 };

@@ -226,12 +226,9 @@ const Verb verb_cp = {
                 .brief = "SOURCE… TARGET",
                 .summary = "Copy files into an app or out of it",
                 .text = "Directories are copied with all that is in them, into the target if that is a "
-                        "directory there "
-                        "is, else to that name; DIRECTORY/. stands for what is in it. '-' is a tar archive "
-                        "on "
-                        "standard input or output. The pod may be prepared, run, or have ended. While the "
-                        "app runs its "
-                        "volumes are there, too.",
+                        "directory there is, else to that name; DIRECTORY/. stands for what is in it. '-' "
+                        "is a tar archive on standard input or output. The pod may be prepared, run, or "
+                        "have ended. While the app runs its volumes are there, too.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -40,11 +40,11 @@ static const Option options[] = {
                  "The app to enter, if the pod has several", NULL, option_word,
                  offsetof(Arguments, enter.app)},
                 {NULL, "user", 0, "USER[:GROUP]", false,
-                 "Run the command as another user of the image that the app could become", NULL, option_other_user,
-                 offsetof(Arguments, enter.user)},
+                 "Run the command as another user of the image that the app could become", NULL,
+                 option_other_user, offsetof(Arguments, enter.user)},
                 {NULL, "environment", 'E', "NAME[=VALUE]", false,
-                 "Set a variable in the environment of the command; without a value it is taken from here", NULL,
-                 option_variable, offsetof(Arguments, enter.environment)},
+                 "Set a variable in the environment of the command; without a value it is taken from here",
+                 NULL, option_variable, offsetof(Arguments, enter.environment)},
                 {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
                 OPTION_END,
@@ -122,10 +122,8 @@ const Verb verb_enter = {
                 .summary = "Run a command beside a running app",
                 .text = "Runs the command, or the shell of the image, in all that confines the app: its "
                         "namespaces, cgroup, user, capabilities, filter of system calls and environment. On "
-                        "a "
-                        "terminal the command gets one of the pod's. Exits with the command's status; 125 "
-                        "to "
-                        "127 if it could not be started.",
+                        "a terminal the command gets one of the pod's. Exits with the command's status; 125 "
+                        "to 127 if it could not be started.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

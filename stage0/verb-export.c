@@ -118,10 +118,8 @@ const Verb verb_export = {
                 .brief = "POD",
                 .summary = "Make an image of an app's root",
                 .text = "Writes what the app's image holds and what the app has written to its root, "
-                        "without volumes, as "
-                        "an image of its own, which depends on no other. The pod may be prepared, run, or "
-                        "have ended; "
-                        "owners are those that the app sees.",
+                        "without volumes, as an image of its own, which depends on no other. The pod may be "
+                        "prepared, run, or have ended; owners are those that the app sees.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

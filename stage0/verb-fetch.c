@@ -2,8 +2,8 @@
 
 /* acnspawn fetch: brings images into the store and prints their IDs, one per line, in the order given.
  *
- * Several are fetched side by side, by a few threads that share one fetcher. Each keeps what its image came to;
- * the results, and what went wrong, are shown in the order of the command line when all have ended.
+ * Several are fetched side by side, by a few threads that share one fetcher. Each keeps what its image came
+ * to; the results, and what went wrong, are shown in the order of the command line when all have ended.
  */
 
 #include "stage0/fetching.h"
@@ -212,10 +212,10 @@ const Verb verb_fetch = {
                 .brief = "IMAGE…",
                 .summary = "Bring images into the store",
                 .text = "Fetches images, checks them, unpacks them into the store, and prints the ID of "
-                        "each. An "
-                        "image is NAME[:VERSION][,LABEL=VALUE…], the URL or path of an App Container image "
-                        "archive, '-' for standard input, docker://REFERENCE, oci:DIR[:TAG], "
-                        "oci-archive:FILE[:TAG] or docker-archive:FILE[:TAG]. See acnspawn-images(7).",
+                        "each. An image is NAME[:VERSION][,LABEL=VALUE…], the URL or path of an App "
+                        "Container image archive, '-' for standard input, docker://REFERENCE, "
+                        "oci:DIR[:TAG], oci-archive:FILE[:TAG] or docker-archive:FILE[:TAG]. See "
+                        "acnspawn-images(7).",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

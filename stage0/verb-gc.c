@@ -18,8 +18,7 @@ static const Option options[] = {
                  NULL, option_usec, offsetof(GcOptions, expire_prepared_usec)},
                 {NULL, "expire-downloads", 0, "TIME", false,
                  "Remove what is there of downloads that were broken off more than TIME ago (default: 7d; "
-                 "infinity: "
-                 "never)",
+                 "infinity: never)",
                  NULL, option_usec, offsetof(GcOptions, expire_downloads_usec)},
                 {NULL, "dry-run", 'n', NULL, false, "Only show what would be removed", NULL, option_true,
                  offsetof(GcOptions, dry_run)},

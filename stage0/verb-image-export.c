@@ -129,10 +129,8 @@ const Verb verb_image_export = {
                 .summary = "Write an image as an archive",
                 .text = "Writes the archive that the image was imported from, byte for byte before "
                         "compression, so that it has the same ID; uncompressed, a signature of it as such "
-                        "stays "
-                        "valid. An image "
-                        "that was altered in the store is refused. An OCI image is written as an App "
-                        "Container image of one layer.",
+                        "stays valid. An image that was altered in the store is refused. An OCI image is "
+                        "written as an App Container image of one layer.",
                 .words = "image",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -67,8 +67,7 @@ const Verb verb_image_gc = {
                 .summary = "Remove images that are not used",
                 .text = "Removes images that were used last longer ago than the grace period and that "
                         "neither a pod nor another image needs, layers that no image has, and rendered "
-                        "trees "
-                        "of images that are gone. Prints what it removed.",
+                        "trees of images that are gone. Prints what it removed.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

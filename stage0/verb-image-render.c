@@ -130,9 +130,8 @@ const Verb verb_image_render = {
                 .brief = "IMAGE DIRECTORY",
                 .summary = "Copy the root that an app would see",
                 .text = "Makes a new directory with what an app of the image would see as its root: the "
-                        "image "
-                        "over its dependencies, without what its pathWhitelist leaves out. Files are cloned "
-                        "where the file system can, and else copied.",
+                        "image over its dependencies, without what its pathWhitelist leaves out. Files are "
+                        "cloned where the file system can, and else copied.",
                 .words = "image",
                 .run = run,
 };

@@ -43,7 +43,8 @@ static json_object *dependency_to_json(const Dependency *d, const Image *found)
         _cleanup_free_ char *name = NULL;
 
         if (!o || image_name_format(d->image_name, &d->labels, &name) < 0 ||
-            json_member_add_text(o, "name", name) < 0 || json_member_add_text(o, "imageID", d->image_id) < 0 ||
+            json_member_add_text(o, "name", name) < 0 ||
+            json_member_add_text(o, "imageID", d->image_id) < 0 ||
             json_member_add_text(o, "image", found ? found->id : NULL) < 0)
                 return NULL;
         return TAKE_PTR(o);
@@ -116,9 +117,9 @@ static int put_app(json_object *o, const Image *i)
 
         int r = json_parse_strict(i->manifest_text, i->manifest_size, &m, NULL, NULL);
         if (r >= 0)
-                r = json_member_add_nullable(
-                                o, "app",
-                                json_object_object_get_ex(m, "app", &app) ? json_object_get(app) : NULL);
+                r = json_member_add_nullable(o, "app",
+                                             json_object_object_get_ex(m, "app", &app) ? json_object_get(app)
+                                                                                       : NULL);
         json_object_put(m);
         return r;
 }

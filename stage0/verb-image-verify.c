@@ -58,7 +58,8 @@ static json_object *difference_to_json(const Difference *d)
 
         if (json_member_add_text(o, "path", d->path) < 0 ||
             json_member_add_text(o, "difference", difference_kind_to_string(d->kind)) < 0 ||
-            json_member_add_text(o, "expected", d->expected) < 0 || json_member_add_text(o, "found", d->found) < 0)
+            json_member_add_text(o, "expected", d->expected) < 0 ||
+            json_member_add_text(o, "found", d->found) < 0)
                 return NULL;
         return TAKE_PTR(o);
 }
@@ -205,9 +206,8 @@ const Verb verb_image_verify = {
                 .summary = "Find what was altered in stored images",
                 .text = "Compares every file of images and their layers with what was unpacked: content, "
                         "owner, mode, attributes, type and target of links, what is missing and what was "
-                        "added; and "
-                        "whether the archive still has the image's ID. Prints what differs; exits with 1 if "
-                        "anything does.",
+                        "added; and whether the archive still has the image's ID. Prints what differs; "
+                        "exits with 1 if anything does.",
                 .words = "image",
                 .run = run,
 };

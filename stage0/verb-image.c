@@ -162,9 +162,8 @@ const Verb verb_image_rm = {
                 .brief = "IMAGE…",
                 .summary = "Remove images from the store",
                 .text = "Removes images and prints their IDs. An image that a prepared or running pod "
-                        "needs, or "
-                        "that another image depends on, is kept, with a message that says by whom it is "
-                        "needed.",
+                        "needs, or that another image depends on, is kept, with a message that says by whom "
+                        "it is needed.",
                 .words = "image",
                 .run = rm,
 };

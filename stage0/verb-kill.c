@@ -56,8 +56,7 @@ const Verb verb_kill = {
                 .brief = "POD…",
                 .summary = "Send a signal to apps",
                 .text = "Sends a signal to the main process of each app that runs, or of one. What follows "
-                        "from "
-                        "that is the app's, its restart policy's and the pod's exit policy's.",
+                        "from that is the app's, its restart policy's and the pod's exit policy's.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

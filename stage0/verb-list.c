@@ -37,8 +37,9 @@ static int option_states(const Option *o, const char *value, void *target, Error
 static const Option options[] = {
                 {"Options", "full", 'l', NULL, false, "Show UUIDs in full on a terminal as well", NULL,
                  option_true, offsetof(Arguments, full)},
-                {NULL, "state", 0, "STATE[,…]", false, "Only pods that are preparing, prepared, running, paused, exited, …",
-                 STATES, option_states, offsetof(Arguments, states)},
+                {NULL, "state", 0, "STATE[,…]", false,
+                 "Only pods that are preparing, prepared, running, paused, exited, …", STATES, option_states,
+                 offsetof(Arguments, states)},
                 OPTION_END,
 };
 
@@ -106,7 +107,8 @@ static int list(Context *c, const Arguments *a)
                 if (!a->states || strv_contains(a->states, pod_shown_state(pods[i])))
                         r = add_pod(t, pods[i], length);
         pod_list_free(pods, n);
-        return !t || r < 0 ? error_oom(&c->error) : context_show_table(c, t, a->states ? "such pods" : "pods");
+        return !t || r < 0 ? error_oom(&c->error)
+                           : context_show_table(c, t, a->states ? "such pods" : "pods");
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -126,10 +128,8 @@ const Verb verb_list = {
                 .synopsis = "[OPTIONS…]",
                 .summary = "List pods",
                 .text = "Lists the pods there are, in the order in which they were made. On a terminal "
-                        "UUIDs are "
-                        "shortened to what is needed to tell them apart; a prefix is enough wherever a pod "
-                        "is "
-                        "named.",
+                        "UUIDs are shortened to what is needed to tell them apart; a prefix is enough "
+                        "wherever a pod is named.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

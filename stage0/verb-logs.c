@@ -13,12 +13,12 @@ static const Option options[] = {
                 {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL,
                  option_lines, offsetof(LogOptions, lines)},
                 {NULL, "since", 'S', "TIME", false,
-                 "Show only what was written since then: '2026-01-31 12:00', '12:00', '10min ago', today, …", NULL,
-                 option_moment, offsetof(LogOptions, since_usec)},
-                {NULL, "until", 'U', "TIME", false, "Show only what was written until then", NULL, option_moment,
-                 offsetof(LogOptions, until_usec)},
-                {NULL, "timestamps", 't', NULL, false, "Show in front of each line when it was written", NULL,
-                 option_true, offsetof(LogOptions, timestamps)},
+                 "Show only what was written since then: '2026-01-31 12:00', '12:00', '10min ago', today, …",
+                 NULL, option_moment, offsetof(LogOptions, since_usec)},
+                {NULL, "until", 'U', "TIME", false, "Show only what was written until then", NULL,
+                 option_moment, offsetof(LogOptions, until_usec)},
+                {NULL, "timestamps", 't', NULL, false, "Show in front of each line when it was written",
+                 NULL, option_true, offsetof(LogOptions, timestamps)},
                 OPTION_END,
 };
 

@@ -41,10 +41,8 @@ const Verb verb_restart_app = {
                 .brief = "POD APP…",
                 .summary = "Start apps of a running pod again",
                 .text = "Ends the apps in order, if they run, and starts them again, each with a clean root "
-                        "and "
-                        "its handlers, as in every execution. The pod does not end by that, whatever its "
-                        "exit "
-                        "policy.",
+                        "and its handlers, as in every execution. The pod does not end by that, whatever "
+                        "its exit policy.",
                 .words = "pod",
                 .run = run,
 };

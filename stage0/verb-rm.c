@@ -12,8 +12,8 @@ typedef struct Arguments {
 static const TableColumn columns[] = {{"UUID", "uuid", false, 0}};
 
 static const Option options[] = {
-                {"Options", "force", 'f', NULL, false, "Stop pods that run, in order, and remove them then", NULL,
-                 option_true, offsetof(Arguments, force)},
+                {"Options", "force", 'f', NULL, false, "Stop pods that run, in order, and remove them then",
+                 NULL, option_true, offsetof(Arguments, force)},
                 OPTION_END,
 };
 

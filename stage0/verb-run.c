@@ -44,8 +44,8 @@ static const Option options[] = {
                  "Return once the pod is up and its apps are ready, and print its UUID", NULL, option_true,
                  offsetof(Arguments, detach)},
                 {NULL, "detach-keys", 0, "KEY[,…]", false,
-                 "Keys that leave the terminal of an app (default: ctrl-] three times); empty: none do", NULL,
-                 option_detach_keys, offsetof(Arguments, keys)},
+                 "Keys that leave the terminal of an app (default: ctrl-] three times); empty: none do",
+                 NULL, option_detach_keys, offsetof(Arguments, keys)},
                 {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)",
                  NULL, option_true, offsetof(Arguments, remove)},
                 {NULL, "ready-timeout", 0, "TIME", false,
@@ -54,8 +54,8 @@ static const Option options[] = {
                 {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL,
                  option_true, offsetof(Arguments, strict)},
                 {NULL, "register", 0, "yes|no|auto", false,
-                 "Whether the pod is a machine of machinectl; auto (the default): where systemd-machined is", "yes|no|auto",
-                 option_register, offsetof(Arguments, registration)},
+                 "Whether the pod is a machine of machinectl; auto (the default): where systemd-machined is",
+                 "yes|no|auto", option_register, offsetof(Arguments, registration)},
                 OPTION_END,
 };
 
@@ -232,9 +232,9 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         return k < 0 ? k : r;
 }
 
-/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that is
- * started again and again would pile it up. A pod that did run stays, with what it has to tell. Keeps the error
- * that is there. */
+/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that
+ * is started again and again would pile it up. A pod that did run stays, with what it has to tell. Keeps the
+ * error that is there. */
 static void give_up(Context *c, const char *uuid, bool is_new, bool remove)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
@@ -292,8 +292,8 @@ static int take_sockets(Context *c, Arguments *own)
         int r = passed_sockets_take(&own->sockets, &c->error);
 
         if (r >= 0 && own->sockets.foreign_pid > 0)
-                log_warning("LISTEN_PID is %d, not this process: sockets that were passed to that one are left "
-                            "aside.",
+                log_warning("LISTEN_PID is %d, not this process: sockets that were passed to that one are "
+                            "left aside.",
                             (int) own->sockets.foreign_pid);
         return r;
 }
@@ -336,10 +336,9 @@ const Verb verb_run = {
                 .brief = "[POD|IMAGE…]",
                 .summary = "Run a pod, or prepare and run one",
                 .text = "Runs a prepared pod (without an argument: the one there is), or makes one of "
-                        "images, as "
-                        "'acnspawn prepare' does, and runs it. In the foreground shows what the apps write, "
-                        "ends "
-                        "the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with the pod's status.",
+                        "images, as 'acnspawn prepare' does, and runs it. In the foreground shows what the "
+                        "apps write, ends the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with "
+                        "the pod's status.",
                 .words = "pod",
                 .options = (const Option *const[]){options, pod_options, app_options, NULL},
                 .run = run,

@@ -34,8 +34,7 @@ const Verb verb_stats = {
                 .brief = "[POD…]",
                 .summary = "Show what running pods use",
                 .text = "Shows processor time, memory, I/O and number of processes of the pods, or of all "
-                        "that "
-                        "run, and of each of their apps. What this host cannot measure is '-'.",
+                        "that run, and of each of their apps. What this host cannot measure is '-'.",
                 .words = "pod",
                 .run = run,
 };

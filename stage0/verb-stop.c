@@ -14,8 +14,8 @@ static const Option options[] = {
                  "Kill the pod at once: no orderly end, no post-stop handlers", NULL, option_true,
                  offsetof(Arguments, force)},
                 {NULL, "timeout", 't', "TIME", false,
-                 "Kill the pod if it has not ended in order after TIME (default: infinity)", NULL, option_usec,
-                 offsetof(Arguments, timeout_usec)},
+                 "Kill the pod if it has not ended in order after TIME (default: infinity)", NULL,
+                 option_usec, offsetof(Arguments, timeout_usec)},
                 OPTION_END,
 };
 
@@ -50,8 +50,9 @@ const Verb verb_stop = {
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Stop running pods",
-                .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when the pods "
-                        "have ended. How long an app may take is set with --stop-timeout= when the pod is prepared.",
+                .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when "
+                        "the pods have ended. How long an app may take is set with --stop-timeout= when the "
+                        "pod is prepared.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

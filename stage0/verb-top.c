@@ -82,10 +82,8 @@ const Verb verb_top = {
                 .brief = "[POD…]",
                 .summary = "Watch what running pods use",
                 .text = "As 'acnspawn stats', with the share of a processor that was used since the last "
-                        "look. "
-                        "On a terminal goes on until it is interrupted or the pods have ended; elsewhere "
-                        "looks "
-                        "once.",
+                        "look. On a terminal goes on until it is interrupted or the pods have ended; "
+                        "elsewhere looks once.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

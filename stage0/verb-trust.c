@@ -359,8 +359,7 @@ static int list(Context *c, Arguments *a)
         STRV_FOREACH (s, strays) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(*s);
                 log_warning("'%s' is not named as a trusted key is, and not read; 'acnspawn trust' makes "
-                            "such "
-                            "files.",
+                            "such files.",
                             shown ?: "?");
         }
         if (keys.n == 0 && c->json == JSON_OFF) {
@@ -440,10 +439,8 @@ const Verb verb_trust = {
                 .brief = "[KEYFILE|URL…]",
                 .summary = "Trust keys that sign images",
                 .text = "Shows the public keys in files ('-' is standard input) or at URLs, asks whether "
-                        "their "
-                        "fingerprints are right, and takes signatures by them from then on. An image from "
-                        "the "
-                        "network needs a good signature by a key that is trusted for its name.",
+                        "their fingerprints are right, and takes signatures by them from then on. An image "
+                        "from the network needs a good signature by a key that is trusted for its name.",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

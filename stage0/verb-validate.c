@@ -3,9 +3,9 @@
 /* acnspawn validate: checks manifests, images and layouts against the specification and prints all that is
  * wrong with them, each with its place in the document. Needs neither root nor a store, and writes nothing.
  *
- * What a file is, its first bytes tell: JSON, or an archive, which may be encrypted; of an archive that is no
- * image the names in it. A file that cannot be read again from its beginning, such as a pipe, is looked at
- * without taking anything out of it.
+ * What a file is, its first bytes tell: JSON, or an archive, which may be encrypted; of an archive that is
+ * no image the names in it. A file that cannot be read again from its beginning, such as a pipe, is looked
+ * at without taking anything out of it.
  */
 
 #include <poll.h>
@@ -373,9 +373,8 @@ const Verb verb_validate = {
                 .brief = "FILE…",
                 .summary = "Check manifests, images and layouts",
                 .text = "Checks image and pod manifests, image archives, OCI layouts and archives, and "
-                        "prints "
-                        "every finding with its place in the document. Exits with 0 if all are valid, 1 if "
-                        "not.",
+                        "prints every finding with its place in the document. Exits with 0 if all are "
+                        "valid, 1 if not.",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -56,8 +56,8 @@ typedef enum AppReadiness {
         _APP_READINESS_MAX,
 } AppReadiness;
 
-/* A run of at least this counts as a success of its own: what was before it is forgotten when the restarts in a
- * row are counted. */
+/* A run of at least this counts as a success of its own: what was before it is forgotten when the restarts
+ * in a row are counted. */
 #define RESTART_QUIET_USEC UINT64_C(10000000)
 
 #define APP_RECORD_SIZE 4096U /* every record's, in bytes */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How long an app waits before it is started again. Depends on basic/ alone, as units are generated with it and
- * the launcher waits by it. */
+/* How long an app waits before it is started again. Depends on basic/ alone, as units are generated with it
+ * and the launcher waits by it. */
 
 #include <signal.h>
 
@@ -19,7 +19,8 @@ static inline uint64_t backoff_delay(uint64_t first_usec, uint64_t max_usec, uin
         return MAX(first_usec, MIN(delay, max_usec));
 }
 
-/* Whether systemd takes an app's end for a success, after which Restart=on-failure does not start it again. */
+/* Whether systemd takes an app's end for a success, after which Restart=on-failure does not start it
+ * again. */
 static inline bool backoff_ended_well(const AppStatus *s)
 {
         return s->cause == CAUSE_EXITED
@@ -28,7 +29,8 @@ static inline bool backoff_ended_well(const AppStatus *s)
                                                               s->signal == SIGTERM || s->signal == SIGPIPE);
 }
 
-/* Whether systemd starts the app again that has ended like this, by its policy and LIMIT restarts in a row. */
+/* Whether systemd starts the app again that has ended like this, by its policy and LIMIT restarts in a
+ * row. */
 static inline bool backoff_starts_again(const AppStatus *s, RestartPolicy policy, uint32_t limit)
 {
         if (policy == RESTART_NO || (policy == RESTART_ON_FAILURE && backoff_ended_well(s)))

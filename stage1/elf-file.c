@@ -122,12 +122,12 @@ static int read_segment(ElfReader *r, uint64_t offset, ElfSegment *ret)
                 k = elf_read_struct(r, offset, &wide, sizeof(wide));
                 if (k >= 0)
                         *ret = (ElfSegment){wide.p_type, wide.p_offset, wide.p_vaddr, wide.p_filesz,
-                                         wide.p_align};
+                                            wide.p_align};
         } else {
                 k = elf_read_struct(r, offset, &narrow, sizeof(narrow));
                 if (k >= 0)
                         *ret = (ElfSegment){narrow.p_type, narrow.p_offset, narrow.p_vaddr, narrow.p_filesz,
-                                         narrow.p_align};
+                                            narrow.p_align};
         }
         return k;
 }

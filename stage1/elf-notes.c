@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which libraries a program may open at run time: programs of systemd say so in notes, as JSON, and do without
- * those that are not there. So what cannot be understood of what a note says is passed over, while for anything
- * else that is wrong with a file it is refused.
+/* Which libraries a program may open at run time: programs of systemd say so in notes, as JSON, and do
+ * without those that are not there. So what cannot be understood of what a note says is passed over, while
+ * for anything else that is wrong with a file it is refused.
  */
 
 #include <elf.h>

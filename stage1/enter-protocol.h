@@ -34,16 +34,16 @@ enum {
 
 typedef struct EnterRequest {
         uint32_t version;
-        int32_t app;            /* the app's main process, by the host's numbers */
-        uint32_t modules;       /* security modules whose labels count: LAUNCH_APPARMOR and so on */
-        bool shell;             /* the launch file has no command of its own: the user's shell */
-        bool terminal;          /* standard input and output are a new terminal of the pod's */
-        bool terminal_errors;   /* standard error, too */
-        bool credentials;       /* the app has some */
-        struct winsize size;    /* of the terminal */
+        int32_t app;                     /* the app's main process, by the host's numbers */
+        uint32_t modules;                /* security modules whose labels count: LAUNCH_APPARMOR and so on */
+        bool shell;                      /* the launch file has no command of its own: the user's shell */
+        bool terminal;                   /* standard input and output are a new terminal of the pod's */
+        bool terminal_errors;            /* standard error, too */
+        bool credentials;                /* the app has some */
+        struct winsize size;             /* of the terminal */
         char identity[APP_IDENTITY_MAX]; /* who the app was started as, from its record; or empty */
-        char user[256];         /* to be somebody else than the app; empty: who the app is */
-        char metadata_url[512]; /* of the pod; or empty */
+        char user[256];                  /* to be somebody else than the app; empty: who the app is */
+        char metadata_url[512];          /* of the pod; or empty */
 } EnterRequest;
 
 typedef enum EnterEvent {

@@ -2,11 +2,11 @@
 
 /* The units of a health check.
  *
- * While the app starts, the launcher checks it as a part of the start (ExecStartPost=), so that whoever waits
- * for the app waits for the first check that succeeds. From then on a timer has it checked by a service of its
- * own, beside the app in the app's slice, where the app's limits hold for both. The service is not bound to the
- * app, or a timer that elapses while the app ends would start it again: the launcher looks for itself whether
- * there is anything to check.
+ * While the app starts, the launcher checks it as a part of the start (ExecStartPost=), so that whoever
+ * waits for the app waits for the first check that succeeds. From then on a timer has it checked by a
+ * service of its own, beside the app in the app's slice, where the app's limits hold for both. The service
+ * is not bound to the app, or a timer that elapses while the app ends would start it again: the launcher
+ * looks for itself whether there is anything to check.
  */
 
 #include "stage1/stage1-internal.h"

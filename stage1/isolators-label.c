@@ -88,8 +88,8 @@ static ProfileMode find_mode(char *const *lines, const char *name)
         return PROFILE_MISSING;
 }
 
-/* By the list in FILE. Several profiles may be stacked, and all of them count: the weakest is what can be relied
- * on. */
+/* By the list in FILE. Several profiles may be stacked, and all of them count: the weakest is what can be
+ * relied on. */
 static int read_profile_mode(const char *file, const char *name, ProfileMode *ret)
 {
         _cleanup_strv_free_ char **lines = NULL;
@@ -152,9 +152,9 @@ IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFe
 
 /* --- SELinux ------------------------------------------------------------------------------------------- */
 
-/* Nobody but the kernel knows the policy. It is asked, by FILE of selinuxfs, what a process of CONTEXT may do to
- * another of the same; of the answer only the last number counts, which has a bit for permissive domains.
- * -EINVAL: the policy has no such context. */
+/* Nobody but the kernel knows the policy. It is asked, by FILE of selinuxfs, what a process of CONTEXT may
+ * do to another of the same; of the answer only the last number counts, which has a bit for permissive
+ * domains. -EINVAL: the policy has no such context. */
 static int ask_for_context(const char *file, const char *context, bool *ret_permissive)
 {
         enum { ANY_CLASS = 1, IS_PERMISSIVE = 1 };
@@ -179,8 +179,7 @@ static int ask_for_context(const char *file, const char *context, bool *ret_perm
 static int check_context(const HostFeatures *h, const char *context, bool *ret_permissive)
 {
         *ret_permissive = false;
-        if (!h->selinux_access ||
-            ask_for_context(h->selinux_access, context, ret_permissive) != -EINVAL)
+        if (!h->selinux_access || ask_for_context(h->selinux_access, context, ret_permissive) != -EINVAL)
                 return 0;
         return -EINVAL;
 }

@@ -3,8 +3,8 @@
 /* What becomes of isolators. One table has a row for each type of the specification: what systemd is told
  * about it (directives of the app's or the pod's slice, or of the app's service), and what the user is told
  * about it. Limits are carried by cgroups, so they hold exactly where the host has the controller. Requests
- * are shares: an app's between the apps of its pod, a pod's between the pods of the host, which stage0 sets on the
- * pod's own cgroup. Whatever has no row that does something is reported as ignored, with the reason.
+ * are shares: an app's between the apps of its pod, a pod's between the pods of the host, which stage0 sets
+ * on the pod's own cgroup. Whatever has no row that does something is reported as ignored, with the reason.
  */
 
 #include "stage1/isolators-internal.h"
@@ -193,7 +193,8 @@ static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, const Host
         if (i->has_limit)
                 text_add(detail, "; ");
         text_addf(detail, "a weight of %llu where %s compete, instead of a guarantee",
-                  (unsigned long long) cpu_request_weight(i, &exact), pod_scope ? "pods" : "the apps of the pod");
+                  (unsigned long long) cpu_request_weight(i, &exact),
+                  pod_scope ? "pods" : "the apps of the pod");
         return ISOLATOR_MODIFIED;
 }
 
@@ -219,8 +220,7 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, cons
         if (oom_score(i) < 0 && !h->resources) {
                 text_addf(detail,
                           "%d takes CAP_SYS_RESOURCE, which is not to be had here; the app starts with no "
-                          "less "
-                          "than its pod",
+                          "less than its pod",
                           oom_score(i));
                 return ISOLATOR_MODIFIED;
         }
@@ -228,7 +228,8 @@ static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, cons
         return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* Of a whole pod only what was written down: a pod that has a limit is not to have less than others for that. */
+/* Of a whole pod only what was written down: a pod that has a limit is not to have less than others for
+ * that. */
 void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
 {
         const Isolator *cpu = find_isolator(l, ISOLATOR_RESOURCE_CPU),

@@ -18,8 +18,9 @@
  * Standard output and standard error are pipes, not the journal's sockets, because programs open
  * /dev/stdout, which fails on a socket; stage0 passes on what comes out of them. With LAUNCH_FLUSH, which
  * carries and brings no descriptors, the launcher waits until everything that an app's processes wrote has
- * been passed on; once the app has ended it tells how with that. The words after it tell what became of the app, and
- * are answered alike, at once. The streams of a health check are the launcher's own, and come back instead of pipes.
+ * been passed on; once the app has ended it tells how with that. The words after it tell what became of the
+ * app, and are answered alike, at once. The streams of a health check are the launcher's own, and come back
+ * instead of pipes.
  */
 
 #include "basic/basic.h"
@@ -29,8 +30,8 @@
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
 #define LAUNCH_CREDENTIALS_PATH "/dev/credentials" /* in the app's root */
 #define LAUNCH_PROTOCOL_VERSION 5U
-/* Where an app that is to tell when it is ready finds the socket of the pod's systemd: that alone, and nothing
- * else of the directory that it is in. */
+/* Where an app that is to tell when it is ready finds the socket of the pod's systemd: that alone, and
+ * nothing else of the directory that it is in. */
 #define LAUNCH_NOTIFY_NAME "notify"
 #define LAUNCH_NOTIFY_PATH "/dev/" LAUNCH_NOTIFY_NAME
 #define LAUNCH_MOUNTS_MAX 200U
@@ -66,7 +67,7 @@ typedef struct LaunchRequest {
         uint32_t version;
         uint32_t phase;
         int32_t exit_status; /* with LAUNCH_FLUSH: 0…255, the app has ended with it; else -1 */
-        char app[248]; /* NUL-terminated */
+        char app[248];       /* NUL-terminated */
 } LaunchRequest;
 
 /* Security modules that are active on the host; labels for others are left aside. */
@@ -82,5 +83,5 @@ typedef struct LaunchReply {
         uint32_t has_credentials;
         uint32_t input; /* LaunchInput; unless there is nothing to read, one descriptor more */
         char terminal_type[TERMINAL_TYPE_MAX]; /* NUL-terminated: TERM, unless the app has that; or empty */
-        char text[2036]; /* NUL-terminated: AC_METADATA_URL, or the message */
+        char text[2036];                       /* NUL-terminated: AC_METADATA_URL, or the message */
 } LaunchReply;

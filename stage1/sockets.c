@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ports with "socketActivated": the pod's systemd listens, and starts the app with the first connection (spec:
- * aci.md, "ports").
+/* Ports with "socketActivated": the pod's systemd listens, and starts the app with the first connection
+ * (spec: aci.md, "ports").
  *
  * Every such port is a socket unit of its own, for the descriptors of one unit have one name, the port's:
  *
  *     app-<app>:<number>.socket   --Requires-->  acnspawn-alive.target   the pod is up while it listens
  *                                 --OnFailure->  app-<app>:failed.service
  *
- * The number is the port's place among those of the app that are so marked; a colon is in no app's name. PID 1
- * hands sockets that it was started with to units only that are loaded by then, and so the root slice names
- * them. It has ordered them after itself, which they are anyway.
+ * The number is the port's place among those of the app that are so marked; a colon is in no app's name. PID
+ * 1 hands sockets that it was started with to units only that are loaded by then, and so the root slice
+ * names them. It has ordered them after itself, which they are anyway.
  *
- * These units have no part in the end of the pod. If they were stopped, systemd would throw away the connections
- * that wait in them, and where a socket is the host's, somebody else is going to serve them. A connection that
- * comes then starts nothing, because the pod's end cannot be undone any more, and stays where it is.
+ * These units have no part in the end of the pod. If they were stopped, systemd would throw away the
+ * connections that wait in them, and where a socket is the host's, somebody else is going to serve them. A
+ * connection that comes then starts nothing, because the pod's end cannot be undone any more, and stays
+ * where it is.
  */
 
 #include "stage1/stage1-internal.h"
 
 #define SLICE_DROP_IN "-.slice.d/sockets.conf"
 #define FDNAME_MAX 255U /* of systemd */
-/* A socket that starts something more often than this within two seconds is given up. One less than the number at which
- * systemd, since version 255, goes easy on it (PollLimitBurst=): it would never be given up then, and setting
- * that limit is nothing that the versions before know. */
+/* A socket that starts something more often than this within two seconds is given up. One less than the
+ * number at which systemd, since version 255, goes easy on it (PollLimitBurst=): it would never be given up
+ * then, and setting that limit is nothing that the versions before know. */
 #define TRIGGERS_MAX 14U
 
 bool stage1_app_is_socket_activated(const App *app)
@@ -126,8 +127,7 @@ int stage1_sockets_check(const PodManifest *m, Error *e)
                         if (r >= 0 && sum > STAGE1_SOCKETS_MAX)
                                 r = error_set(e, -E2BIG,
                                               "The pod has %llu socket-activated ports with port '%s' of "
-                                              "app "
-                                              "%s; more than %u cannot be",
+                                              "app %s; more than %u cannot be",
                                               (unsigned long long) sum, p->name, m->apps[i].name,
                                               STAGE1_SOCKETS_MAX);
                         if (r >= 0)
@@ -165,8 +165,8 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
         return stage1_add_unit_text(files, unit, &t);
 }
 
-/* Leaves word of why the pod ends: an app that will not be started any more is of no use, and who started it is
- * to know. */
+/* Leaves word of why the pod ends: an app that will not be started any more is of no use, and who started it
+ * is to know. */
 static int add_failed_service(Stage1Files *files, const PodApp *app)
 {
         _cleanup_free_ char *unit = NULL;

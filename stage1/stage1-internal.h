@@ -14,8 +14,8 @@ int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *targe
 int stage1_generate_sockets(const PodManifest *m, Stage1Files *files);
 /* The names of the socket units of APP, in the order of its ports. */
 int stage1_socket_names(const PodApp *app, char ***ret);
-/* health-units.c: arguments of the launcher for checking an app; and the units that do it from time to time. Nothing,
- * if it has no health check. */
+/* health-units.c: arguments of the launcher for checking an app; and the units that do it from time to time.
+ * Nothing, if it has no health check. */
 void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t);
 int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthCheck *h, const char *slice,
                             const Text *service);

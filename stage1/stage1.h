@@ -57,8 +57,8 @@ int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *r
 /* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and
  * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
-/* What it holds besides if the pod is a machine of the host's systemd-machined (bus-units.c): the bus by which
- * systemctl -M reaches its systemd. Writing is for a root whose systemd is not started yet. */
+/* What it holds besides if the pod is a machine of the host's systemd-machined (bus-units.c): the bus by
+ * which systemctl -M reaches its systemd. Writing is for a root whose systemd is not started yet. */
 int stage1_generate_bus(Stage1Files *ret);
 int stage1_write_bus(int root_fd);
 /* The name of the unit of an app ("app-web.service"). */
@@ -111,10 +111,10 @@ typedef struct HostFeatures {
         SelinuxState selinux;
         /* Files of the kernel that tell what profiles and contexts there are; NULL: not to be asked. */
         const char *apparmor_profiles, *selinux_access;
-        bool resources;             /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
-        bool block_device;          /* the disk that the pod's files are on is known */
-        bool host_network;          /* the pod has no network of its own */
-        bool landlock;              /* apps can be kept from looking into each other */
+        bool resources;    /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
+        bool block_device; /* the disk that the pod's files are on is known */
+        bool host_network; /* the pod has no network of its own */
+        bool landlock;     /* apps can be kept from looking into each other */
 } HostFeatures;
 
 /* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */

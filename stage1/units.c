@@ -165,8 +165,8 @@ static bool waits_longer(const AppSettings *s)
         return s->restart != RESTART_NO && s->start_timeout_usec != UINT64_MAX;
 }
 
-/* An app that is restarted again and again is given up at last. That is then an end like that of an app which is
- * not restarted. */
+/* An app that is restarted again and again is given up at last. That is then an end like that of an app
+ * which is not restarted. */
 static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
 {
         /* Where connections start an app, its sockets have a limit. */
@@ -201,14 +201,15 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
         if (s->health.command)
                 text_addf(t, "Wants=health-%s.timer\n", app->name);
         add_start_limit(t, app, s, o);
-        /* systemd would do these even if it starts the app again; an end that is followed by a start is none. */
+        /* systemd would do these even if it starts the app again; an end that is followed by a start is
+         * none. */
         if ((o->exit_on_failure || o->exit_on_any) && s->restart == RESTART_NO)
                 text_add(t, "FailureAction=exit\n");
         if (o->exit_on_any && s->restart == RESTART_NO)
                 text_add(t, "SuccessAction=exit\n");
         text_addf(t, "\n[Service]\nType=%s\nSlice=%s\n", s->notify ? "notify" : "exec", slice);
-        /* Whoever is in the app's cgroup: a script may leave the telling to a program that it starts. The launcher
-         * needs it, too, to wait before a restart for longer than a start may take. */
+        /* Whoever is in the app's cgroup: a script may leave the telling to a program that it starts. The
+         * launcher needs it, too, to wait before a restart for longer than a start may take. */
         if (s->notify || waits_longer(s))
                 text_add(t, "NotifyAccess=all\n");
 }
@@ -227,7 +228,8 @@ static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *
         }
         if (s->stop_signal > 0)
                 text_addf(t, "KillSignal=%d\n", s->stop_signal);
-        add_time(t, "TimeoutStopSec", s->stop_timeout_usec > 0 ? s->stop_timeout_usec : o->stop_timeout_usec);
+        add_time(t, "TimeoutStopSec",
+                 s->stop_timeout_usec > 0 ? s->stop_timeout_usec : o->stop_timeout_usec);
         if (s->oom_group)
                 text_add(t, "OOMPolicy=kill\n");
 }
@@ -249,13 +251,14 @@ static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s, cons
                   app->name);
         if (app_settings_readiness(s))
                 text_add(t, " tell");
-        /* On its way to the next start systemd passes the app off as one that ended well, and would do what is to
-         * be done then. The launcher knows better. */
+        /* On its way to the next start systemd passes the app off as one that ended well, and would do what
+         * is to be done then. The launcher knows better. */
         if (o->exit_on_any && s->restart == RESTART_ON_FAILURE)
                 text_add(t, " leave");
         if (stage1_app_is_socket_activated(app->app) && s->restart != RESTART_NO &&
             s->restart_limit != RESTART_LIMIT_NONE)
-                text_addf(t, " starts=%llu%s", s->restart_limit + 1ULL, s->restart == RESTART_ALWAYS ? " always" : "");
+                text_addf(t, " starts=%llu%s", s->restart_limit + 1ULL,
+                          s->restart == RESTART_ALWAYS ? " always" : "");
         text_add(t, "\n");
 }
 

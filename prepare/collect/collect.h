@@ -33,14 +33,15 @@ int store_gc(Store *s, const GcOptions *o, Error *e);
 typedef struct ImageGcOptions {
         uint64_t grace_usec; /* images used less long ago stay */
         bool dry_run;
-        /* Called for each "image", "layer" or "rendered" tree that was removed (or would be); NAME may be NULL.
-         * May be NULL. */
+        /* Called for each "image", "layer" or "rendered" tree that was removed (or would be); NAME may be
+         * NULL. May be NULL. */
         void (*removed)(const char *kind, const char *id, const char *name, void *userdata);
         void *userdata;
 } ImageGcOptions;
 
 /* Removes images that were not used for a while and that neither pods nor other images need, layers that no
- * image has, and trees that were rendered from what is gone. Goes on after a failure and returns the first. */
+ * image has, and trees that were rendered from what is gone. Goes on after a failure and returns the
+ * first. */
 int image_gc(Store *s, const ImageGcOptions *o, Error *e);
 
 /* The pods that are prepared or running and need the image. */

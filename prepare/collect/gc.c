@@ -163,8 +163,7 @@ static int removal_failed(const Collector *c, const char *name, int r, Error *e)
         r = error_set(e, -EBUSY, "Cannot remove %s/tmp/%s: something is mounted below it", store, name);
         return error_hint(e, r,
                           "/proc/self/mountinfo has what; unmount it, then run 'acnspawn gc' again. Nothing "
-                          "of "
-                          "what is mounted was touched.");
+                          "of what is mounted was touched.");
 }
 
 static void collect_temporary(Collector *c, int tmp_fd, const char *name)

@@ -3,8 +3,8 @@
 /* Removing images that nobody has used for a while, and what is left of images that are gone.
  *
  * An image goes when it was used last before the grace period and neither a pod nor another image needs it.
- * What one image needed may go once that one is gone, so the images are gone through until nothing more can be
- * removed. Whether an image is due is looked at again under the lock, as somebody may just have found it.
+ * What one image needed may go once that one is gone, so the images are gone through until nothing more can
+ * be removed. Whether an image is due is looked at again under the lock, as somebody may just have found it.
  *
  * Then the rendered trees of which something that they were made of is gone are removed, and the layers that
  * no image names (layers.c).

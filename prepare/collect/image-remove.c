@@ -150,7 +150,8 @@ int image_users(Store *s, const char *id, char ***ret, Error *e)
 
 /* --- Other images -------------------------------------------------------------------------------------- */
 
-/* Whether the dependency D is satisfied by the image X and by no other one of the store but those of GONE. */
+/* Whether the dependency D is satisfied by the image X and by no other one of the store but those of
+ * GONE. */
 static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n, char *const *gone)
 {
         if (d->image_id)

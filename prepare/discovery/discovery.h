@@ -44,8 +44,8 @@ bool discovery_prefix_covers(const char *prefix, const char *name) _pure_;
 
 /* Puts name, labels and EXT ("aci", "aci.asc") into a template: {name}, {ext}, and {LABEL} for any label.
  * What is not a letter, a digit or one of "-._~" is percent-encoded (RFC 6570, simple expansion), but the
- * slashes of the name stay. Returns 1; or 0, if the template has a variable that there is no value for, which
- * *RET_MISSING (or NULL) then is. */
+ * slashes of the name stay. Returns 1; or 0, if the template has a variable that there is no value for,
+ * which *RET_MISSING (or NULL) then is. */
 int discovery_expand(const char *template, const char *name, const PairList *labels, const char *ext,
                      char **ret, char **ret_missing);
 
@@ -69,11 +69,11 @@ void discovery_done(Discovery *d);
 int discovery_labels(const PairList *labels, PairList *ret);
 /* Adds what the page says of the image. LABELS come from discovery_labels(). -ENOMEM. */
 int discovery_add_page(Discovery *d, const DiscoveryPage *p, const char *name, const PairList *labels);
-/* Adds the place that needs no page: https://NAME-VERSION-OS-ARCH.aci, and, HTTP being true, http:// as well.
- * Nothing for a name without a slash, which would make a host of the version. -ENOMEM. */
+/* Adds the place that needs no page: https://NAME-VERSION-OS-ARCH.aci, and, HTTP being true, http:// as
+ * well. Nothing for a name without a slash, which would make a host of the version. -ENOMEM. */
 int discovery_add_simple(Discovery *d, const char *name, const PairList *labels, bool http);
-/* Whether NAME begins like something that has a place on the network. What is a single word without a dot is a
- * mistyped file or pod rather than a host. */
+/* Whether NAME begins like something that has a place on the network. What is a single word without a dot is
+ * a mistyped file or pod rather than a host. */
 bool discovery_possible(const char *name) _pure_;
 
 /* --- Asking (walk.c) ----------------------------------------------------------------------------------- */
@@ -81,10 +81,10 @@ bool discovery_possible(const char *name) _pure_;
 #define DISCOVERY_BODY_MAX (4U << 20) /* bytes of a page that are received */
 #define DISCOVERY_ATTEMPTS_MAX 24U    /* that a message tells of */
 
-/* Asks for the pages of the name, and of the paths above it up to the host, by https, and by http as well with
- * INSECURE_HTTP, until one says what is WANTed, and adds all it says to D. LABELS come from
- * discovery_labels(). Returns 1; 0 if none does; or -EINTR, -ENOMEM. *ATTEMPTS gets a line for everything that
- * was tried in vain. */
+/* Asks for the pages of the name, and of the paths above it up to the host, by https, and by http as well
+ * with INSECURE_HTTP, until one says what is WANTed, and adds all it says to D. LABELS come from
+ * discovery_labels(). Returns 1; 0 if none does; or -EINTR, -ENOMEM. *ATTEMPTS gets a line for everything
+ * that was tried in vain. */
 int discovery_walk(Transfer *t, const char *name, const PairList *labels, DiscoveryKind want,
                    unsigned insecure, Discovery *d, char ***attempts, Error *e);
 /* Adds what E says to the list, unless it is long enough. -ENOMEM. */

@@ -4,13 +4,13 @@
  *
  * The specification calls templates those of RFC 6570, and shows plain substitution, which is what its
  * reference does. For a name and the usual labels both come to the same, but for the slashes of the name,
- * which the RFC would encode and the specification's example does not: they stay. Everything else is encoded,
- * so that no label can change the shape of a URL.
+ * which the RFC would encode and the specification's example does not: they stay. Everything else is
+ * encoded, so that no label can change the shape of a URL.
  *
  * Two further differences: the reference compares prefixes letter by letter, so that "example.com/re" covers
- * "example.com/reduce"; here a prefix ends where a component does, as everywhere that prefixes are spoken of.
- * And a template has to have {ext}, as the specification says; image and signature would have the same URL
- * otherwise.
+ * "example.com/reduce"; here a prefix ends where a component does, as everywhere that prefixes are spoken
+ * of. And a template has to have {ext}, as the specification says; image and signature would have the same
+ * URL otherwise.
  */
 
 #include "prepare/discovery/discovery.h"

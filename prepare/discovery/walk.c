@@ -40,8 +40,8 @@ typedef struct Walk {
         char ***attempts;
 } Walk;
 
-/* 1: there is a page; 0: there is none; a negative errno that is_final(): no use. *RET_DEAD: the host does not
- * answer. */
+/* 1: there is a page; 0: there is none; a negative errno that is_final(): no use. *RET_DEAD: the host does
+ * not answer. */
 static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage *ret, bool *ret_dead,
                     Error *e)
 {

@@ -5,10 +5,10 @@
  *     archive -> [decryption] -> decompression, hash, unpacking -> approval -> store
  *        \-> signature check
  *
- * Every byte is read once: what the signature is checked on is what is unpacked, so that there is no moment in
- * which one could be exchanged for the other. The signature is over the archive as it comes, that is encrypted
- * if it is; so it is the decryption's reader that shows the bytes to the check then. What has been unpacked
- * lies in the store's tmp/ until everybody has agreed; if anybody does not, it is removed.
+ * Every byte is read once: what the signature is checked on is what is unpacked, so that there is no moment
+ * in which one could be exchanged for the other. The signature is over the archive as it comes, that is
+ * encrypted if it is; so it is the decryption's reader that shows the bytes to the check then. What has been
+ * unpacked lies in the store's tmp/ until everybody has agreed; if anybody does not, it is removed.
  */
 
 #include <sys/stat.h>
@@ -126,8 +126,8 @@ static int decrypt(Archive *a, int fd, int *ret_fd, Error *e)
         return r < 0 ? error_prefix(e, r, "Cannot decrypt %s", a->origin) : r;
 }
 
-/* What came out of the decryption was no image. If it all came out, or if that went wrong, then the decryption
- * knows why; else it has nothing to do with it. */
+/* What came out of the decryption was no image. If it all came out, or if that went wrong, then the
+ * decryption knows why; else it has nothing to do with it. */
 static int explain_failure(Archive *a, int fd, int r, Error *e)
 {
         _cleanup_error_ Error error = ERROR_NULL;
@@ -170,8 +170,7 @@ static int add_hint(const Archive *a, int fd, int r, Error *e)
         return error_hint(
                         e, r,
                         a->reference ? "See whether the URL is right; what is there may have been damaged "
-                                       "when "
-                                       "it was put there."
+                                       "when it was put there."
                                      : "If it was copied or downloaded, do that again; 'acnspawn validate' "
                                        "shows all that is wrong with a file.");
 }

@@ -4,8 +4,8 @@
  * everything an image needs is there before its next sibling is looked at.
  *
  * What is wrong with a tree is said when the image is put together (prepare/images/layers.c), as it can have
- * been brought into the store by any way. Here it is enough not to be led about: an image that was seen is not
- * looked into again, one that is on the way to itself is refused, and depth and number are bounded.
+ * been brought into the store by any way. Here it is enough not to be led about: an image that was seen is
+ * not looked into again, one that is on the way to itself is refused, and depth and number are bounded.
  */
 
 #include "prepare/fetch/fetch-internal.h"

@@ -17,9 +17,9 @@ struct Fetcher {
         pthread_cond_t idle;
         pthread_mutex_t looking; /* in the index; of the others only TOLD is locked under it */
         ImageIndex *index;       /* of the store */
-        pthread_mutex_t told; /* of the caller's note() and progress() */
-        char **notes;         /* that were given already; under TOLD */
-        char **signed_well;   /* IDs of images whose signers were looked at; under LOCK */
+        pthread_mutex_t told;    /* of the caller's note() and progress() */
+        char **notes;            /* that were given already; under TOLD */
+        char **signed_well;      /* IDs of images whose signers were looked at; under LOCK */
 };
 
 /* --- What all kinds need (fetch.c) --------------------------------------------------------------------- */
@@ -28,7 +28,8 @@ void fetcher_note(Fetcher *f, const char *format, ...) _printf_(2, 3); /* each t
 void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t done, uint64_t total);
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e);
 int fetcher_trust(Fetcher *f, Trust **ret, Error *e);
-/* Between the two, nobody else is at PLACE: whoever comes second finds what the first has fetched. -EINTR. */
+/* Between the two, nobody else is at PLACE: whoever comes second finds what the first has fetched.
+ * -EINTR. */
 int fetcher_begin(Fetcher *f, const char *place, Error *e);
 void fetcher_end(Fetcher *f, const char *place);
 
@@ -47,10 +48,10 @@ void fetcher_forget(Fetcher *f, const char *id);
 /* --- Places (remote.c) --------------------------------------------------------------------------------- */
 
 typedef struct Remote {
-        char *image;  /* its ID */
-        char *etag;   /* or NULL; of a registry, the digest of the manifest */
+        char *image;         /* its ID */
+        char *etag;          /* or NULL; of a registry, the digest of the manifest */
         char *last_modified; /* or NULL */
-        char *signer; /* fingerprint of the key whose signature was checked, or NULL */
+        char *signer;        /* fingerprint of the key whose signature was checked, or NULL */
         uint64_t expires_usec;
 } Remote;
 
@@ -83,12 +84,13 @@ int archive_read_signature(Archive *a, const char *file, Error *e);
 int archive_import(Archive *a, int fd, Image **ret, Error *e);
 /* What to do where what was asked for is_web_page(). */
 #define HINT_PAGE                                                                                           \
-        "The server has sent a web page: see whether the URL is right, and whether somebody has to log in there."
+        "The server has sent a web page: see whether the URL is right, and whether somebody has to log in " \
+        "there."
 /* Whether I has the name and the labels, and the ID; a message says which not. ID may be NULL. */
 int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
                    Error *e);
 
-/* --- Signers of images that are in the store (signer.c) ------------------------------------------------- */
+/* --- Signers of images that are in the store (signer.c) ------------------------------------------------ */
 
 /* Copies what is to be kept of a signer. */
 int signer_remember(const Signer *s, bool offered, ImageSigner *ret);
@@ -96,8 +98,8 @@ int signer_remember(const Signer *s, bool offered, ImageSigner *ret);
  * there, that has to be good today. -EKEYREJECTED, but for INSECURE_SIGNATURE. */
 int fetcher_check_signer(Fetcher *f, const Image *i, Error *e);
 
-/* A, of which all is known, is about to become the image ID with the manifest M. -ESTALE: it was signed before
- * the one of the same name and labels that is there. */
+/* A, of which all is known, is about to become the image ID with the manifest M. -ESTALE: it was signed
+ * before the one of the same name and labels that is there. */
 int archive_check_age(const Archive *a, const char *id, const ImageManifest *m, Error *e);
 
 /* --- By kind ------------------------------------------------------------------------------------------- */

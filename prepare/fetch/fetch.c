@@ -3,9 +3,10 @@
 /* Fetching an image, of whatever kind its reference is: this file has what all kinds share, and the order of
  * things. The kinds are in files of their own, the images that an image depends on in dependencies.c.
  *
- * A fetcher may be used by several threads. What they share is made once, under a lock; and two that want the
- * same place take turns, so that the second finds in the store what the first has put there. Other processes
- * are not kept away: two of them that fetch the same image both succeed, for one of them publishes it.
+ * A fetcher may be used by several threads. What they share is made once, under a lock; and two that want
+ * the same place take turns, so that the second finds in the store what the first has put there. Other
+ * processes are not kept away: two of them that fetch the same image both succeed, for one of them publishes
+ * it.
  *
  * The lock is never held while anything is waited for, and nobody who is at a place waits for another one.
  */

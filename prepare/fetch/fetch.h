@@ -29,7 +29,8 @@ typedef struct Reference {
 
 void reference_done(Reference *r);
 #define _cleanup_reference_ _cleanup_(reference_done)
-/* Looks at the file system for one thing only: whether a word with a slash in it is a file, or else a name. */
+/* Looks at the file system for one thing only: whether a word with a slash in it is a file, or else a
+ * name. */
 int reference_parse(const char *s, Reference *ret, Error *e);
 
 /* --- Fetching (fetch.c) -------------------------------------------------------------------------------- */
@@ -68,8 +69,8 @@ typedef struct FetchOptions {
         void *userdata;
 } FetchOptions;
 
-/* Fetches images into one store with the same options. What it needs (connections, trusted keys) is made when
- * it is needed for the first time. Any number of threads may use one; an image that two of them want is
+/* Fetches images into one store with the same options. What it needs (connections, trusted keys) is made
+ * when it is needed for the first time. Any number of threads may use one; an image that two of them want is
  * fetched once. S and what O points to must outlive it. */
 typedef struct Fetcher Fetcher;
 
@@ -89,16 +90,18 @@ int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, co
 /* The images of the store, as far as they were looked at: the fetcher's. Not while somebody fetches. */
 ImageIndex *fetcher_index(Fetcher *f);
 
-/* The ID of the image of the store that REFERENCE means; nothing is fetched. A URL, a reference of a registry
- * (completed by the configuration in CONFIG_DIRS; NULL: the usual ones), of a layout or an archive means what was
- * fetched by it last. Anything else is looked up as image_find_id() does it. -ENOENT. (known.c) */
+/* The ID of the image of the store that REFERENCE means; nothing is fetched. A URL, a reference of a
+ * registry (completed by the configuration in CONFIG_DIRS; NULL: the usual ones), of a layout or an archive
+ * means what was fetched by it last. Anything else is looked up as image_find_id() does it. -ENOENT.
+ * (known.c) */
 int fetch_find_id(Store *s, const char *reference, const char *const *config_dirs, char **ret, Error *e);
 
-/* Whether the signature by which an image came into the store would be good today. Images without one are fine.
- * -EKEYREJECTED says why not; other errors, that it cannot be found out. CONFIG_DIRS as above. (signer.c) */
+/* Whether the signature by which an image came into the store would be good today. Images without one are
+ * fine. -EKEYREJECTED says why not; other errors, that it cannot be found out. CONFIG_DIRS as above.
+ * (signer.c) */
 int image_check_signer(const Image *i, const char *const *config_dirs, Error *e);
 
-/* --- What was no image (archive.c) ----------------------------------------------------------------------- */
+/* --- What was no image (archive.c) --------------------------------------------------------------------- */
 
 /* Whether what was asked for as something else begins like HTML. */
 bool is_web_page(const char *data, size_t size);

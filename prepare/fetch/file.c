@@ -5,12 +5,12 @@
  * A file is the user's own: it needs no signature, but one that is named is checked.
  *
  * A file that was imported before and is still the same is not read again: the store keeps what a file came
- * to, by device, inode, size, and the times of the last change of content and of anything at all. The second of
- * these times is the kernel's; nobody can set it. That is safe but for one thing: a file that is changed twice
- * within one tick of that clock, or while it is read, has the same times before and after. So only what had
- * not been changed for a while when reading began, and is the same when it has ended, is kept (the index of
- * git has to do the same). Files with more names of the file system's own making (FUSE, network) may tell what
- * they like about times: these are always read.
+ * to, by device, inode, size, and the times of the last change of content and of anything at all. The second
+ * of these times is the kernel's; nobody can set it. That is safe but for one thing: a file that is changed
+ * twice within one tick of that clock, or while it is read, has the same times before and after. So only
+ * what had not been changed for a while when reading began, and is the same when it has ended, is kept (the
+ * index of git has to do the same). Files with more names of the file system's own making (FUSE, network)
+ * may tell what they like about times: these are always read.
  */
 
 #include <poll.h>
@@ -48,17 +48,15 @@ static int check_type(int fd, const char *shown, struct stat *ret, Error *e)
         return S_ISREG(ret->st_mode) || S_ISFIFO(ret->st_mode) ? 0 : refuse(shown, ret->st_mode, e);
 }
 
-/* Until there is something in the pipe: a FIFO may never get a writer, and what writes to a pipe may take its
- * time. */
+/* Until there is something in the pipe: a FIFO may never get a writer, and what writes to a pipe may take
+ * its time. */
 static int wait_for_data(Fetcher *f, int fd, const char *shown, Error *e)
 {
         int r;
 
         while ((r = interrupt_poll(fd, POLLIN, PATIENCE_MSEC, e)) == 0)
                 fetcher_note(f, "Waiting for data from %s…", shown);
-        return r > 0         ? 0
-               : r == -EINTR ? r
-                             : error_set_errno(e, r, "Cannot wait for data from %s", shown);
+        return r > 0 ? 0 : r == -EINTR ? r : error_set_errno(e, r, "Cannot wait for data from %s", shown);
 }
 
 static int clear_nonblock(int fd, Error *e)

@@ -2,9 +2,9 @@
 
 /* Images of the store by what they were fetched by.
  *
- * What a URL or a registry's reference came to is kept as a place, as fetching needs it, too. For layouts and
- * archives of OCI images there is none, since they cost nothing to be read again: there, an image remembers
- * the reference by which it came last.
+ * What a URL or a registry's reference came to is kept as a place, as fetching needs it, too. For layouts
+ * and archives of OCI images there is none, since they cost nothing to be read again: there, an image
+ * remembers the reference by which it came last.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -66,5 +66,6 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
                 return r < 0 ? r : 0;
         shown = text_escape_for_terminal(reference);
         r = error_set(e, -ENOENT, "No image in the store %s came from '%s'", store_path(s), shown ?: "?");
-        return error_hint(e, r, "Fetch it with 'acnspawn fetch'; 'acnspawn image list' shows what there is.");
+        return error_hint(e, r,
+                          "Fetch it with 'acnspawn fetch'; 'acnspawn image list' shows what there is.");
 }

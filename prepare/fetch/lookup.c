@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the store has, as a fetcher sees it: one index for all of its threads, so that each image is read once
- * however many ask for it. Whoever puts images together afterwards goes on with the same index.
+/* What the store has, as a fetcher sees it: one index for all of its threads, so that each image is read
+ * once however many ask for it. Whoever puts images together afterwards goes on with the same index.
  */
 
 #include "prepare/fetch/fetch-internal.h"

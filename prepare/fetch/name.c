@@ -2,9 +2,9 @@
 
 /* An image of which only the name is known: discovery (spec: discovery.md).
  *
- * Simple discovery comes first, for it needs no page; then the pages of the name and of the paths above it. All
- * places that these tell of are tried in their order until one has the image, whole, signed, and of the name
- * that was asked for. What was tried in vain is told together, if in the end there is nothing.
+ * Simple discovery comes first, for it needs no page; then the pages of the name and of the paths above it.
+ * All places that these tell of are tried in their order until one has the image, whole, signed, and of the
+ * name that was asked for. What was tried in vain is told together, if in the end there is nothing.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -15,7 +15,7 @@ typedef struct Search {
         PairList labels;
         char **attempts;
         char **tried; /* URLs of images: pages often tell of the place that needs no page */
-        int code; /* of what went wrong: the first that is more than "it is not there" */
+        int code;     /* of what went wrong: the first that is more than "it is not there" */
         char *hint;
 } Search;
 

@@ -4,8 +4,8 @@
  *
  * The importer checks every byte against the digest it was asked for by. What is here is which source a
  * reference means, and that what a registry's reference came to is kept with the digest of its manifest, so
- * that one request tells whether it is still the same. Registries have no signatures that we know of; what is
- * fetched is what the registry says, over TLS, and a reference with a digest cannot be anything else.
+ * that one request tells whether it is still the same. Registries have no signatures that we know of; what
+ * is fetched is what the registry says, over TLS, and a reference with a digest cannot be anything else.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -99,8 +99,7 @@ static int add_hint(const Reference *r, int code, Error *e)
                 return code;
         return error_hint(e, code,
                           "If it was copied or downloaded, do that again; 'acnspawn validate' with its path "
-                          "shows "
-                          "all that is wrong with it.");
+                          "shows all that is wrong with it.");
 }
 
 /* --- Registries ---------------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  *
  * Most kinds are told by how they begin. A word without such a beginning is a file if it can be nothing else
  * (an absolute path, ./ or ../ in front, .aci at its end), or if it has a slash in it and there is such a
- * file; otherwise it is the name or the ID of an image. A file that would be taken for a name is written with
- * "./" in front, so that a file in the current directory never comes in the way of an image's name.
+ * file; otherwise it is the name or the ID of an image. A file that would be taken for a name is written
+ * with "./" in front, so that a file in the current directory never comes in the way of an image's name.
  */
 
 #include <strings.h>

@@ -3,9 +3,9 @@
 /* What a place came to when it was fetched: remotes/<sha256 of the place>, one small JSON file each.
  *
  * A place is a URL, the normalised reference of a registry, or a file as it was then (see file.c). The entry
- * has the image's ID and what the server gave us to ask again cheaply. It says nothing that could not be found
- * out again, so whatever is wrong with one, it is as if it was not there; and it is worth nothing without its
- * image, which whoever removes images need not know of.
+ * has the image's ID and what the server gave us to ask again cheaply. It says nothing that could not be
+ * found out again, so whatever is wrong with one, it is as if it was not there; and it is worth nothing
+ * without its image, which whoever removes images need not know of.
  *
  * Readable are these files by nobody but us, and URLs are in them without user and password.
  */
@@ -177,7 +177,8 @@ static bool is_useful(Store *s, const char *path, char **ret_url)
         return image && image_id_check(image, NULL) >= 0 && image_is_there(s, image);
 }
 
-/* Entries are written in one piece beside their place, within moments: what is young may be being written. */
+/* Entries are written in one piece beside their place, within moments: what is young may be being
+ * written. */
 static bool is_young(Store *s, const char *path)
 {
         struct stat st;

@@ -3,14 +3,14 @@
 /* Signers of images that are in the store.
  *
  * A signature is checked when an image comes into the store, and what is there stays. But whoever takes his
- * trust away from a key, or learns that it was revoked, does not want what it signed any more; so who asks for an
- * image by its name or its URL, that is for whatever is behind them, gets it only if the signature would be
- * accepted today. An ID says which bytes are meant, and a file is the user's own: these ask nobody. Nor does what
- * came in without a signature, since that was somebody's decision, and what was signed by a key that discovery
- * had offered, which was good for that once.
+ * trust away from a key, or learns that it was revoked, does not want what it signed any more; so who asks
+ * for an image by its name or its URL, that is for whatever is behind them, gets it only if the signature
+ * would be accepted today. An ID says which bytes are meant, and a file is the user's own: these ask nobody.
+ * Nor does what came in without a signature, since that was somebody's decision, and what was signed by a
+ * key that discovery had offered, which was good for that once.
  *
- * Neither protocol can tell that what a server has is the newest there is. What can be seen is a step back: what
- * was signed before the image of the same name and labels that is here already is not let in.
+ * Neither protocol can tell that what a server has is the newest there is. What can be seen is a step back:
+ * what was signed before the image of the same name and labels that is here already is not let in.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -85,8 +85,7 @@ static int add_ways_out(const Image *i, Error *e, int r)
 
         return error_hint(e, r,
                           "%s%sIf it has been signed anew, fetch it with --pull-policy=update. 'acnspawn "
-                          "image "
-                          "rm %.19s' removes it; --insecure-options=signature uses it all the same.",
+                          "image rm %.19s' removes it; --insecure-options=signature uses it all the same.",
                           first ?: "", first ? "\n" : "", i->id);
 }
 
@@ -150,13 +149,11 @@ static int refuse_step_back(const Image *newer, const Archive *a, const ImageMan
                 return error_oom(e);
         int r = error_set(e, -ESTALE,
                           "The image %s was signed on %s, before the one of the same name and labels that "
-                          "is in "
-                          "the store, which was on %s",
+                          "is in the store, which was on %s",
                           name, now, then);
         return error_hint(e, r,
                           "Somebody may offer an old image in the place of a newer one. If it is wanted all "
-                          "the "
-                          "same, remove the other: acnspawn image rm %.19s",
+                          "the same, remove the other: acnspawn image rm %.19s",
                           newer->id);
 }
 
@@ -168,8 +165,7 @@ static void note_step_back(const Image *newer, const Archive *a, const ImageMani
             image_name_format(m->name, &m->labels, &after) >= 0)
                 fetcher_note(a->fetcher,
                              "%s came to %s before, and comes to %s now, which was signed earlier: if the "
-                             "former "
-                             "was not withdrawn, somebody holds back what is new",
+                             "former was not withdrawn, somebody holds back what is new",
                              a->what, before, after);
 }
 

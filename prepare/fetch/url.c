@@ -6,9 +6,9 @@
  * trust) keeps us from downloading the image. Where we have the image already and only ask whether it has
  * changed, it is the other way round.
  *
- * What a URL came to is kept. By PULL_NEW that is the answer; by PULL_UPDATE it is while the server says that
- * it need not be asked again, and after that if the server says that nothing has changed. An entry that was
- * made without a signature is none for whoever wants one.
+ * What a URL came to is kept. By PULL_NEW that is the answer; by PULL_UPDATE it is while the server says
+ * that it need not be asked again, and after that if the server says that nothing has changed. An entry that
+ * was made without a signature is none for whoever wants one.
  */
 
 #include <sys/stat.h>

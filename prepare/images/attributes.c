@@ -8,8 +8,8 @@
  * unpacked differently for each image it is part of; so what needs it gets one more layer, on top, that has
  * nothing but these directories, as they ought to be. The same layers always come to the same one.
  *
- * Layers are looked at as directories of the store that have "rootfs" and, if the layer has such directories,
- * the file "implied", which unpacking wrote.
+ * Layers are looked at as directories of the store that have "rootfs" and, if the layer has such
+ * directories, the file "implied", which unpacking wrote.
  */
 
 #include <sys/stat.h>
@@ -96,8 +96,7 @@ static int read_views(Attributes *a, const int *fds, size_t n, Error *e)
 
 static bool is_implied(const LayerView *v, const char *path)
 {
-        return v->n_implied > 0 &&
-               bsearch(&path, v->implied, v->n_implied, sizeof(char *), compare_strings);
+        return v->n_implied > 0 && bsearch(&path, v->implied, v->n_implied, sizeof(char *), compare_strings);
 }
 
 /* Whether the layer hides PATH of the layers below it: by anything on the way that is no directory, or is an

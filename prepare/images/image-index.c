@@ -4,8 +4,8 @@
  *
  * To know an image is to read and check its manifest, which is most of what a look-up costs; and whoever
  * follows the dependencies of an image looks up many. What has an ID never changes. So an index reads each
- * image once, however often it is brought up to date: that is to list a directory, and to read what is new in
- * it.
+ * image once, however often it is brought up to date: that is to list a directory, and to read what is new
+ * in it.
  *
  * Images of lists have no descriptor: there may be more of them than a process may have of those.
  */

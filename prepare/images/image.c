@@ -124,8 +124,8 @@ static int read_image(Image *i, Error *e)
 
 #define OPEN_TRIES 8U /* of an image that is removed and imported again and again */
 
-/* Whether what we have opened is not at its place any more: removed meanwhile, which is to rename it away as a
- * whole, and perhaps imported again. */
+/* Whether what we have opened is not at its place any more: removed meanwhile, which is to rename it away as
+ * a whole, and perhaps imported again. */
 static bool is_gone(Store *s, const char *path, int dir_fd)
 {
         struct stat ours, there;

@@ -21,11 +21,12 @@ size_t image_index_n_damaged(const ImageIndex *x);
 /* The images as lists have them: by name, then version. The caller frees the array, and nothing else. */
 Image **image_index_by_name(const ImageIndex *x);
 
-/* Owner, mode and attributes of the directory FROM for the directory TO, and what FROM's status is; the times
- * are to be set when nothing else is done to TO. */
+/* Owner, mode and attributes of the directory FROM for the directory TO, and what FROM's status is; the
+ * times are to be set when nothing else is done to TO. */
 int directory_copy_metadata(const Store *s, int from, int to, struct stat *ret);
 
-/* What FROM has, SIZE bytes, for the empty file TO: cloned, or else copied with its holes (render-copy.c). */
+/* What FROM has, SIZE bytes, for the empty file TO: cloned, or else copied with its holes
+ * (render-copy.c). */
 int file_copy_content(int from, int to, off_t size);
 
 /* --- Trees made from layers (rendered.c) --------------------------------------------------------------- */

@@ -17,8 +17,8 @@ typedef struct ImageSigner {
         char *fingerprint, *user_id; /* of the key */
         char *prefix;                /* of names that the key is trusted for ("": any) */
         char *key, *stamp;           /* the key that signed, and what the files of it were then */
-        char *trust;                 /* SIGNER_OFFERED: by a key that nobody trusts but for that once; else NULL */
-        uint64_t signed_time;        /* these are in microseconds since the epoch */
+        char *trust;          /* SIGNER_OFFERED: by a key that nobody trusts but for that once; else NULL */
+        uint64_t signed_time; /* these are in microseconds since the epoch */
         uint64_t expires, key_expires; /* of the signature, of the key; 0: never */
 } ImageSigner;
 
@@ -31,8 +31,8 @@ typedef struct ImageInfo {
         uint64_t size;         /* bytes, uncompressed */
         uint64_t archive_size; /* bytes, as it came */
         ImageKind kind;
-        char *origin;    /* the file, URL or reference it was read from, as the user wrote it */
-        char *reference; /* the same normalised: a name with labels, a URL, docker://… */
+        char *origin;       /* the file, URL or reference it was read from, as the user wrote it */
+        char *reference;    /* the same normalised: a name with labels, a URL, docker://… */
         ImageSigner signer; /* no fingerprint: nobody's signature was checked */
         char *config_digest, *manifest_digest; /* "sha256:…" of an OCI image */
 } ImageInfo;
@@ -52,8 +52,8 @@ typedef struct Image {
         uint64_t size; /* bytes of the uncompressed archive */
         ImageInfo info;
         char **layer_ids; /* of an OCI image: "sha256-…", uppermost first */
-        /* An image of an index, which owns all of the above but the descriptor; the number of those that are of
-         * this one, itself included (0: no other ever was). */
+        /* An image of an index, which owns all of the above but the descriptor; the number of those that are
+         * of this one, itself included (0: no other ever was). */
         struct Image *shared;
         unsigned n_users;
 } Image;
@@ -70,8 +70,8 @@ int image_list_readable(Store *s, Image ***ret, size_t *ret_n, size_t *ret_n_dam
 void image_list_free(Image **l, size_t n);
 /* The IDs of all images, damaged or not, that begin with PREFIX (IMAGE_ID_PREFIX: all), sorted. */
 int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e);
-/* Of those in LIST that have the name and the labels, the one to prefer: for this host's os and arch, then of
- * the highest version, then the latest import. NULL: none. */
+/* Of those in LIST that have the name and the labels, the one to prefer: for this host's os and arch, then
+ * of the highest version, then the latest import. NULL: none. */
 Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 
 /* What is known of the images of a store, for who looks up many: each is read once. Not for several threads
@@ -99,7 +99,7 @@ int image_index_look_up(ImageIndex *x, const char *reference, Image **ret, Error
 /* What image_index_find_id() finds, opened. */
 int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Image **ret, Error *e);
 
-/* --- Importing, finding, rendering (import.c, image-check.c, image-find.c, layers.c) ---------------------- */
+/* --- Importing, finding, rendering (import.c, image-check.c, image-find.c, layers.c) ------------------- */
 
 /* Imports an ACI (tar, plain or compressed with gzip, bzip2, xz or zstd) from FD in one pass. ORIGIN is how
  * messages and the info file name it. The image appears in the store whole or not at all; importing what is
@@ -122,9 +122,9 @@ typedef struct ImportOptions {
 /* The same, with others who have a say. If the image is there already, what is known of it gets the
  * reference and the signer of this import. */
 int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e);
-/* Whether the archive that FD delivers is a valid image, by every check of importing one; nothing is written.
- * FINDINGS (or NULL) has what is wrong with its manifest. *RET_STRANGER (or NULL; set also on failure): the
- * name in the archive that no image has, by which it may be known what it is instead. */
+/* Whether the archive that FD delivers is a valid image, by every check of importing one; nothing is
+ * written. FINDINGS (or NULL) has what is wrong with its manifest. *RET_STRANGER (or NULL; set also on
+ * failure): the name in the archive that no image has, by which it may be known what it is instead. */
 int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, Error *e);
 /* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in
  * .aci), an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
@@ -222,8 +222,8 @@ int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, 
  * below have: as they are there. FDS: the layers, lowest first, each with its "rootfs" and "implied".
  * 1: there are some; 0: there are none, and nothing was made. */
 int attributes_make(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
-/* Writes the file "implied" of a tree that was made from these layers: directories for which none of them has
- * an entry. */
+/* Writes the file "implied" of a tree that was made from these layers: directories for which none of them
+ * has an entry. */
 int attributes_note_implied(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
 /* Writes that file of what has just been unpacked; without such directories there is none. */
 int implied_write(int dir_fd, const Text *implied);

@@ -27,8 +27,8 @@ typedef struct Frame {
         const Image *image;
         size_t n_pending; /* dependencies that are still to be looked at, which is done from the last to the
                           first */
-        size_t out;    /* the frame whose layers this image belongs to */
-        char **layers; /* if that is this frame: uppermost first, relative to the store */
+        size_t out;       /* the frame whose layers this image belongs to */
+        char **layers;    /* if that is this frame: uppermost first, relative to the store */
         const Image *hiding; /* the image of some of these that hides files of what is below it */
 } Frame;
 
@@ -161,7 +161,8 @@ static int add_layer(Frame *out, const char *path, Error *e)
                                   "The image %s has more than %u layers, with those that it depends on",
                                   out->image->manifest->name, LAYERS_MAX);
                 return error_hint(e, r,
-                                  "Make one image of some of them: 'acnspawn image render', then 'acnspawn build'.");
+                                  "Make one image of some of them: 'acnspawn image render', then 'acnspawn "
+                                  "build'.");
         }
         return strv_extend(&out->layers, path) < 0 ? error_oom(e) : 0;
 }
@@ -267,8 +268,8 @@ static int render(Resolver *v, Frame *f, char **ret, Error *e)
         return 0;
 }
 
-/* Directories that an upper image only implies keep the attributes that they have below. The layers of an OCI
- * image have been seen to when it was imported. */
+/* Directories that an upper image only implies keep the attributes that they have below. The layers of an
+ * OCI image have been seen to when it was imported. */
 static int add_attributes(const Resolver *v, Frame *f, Error *e)
 {
         _cleanup_strv_free_ char **below = NULL;

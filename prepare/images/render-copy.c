@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Bringing a file of a layer into a rendered tree: by a hard link, which costs nothing. A file system has only
- * so many links of one file (65000 on ext4), and a popular base image can have as many trees made of it; then
- * it is a copy, which shares its blocks with the file where the file system can do that, and has its holes
- * elsewhere: how large they are is for whoever made the image to say.
+/* Bringing a file of a layer into a rendered tree: by a hard link, which costs nothing. A file system has
+ * only so many links of one file (65000 on ext4), and a popular base image can have as many trees made of
+ * it; then it is a copy, which shares its blocks with the file where the file system can do that, and has
+ * its holes elsewhere: how large they are is for whoever made the image to say.
  */
 
 #include <linux/fs.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The rendered root of an image as a plain directory (spec: ace.md, "Filesystem Setup"): what an app made from
- * it would see, without a mount.
+/* The rendered root of an image as a plain directory (spec: ace.md, "Filesystem Setup"): what an app made
+ * from it would see, without a mount.
  *
- * The layers are merged as overlayfs does it. In each directory a name is that of the uppermost layer that has
- * it; a character device 0:0 there means that nobody has; directories of one name are merged down to the first
- * layer that has something else there, or says that nothing below counts ("opaque"). Files are cloned where
- * the file system can, and else copied with their holes; hard links of one layer stay hard links.
+ * The layers are merged as overlayfs does it. In each directory a name is that of the uppermost layer that
+ * has it; a character device 0:0 there means that nobody has; directories of one name are merged down to the
+ * first layer that has something else there, or says that nothing below counts ("opaque"). Files are cloned
+ * where the file system can, and else copied with their holes; hard links of one layer stay hard links.
  *
  * Everything is done by descriptor, in a directory that is ours. Directories get their metadata when all is
  * there, the deepest first, as what is made in them would change it.

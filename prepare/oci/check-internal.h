@@ -37,7 +37,7 @@ typedef struct Check {
 /* PATH: in the document, "" for all of it. */
 void check_report(Check *c, const char *document, const char *path, const char *message);
 
-/* The layers of an image, each uncompressed, and as many as its config has digests of. CONFIG_NAME and MANIFEST are
- * what messages call the config, and where the layers are listed. */
+/* The layers of an image, each uncompressed, and as many as its config has digests of. CONFIG_NAME and
+ * MANIFEST are what messages call the config, and where the layers are listed. */
 int check_layers(Check *c, const char *config_name, const OciConfig *config, char *const *layers,
                  const char *manifest, Error *e);

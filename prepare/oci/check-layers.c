@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The layers of an image, uncompressed: whether they are what its config says. The blobs that hold them were compared
- * with their own digests before, but in an archive of Docker's, which has none for them.
+/* The layers of an image, uncompressed: whether they are what its config says. The blobs that hold them were
+ * compared with their own digests before, but in an archive of Docker's, which has none for them.
  */
 
 #include "prepare/oci/check-internal.h"

@@ -2,8 +2,8 @@
 
 /* Whether an OCI layout or an archive of Docker's is whole and valid: every document that can be reached is
  * parsed, every blob is read and compared with its size and digest, and the layers of images, uncompressed,
- * with what their configs say. Nothing is unpacked, and all that is wrong is reported, not only the first. What
- * is reached more than once is read once; how much can be reached is bounded.
+ * with what their configs say. Nothing is unpacked, and all that is wrong is reported, not only the first.
+ * What is reached more than once is read once; how much can be reached is bounded.
  */
 
 #include "prepare/oci/check-internal.h"

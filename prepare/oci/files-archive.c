@@ -215,8 +215,8 @@ static int no_archive(Error *e)
 
 static int scan(Archive *a, Error *e)
 {
-        _cleanup_(scan_done) Scan s = {
-                        .archive = a, .reader = archive_read_new(), .buffer = malloc(SCAN_SIZE)};
+        _cleanup_(scan_done)
+                        Scan s = {.archive = a, .reader = archive_read_new(), .buffer = malloc(SCAN_SIZE)};
         int r = 0;
 
         if (!s.reader || !s.buffer || archive_read_support_format_tar(s.reader) != ARCHIVE_OK)
@@ -363,9 +363,8 @@ static int wait_for_data(int fd, Error *e)
 
 static int open_file(const char *file, int *ret_fd, Error *e)
 {
-        _cleanup_close_ int fd = streq(file, "-")
-                                                 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                 : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
         if (fd < 0)
                 return error_set_errno(e, errno, "Cannot open the archive");

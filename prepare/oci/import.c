@@ -230,8 +230,7 @@ static int list_layers(Import *i, Error *e)
         if (n >= OCI_LAYERS_MAX)
                 return error_set(e, -E2BIG, "The image has more than %u layers", OCI_LAYERS_MAX - 1);
         if (n != i->manifest->n_layers)
-                return error_set(e, -EBADMSG,
-                                 "The image's manifest has %zu layers, but its config has %zu",
+                return error_set(e, -EBADMSG, "The image's manifest has %zu layers, but its config has %zu",
                                  i->manifest->n_layers, n);
         i->layers = calloc(n + 1, sizeof(Layer)); /* one more may come on top */
         if (!i->layers)

@@ -2,17 +2,18 @@
 
 /* Reading the layers of an image, several at a time.
  *
- * Each layer goes through a pipeline of its own: read and decompressed, hashed, unpacked. Both of its digests
- * are of the bytes that were unpacked: that of the blob is taken on the way in, that of the uncompressed
- * layer by the pipeline. A layer that is complete stays in its temporary directory, which no collector takes
- * as long as we live, until the image is published.
+ * Each layer goes through a pipeline of its own: read and decompressed, hashed, unpacked. Both of its
+ * digests are of the bytes that were unpacked: that of the blob is taken on the way in, that of the
+ * uncompressed layer by the pipeline. A layer that is complete stays in its temporary directory, which no
+ * collector takes as long as we live, until the image is published.
  *
  * Where a source has several places to ask, one that has sent something else than was asked for is found out
  * here, after the layer has been read or in the middle of it. What was unpacked of it is removed, and the
  * layer is read once more from the next place.
  *
- * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "implied" (directories without an entry
- * of their own, see attributes.c) and, if it hides something of the layers below it, "whiteouts".
+ * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "implied"
+ * (directories without an entry of their own, see attributes.c) and, if it hides something of the layers
+ * below it, "whiteouts".
  */
 
 #include <pthread.h>
@@ -210,8 +211,8 @@ static int is_damaged(const Reading *x, int why, Error *e)
         return r < 0 ? r : !r;
 }
 
-/* 1: it is to be had elsewhere. What is wrong with the archive is not worth saying of bytes that are not those that
- * were asked for. */
+/* 1: it is to be had elsewhere. What is wrong with the archive is not worth saying of bytes that are not
+ * those that were asked for. */
 static int blame(Reading *x, int why, Error *e)
 {
         const OciSourceVTable *v = x->readers->source->vtable;

@@ -75,8 +75,8 @@ Files *files_free(Files *f);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Files *, files_free);
 /* The whole of a file of at most MANIFEST_SIZE_MAX bytes. -ENOENT without a message. */
 int files_read(Files *f, const char *name, char **ret, size_t *ret_size, Error *e);
-/* The whole of what FD, which has SIZE bytes, delivers: at most MANIFEST_SIZE_MAX. WHAT names it, as in "manifest
- * sha256:…". */
+/* The whole of what FD, which has SIZE bytes, delivers: at most MANIFEST_SIZE_MAX. WHAT names it, as in
+ * "manifest sha256:…". */
 int document_read(int fd, uint64_t size, const char *what, const char *name, char **ret, size_t *ret_size,
                   Error *e);
 int files_open_directory(const char *dir, Files **ret, Error *e);

@@ -2,10 +2,10 @@
 
 /* Archives as "docker save", "podman save" and others write them.
  *
- * manifest.json says which members are the config and the layers of an image; names are free. Layers lie there
- * uncompressed as a rule, without a digest of their own, so the manifest that is made up here names them by
- * those of the config, which are of the uncompressed layers. Members may be links: Docker writes a layer that
- * two images share once.
+ * manifest.json says which members are the config and the layers of an image; names are free. Layers lie
+ * there uncompressed as a rule, without a digest of their own, so the manifest that is made up here names
+ * them by those of the config, which are of the uncompressed layers. Members may be links: Docker writes a
+ * layer that two images share once.
  */
 
 #include "prepare/oci/oci-internal.h"
@@ -118,7 +118,8 @@ static int list_images(const DockerArchive *a, char **ret, Error *e)
 
         for (size_t i = 0; i < a->n_images && strv_length(l) < 32; i++) {
                 const DockerArchiveImage *image = &a->images[i];
-                int r = image->repo_tags ? strv_extend(&l, image->repo_tags[0]) : strv_extendf(&l, "@%zu", i);
+                int r = image->repo_tags ? strv_extend(&l, image->repo_tags[0])
+                                         : strv_extendf(&l, "@%zu", i);
                 if (r < 0)
                         return error_oom(e);
         }
@@ -216,9 +217,10 @@ static int read_manifest_json(Docker *d, Error *e)
         int r = files_read(d->files, "manifest.json", &text, &size, e);
         if (r == -ENOENT) {
                 r = error_set(e, r, "It is no archive of Docker's: it has no file manifest.json");
-                return error_hint(e, r,
-                                  "Archives that Docker wrote before 1.10 have to be loaded and saved again; "
-                                  "OCI image layouts are read with oci-archive:.");
+                return error_hint(
+                                e, r,
+                                "Archives that Docker wrote before 1.10 have to be loaded and saved again; "
+                                "OCI image layouts are read with oci-archive:.");
         }
         return r < 0 ? r : docker_archive_parse(text, size, &d->archive, NULL, e);
 }

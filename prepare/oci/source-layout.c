@@ -2,8 +2,8 @@
 
 /* OCI image layouts, as a directory or as an archive (image-spec, "Image Layout").
  *
- * index.json lists the images, which are told apart by an annotation: a tag, or a whole reference. Everything
- * else is a blob, found by its digest.
+ * index.json lists the images, which are told apart by an annotation: a tag, or a whole reference.
+ * Everything else is a blob, found by its digest.
  */
 
 #include "prepare/oci/oci-internal.h"

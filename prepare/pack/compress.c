@@ -2,8 +2,8 @@
 
 /* Writing compressed data, in a way that can be repeated.
  *
- * Each library is asked for what it does best that is still the same everywhere: fixed levels, no time and no
- * name in headers, checksums. xz and zstd use all processors. Their output is cut into blocks or jobs of
+ * Each library is asked for what it does best that is still the same everywhere: fixed levels, no time and
+ * no name in headers, checksums. xz and zstd use all processors. Their output is cut into blocks or jobs of
  * which the size is fixed here or by the level, so how many threads work on them shows only in the time it
  * takes; for this, one thread goes by way of the same code as many. Memory for the threads of xz is a matter
  * of how much there is: never more than a quarter.

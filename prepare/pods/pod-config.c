@@ -50,8 +50,8 @@ int net_mode_from_string(const char *s)
         return table_lookup(net_modes, _NET_MODE_MAX, s);
 }
 
-/* Names as the CNI specification has them; arguments in printable characters, and none that separate networks.
- * They are passed on in an environment variable. */
+/* Names as the CNI specification has them; arguments in printable characters, and none that separate
+ * networks. They are passed on in an environment variable. */
 int pod_network_check(const char *s, Error *e)
 {
         static const char alnum[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -62,8 +62,7 @@ int pod_network_check(const char *s, Error *e)
         if (n == 0 || k < n || n > 255)
                 return error_set(e, -EINVAL,
                                  "'%.*s' is not the name of a network: letters, digits, and '_', '.', '-' "
-                                 "after "
-                                 "the first",
+                                 "after the first",
                                  (int) MIN(n, (size_t) 255), s);
         for (const char *p = s + n; *p; p += strcspn(p, ";")) {
                 size_t name = strspn(++p, alnum), length = strcspn(p, ";");
@@ -76,8 +75,7 @@ int pod_network_check(const char *s, Error *e)
                         if ((unsigned char) p[i] <= ' ' || (unsigned char) p[i] >= 0x7f || p[i] == ',')
                                 return error_set(e, -EINVAL,
                                                  "the arguments of network '%.*s' hold a character that "
-                                                 "cannot "
-                                                 "be in them",
+                                                 "cannot be in them",
                                                  (int) n, s);
         }
         return 0;

@@ -76,7 +76,8 @@ static int compare_pods(const void *a, const void *b)
         return x != y ? (x < y ? -1 : 1) : strcmp(p->uuid, q->uuid);
 }
 
-/* Each pod in a list holds a descriptor, and one whose config could not be opened would be taken for damaged. */
+/* Each pod in a list holds a descriptor, and one whose config could not be opened would be taken for
+ * damaged. */
 static int allow_descriptors(size_t n, Error *e)
 {
         struct rlimit l;
@@ -88,7 +89,9 @@ static int allow_descriptors(size_t n, Error *e)
                 return 0;
         int r = error_set(e, -EMFILE, "There are %zu pods, more than files may be open at a time (%llu)", n,
                           (unsigned long long) l.rlim_cur);
-        return error_hint(e, r, "'acnspawn gc --grace-period=0' removes those that have ended; ulimit -Hn has the limit.");
+        return error_hint(e, r,
+                          "'acnspawn gc --grace-period=0' removes those that have ended; ulimit -Hn has the "
+                          "limit.");
 }
 
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)

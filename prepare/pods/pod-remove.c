@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The end of a pod. It moves to the garbage first, so that nobody takes it for one that can be used, and then
- * everything of it goes; what says what it was goes last, so that a removal that failed can be understood and
- * repeated. Its uids are free for another pod only when no file of it is left that belongs to them.
+/* The end of a pod. It moves to the garbage first, so that nobody takes it for one that can be used, and
+ * then everything of it goes; what says what it was goes last, so that a removal that failed can be
+ * understood and repeated. Its uids are free for another pod only when no file of it is left that belongs to
+ * them.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -13,15 +14,16 @@ static int removal_failed(const Pod *p, const char *name, int r, Error *e)
         _cleanup_free_ char *path = NULL;
 
         if (mounted)
-                r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it", name,
-                              p->uuid);
+                r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it",
+                              name, p->uuid);
         else
                 r = error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
         if ((!mounted && !immutable) || pod_path(p, &path) < 0)
                 return r;
         return error_hint(e, r,
                           mounted ? "Unmount what is below %s, then remove the pod again."
-                                  : "Files in it are immutable: chattr -R -i -a %s, then remove the pod again.",
+                                  : "Files in it are immutable: chattr -R -i -a %s, then remove the pod "
+                                    "again.",
                           path);
 }
 

@@ -2,9 +2,9 @@
 
 /* What users write of names for a pod: its name servers, and entries of its /etc/hosts.
  *
- * All of it ends up as words of files that every C library reads in its own way, so it is let through only if it
- * can be nothing but what it is said to be: an address is what the C library takes for one, a name has the
- * characters of names.
+ * All of it ends up as words of files that every C library reads in its own way, so it is let through only
+ * if it can be nothing but what it is said to be: an address is what the C library takes for one, a name has
+ * the characters of names.
  */
 
 #include <arpa/inet.h>
@@ -111,8 +111,7 @@ int pod_resolver_check(const PodConfig *c, Error *e)
         if (r >= 0 && c->dns && streq(c->dns[0], "none") && (c->dns_search || c->dns_options))
                 return error_set(e, -EINVAL,
                                  "--dns=none leaves resolv.conf as the image has it, and cannot be combined "
-                                 "with "
-                                 "--dns-search= and --dns-option=");
+                                 "with --dns-search= and --dns-option=");
         if (r >= 0)
                 r = check_list(c->dns_search, pod_dns_search_check, "search domains", e);
         if (r >= 0)

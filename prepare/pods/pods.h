@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/pods/: pod directories and their life cycle, what only one pod may have, and turning a pod manifest
- * template into a reified one. */
+/* prepare/pods/: pod directories and their life cycle, what only one pod may have, and turning a pod
+ * manifest template into a reified one. */
 
 #include "prepare/fetch/fetch.h"
 
@@ -43,8 +43,8 @@ int net_mode_from_string(const char *s); /* -EINVAL */
 /* A network of a pod, as users write it: NAME[:ARG=VALUE[;ARG=VALUE…]]. -EINVAL with what is wrong. */
 int pod_network_check(const char *s, Error *e);
 
-/* What users write of names (pod-resolver.c). The lists are checked as a whole: "none" and "host" stand alone.
- * -EINVAL with what is wrong. */
+/* What users write of names (pod-resolver.c). The lists are checked as a whole: "none" and "host" stand
+ * alone. -EINVAL with what is wrong. */
 int pod_dns_check(char *const *servers, Error *e);
 int pod_dns_search_check(const char *s, Error *e); /* a domain, or "." for none */
 int pod_dns_option_check(const char *s, Error *e);
@@ -160,9 +160,9 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
 
 /* --- Reifying (reify*.c; spec: pods.md) ---------------------------------------------------------------- */
 
-/* --- Credentials of apps (credentials.c) ---------------------------------------------------------------- */
+/* --- Credentials of apps (credentials.c) --------------------------------------------------------------- */
 
-#define CREDENTIALS_MAX 256U                    /* of one app */
+#define CREDENTIALS_MAX 256U                 /* of one app */
 #define CREDENTIALS_SIZE_MAX (1024U * 1024U) /* of all of them */
 
 typedef struct Credential {
@@ -177,8 +177,8 @@ typedef struct CredentialList {
 } CredentialList;
 
 void credential_list_done(CredentialList *l);
-/* Adds a copy of DATA. The error is a part of a sentence: the name is not valid, was given before, or there is too
- * much. */
+/* Adds a copy of DATA. The error is a part of a sentence: the name is not valid, was given before, or there
+ * is too much. */
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e);
 bool pod_app_has_credentials(const Pod *p, const char *app);
 
@@ -212,7 +212,7 @@ typedef struct PodRequest {
         Mount *mounts; /* for all apps */
         size_t n_mounts, mounts_allocated;
         PairList annotations, user_annotations, user_labels;
-        PairList environment; /* for all apps */
+        PairList environment;       /* for all apps */
         CredentialList credentials; /* for all apps; an app's own of the same name take precedence */
         IsolatorList isolators;
         ExposedPort *ports;

@@ -18,8 +18,8 @@ static int set_unless_set(PodApp *a, const char *name, const char *value)
         return pair_list_get(&a->annotations, name) ? 0 : pair_list_set(&a->annotations, name, value);
 }
 
-/* Spec: aci.md has the meaning of the annotation; one of the app in the pod's manifest is nearer to the user than
- * the image's. */
+/* Spec: aci.md has the meaning of the annotation; one of the app in the pod's manifest is nearer to the user
+ * than the image's. */
 static int take_notify(Reify *r, PodApp *a, const PairList *image, Error *e)
 {
         const char *value = pair_list_get(&a->annotations, SUPPORTS_NOTIFY)

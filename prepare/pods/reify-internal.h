@@ -22,7 +22,7 @@ typedef struct Reify {
         size_t n_images, images_allocated;
         Fetcher *fetcher;
         ImageIndex *index; /* of the store; the fetcher's */
-        Image **found; /* for each app what it was fetched as, until it is taken */
+        Image **found;     /* for each app what it was fetched as, until it is taken */
         size_t n_found;
         char ***warnings;
 } Reify;
@@ -42,7 +42,8 @@ int pair_list_merge(PairList *into, const PairList *from);
  * same name, and those that contradict them. WHOSE names the app or the pod in messages. */
 int isolators_override(IsolatorList *into, const IsolatorList *overrides, const char *whose, Error *e);
 
-/* Brings every image into the store (reify-images.c). The store is not locked yet; once it is, each is taken. */
+/* Brings every image into the store (reify-images.c). The store is not locked yet; once it is, each is
+ * taken. */
 int reify_fetch(Reify *r, Error *e);
 int reify_take_image(Reify *r, size_t i, Image **ret, Error *e);
 /* The apps: their images, and what was asked of them beyond these (reify-app.c). */

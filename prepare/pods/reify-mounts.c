@@ -141,9 +141,8 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
         if (k < 0)
                 return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
         return reify_warn(r, e,
-                          "App %s: its mount point '%s' (%s) gets an empty volume, whose content goes "
-                          "with the pod; "
-                          "to keep it, give --volume=%s,kind=host,source=PATH",
+                          "App %s: its mount point '%s' (%s) gets an empty volume, whose content goes with "
+                          "the pod; to keep it, give --volume=%s,kind=host,source=PATH",
                           a->name, p->name, shown, p->name);
 }
 
@@ -167,7 +166,7 @@ static int fill_mount_point(Reify *r, PodApp *a, const MountPoint *p, Error *e)
         return check_target(a, m, e);
 }
 
-/* --- Read-only mounts --------------------------------------------------------------------------------------- */
+/* --- Read-only mounts ---------------------------------------------------------------------------------- */
 
 static bool has_mount_point(const App *a, const char *name)
 {

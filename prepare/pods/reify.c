@@ -8,8 +8,9 @@
  * volumes (reify-volumes.c), what is mounted where (reify-mounts.c), the ports. Only when nothing can be
  * refused any more are the directories of the pod filled in (reify-write.c).
  *
- * Images are fetched first, if they have to be (reify-images.c). While they are put together the store is locked against their removal, until the pod is published: from
- * then on its manifest says that it needs them.
+ * Images are fetched first, if they have to be (reify-images.c). While they are put together the store is
+ * locked against their removal, until the pod is published: from then on its manifest says that it needs
+ * them.
  */
 
 #include "prepare/pods/reify-internal.h"

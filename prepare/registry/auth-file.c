@@ -9,8 +9,8 @@
  * matching entry.
  *
  * Such files can also name programs that give the credentials (credential-helper.c): for a registry of its
- * own (credHelpers), which is asked before the file's own entry, or for all that have no entry (credsStore). If
- * one cannot say anything, that is told, and it is as if it was not named: what is for everybody can be
+ * own (credHelpers), which is asked before the file's own entry, or for all that have no entry (credsStore).
+ * If one cannot say anything, that is told, and it is as if it was not named: what is for everybody can be
  * fetched by those without credentials as well.
  *
  * All that was read is wiped before it is freed, and no message has any of it.
@@ -187,8 +187,8 @@ void credential_helper_done(CredentialHelper *h)
         *h = (CredentialHelper){};
 }
 
-/* Of one registry, or if there is NO_ENTRY, of all. Helpers know registries by the name that "login" wrote: KEY,
- * or else the host. */
+/* Of one registry, or if there is NO_ENTRY, of all. Helpers know registries by the name that "login" wrote:
+ * KEY, or else the host. */
 static int copy_helper(json_object *file, const char *name, const char *key, bool no_entry,
                        CredentialHelper *ret)
 {

@@ -63,7 +63,8 @@ static int note_origin(RegistrySource *r, const char *digest, const Endpoint *p)
 static bool has_rejected(const RegistrySource *r, const char *digest, const Endpoint *p)
 {
         for (size_t i = 0; i < r->n_origins; i++)
-                if (r->origins[i].rejected && r->origins[i].place == p && streq(r->origins[i].digest, digest))
+                if (r->origins[i].rejected && r->origins[i].place == p &&
+                    streq(r->origins[i].digest, digest))
                         return true;
         return false;
 }

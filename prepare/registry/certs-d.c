@@ -5,8 +5,8 @@
  *     certs.d/HOST[:PORT]/ *.crt                authorities that are trusted for it, beside the host's
  *                          NAME.cert, NAME.key  who we are, if it wants to know by TLS
  *
- * The first of the usual places that has such a directory counts, and the others are not looked at. Who may not
- * look into it goes without.
+ * The first of the usual places that has such a directory counts, and the others are not looked at. Who may
+ * not look into it goes without.
  */
 
 #include "prepare/registry/registry-internal.h"

@@ -4,9 +4,9 @@
  *
  *     {"ServerURL": "example.com:5000", "Username": "…", "Secret": "…"}
  *
- * A file of credentials only says NAME. That is a word, never a path or a command line, and no shell sees it;
- * the program has to be in PATH, and to belong to root or to us, with nobody else able to write to it. So a
- * file can choose among the helpers that are installed here, and no more.
+ * A file of credentials only says NAME. That is a word, never a path or a command line, and no shell sees
+ * it; the program has to be in PATH, and to belong to root or to us, with nobody else able to write to it.
+ * So a file can choose among the helpers that are installed here, and no more.
  *
  * A helper is a stranger as far as its answer goes: how long it takes and how much it says is bounded. It is
  * the leader of a process group, all of which is killed when it is over. What it says on standard error goes

@@ -81,8 +81,7 @@ static int explain_silence(const Endpoint *p, int r, Error *e)
                 return r;
         return error_hint(e, r,
                           "If '%s' speaks plain http, and it does not matter that anybody on the way could "
-                          "change "
-                          "the image: --insecure-options=http, or insecure = true in registries.conf "
+                          "change the image: --insecure-options=http, or insecure = true in registries.conf "
                           "(acnspawn-registries(5)).",
                           p->place.host);
 }

@@ -275,8 +275,7 @@ static int read_search(const Source *s, const Key *k, json_object *v, void *targ
                 if (!registry_is_host(host))
                         return error_set(s->e, -EINVAL,
                                          "%s: '%s' has '%s', which without a dot or a port cannot be told "
-                                         "from a "
-                                         "repository",
+                                         "from a repository",
                                          s->file, k->name, host);
                 r = path ? strv_extendf(&list, "%s/%s", host, path) : strv_extend(&list, host);
                 if (r < 0)

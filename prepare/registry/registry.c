@@ -8,8 +8,8 @@
  * the end.
  *
  * A manifest that is asked for by digest is checked against it here already, so that a place with something
- * else is passed over like one that has nothing; blobs see blobs.c. What is asked for by tag is whatever the registry says it is; its
- * digest is computed, and compared with the one that the registry claims.
+ * else is passed over like one that has nothing; blobs see blobs.c. What is asked for by tag is whatever the
+ * registry says it is; its digest is computed, and compared with the one that the registry claims.
  */
 
 #include "library/libcrypto.h"

@@ -27,7 +27,7 @@ struct RegistrySource {
         BlobOrigin *origins;
         size_t n_origins, origins_allocated;
         /* Of the thread that asks for manifests: */
-        char **accept;        /* headers for manifests */
+        char **accept; /* headers for manifests */
 
         char *digest; /* what the reference came to */
         char *kept;   /* and the document, if it has not been asked for */

@@ -79,7 +79,8 @@ static int unfit(const char *path, const char *why, Error *e)
 
 /* --- What is tried ------------------------------------------------------------------------------------- */
 
-/* Each returns 1 if it can be done, 0 if it cannot, -EPERM if we are not allowed to try, or why trying failed. */
+/* Each returns 1 if it can be done, 0 if it cannot, -EPERM if we are not allowed to try, or why trying
+ * failed. */
 
 /* The error of a call of which these errors say that the file system has no such thing. */
 static int cannot(int error, int what)
@@ -190,7 +191,8 @@ static int make_probe(Probe *p, bool is_new, Error *e)
         char hex[RANDOM_HEX_SIZE];
         int r = random_hex(hex);
 
-        /* If we are killed: below tmp/ it will be collected, and a new store may have names that begin so. */
+        /* If we are killed: below tmp/ it will be collected, and a new store may have names that begin
+         * so. */
         if (r >= 0) {
                 snprintf(p->name, sizeof(p->name), "%s.probe-%s", is_new ? "" : "tmp/", hex);
                 r = mkdirat(p->fd, p->name, 0700) < 0 ? -errno

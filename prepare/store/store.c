@@ -18,8 +18,8 @@
 
 #define STORE_VERSION "1\n"
 
-/* The pods' part comes first to last in the order of a pod's life. What is made in a nursery has nothing to do
- * with what else is made there. */
+/* The pods' part comes first to last in the order of a pod's life. What is made in a nursery has nothing to
+ * do with what else is made there. */
 static const struct {
         const char *name;
         bool nursery;
@@ -142,10 +142,10 @@ static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
         return 0;
 }
 
-/* Tells the file system that what is made in the directory NAME is unrelated. ext4 then puts each pod and each
- * image into a region of its own. Otherwise they share one, and as ext4 does not use an inode again for minutes
- * after it was freed, but looks at it each time, a pod took five times as long to prepare where a hundred had
- * just been removed. Other file systems need no such hint. */
+/* Tells the file system that what is made in the directory NAME is unrelated. ext4 then puts each pod and
+ * each image into a region of its own. Otherwise they share one, and as ext4 does not use an inode again for
+ * minutes after it was freed, but looks at it each time, a pod took five times as long to prepare where a
+ * hundred had just been removed. Other file systems need no such hint. */
 static void spread(int fd, const char *name)
 {
         _cleanup_close_ int dir_fd = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

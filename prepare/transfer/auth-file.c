@@ -2,11 +2,11 @@
 
 /* The files in auth.d.
  *
- * NAME.conf is in the style of systemd's configuration; NAME.json is a document as rkt had them (auth-json.c).
- * A file in a stronger directory hides the one of the same name in a weaker one; an empty file, or a link to
- * /dev/null, just hides. A host may be named once in a directory. A file that others can read is refused, for
- * its secret is no secret, and so is one that is not root's (or, in tests, ours), for it may be somebody's way
- * to learn what is fetched. Messages name file and line, never a value.
+ * NAME.conf is in the style of systemd's configuration; NAME.json is a document as rkt had them
+ * (auth-json.c). A file in a stronger directory hides the one of the same name in a weaker one; an empty
+ * file, or a link to /dev/null, just hides. A host may be named once in a directory. A file that others can
+ * read is refused, for its secret is no secret, and so is one that is not root's (or, in tests, ours), for
+ * it may be somebody's way to learn what is fetched. Messages name file and line, never a value.
  */
 
 #include <sys/stat.h>

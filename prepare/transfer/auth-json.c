@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Credentials as rkt had them: JSON documents with "rktKind" of "auth" (domains; type "basic" or "oauth") or
- * "dockerAuth" (registries; always basic), "rktVersion" of "v1". Its third type, "aws", signs each request with
- * a scheme of one provider, and is refused by name.
+ * "dockerAuth" (registries; always basic), "rktVersion" of "v1". Its third type, "aws", signs each request
+ * with a scheme of one provider, and is refused by name.
  */
 
 #include "schema/schema.h"

@@ -2,8 +2,8 @@
 
 /* Credentials: what is shown to which server.
  *
- * They come from the files in auth.d, and are for exactly the hosts and ports that are named there: no patterns,
- * no subdomains. They are kept as the header that they become, and wiped when they are let go.
+ * They come from the files in auth.d, and are for exactly the hosts and ports that are named there: no
+ * patterns, no subdomains. They are kept as the header that they become, and wiped when they are let go.
  */
 
 #include <ctype.h>

@@ -2,12 +2,13 @@
 
 /* The body into a file of the store's downloads/ that can be resumed.
  *
- * NAME.part is what there is so far, NAME.json what it is part of: the ETag (or date) of the file, how long it
- * will be; NAME is the SHA-256 of the URL. The second is written before the first byte of the first, and nothing
- * is appended unless the server says that it goes on with the very same file (If-Range), so at whatever
- * instruction we are killed, what lies there is the beginning of a file whose ETag is known, or is started anew.
- * After a crash of the whole machine only that counts which had been synced. Whoever downloads has a flock on
- * NAME.part; somebody else with the same URL downloads into a file without a name, and waits for nobody.
+ * NAME.part is what there is so far, NAME.json what it is part of: the ETag (or date) of the file, how long
+ * it will be; NAME is the SHA-256 of the URL. The second is written before the first byte of the first, and
+ * nothing is appended unless the server says that it goes on with the very same file (If-Range), so at
+ * whatever instruction we are killed, what lies there is the beginning of a file whose ETag is known, or is
+ * started anew. After a crash of the whole machine only that counts which had been synced. Whoever downloads
+ * has a flock on NAME.part; somebody else with the same URL downloads into a file without a name, and waits
+ * for nobody.
  *
  * What is complete loses its name at once: its space is given back when the caller closes it.
  */

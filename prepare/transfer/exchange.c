@@ -2,10 +2,10 @@
 
 /* One request and its answer.
  *
- * libcurl does the work, with everything switched off that it would do behind our back: it follows no redirect
- * (follow.c does), sends no credentials but the header that is given to it, and speaks http and https only. The
- * loop around it waits for three things at once: the network, being interrupted, and a server that has stopped to
- * say anything. All sizes are bounded while they come in, whatever was announced.
+ * libcurl does the work, with everything switched off that it would do behind our back: it follows no
+ * redirect (follow.c does), sends no credentials but the header that is given to it, and speaks http and
+ * https only. The loop around it waits for three things at once: the network, being interrupted, and a
+ * server that has stopped to say anything. All sizes are bounded while they come in, whatever was announced.
  */
 
 #include <poll.h>
@@ -227,7 +227,8 @@ static CURLcode set_security(Exchange *x, CURL *easy)
         return code == CURLE_OK ? set_client_certificate(x, easy) : code;
 }
 
-/* A text of authorities takes the place of libcurl's file, but not of its directory; so that file comes first. */
+/* A text of authorities takes the place of libcurl's file, but not of its directory; so that file comes
+ * first. */
 static int set_authorities(Exchange *x)
 {
         const TransferTls *tls = x->request->tls;

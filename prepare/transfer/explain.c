@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Why there is no answer, or not the one that was hoped for: what libcurl and HTTP say, in sentences that name
- * what was fetched and from where, with the way out; and whether to try again is of use.
+/* Why there is no answer, or not the one that was hoped for: what libcurl and HTTP say, in sentences that
+ * name what was fetched and from where, with the way out; and whether to try again is of use.
  */
 
 #include <openssl/x509_vfy.h>
@@ -93,7 +93,8 @@ static int explain_client_certificate(const Exchange *x, const char *host, const
         return error_hint(e, r, "See 'ClientCertificate=' and 'ClientKey=' in auth.d.");
 }
 
-/* Why a server breaks off that wants a certificate, and gets none that it likes, is in TLS's own words only. */
+/* Why a server breaks off that wants a certificate, and gets none that it likes, is in TLS's own words
+ * only. */
 static bool is_about_our_certificate(const Exchange *x, CURLcode code, const char *detail)
 {
         if (x->header_size > 0 || (code != CURLE_RECV_ERROR && code != CURLE_SSL_CONNECT_ERROR))

@@ -2,9 +2,9 @@
 
 /* A request, and where it is redirected to.
  *
- * This is not left to libcurl, as there is more to decide at each step than it knows of: a redirect leads from
- * https to https only, and to nothing but http and https at all; and what was meant for one host, credentials
- * first of all, is not sent to another, nor after a redirect by way of another.
+ * This is not left to libcurl, as there is more to decide at each step than it knows of: a redirect leads
+ * from https to https only, and to nothing but http and https at all; and what was meant for one host,
+ * credentials first of all, is not sent to another, nor after a redirect by way of another.
  */
 
 #include "prepare/transfer/transfer-internal.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the headers of an answer say: which state of the resource this is, which part of it, how long it may be
- * taken to be so, and when to come back. libcurl has split them; here they are read, and what makes no sense is
- * as if it was not there.
+/* What the headers of an answer say: which state of the resource this is, which part of it, how long it may
+ * be taken to be so, and when to come back. libcurl has split them; here they are read, and what makes no
+ * sense is as if it was not there.
  */
 
 #include <ctype.h>

@@ -2,10 +2,11 @@
 
 /* A request, tried again where that makes sense.
  *
- * Connections break and servers are overloaded; then the same request is sent again after a while that doubles
- * each time, with a random part so that many hosts do not come back together, or after as long as the server
- * asks for. What a server has said clearly (that it has no such file, that its certificate is no good) is not
- * asked again. A download that gets further each time is not given up: what counts are tries without progress.
+ * Connections break and servers are overloaded; then the same request is sent again after a while that
+ * doubles each time, with a random part so that many hosts do not come back together, or after as long as
+ * the server asks for. What a server has said clearly (that it has no such file, that its certificate is no
+ * good) is not asked again. A download that gets further each time is not given up: what counts are tries
+ * without progress.
  */
 
 #include <poll.h>

@@ -53,8 +53,8 @@ void credential_done(Credential *c);
 void credentials_done(Credentials *c);
 /* Reads auth.d of all DIRS. */
 int credentials_load(Credentials *c, const char *const *dirs, Error *e);
-/* Adds a copy of C for each of HOSTS ("example.com", "example.com:8443"). -EINVAL: a host is malformed (named
- * by *RET_HOST). -EEXIST: there is one from the same directory. */
+/* Adds a copy of C for each of HOSTS ("example.com", "example.com:8443"). -EINVAL: a host is malformed
+ * (named by *RET_HOST). -EEXIST: there is one from the same directory. */
 int credentials_add(Credentials *c, const Credential *template, char *const *hosts, const char **ret_host);
 const Credential *credentials_find(const Credentials *c, const Url *u);
 /* One file's text. PATH is for messages. */
@@ -119,7 +119,8 @@ struct Sink {
         uint64_t time_max_usec; /* for each request; 0: as long as something comes */
         /* Adds request headers (Range); may be NULL. */
         int (*headers)(Sink *s, struct curl_slist **l);
-        /* A body follows that answers what was asked for. Sets DONE and TOTAL. -ESTALE: not as asked for, ask again. */
+        /* A body follows that answers what was asked for. Sets DONE and TOTAL. -ESTALE: not as asked for,
+         * ask again. */
         int (*begin)(Sink *s, const Response *r, Error *e);
         int (*write)(Sink *s, const void *data, size_t n, Error *e);
         /* Whether an answer of 416 means that everything is there. */

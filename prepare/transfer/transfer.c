@@ -2,9 +2,10 @@
 
 /* The Transfer: configuration, connections that are kept open, and credentials.
  *
- * libcurl's handles are for one thread at a time. So each request takes a handle, with the connections that it
- * has kept open, out of the Transfer, and gives it back: as many handles are there as requests ran at once. A
- * multi handle goes with each, as only that interface can wait for something else as well: being interrupted.
+ * libcurl's handles are for one thread at a time. So each request takes a handle, with the connections that
+ * it has kept open, out of the Transfer, and gives it back: as many handles are there as requests ran at
+ * once. A multi handle goes with each, as only that interface can wait for something else as well: being
+ * interrupted.
  */
 
 #include "prepare/transfer/transfer-internal.h"
@@ -188,8 +189,7 @@ void transfer_note_insecure(Transfer *t, unsigned option, const char *shown_url)
         else
                 transfer_note(t,
                               "Certificates are not checked (--insecure-options=tls): anybody on the way "
-                              "can pose "
-                              "as the server of '%s'",
+                              "can pose as the server of '%s'",
                               shown_url);
 }
 

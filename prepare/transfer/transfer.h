@@ -33,8 +33,9 @@ int url_check(const char *url, unsigned insecure, Error *e);
 int url_host(const char *url, char **ret);
 /* URL without user and password, fit to be stored or asked again. -EINVAL. */
 int url_without_credentials(const char *url, char **ret);
-/* URL as messages show it: without user, password and fragment, control characters escaped, shortened if it is
- * very long. For anything: what cannot be taken apart is shown as "(a malformed URL)". NULL: out of memory. */
+/* URL as messages show it: without user, password and fragment, control characters escaped, shortened if it
+ * is very long. For anything: what cannot be taken apart is shown as "(a malformed URL)". NULL: out of
+ * memory. */
 char *url_for_display(const char *url);
 
 /* --- Transfers (transfer.c) ---------------------------------------------------------------------------- */
@@ -48,7 +49,7 @@ typedef struct TransferOptions {
         unsigned insecure; /* InsecureOptions */
         /* What has auth.d in it, strongest first (/etc/acnspawn, /usr/lib/acnspawn). */
         const char *const *config_dirs;
-        uint32_t n_retries;          /* after the first try (4) */
+        uint32_t n_retries;            /* after the first try (4) */
         uint64_t connect_timeout_usec; /* for one connection, with TLS (30 s) */
         uint64_t stall_timeout_usec;   /* after so long with hardly a byte it is broken off (60 s) */
         uint64_t retry_delay_usec;     /* before the first retry; doubled each time, with jitter (0.5 s) */
@@ -68,7 +69,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Transfer *, transfer_free);
 
 /* Certificates for one request, beside those of auth.d and of this host. */
 typedef struct TransferTls {
-        const char *authorities; /* PEM text: who is trusted as well, also after redirects; or NULL */
+        const char *authorities;       /* PEM text: who is trusted as well, also after redirects; or NULL */
         const char *certificate, *key; /* files that are shown to the host of the URL, or NULL */
         const char *origin;            /* where all that is from, for messages */
 } TransferTls;
@@ -79,7 +80,7 @@ typedef struct TransferRequest {
         const char *etag;     /* what we have: the reply may be that it is still so (not_modified) */
         const char *last_modified; /* the same where there is no ETag: the reply's, as it was */
         const char *authorization; /* "Basic …", "Bearer …"; NULL: what auth.d has for the host; "": none */
-        const char *form; /* sent by POST as a web form, but not after redirects; NULL: it is a GET */
+        const char *form;  /* sent by POST as a web form, but not after redirects; NULL: it is a GET */
         unsigned insecure; /* what is allowed beyond the Transfer's options; the caller has told of it */
         const TransferTls *tls; /* or NULL */
         bool no_certificate;    /* who we are is not told by TLS, whatever auth.d has for the host */
@@ -118,10 +119,11 @@ void transfer_reply_done(TransferReply *r);
  * RET may be NULL; else it is initialised, and filled in as far as known on failure as well (status,
  * challenge, error_body). With not_modified there is a body of NULL, or a descriptor of -EBADF.
  *
- * Errors: -EACCES: 401, 403, 407. -ENOENT: 404, 410. -EHOSTUNREACH: unknown host. -ECONNREFUSED, -ECONNRESET:
- * also a body that ends too early. -ETIMEDOUT. -EKEYREJECTED: TLS. -EPERM: an insecure option would be needed.
- * -ELOOP: too many redirects. -EFBIG: larger than size_max. -EBUSY: 429, 503. -EREMOTEIO: any other status.
- * -EBADMSG: not HTTP as it should be. -EINTR: interrupted. -EINVAL, -EPROTONOSUPPORT: the URL. */
+ * Errors: -EACCES: 401, 403, 407. -ENOENT: 404, 410. -EHOSTUNREACH: unknown host. -ECONNREFUSED,
+ * -ECONNRESET: also a body that ends too early. -ETIMEDOUT. -EKEYREJECTED: TLS. -EPERM: an insecure option
+ * would be needed. -ELOOP: too many redirects. -EFBIG: larger than size_max. -EBUSY: 429, 503. -EREMOTEIO:
+ * any other status. -EBADMSG: not HTTP as it should be. -EINTR: interrupted. -EINVAL, -EPROTONOSUPPORT: the
+ * URL. */
 int transfer_get(Transfer *t, const TransferRequest *r, char **ret_body, size_t *ret_size,
                  TransferReply *ret, Error *e);
 int transfer_download(Transfer *t, const TransferRequest *r, Store *s, int *ret_fd, TransferReply *ret,
@@ -129,8 +131,9 @@ int transfer_download(Transfer *t, const TransferRequest *r, Store *s, int *ret_
 
 /* --- Credentials (auth.c, auth-file.c) ----------------------------------------------------------------- */
 
-/* The value of an Authorization header that auth.d has for the host of URL, for who has to present it elsewhere
- * in the protocol (a registry's token server). 0: none. Wipe it after use (authorization_free()). */
+/* The value of an Authorization header that auth.d has for the host of URL, for who has to present it
+ * elsewhere in the protocol (a registry's token server). 0: none. Wipe it after use
+ * (authorization_free()). */
 int transfer_authorization(Transfer *t, const char *url, char **ret, Error *e);
 char *authorization_free(char *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(char *, authorization_free);

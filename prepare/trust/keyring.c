@@ -103,8 +103,7 @@ static int check_mask(int fd, const char *path, Error *e)
         int r = error_set(e, -EPERM, "'%s', a file of a trusted key, is a symlink", path);
         return error_hint(e, r,
                           "Put the key itself there; 'acnspawn trust' does. Only a symlink to /dev/null is "
-                          "taken, "
-                          "and hides the key of that name.");
+                          "taken, and hides the key of that name.");
 }
 
 static int read_key_file(int parent_fd, const char *name, TrustFile *f, Error *e)

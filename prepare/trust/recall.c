@@ -3,10 +3,11 @@
 /* Signatures that were found to be good, looked at again: would they be so today?
  *
  * Trust ends in three ways. The file of the key is gone, or counts for other names only: that is seen in the
- * directories. The key was revoked: that can become known by a new copy of the key alone, that is by a change of
- * its file. Or the key, or the signature, has expired: when that would be was known when it was checked. So
- * what is remembered of a signature is when these expire, and what the files of its key were; as long as they
- * are that, gpg has nothing to say that it did not say then, and is not asked. Pods start by this.
+ * directories. The key was revoked: that can become known by a new copy of the key alone, that is by a
+ * change of its file. Or the key, or the signature, has expired: when that would be was known when it was
+ * checked. So what is remembered of a signature is when these expire, and what the files of its key were; as
+ * long as they are that, gpg has nothing to say that it did not say then, and is not asked. Pods start by
+ * this.
  */
 
 #include "prepare/trust/trust-internal.h"

@@ -148,7 +148,8 @@ static inline bool trust_file_counts(const TrustFile *f)
 const char *trust_find(const Trust *t, const char *fingerprint, const char *name);
 /* trust_open() that reads the files of one key alone. */
 int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trust **ret, Error *e);
-/* Says whether the files that make the key trusted, for anything, are what they were. NULL: out of memory. */
+/* Says whether the files that make the key trusted, for anything, are what they were. NULL: out of
+ * memory. */
 char *trust_stamp(const Trust *t, const char *fingerprint);
 /* " only for 'example.com/x' and 'example.com/y'", of a key that is trusted for something. */
 void trust_add_prefixes(Text *t, const Trust *trust, const char *fingerprint);

@@ -3,9 +3,9 @@
 /* Unpacking without writing anything: would the entries of this archive be taken?
  *
  * The checks are those of unpack.c and of what it calls. What there the file system knows (which names are
- * taken, by what, and what a name leads through) is kept here as a tree of names in memory: an entry takes 16
- * bytes and its last name, both are bounded. A table finds the names; its hash has a key that whoever made
- * the archive cannot know.
+ * taken, by what, and what a name leads through) is kept here as a tree of names in memory: an entry takes
+ * 16 bytes and its last name, both are bounded. A table finds the names; its hash has a key that whoever
+ * made the archive cannot know.
  */
 
 #include <sys/random.h>

@@ -2,9 +2,9 @@
 
 /* Sorting more lines than fit into memory.
  *
- * Lines are collected up to a bound, sorted, and written to a file as one run; in the end the runs are merged
- * by a heap that has the next line of each. An image of a usual size never gets to the bound, and then
- * nothing is written. Memory is the bound, and a small buffer for each run.
+ * Lines are collected up to a bound, sorted, and written to a file as one run; in the end the runs are
+ * merged by a heap that has the next line of each. An image of a usual size never gets to the bound, and
+ * then nothing is written. Memory is the bound, and a small buffer for each run.
  */
 
 #include <sys/random.h>

@@ -2,9 +2,9 @@
 
 /* Comparing a tree with the record of what it was.
  *
- * The record is read and checked as a whole first, so that its own damage is told as such. Then both are gone
- * through side by side, as both are sorted in the same way; whatever can be told without reading a file is
- * told here. Files of which everything else is right are handed to threads that hash their content (see
+ * The record is read and checked as a whole first, so that its own damage is told as such. Then both are
+ * gone through side by side, as both are sorted in the same way; whatever can be told without reading a file
+ * is told here. Files of which everything else is right are handed to threads that hash their content (see
  * verify-content.c). Of a directory that is missing or was added, what is below it is not listed.
  */
 

@@ -15,7 +15,7 @@
 #include "prepare/unpack/stream-internal.h"
 
 #define INPUT_SIZE (256U * 1024U)
-#define MAGIC_SIZE 262U /* up to and with what tar headers have */
+#define MAGIC_SIZE 262U            /* up to and with what tar headers have */
 #define PROGRESS_STEP (1ULL << 20) /* bytes between two calls of the progress hook */
 
 static int wait_for_input(Stream *s, Error *e)

@@ -22,8 +22,8 @@ typedef struct StreamHooks {
 } StreamHooks;
 
 /* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz, zstd). FD must outlive the
- * stream. WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. HOOKS may be
- * NULL; they are called by whoever calls these functions. */
+ * stream. WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. HOOKS
+ * may be NULL; they are called by whoever calls these functions. */
 int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e);
 Stream *stream_free(Stream *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
@@ -69,8 +69,8 @@ struct archive;
 struct archive_entry;
 
 /* Belongs to the thread that makes it, whose locale it sets until it is freed. LENIENT in the options: an
- * archive may lack its end mark and the padding before it, or be empty; for those whose digest is known, so that nothing can be
- * missing unnoticed. */
+ * archive may lack its end mark and the padding before it, or be empty; for those whose digest is known, so
+ * that nothing can be missing unnoticed. */
 int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e);
 ArchiveReader *archive_reader_free(ArchiveReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ArchiveReader *, archive_reader_free);
@@ -146,8 +146,8 @@ typedef struct RecordCheck {
         const char *prefix; /* what is put before the paths of differences, or NULL; the caller's */
         size_t n_max;       /* so many differences are kept; all are counted */
         bool skip_content;  /* look at everything but the content of files */
-        /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A negative
-         * result ends the check. Signals are left to the caller's thread. */
+        /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A
+         * negative result ends the check. Signals are left to the caller's thread. */
         int (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;
         Difference *differences; /* results: sorted by path */
@@ -255,8 +255,8 @@ int unpack_normalize_path(const char *name, char **ret, Error *e);
  * MTIME is the time they get. */
 int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime, int *ret_fd,
                        const char **ret_name, Error *e);
-/* Makes room for what the entry PATH, NAME in PARENT_FD, is to be: earlier entries of that path go, but for a
- * directory if DIRECTORY is to come. 1: that is there; 0: nothing is. *RET_HIDES becomes true if what was
+/* Makes room for what the entry PATH, NAME in PARENT_FD, is to be: earlier entries of that path go, but for
+ * a directory if DIRECTORY is to come. 1: that is there; 0: nothing is. *RET_HIDES becomes true if what was
  * there, no directory, hid what layers below have. */
 int unpack_make_way(Unpack *u, int parent_fd, const char *name, const char *path, bool directory,
                     bool *ret_hides, Error *e);
@@ -299,7 +299,8 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
 
 /* --- Extended attributes and ACLs (xattr.c) ------------------------------------------------------------ */
 
-/* Refuses attributes that would act on an overlay, or are too large. *RET_TOTAL: bytes of all names and values. */
+/* Refuses attributes that would act on an overlay, or are too large. *RET_TOTAL: bytes of all names and
+ * values. */
 int xattr_check_all(struct archive_entry *entry, const char *path, size_t *ret_total, Error *e);
 /* All but ACLs. */
 int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const char *path, Error *e);

@@ -3,8 +3,8 @@
 /* Hashing many files at once, and telling which are not as they should be.
  *
  * One thread for each processor takes files from a short queue, so that memory does not grow with their
- * number, and whoever fills it never gets far ahead. A file is opened by its path below the directory without
- * following a symlink: it may have become something else since it was looked at.
+ * number, and whoever fills it never gets far ahead. A file is opened by its path below the directory
+ * without following a symlink: it may have become something else since it was looked at.
  */
 
 #include <pthread.h>

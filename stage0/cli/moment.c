@@ -33,7 +33,8 @@ static int parse_ago(const char *s, uint64_t now, uint64_t *ret)
                 return -ENOMEM;
         if (endswith(span, " ago"))
                 span[strlen(span) - 4] = 0;
-        if (!strpbrk(span, "abcdefghijklmnopqrstuvwxyz") || parse_usec(span, &usec) < 0 || usec == UINT64_MAX)
+        if (!strpbrk(span, "abcdefghijklmnopqrstuvwxyz") || parse_usec(span, &usec) < 0 ||
+            usec == UINT64_MAX)
                 return -EINVAL;
         *ret = now > usec ? now - usec : 0;
         return 0;
@@ -80,7 +81,8 @@ static int to_seconds(struct tm *tm, const char *zone, time_t *ret)
         }
         *ret = local ? mktime(tm) : timegm(tm) - offset.tm_gmtoff;
         /* There is no 30th of February. */
-        return tm->tm_mday != as_written.tm_mday || tm->tm_mon != as_written.tm_mon || *ret < 0 ? -EINVAL : 0;
+        return tm->tm_mday != as_written.tm_mday || tm->tm_mon != as_written.tm_mon || *ret < 0 ? -EINVAL
+                                                                                                : 0;
 }
 
 static int midnight(uint64_t now, int days, struct tm *ret)
@@ -97,9 +99,9 @@ static int midnight(uint64_t now, int days, struct tm *ret)
 
 static int parse_date(const char *s, uint64_t now, uint64_t *ret)
 {
-        static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
-                                            "%Y-%m-%dT%H:%M",    "%Y-%m-%d",          "%H:%M:%S",
-                                            "%H:%M"};
+        static const char *const forms[] = {
+                        "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M",
+                        "%Y-%m-%d",          "%H:%M:%S",          "%H:%M"};
 
         for (size_t i = 0; i < ELEMENTSOF(forms); i++) {
                 uint64_t fraction;
@@ -153,6 +155,7 @@ int option_moment(const Option *o, const char *value, void *target, Error *e)
         if (r == -ENOMEM)
                 return error_oom(e);
         return r < 0 ? option_invalid(o, value, e,
-                                      "not a point in time such as '2026-01-31 12:00', '12:00', '10min ago' or 'today'")
+                                      "not a point in time such as '2026-01-31 12:00', '12:00', '10min ago' "
+                                      "or 'today'")
                      : 0;
 }

@@ -85,8 +85,8 @@ int option_invalid(const Option *o, const char *value, Error *e, const char *rea
 /* The same with the message of an error of which the value is the cause. */
 int option_invalid_because(const Option *o, const char *value, Error *e, const Error *reason);
 
-/* A point in time, in microseconds since 1970, as people write it: "2026-01-31 12:00:00", "12:00", "5min ago", "today",
- * "@SECONDS". NOW_USEC is what it is relative to. -EINVAL, -ERANGE. */
+/* A point in time, in microseconds since 1970, as people write it: "2026-01-31 12:00:00", "12:00", "5min
+ * ago", "today", "@SECONDS". NOW_USEC is what it is relative to. -EINVAL, -ERANGE. */
 int moment_parse(const char *s, uint64_t now_usec, uint64_t *ret);
 
 /* Whether O is the end of its table. */
@@ -99,7 +99,7 @@ static inline bool option_is_end(const Option *o)
  * by WORD, or NULL if none is near. */
 const char *nearest_match(const char *word, const char *const *first, size_t n, size_t stride);
 
-/* What a command ("ps", "image ls") or an option ("--publish", "-w") of other tools is called here, an option
- * without dashes; NULL: not known (synonyms.c). */
+/* What a command ("ps", "image ls") or an option ("--publish", "-w") of other tools is called here, an
+ * option without dashes; NULL: not known (synonyms.c). */
 const char *verb_synonym(const char *word);
 const char *option_synonym(const char *word);

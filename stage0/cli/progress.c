@@ -2,11 +2,11 @@
 
 /* Work that takes a while, as people see it.
  *
- * On a terminal the lines of what is being worked on stand below everything else. They are written anew a few
- * times a second, over themselves: up by as many lines as there are, each cleared to its end. What has ended
- * gets a last line, which stays, above them. No mode of the terminal is changed and the cursor stays visible,
- * so there is nothing to restore, however we end. No more lines are shown than fit, and none is longer than
- * the terminal is wide, since one that wraps would be two.
+ * On a terminal the lines of what is being worked on stand below everything else. They are written anew a
+ * few times a second, over themselves: up by as many lines as there are, each cleared to its end. What has
+ * ended gets a last line, which stays, above them. No mode of the terminal is changed and the cursor stays
+ * visible, so there is nothing to restore, however we end. No more lines are shown than fit, and none is
+ * longer than the terminal is wide, since one that wraps would be two.
  */
 
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How work that takes a while is shown to people: a line for each thing that is being worked on, on a terminal
- * kept up to date in place; elsewhere a line when it begins and one when it has ended. */
+/* How work that takes a while is shown to people: a line for each thing that is being worked on, on a
+ * terminal kept up to date in place; elsewhere a line when it begins and one when it has ended. */
 
 #include "stage0/cli/display.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What commands and options are called by other tools: podman and docker, machinectl and systemd-nspawn, rkt.
+/* What commands and options are called by other tools: podman and docker, machinectl and systemd-nspawn,
+ * rkt.
  *
- * They are not taken, for one thing has one name here, but whoever types them is told that name. That is more
- * than the words that are spelled alike could say.
+ * They are not taken, for one thing has one name here, but whoever types them is told that name. That is
+ * more than the words that are spelled alike could say.
  */
 
 #include "stage0/cli/options.h"

@@ -59,11 +59,12 @@ static int find_app(Pod *p, const char *name, const PodApp **ret, AppInput *ret_
         *ret_input = input;
         if (input != INPUT_NULL)
                 return 0;
-        r = error_set(e, -ENOTCONN, "App %s of pod %s reads nothing: nobody can be attached to it", (*ret)->name,
-                      p->uuid);
+        r = error_set(e, -ENOTCONN, "App %s of pod %s reads nothing: nobody can be attached to it",
+                      (*ret)->name, p->uuid);
         return error_hint(e, r,
-                          "It takes --interactive or --stdin when the pod is made; 'acnspawn logs --follow %s' "
-                          "shows what is written, and 'acnspawn enter %s' runs a command beside the app.",
+                          "It takes --interactive or --stdin when the pod is made; 'acnspawn logs --follow "
+                          "%s' shows what is written, and 'acnspawn enter %s' runs a command beside the "
+                          "app.",
                           p->uuid, p->uuid);
 }
 
@@ -73,8 +74,8 @@ static int refused(Pod *p, const PodApp *app, const AttachMessage *m, Error *e)
 {
         if (m->status == -ESRCH)
                 return app_not_running(p, app, e);
-        return error_set(e, m->status < 0 ? m->status : -EBADMSG, "Cannot be attached to app %s of pod %s: %s",
-                         app->name, p->uuid, m->text);
+        return error_set(e, m->status < 0 ? m->status : -EBADMSG,
+                         "Cannot be attached to app %s of pod %s: %s", app->name, p->uuid, m->text);
 }
 
 static int request(Attachment *a, Pod *p, const PodApp *app, Error *e)
@@ -179,8 +180,8 @@ static int stay(Attachment *a, Pod *p, const PodApp *app, Error *e)
         f->keys = a->options->keys;
         int r = forward_streams(f, e);
         if (r == -ECONNRESET)
-                return error_set(e, r, "The process that runs pod %s was killed, and app %s with it", p->uuid,
-                                 app->name);
+                return error_set(e, r, "The process that runs pod %s was killed, and app %s with it",
+                                 p->uuid, app->name);
         return r;
 }
 

@@ -36,4 +36,3 @@ int check_name_files(Pod *p, char ***warnings, Error *e);
 /* Starts "launch enter" from a sealed copy in memory. *RET_SOCKET is its ENTER_SOCKET's other end. It dies
  * with us. */
 int launcher_start(pid_t *ret_pid, int *ret_socket, Error *e);
-

@@ -5,8 +5,8 @@
 
 #include "stage0/runtime/runtime.h"
 
-/* detach-keys.c: what is typed on a terminal to leave an app alone: names of keys ("ctrl-]", "a") with commas
- * between. */
+/* detach-keys.c: what is typed on a terminal to leave an app alone: names of keys ("ctrl-]", "a") with
+ * commas between. */
 #define DETACH_KEYS_DEFAULT "ctrl-],ctrl-],ctrl-]"
 typedef struct DetachKeys {
         unsigned char keys[8];
@@ -60,25 +60,26 @@ void forward_get_size(struct winsize *ret);
 /* prepare-pod.c: request -> prepared pod. */
 typedef struct PrepareOptions {
         const char *name, *hostname, *stage1;
-        /* Another pod that has the name is stopped and removed, as soon as nothing speaks against this one. */
+        /* Another pod that has the name is stopped and removed, as soon as nothing speaks against this
+         * one. */
         bool replace;
         bool private_users;
         NetMode net;
-        char **networks;                /* of NET_NETWORKS; see pod_network_check() */
+        char **networks; /* of NET_NETWORKS; see pod_network_check() */
         char **dns, **dns_search, **dns_options, **hosts_entries; /* see PodConfig */
         const char *const *config_dirs; /* where net.d is; NULL: the usual directories */
         ExitPolicy exit_policy;
         uint64_t stop_timeout_usec;
         uint64_t exit_idle_usec; /* 0 or UINT64_MAX: the pod stays up */
-        bool strict;  /* refuse the pod unless all isolators are enforced here */
+        bool strict;             /* refuse the pod unless all isolators are enforced here */
         bool dry_run; /* stop when it is known what the pod would be: it is in the state preparing, and the
                        * caller gives it up with pod_abandon() */
 } PrepareOptions;
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
 
-/* stop.c: asks a running pod to end in order, and kills it if it has not after TIMEOUT_USEC (0: at once, without
- * asking; UINT64_MAX: never); waits until it has ended. 1: it was killed. */
+/* stop.c: asks a running pod to end in order, and kills it if it has not after TIMEOUT_USEC (0: at once,
+ * without asking; UINT64_MAX: never); waits until it has ended. 1: it was killed. */
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e);
 
 /* Removes a pod with all that is left of it; one that runs is stopped in order before. */
@@ -96,8 +97,8 @@ typedef struct EnterOptions {
 } EnterOptions;
 int enter_app(Pod *p, const EnterOptions *o, int *ret_status, Error *e);
 
-/* attach.c: connects our standard streams to those of an app that was started with a standard input, until it
- * ends, which gives *RET_STATUS (0…255), or we leave it alone (*RET_LEFT). */
+/* attach.c: connects our standard streams to those of an app that was started with a standard input, until
+ * it ends, which gives *RET_STATUS (0…255), or we leave it alone (*RET_LEFT). */
 typedef struct AttachOptions {
         const char *app; /* NULL: the only one that has a standard input */
         uint64_t lines;  /* so many of what it wrote before come first; UINT64_MAX: all */
@@ -112,8 +113,8 @@ int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_left, 
 int kill_app(Pod *p, const char *name, int signal, Error *e);
 /* restart.c: ends the app NAME in order, if it runs, and starts it again with a clean root. */
 int restart_app(Pod *p, const char *name, Error *e);
-/* Ends the app NAME in order, and does not start it again; whether that is the end of the pod, too, is its exit
- * policy's to say. */
+/* Ends the app NAME in order, and does not start it again; whether that is the end of the pod, too, is its
+ * exit policy's to say. */
 int stop_app(Pod *p, const char *name, Error *e);
 /* stop.c: stops every process of a running pod where it is, or lets them go on. */
 int pause_pod(Pod *p, bool pause, Error *e);

@@ -4,9 +4,9 @@
  * signals are passed on, and a terminal is one.
  *
  * Our own descriptors are our caller's as well and are never made non-blocking: they are written to in
- * pieces that fit when poll() says so. A terminal is put into raw mode, as the pod's end does the line editing, and
- * put back whatever ends us; after a stop it is made raw again. What a command has left in its streams when
- * it ends is still passed on; what it started and left behind does not keep us.
+ * pieces that fit when poll() says so. A terminal is put into raw mode, as the pod's end does the line
+ * editing, and put back whatever ends us; after a stop it is made raw again. What a command has left in its
+ * streams when it ends is still passed on; what it started and left behind does not keep us.
  *
  * What was written there may have changed more of our terminal than its mode: the screen that is shown, the
  * cursor, what the mouse does. And it may have asked the terminal something, whose answer would be taken for

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Telling, when a pod is prepared, what becomes of files of its images or volumes that name hosts, where the user
- * asked for others by --hostname=, --hosts-entry= or --dns=. What is asked for takes the place of an image's file
- * (see stage0/run/mounts-names.c), and lies below a volume.
+/* Telling, when a pod is prepared, what becomes of files of its images or volumes that name hosts, where the
+ * user asked for others by --hostname=, --hosts-entry= or --dns=. What is asked for takes the place of an
+ * image's file (see stage0/run/mounts-names.c), and lies below a volume.
  */
 
 #include <sys/stat.h>

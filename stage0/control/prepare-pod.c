@@ -84,7 +84,8 @@ static int check_sockets(const Pod *p, Error *e)
 
         if (r < 0 || p->config.exit_idle_usec == 0 || stage1_pod_is_socket_activated(p->manifest))
                 return r;
-        r = error_set(e, -EINVAL, "The pod cannot end for being idle: none of its apps has a socket-activated port");
+        r = error_set(e, -EINVAL,
+                      "The pod cannot end for being idle: none of its apps has a socket-activated port");
         return error_hint(e, r, "It ends when its apps have ended, without --exit-idle-time=.");
 }
 

@@ -3,8 +3,9 @@
 /* Starting an app again: its unit is restarted, and the app gets a clean root as in every execution.
  *
  * Where the pod ends with its apps, systemd would take the stop that is half of a restart for such an end.
- * So for the time of the restart a drop-in takes these actions away, and tells the launcher; each of several restarts at a time has one of its own. What puts it there, and away again, is a
- * process that goes on when we are killed.
+ * So for the time of the restart a drop-in takes these actions away, and tells the launcher; each of several
+ * restarts at a time has one of its own. What puts it there, and away again, is a process that goes on when
+ * we are killed.
  */
 
 #include <signal.h>
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 
 #include "stage0/control/control-internal.h"
-
 
 static const char drop_in[] =
                 "# While acnspawn restarts the app.\n[Unit]\nSuccessAction=none\nFailureAction=none\n"

@@ -41,8 +41,8 @@ static int kill_one(Pod *p, const PodApp *app, int signal, Error *e)
         return r < 0 ? r : !k.gone;
 }
 
-/* A pod may end by the signal before its systemd can say that it was sent, and by that of one app before it is
- * another's turn. */
+/* A pod may end by the signal before its systemd can say that it was sent, and by that of one app before it
+ * is another's turn. */
 static bool is_lost(int code, size_t n_sent)
 {
         return n_sent > 0 || code == -ENOTCONN || code == -ECONNRESET || code == -EPIPE;

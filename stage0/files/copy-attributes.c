@@ -2,10 +2,11 @@
 
 /* What a file is besides its content, on its way into or out of a pod.
  *
- * Numbers of users and groups mean something in one place only. Those of a pod's files count from the beginning of its
- * range, on the host as in file capabilities and ACLs, and are moved there and back. Without "archive" a copy belongs to
- * whoever is root on its side (in a pod: its root), and so has nothing that acts with the rights of an owner: no set-ID
- * bits, no capabilities, no ACL. Otherwise an app could leave a program for the host's users that is root's.
+ * Numbers of users and groups mean something in one place only. Those of a pod's files count from the
+ * beginning of its range, on the host as in file capabilities and ACLs, and are moved there and back.
+ * Without "archive" a copy belongs to whoever is root on its side (in a pod: its root), and so has nothing
+ * that acts with the rights of an owner: no set-ID bits, no capabilities, no ACL. Otherwise an app could
+ * leave a program for the host's users that is root's.
  */
 
 #include <endian.h>
@@ -61,7 +62,8 @@ static bool map_owner(const Attributes *a, const struct stat *st, uint32_t *ret_
 
 /* --- Extended attributes ------------------------------------------------------------------------------- */
 
-/* Capabilities of a file count for one user namespace, that of which ROOTID is root; without, for the host's. */
+/* Capabilities of a file count for one user namespace, that of which ROOTID is root; without, for the
+ * host's. */
 static ssize_t convert_capability(const Attributes *a, unsigned char *value, size_t n)
 {
         struct vfs_ns_cap_data data = {};

@@ -2,9 +2,9 @@
 
 /* One file of a copy, which appears under its name when it is complete.
  *
- * Where the file system can, what is written has no name until then (O_TMPFILE). What has one for a moment has it in a
- * directory in which an app may be at work: it is only ever used through its descriptor, and what the app may
- * put in its place is the app's own all along.
+ * Where the file system can, what is written has no name until then (O_TMPFILE). What has one for a moment
+ * has it in a directory in which an app may be at work: it is only ever used through its descriptor, and
+ * what the app may put in its place is the app's own all along.
  */
 
 #include <linux/fs.h>
@@ -29,8 +29,8 @@ static int make_name(char name[static TEMPORARY_SIZE])
         return r;
 }
 
-/* Whether a file of its own is mounted there, as a volume may be. Of mounts in an app's namespace the kernel does not
- * say so: it would take them away from the app. */
+/* Whether a file of its own is mounted there, as a volume may be. Of mounts in an app's namespace the kernel
+ * does not say so: it would take them away from the app. */
 static bool is_mount(int dir_fd, const char *name)
 {
         struct statx st;
@@ -187,7 +187,8 @@ static bool changed(int fd, const struct stat *st)
 static int fill(const Attributes *a, int from_fd, const struct stat *st, Unfinished *u, const char **ret_why,
                 Error *e)
 {
-        /* What opening would act on is no regular file; that this is one was seen through the same descriptor. */
+        /* What opening would act on is no regular file; that this is one was seen through the same
+         * descriptor. */
         _cleanup_close_ int from = fd_reopen(from_fd, O_RDONLY | O_NONBLOCK);
         Content c = {.from = from, .to = u->fd};
 

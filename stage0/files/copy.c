@@ -2,13 +2,14 @@
 
 /* A tree of files, copied from descriptor to descriptor.
  *
- * On one of the sides an app may be at work that exchanges what we are about to look at. So nothing is looked at twice by
- * name: each file is opened once, not followed and not acted upon (O_PATH), and what it is, has and holds is read by
- * that. A directory is gone into by its descriptor, on both sides, and one that is made stays ours, and closed to
- * others, until all is in it. Where a directory is to be and something else is, the copy ends.
+ * On one of the sides an app may be at work that exchanges what we are about to look at. So nothing is
+ * looked at twice by name: each file is opened once, not followed and not acted upon (O_PATH), and what it
+ * is, has and holds is read by that. A directory is gone into by its descriptor, on both sides, and one that
+ * is made stays ours, and closed to others, until all is in it. Where a directory is to be and something
+ * else is, the copy ends.
  *
- * Directories are read as they are walked, however many names they have. The walk keeps them in a list, which is bounded;
- * beside it only files of several names are remembered.
+ * Directories are read as they are walked, however many names they have. The walk keeps them in a list,
+ * which is bounded; beside it only files of several names are remembered.
  */
 
 #include <dirent.h>
@@ -241,7 +242,8 @@ static int copy_regular(Copy *c, int from_fd, const struct stat *st, int dir_fd,
 
         if (r < 0)
                 return r;
-        /* An earlier name that is not there any more was taken away by an app: the file is copied once more. */
+        /* An earlier name that is not there any more was taken away by an app: the file is copied once
+         * more. */
         if (earlier && link_to(c, earlier, dir_fd, name) >= 0)
                 return 0;
         return file_copy(c->attributes, from_fd, st, dir_fd, name, why, e);

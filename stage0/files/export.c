@@ -2,8 +2,8 @@
 
 /* The root of an app as an image (spec: aci.md): what its image has and what the app wrote, merged.
  *
- * The image's manifest stays what it was, except that it does not depend on anything any more and hides nothing: all that
- * the app saw of its image is in the new one, and nothing else.
+ * The image's manifest stays what it was, except that it does not depend on anything any more and hides
+ * nothing: all that the app saw of its image is in the new one, and nothing else.
  */
 
 #include "stage0/files/files-internal.h"

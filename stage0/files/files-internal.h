@@ -56,8 +56,8 @@ typedef struct Attributes {
 /* Whose what we make is at first; in a pod nobody but its root can make the like. */
 uid_t attributes_maker(const Attributes *a);
 
-/* Gives the new file FD what FROM_FD, with the status ST, has. *RET_WHY (a constant string) is what could not be kept;
- * NULL: all was. */
+/* Gives the new file FD what FROM_FD, with the status ST, has. *RET_WHY (a constant string) is what could
+ * not be kept; NULL: all was. */
 int attributes_copy(const Attributes *a, int from_fd, const struct stat *st, int fd, const char **ret_why);
 /* The same for a symlink, opened with O_PATH. */
 int attributes_copy_symlink(const Attributes *a, const struct stat *st, int fd);
@@ -88,7 +88,7 @@ int tree_copy(const Source *source, const Target *target, const char *shown, con
 /* TreeOptions.leave_out: sockets, and the kernel's own file systems, with a note. USERDATA is FilesNotes. */
 bool files_leave_out(int fd, const struct stat *st, const char *path, void *userdata);
 
-/* Calls FUNCTION in a child that is root in the pod's user namespace, or in one like it, so that owners are what the pod
- * sees. *RET_TEXT may be left NULL. */
+/* Calls FUNCTION in a child that is root in the pod's user namespace, or in one like it, so that owners are
+ * what the pod sees. *RET_TEXT may be left NULL. */
 int pod_view_call(const Pod *p, int (*function)(void *data, int *ret_fd, char **ret_text, Error *e),
                   void *data, const char *what, char **ret_text, Error *e);

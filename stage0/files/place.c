@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a side of a copy names: a path on the host, as the caller sees it, or one in the root of an app, which is resolved
- * as in a chroot there, by the kernel in one step. From then on there are only descriptors.
+/* What a side of a copy names: a path on the host, as the caller sees it, or one in the root of an app,
+ * which is resolved as in a chroot there, by the kernel in one step. From then on there are only
+ * descriptors.
  *
- * The kernel's own file systems are no place for copies: what is in them are no files, and writing there would be
- * done with the rights of the host's root.
+ * The kernel's own file systems are no place for copies: what is in them are no files, and writing there
+ * would be done with the rights of the host's root.
  */
 
 #include <linux/magic.h>
@@ -111,7 +112,8 @@ static int path_in_root(const AppRoot *root, int fd, const char *name, char ret[
         return r < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Where a mount of the app really is: a part of its path may be a link, and what is last in it may not be there. */
+/* Where a mount of the app really is: a part of its path may be a link, and what is last in it may not be
+ * there. */
 static int place_of_mount(const AppRoot *root, const Mount *m, char ret[static PATH_MAX])
 {
         _cleanup_free_ char *parent = strdup(m->path);
@@ -171,8 +173,8 @@ static int side_open(const CopySide *s, const char *path, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* The last component, without slashes behind it; RET_DIRECTORY: the path is written as only a directory's can be. NULL in
- * *RET: it has no name of its own. */
+/* The last component, without slashes behind it; RET_DIRECTORY: the path is written as only a directory's
+ * can be. NULL in *RET: it has no name of its own. */
 static int last_component(const char *path, char **ret, bool *ret_directory)
 {
         size_t n = strlen(path), begin;

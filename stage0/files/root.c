@@ -2,9 +2,9 @@
 
 /* The root of an app, as a descriptor, whatever its pod is doing.
  *
- * While the app runs that is the root of its main process, so that what is resolved from there is what the app would find:
- * its volumes, and what it has mounted itself. Otherwise it is the overlay alone: of a pod that runs, the one that the
- * process which runs it has mounted; of others, one that is mounted for us.
+ * While the app runs that is the root of its main process, so that what is resolved from there is what the
+ * app would find: its volumes, and what it has mounted itself. Otherwise it is the overlay alone: of a pod
+ * that runs, the one that the process which runs it has mounted; of others, one that is mounted for us.
  */
 
 #include <linux/magic.h>

@@ -38,8 +38,8 @@ static int check_kinds(const CopySide *side, const Source *s, const CopySide *ta
         return 0;
 }
 
-/* A volume of the host whose owners are mapped takes only what belongs to somebody in the pod. So files in a pod are made
- * as its root, with all that we may do ourselves, and not as ours. */
+/* A volume of the host whose owners are mapped takes only what belongs to somebody in the pod. So files in a
+ * pod are made as its root, with all that we may do ourselves, and not as ours. */
 static int copy_as_owner(const Source *s, const Target *t, const char *shown, const Attributes *a,
                          const FilesNotes *notes, Error *e)
 {

@@ -2,9 +2,9 @@
 
 /* Files of apps as tar archives, on their way out and in.
  *
- * Out they are packed as images are, by a child that sees the owners that the app sees. In, an archive is somebody's
- * archive: it is unpacked into the store first, by the code and within the limits that images are unpacked
- * with, and from there copied like any other files.
+ * Out they are packed as images are, by a child that sees the owners that the app sees. In, an archive is
+ * somebody's archive: it is unpacked into the store first, by the code and within the limits that images are
+ * unpacked with, and from there copied like any other files.
  */
 
 #include "library/libarchive.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Looking at files with the eyes of a pod: in a child that is root in a user namespace with the pod's range of uids. There
- * the kernel says of owners, ACLs and capabilities of files what it would say to the pod, and what the
- * child may do to anything else is no more than the pod's root may. */
+/* Looking at files with the eyes of a pod: in a child that is root in a user namespace with the pod's range
+ * of uids. There the kernel says of owners, ACLs and capabilities of files what it would say to the pod, and
+ * what the child may do to anything else is no more than the pod's root may. */
 
 #include <grp.h>
 #include <sched.h>

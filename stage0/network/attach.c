@@ -2,10 +2,10 @@
 
 /* Adding a pod to a network, and taking it away again: the network's plugins, one after the other.
  *
- * For ADD each plugin is given the result of the one before, and the last result is the network's. For DEL the
- * order is reversed, and each is given the network's result if there is one. What a plugin is given besides its
- * own configuration is the network's name, the version of the protocol, and what it has declared to be able to
- * deal with ("capabilities") of the pod's wishes.
+ * For ADD each plugin is given the result of the one before, and the last result is the network's. For DEL
+ * the order is reversed, and each is given the network's result if there is one. What a plugin is given
+ * besides its own configuration is the network's name, the version of the protocol, and what it has declared
+ * to be able to deal with ("capabilities") of the pod's wishes.
  */
 
 #include "stage0/network/network-internal.h"
@@ -240,8 +240,8 @@ int cni_attach(Attachment *a, const CniTarget *t, Error *e)
         return r;
 }
 
-/* All of them, also those whose turn had not come for ADD: it is for the plugin to know that there is nothing to
- * do. The first failure is told, and keeps no other from its turn. */
+/* All of them, also those whose turn had not come for ADD: it is for the plugin to know that there is
+ * nothing to do. The first failure is told, and keeps no other from its turn. */
 int cni_detach(const Attachment *a, const CniTarget *t, Error *e)
 {
         json_object *previous = cni_version_at_least(a->version, "0.4.0") ? a->result : NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The isolator resource/network-bandwidth (spec: ace.md): so many bytes a second through the pod's interfaces, in
- * each direction, and never on loopback.
+/* The isolator resource/network-bandwidth (spec: ace.md): so many bytes a second through the pod's
+ * interfaces, in each direction, and never on loopback.
  *
  * The interfaces are the pod's, so a limit of the pod is what can be enforced, by plugins that declare the
- * capability "bandwidth". That of an app is the pod's own if the pod has but that app; if each of several apps
- * has one, the pod as a whole gets the sum of them.
+ * capability "bandwidth". That of an app is the pod's own if the pod has but that app; if each of several
+ * apps has one, the pod as a whole gets the sum of them.
  */
 
 #include "stage0/network/network-internal.h"

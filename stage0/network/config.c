@@ -2,11 +2,11 @@
 
 /* What a network's name stands for: a configuration of the CNI specification, in a directory net.d.
  *
- * A file *.conflist holds a list of plugins that build on one another, a file *.conf a single one. Neither its
- * file name but the "name" in it names a network, so that files are read until one has it, those of the first
- * directory before those of the next, in the order of their names. The administrator wrote them; they are
- * bounded and checked all the same, as what is half right here would be a pod that is half connected. A file
- * that is wrong hinders no network but its own.
+ * A file *.conflist holds a list of plugins that build on one another, a file *.conf a single one. Neither
+ * its file name but the "name" in it names a network, so that files are read until one has it, those of the
+ * first directory before those of the next, in the order of their names. The administrator wrote them; they
+ * are bounded and checked all the same, as what is half right here would be a pod that is half connected. A
+ * file that is wrong hinders no network but its own.
  */
 
 #include "stage0/network/network-internal.h"
@@ -28,8 +28,8 @@ CniNetwork *cni_network_free(CniNetwork *n)
 
 /* --- Versions ------------------------------------------------------------------------------------------ */
 
-/* From the lowest to the highest: what changed between them makes no difference to who runs plugins, except that
- * from 0.4.0 on DEL is given the result. */
+/* From the lowest to the highest: what changed between them makes no difference to who runs plugins, except
+ * that from 0.4.0 on DEL is given the result. */
 static const char *const known_versions[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
 
 static size_t version_index(const char *s)

@@ -4,8 +4,9 @@
  *
  * A configuration with "acnspawn/ipv6": "optional" names IPv6 ranges and routes that are left out where they
  * cannot work or would do harm. To let pods out, the bridge plugin makes the host forward IPv6; a host that
- * forwards takes no router advertisements any more, and so one that has its default route from the kernel's own
- * reading of them would lose it some minutes later. Such a host is left alone until its administrator has decided.
+ * forwards takes no router advertisements any more, and so one that has its default route from the kernel's
+ * own reading of them would lose it some minutes later. Such a host is left alone until its administrator
+ * has decided.
  */
 
 #include "stage0/network/network-internal.h"
@@ -18,7 +19,8 @@ static bool is_one(const char *text)
         return text && *text == '1';
 }
 
-/* A line is: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
+/* A line is: destination, its length, source, its length, next hop, metric, two counters, flags,
+ * interface. */
 static bool is_advertised_default(char *line)
 {
         _cleanup_strv_free_ char **words = NULL;

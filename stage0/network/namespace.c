@@ -2,9 +2,9 @@
 
 /* The network namespace of a pod with networks.
  *
- * It is bound to a file, so that it is there before the pod's first process and after its last one: plugins take
- * away on the host what they had put there by looking at the namespace's end of it. It belongs to the user
- * namespace of the host, not to the pod's. A child makes it, and so we never leave our own.
+ * It is bound to a file, so that it is there before the pod's first process and after its last one: plugins
+ * take away on the host what they had put there by looking at the namespace's end of it. It belongs to the
+ * user namespace of the host, not to the pod's. A child makes it, and so we never leave our own.
  */
 
 #include <linux/magic.h>
@@ -28,8 +28,8 @@ static int raise_loopback(void)
         return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
-/* The pod's user namespace has no power over this network namespace: CAP_NET_BIND_SERVICE and CAP_NET_RAW, which
- * apps have by default, are worth nothing here. Ports below 1024 and ping need no more than this. */
+/* The pod's user namespace has no power over this network namespace: CAP_NET_BIND_SERVICE and CAP_NET_RAW,
+ * which apps have by default, are worth nothing here. Ports below 1024 and ping need no more than this. */
 static int allow_any_port(void)
 {
         (void) write_attribute_at(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");

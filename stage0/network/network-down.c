@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Taking pods out of their networks: what the record of a pod says is undone, in the reverse order. All of it may
- * be done twice, so that it can be done again after it was broken off.
+/* Taking pods out of their networks: what the record of a pod says is undone, in the reverse order. All of
+ * it may be done twice, so that it can be done again after it was broken off.
  */
 
 #include "stage0/network/network-internal.h"
@@ -37,7 +37,8 @@ static int tell_leftover(const Pod *p, int r, Error *e)
                         p->uuid, path);
 }
 
-/* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every time. */
+/* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every
+ * time. */
 static int take_out(Pod *p, bool for_other, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};

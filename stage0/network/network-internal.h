@@ -32,7 +32,7 @@ bool cni_network_can(const CniNetwork *n, const char *capability);
 bool cni_plugin_can(json_object *plugin, const char *capability);
 const char *cni_plugin_type(json_object *plugin);
 
-/* --- ipv6.c: networks whose IPv6 is for hosts that can do it -------------------------------------------- */
+/* --- ipv6.c: networks whose IPv6 is for hosts that can do it ------------------------------------------- */
 
 /* NULL: this host can give pods IPv6; else why it cannot, or should not. */
 const char *ipv6_obstacle(void);
@@ -144,16 +144,16 @@ void port_mapping_done(PortMapping *q);
 bool port_mappings_overlap(const PortMapping *a, const PortMapping *b);
 /* Whether a port that P is about to take is one of another pod of the store. */
 int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error *e);
-/* Takes the ports of the host, by sockets that are bound and do nothing. *RET has one or two of them for each
- * port. */
+/* Takes the ports of the host, by sockets that are bound and do nothing. *RET has one or two of them for
+ * each port. */
 int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret_n, Error *e);
 /* What plugins with the capability "portMappings" get. NULL: out of memory. */
 json_object *port_mappings_runtime(const PortMapping *l, size_t n);
 
 /* --- shield.c ------------------------------------------------------------------------------------------ */
 
-/* Drops what comes from outside for the host's loopback, if the pod's ports make the kernel route it. Where that
- * cannot be done, the attachment's note says so. -ENOMEM. */
+/* Drops what comes from outside for the host's loopback, if the pod's ports make the kernel route it. Where
+ * that cannot be done, the attachment's note says so. -ENOMEM. */
 int network_shield_loopback(NetworkRecord *record);
 
 /* --- bandwidth.c --------------------------------------------------------------------------------------- */
@@ -165,8 +165,8 @@ json_object *network_bandwidth_runtime(uint64_t limit);
 
 /* --- namespace.c --------------------------------------------------------------------------------------- */
 
-/* Makes a network namespace whose loopback is up, and binds it to PATH. ANY_PORT: everybody in it may listen on
- * ports below 1024. */
+/* Makes a network namespace whose loopback is up, and binds it to PATH. ANY_PORT: everybody in it may listen
+ * on ports below 1024. */
 int network_namespace_make(const char *path, bool any_port, Error *e);
 /* Whether PATH is one: after a restart of the host the file is gone, or is a plain one. */
 bool network_namespace_is_bound(const char *path);

@@ -2,9 +2,10 @@
 
 /* The networks of a pod as a whole, before its first process.
  *
- * What is left of pods that were killed is undone, as it may be in our way; the ports of the host are taken; the
- * record is written, the namespace made, and then for each network the record once more, the plugins' ADD, and
- * the record with what they answered. After the pod's last process network-down.c undoes what the record says.
+ * What is left of pods that were killed is undone, as it may be in our way; the ports of the host are taken;
+ * the record is written, the namespace made, and then for each network the record once more, the plugins'
+ * ADD, and the record with what they answered. After the pod's last process network-down.c undoes what the
+ * record says.
  */
 
 #include <sched.h>
@@ -158,8 +159,7 @@ static int warn_of_ports(const Pod *p, const PortMapping *l, size_t n, char ***w
                 if (!q->socket_activated && (q->host_port != q->port || q->host_ip))
                         r = strv_extendf(warnings,
                                          "Port '%s' is not exposed as port %u%s%s: the pod has the host's "
-                                         "network "
-                                         "(--net=host), in which it is port %u itself",
+                                         "network (--net=host), in which it is port %u itself",
                                          q->name, q->host_port, q->host_ip ? " of " : "", q->host_ip ?: "",
                                          q->port);
         }
@@ -196,7 +196,8 @@ static int make_runtime(const Pod *p, const NetworkRequest *q, const NetworkReco
         int r = o ? 0 : -ENOMEM;
 
         if (r >= 0 && with_ports && record->n_ports > 0)
-                r = json_member_add(o, "portMappings", port_mappings_runtime(record->ports, record->n_ports));
+                r = json_member_add(o, "portMappings",
+                                    port_mappings_runtime(record->ports, record->n_ports));
         if (r >= 0 && limit != UINT64_MAX)
                 r = json_member_add(o, "bandwidth", network_bandwidth_runtime(limit));
         if (r >= 0 && q->ips)
@@ -244,8 +245,8 @@ static int make_record(const Pod *p, const WantedList *l, const CniTarget *t, Ne
                 return error_oom(e);
         int r = port_mappings_new(p->manifest, &record->ports, &record->n_ports, e);
         if (r >= 0) {
-                record->n_ports =
-                                leave_out_served(record->ports, record->n_ports, l->served, l->n_served, false);
+                record->n_ports = leave_out_served(record->ports, record->n_ports, l->served, l->n_served,
+                                                   false);
                 r = check_ports_can(p, l, record->n_ports, e);
         }
         for (size_t i = 0; r >= 0 && i < l->n; i++) {
@@ -327,8 +328,8 @@ static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *se
         return r < 0 ? r : build(p, &record, &t, e);
 }
 
-int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served, PodNetwork **ret,
-               Error *e)
+int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
+               PodNetwork **ret, Error *e)
 {
         _cleanup_(pod_network_freep) PodNetwork *n = NULL;
 

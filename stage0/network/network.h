@@ -3,14 +3,14 @@
 
 /* stage0/network/: the networks of a pod.
  *
- * With --net=none the pod has a namespace with nothing but loopback, which nspawn makes; with --net=host it has
- * the host's. With named networks the process that runs the pod makes a network namespace, bound to a file
- * below /run/acnspawn/netns, and has CNI plugins give it its interfaces: eth0, eth1 and so on, in the order of
- * the names. What a name stands for is read from net.d in the directories of the configuration.
+ * With --net=none the pod has a namespace with nothing but loopback, which nspawn makes; with --net=host it
+ * has the host's. With named networks the process that runs the pod makes a network namespace, bound to a
+ * file below /run/acnspawn/netns, and has CNI plugins give it its interfaces: eth0, eth1 and so on, in the
+ * order of the names. What a name stands for is read from net.d in the directories of the configuration.
  *
- * Whatever has to be undone is written down, as "network" in the pod directory, before it is done, and so it is
- * undone however the pod ends: by the process that ran it, or, if that was killed, by the next one that runs a
- * pod with networks, by gc or by rm.
+ * Whatever has to be undone is written down, as "network" in the pod directory, before it is done, and so it
+ * is undone however the pod ends: by the process that ran it, or, if that was killed, by the next one that
+ * runs a pod with networks, by gc or by rm.
  */
 
 #include "prepare/prepare.h"
@@ -51,11 +51,11 @@ typedef struct NetworkReport {
 
 void network_dns_done(NetworkDns *d);
 void network_report_free(NetworkReport *l, size_t n);
-/* One for each network of a pod that runs, in their order; none for a pod that has no networks of its own, or
- * does not run. */
+/* One for each network of a pod that runs, in their order; none for a pod that has no networks of its own,
+ * or does not run. */
 int network_report(Pod *p, NetworkReport **ret, size_t *ret_n, Error *e);
-/* The name servers of all networks of a pod whose networks are up, for its resolv.conf: in their order, without
- * repetitions; the domain is that of the first that has one. Empty if none says anything. */
+/* The name servers of all networks of a pod whose networks are up, for its resolv.conf: in their order,
+ * without repetitions; the domain is that of the first that has one. Empty if none says anything. */
 int network_dns(Pod *p, NetworkDns *ret, Error *e);
 
 /* --- Ports (ports.c; spec: pods.md, "ports") ----------------------------------------------------------- */
@@ -70,8 +70,8 @@ typedef struct PortMapping {
 } PortMapping;
 
 void port_mappings_free(PortMapping *l, size_t n);
-/* Pure: what the ports of a reified manifest come to. -EINVAL: one of them cannot be, or two are in each other's
- * way. */
+/* Pure: what the ports of a reified manifest come to. -EINVAL: one of them cannot be, or two are in each
+ * other's way. */
 int port_mappings_new(const PodManifest *m, PortMapping **ret, size_t *ret_n, Error *e);
 
 /* --- The bandwidth (bandwidth.c; spec: ace.md, "resource/network-bandwidth") --------------------------- */
@@ -83,10 +83,10 @@ int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
 
 /* --- Up and down (network.c) --------------------------------------------------------------------------- */
 
-/* Whether the networks that the pod asks for are known, and its ports can be mapped. -ENETUNREACH: it has no network that
- * they could be mapped to. WARNINGS gets lines about ports that are not where they are said to be. To be called when
- * the pod is prepared; CONFIG_DIRS is where net.d is looked for,
- * NULL meaning /etc/acnspawn and /usr/lib/acnspawn, and /etc/cni after those. */
+/* Whether the networks that the pod asks for are known, and its ports can be mapped. -ENETUNREACH: it has no
+ * network that they could be mapped to. WARNINGS gets lines about ports that are not where they are said to
+ * be. To be called when the pod is prepared; CONFIG_DIRS is where net.d is looked for, NULL meaning
+ * /etc/acnspawn and /usr/lib/acnspawn, and /etc/cni after those. */
 int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e);
 
 /* What the process that runs a pod holds for as long as it runs: the ports of the host. */
@@ -100,21 +100,22 @@ typedef struct ServedPort {
         uint32_t port;
 } ServedPort;
 
-/* Reserves the pod's ports, but for those that are SERVED otherwise, makes its network namespace and adds it to its networks; *RET is NULL if there is
- * nothing of that to do. On failure everything is undone again, as far as it can be. -EADDRINUSE, with the pod
- * that has it: a port of the host is taken. The caller is in the host's mount and network namespace, and has one
- * thread. SIGINT, SIGTERM and SIGHUP, if blocked, end the wait for a plugin once they are pending (-EINTR). */
-int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served, PodNetwork **ret,
-               Error *e);
+/* Reserves the pod's ports, but for those that are SERVED otherwise, makes its network namespace and adds it
+ * to its networks; *RET is NULL if there is nothing of that to do. On failure everything is undone again, as
+ * far as it can be. -EADDRINUSE, with the pod that has it: a port of the host is taken. The caller is in the
+ * host's mount and network namespace, and has one thread. SIGINT, SIGTERM and SIGHUP, if blocked, end the
+ * wait for a plugin once they are pending (-EINTR). */
+int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
+               PodNetwork **ret, Error *e);
 /* Goes back to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
-/* Undoes all that is written down, in reverse order. Nothing is: success. What cannot be undone stays written
- * down. */
+/* Undoes all that is written down, in reverse order. Nothing is: success. What cannot be undone stays
+ * written down. */
 int network_down(Pod *p, Error *e);
 /* Enters the pod's network namespace for good, if it has one that network_up() has made. */
 int network_enter(const Pod *p, Error *e);
-/* A socket of the pod's network namespace, if it has one that network_up() has made, else of our own. -1, with
- * errno, as socket(). */
+/* A socket of the pod's network namespace, if it has one that network_up() has made, else of our own. -1,
+ * with errno, as socket(). */
 int network_socket(const Pod *p, int family, int type);
 /* Where the pod's network namespace is bound. */
 int network_namespace_path(const Pod *p, char **ret);

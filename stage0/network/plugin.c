@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running one plugin: a program of somebody else's, with a configuration as its standard input and an answer as
- * its output.
+/* Running one plugin: a program of somebody else's, with a configuration as its standard input and an answer
+ * as its output.
  *
- * It is executed directly, with exactly the environment that the CNI specification names. The input is a file in
- * memory, so that nobody waits for it to be read. What the plugin prints is bounded, and so is its time; beyond
- * that it is killed together with the processes that it has started, which share its process group. If we are
- * killed, the kernel kills it. Whoever waits with us is told what for, once it takes longer than plugins do.
+ * It is executed directly, with exactly the environment that the CNI specification names. The input is a
+ * file in memory, so that nobody waits for it to be read. What the plugin prints is bounded, and so is its
+ * time; beyond that it is killed together with the processes that it has started, which share its process
+ * group. If we are killed, the kernel kills it. Whoever waits with us is told what for, once it takes longer
+ * than plugins do.
  */
 
 #include <fcntl.h>
@@ -256,8 +257,8 @@ static bool stop_is_pending(void)
 
 static void tell_of_wait(const CniCall *c)
 {
-        log_info("Waiting for the CNI plugin '%s' of network '%s' (%s), for %u s at most.", c->type, c->network,
-                 c->command, (unsigned) (cni_timeout_usec / 1000000));
+        log_info("Waiting for the CNI plugin '%s' of network '%s' (%s), for %u s at most.", c->type,
+                 c->network, c->command, (unsigned) (cni_timeout_usec / 1000000));
 }
 
 /* Until it has ended. Whoever keeps its output open after that is not waited for. */
@@ -326,8 +327,7 @@ const char *cni_failure_hint(const char *type, const char *message)
                          "The kernel has no nf_tables here: modprobe nf_tables"},
                         {NULL, "No chain/target/match by that name",
                          "The kernel lacks something of iptables here: modprobe -a nf_nat xt_comment "
-                         "xt_mark "
-                         "xt_addrtype xt_multiport xt_MASQUERADE nft_compat"},
+                         "xt_mark xt_addrtype xt_multiport xt_MASQUERADE nft_compat"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(hints); i++)

@@ -2,10 +2,10 @@
 
 /* Ports of the host that lead to the pod's (spec: pods.md, "ports").
  *
- * Plugins with the capability "portMappings" do it, by rules of the packet filter that reach in front of whatever
- * listens on the host, and do not notice one another either. So we take the ports ourselves: a socket that is
- * bound to the host's port, and does not listen, is in the way of everybody else who wants the port, fails if
- * somebody has it, and is gone when we are, however we end.
+ * Plugins with the capability "portMappings" do it, by rules of the packet filter that reach in front of
+ * whatever listens on the host, and do not notice one another either. So we take the ports ourselves: a
+ * socket that is bound to the host's port, and does not listen, is in the way of everybody else who wants
+ * the port, fails if somebody has it, and is gone when we are, however we end.
  */
 
 #include <arpa/inet.h>
@@ -76,8 +76,7 @@ static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
             q->port + q->count - 1 > UINT16_MAX)
                 return error_set(e, -EINVAL,
                                  "Port '%s' cannot be exposed: %u ports from %u of the pod and from %u of "
-                                 "the "
-                                 "host on do not lie between 1 and 65535",
+                                 "the host on do not lie between 1 and 65535",
                                  q->name, q->count, q->port, q->host_port);
         if (q->host_ip && inet_pton(AF_INET, q->host_ip, &buffer) != 1 &&
             inet_pton(AF_INET6, q->host_ip, &buffer) != 1)

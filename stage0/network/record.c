@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file "network" of a pod: what is to be undone when it has ended, with everything that it takes to do so.
+/* The file "network" of a pod: what is to be undone when it has ended, with everything that it takes to do
+ * so.
  *
  * It is there from before the first thing is done to after the last one is undone, and replaced as a whole.
  * Configurations of networks are in it as they were used, as the administrator may change them while the pod
- * runs. The file is ours, yet its content is partly what plugins answered: it is bounded, and each member has to
- * be what it should be.
+ * runs. The file is ours, yet its content is partly what plugins answered: it is bounded, and each member
+ * has to be what it should be.
  */
 
 #include "stage0/network/network-internal.h"

@@ -4,9 +4,9 @@
  *
  *     NAME[:ARG=VALUE[;ARG=VALUE…]]
  *
- * The arguments reach every plugin as CNI_ARGS, told to pass over those that it does not know. Three of them are
- * also known by newer names: IP=, MAC= and ALIAS= become "ips", "mac" and "aliases" for the plugins that declare
- * that they take them.
+ * The arguments reach every plugin as CNI_ARGS, told to pass over those that it does not know. Three of them
+ * are also known by newer names: IP=, MAC= and ALIAS= become "ips", "mac" and "aliases" for the plugins that
+ * declare that they take them.
  */
 
 #include <arpa/inet.h>

@@ -2,9 +2,9 @@
 
 /* What a plugin answers to ADD: addresses, routes, name servers.
  *
- * The answer as a whole goes on to the next plugin as it is; here the parts that are shown to users and written
- * into files are taken out of it. An address is what the C library takes for one, a name has the characters of
- * names, so that none of it can mean something else where it is used.
+ * The answer as a whole goes on to the next plugin as it is; here the parts that are shown to users and
+ * written into files are taken out of it. An address is what the C library takes for one, a name has the
+ * characters of names, so that none of it can mean something else where it is used.
  */
 
 #include <arpa/inet.h>

@@ -2,11 +2,12 @@
 
 /* Keeping pods away from what listens on the host's loopback.
  *
- * So that ports are reachable from the host's own 127.0.0.1, the plugin portmap has the kernel route such addresses on
- * the bridge (route_localnet). From then on the kernel also takes packets for 127.0.0.0/8 that come in by the bridge,
- * and a pod that may send packets as it likes, which takes CAP_NET_RAW without a user namespace, reaches services that
- * are meant for the host alone. No honest packet comes that way: so a rule drops them, before anything else of
- * the packet filter sees them. It is one for the host, and stays, as the setting of the kernel does.
+ * So that ports are reachable from the host's own 127.0.0.1, the plugin portmap has the kernel route such
+ * addresses on the bridge (route_localnet). From then on the kernel also takes packets for 127.0.0.0/8 that
+ * come in by the bridge, and a pod that may send packets as it likes, which takes CAP_NET_RAW without a user
+ * namespace, reaches services that are meant for the host alone. No honest packet comes that way: so a rule
+ * drops them, before anything else of the packet filter sees them. It is one for the host, and stays, as the
+ * setting of the kernel does.
  */
 
 #include <signal.h>

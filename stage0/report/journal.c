@@ -142,7 +142,8 @@ static int take_app(JournalReader *r)
         return 0;
 }
 
-/* The next one of the range. Where the last N of all lines are shown, the first of them may lie before it. */
+/* The next one of the range. Where the last N of all lines are shown, the first of them may lie before
+ * it. */
 static int next_entry(JournalReader *r, uint64_t *ret_usec)
 {
         int k;

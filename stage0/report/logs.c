@@ -13,7 +13,8 @@ static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, uint64_
 {
         for (;;) {
                 struct pollfd fd = {.fd = journal_reader_fd(reader), .events = POLLIN};
-                bool ended = pod_wait(p, 0, NULL) >= 0 || (until_usec > 0 && now_usec(CLOCK_REALTIME) > until_usec);
+                bool ended = pod_wait(p, 0, NULL) >= 0 ||
+                             (until_usec > 0 && now_usec(CLOCK_REALTIME) > until_usec);
 
                 int r = poll(&fd, 1, ended ? 0 : END_CHECK_MSEC);
                 if (r < 0 && errno != EINTR)

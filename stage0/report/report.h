@@ -91,7 +91,8 @@ JournalReader *journal_reader_free(JournalReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
 /* Only lines of this app; NULL: of all. */
 int journal_reader_set_app(JournalReader *r, const char *app);
-/* Only what was written from SINCE to UNTIL, realtime; UNTIL 0: and later. To be called before anything is read. */
+/* Only what was written from SINCE to UNTIL, realtime; UNTIL 0: and later. To be called before anything is
+ * read. */
 int journal_reader_set_range(JournalReader *r, uint64_t since_usec, uint64_t until_usec);
 /* Moves so that at most N lines are left to be read. */
 int journal_reader_skip_to_last(JournalReader *r, uint64_t n);

@@ -2,11 +2,11 @@
 
 /* Limits of apps that are set from outside of the pod: rates of disks, in the cgroups that the pod's systemd
  * has made for the app, and scores that protect it from the OOM killer, which the kernel lets nobody in a
- * user namespace have. Set anew for each process that a launcher is to become: a slice whose app has ended is
- * made again for the next execution.
+ * user namespace have. Set anew for each process that a launcher is to become: a slice whose app has ended
+ * is made again for the next execution.
  *
- * The process's cgroup is what the kernel says it is. It is below the pod's own, whatever somebody in the pod
- * may do.
+ * The process's cgroup is what the kernel says it is. It is below the pod's own, whatever somebody in the
+ * pod may do.
  */
 
 #include <poll.h>

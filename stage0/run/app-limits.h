@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* app-limits.c, parameters.c: what isolators ask for that only the host can do, done when a launcher has asked for
- * its app: it waits for the answer, and nothing of the app has run yet. */
+/* app-limits.c, parameters.c: what isolators ask for that only the host can do, done when a launcher has
+ * asked for its app: it waits for the answer, and nothing of the app has run yet. */
 
 #include "stage0/run/run-internal.h"
 

@@ -2,10 +2,10 @@
 
 /* The root of an app of a pod that nobody runs: one that is prepared, or one that has ended.
  *
- * A child of ours mounts the same layers as for a pod that runs, in a mount namespace of its own, and hands the root on
- * as a descriptor. With the child its namespace goes, and with the last descriptor the mount: nothing has to be
- * cleaned up, whatever ends us. To look only, the app's writable layer is the uppermost of those that are only
- * read, so that the pod stays as it is.
+ * A child of ours mounts the same layers as for a pod that runs, in a mount namespace of its own, and hands
+ * the root on as a descriptor. With the child its namespace goes, and with the last descriptor the mount:
+ * nothing has to be cleaned up, whatever ends us. To look only, the app's writable layer is the uppermost of
+ * those that are only read, so that the pod stays as it is.
  */
 
 #include <sys/mount.h>
@@ -21,8 +21,8 @@ typedef struct View {
         bool writable;
 } View;
 
-/* What the kernel left there while the pod ran forbids to use it again; of an overlay that is mounted nowhere it holds
- * nothing. */
+/* What the kernel left there while the pod ran forbids to use it again; of an overlay that is mounted
+ * nowhere it holds nothing. */
 static int renew_work(PodMounts *m, const char *app)
 {
         _cleanup_close_ int fd = pod_mounts_open_app(m, app);

@@ -2,10 +2,10 @@
 
 /* Connections to a socket of ours, on which one packet is expected.
  *
- * The loop that answers them has other things to do: it never waits for a caller. Who has said something by the
- * time that he is accepted, as a launcher has, is answered at once. Who has not is watched, for a short time. Only
- * so many may be silent: one more, and the one that has been silent for longest is hung up on, so that whoever
- * connects without end, and says nothing, keeps out nobody who does speak.
+ * The loop that answers them has other things to do: it never waits for a caller. Who has said something by
+ * the time that he is accepted, as a launcher has, is answered at once. Who has not is watched, for a short
+ * time. Only so many may be silent: one more, and the one that has been silent for longest is hung up on, so
+ * that whoever connects without end, and says nothing, keeps out nobody who does speak.
  */
 
 #include <sys/socket.h>

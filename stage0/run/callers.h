@@ -7,8 +7,8 @@
 
 typedef struct Callers Callers;
 
-/* Something may have come over FD, which does not block and is closed afterwards. -EAGAIN: it has not; anything
- * else: the connection is done with. */
+/* Something may have come over FD, which does not block and is closed afterwards. -EAGAIN: it has not;
+ * anything else: the connection is done with. */
 typedef int (*CallerFunction)(void *userdata, int fd);
 
 /* Accepts connections to LISTEN_FD, which is lent, from EVENT's loop, and calls FUNCTION for each. */

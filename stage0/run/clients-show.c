@@ -2,9 +2,9 @@
 
 /* What apps write, for those who are attached to them.
  *
- * It is kept for each client up to a limit. Who does not read that fast loses what is over it and is told how
- * much: an app never waits for somebody who happens to look at it. When the app ends, a client first gets all
- * that was kept for it, then the exit status.
+ * It is kept for each client up to a limit. Who does not read that fast loses what is over it and is told
+ * how much: an app never waits for somebody who happens to look at it. When the app ends, a client first
+ * gets all that was kept for it, then the exit status.
  */
 
 #include "stage0/run/clients-internal.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The programs of a pod: the host's systemd with the libraries it needs (or those of the tree of --stage1=), and
- * our launcher, mounted read-only over their places in the pod's root. They are mounts of the namespace that
- * systemd-nspawn is started in and end with it; what stays in the pod's directory are empty files.
+/* The programs of a pod: the host's systemd with the libraries it needs (or those of the tree of --stage1=),
+ * and our launcher, mounted read-only over their places in the pod's root. They are mounts of the namespace
+ * that systemd-nspawn is started in and end with it; what stays in the pod's directory are empty files.
  */
 
 #include <sys/mount.h>
@@ -10,9 +10,9 @@
 
 #include "stage0/run/run-internal.h"
 
-/* A file to mount something on. All of them are one empty file with many names: a file system may take long for
- * each new file (ext4 does if many were removed lately), and there are some thirty. *EMPTY_FD is that file, once
- * there is one. */
+/* A file to mount something on. All of them are one empty file with many names: a file system may take long
+ * for each new file (ext4 does if many were removed lately), and there are some thirty. *EMPTY_FD is that
+ * file, once there is one. */
 static int open_target(int parent_fd, const char *name, int *empty_fd, int *ret)
 {
         bool linked = *empty_fd >= 0 && linkat(*empty_fd, "", parent_fd, name, AT_EMPTY_PATH) >= 0;

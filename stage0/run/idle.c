@@ -2,9 +2,9 @@
 
 /* Whether a pod has nothing to do, and may end.
  *
- * Whatever an app begins with, and its end too, is a question of a launcher, so that the time begins anew with
- * each. When it is over the records of the apps say whether one of them is at work: one that takes longer than
- * that ends with a question, too.
+ * Whatever an app begins with, and its end too, is a question of a launcher, so that the time begins anew
+ * with each. When it is over the records of the apps say whether one of them is at work: one that takes
+ * longer than that ends with a question, too.
  */
 
 #include "library/libsystemd.h"
@@ -76,7 +76,8 @@ static int on_time(sd_event_source *source, uint64_t usec, void *userdata)
         return 0;
 }
 
-int idle_watch_new(Pod *p, sd_event *event, void (*idle)(void *userdata), void *userdata, IdleWatch **ret, Error *e)
+int idle_watch_new(Pod *p, sd_event *event, void (*idle)(void *userdata), void *userdata, IdleWatch **ret,
+                   Error *e)
 {
         _cleanup_(idle_watch_freep) IdleWatch *w = NULL;
 
@@ -88,7 +89,8 @@ int idle_watch_new(Pod *p, sd_event *event, void (*idle)(void *userdata), void *
         if (!w)
                 return error_oom(e);
         *w = (IdleWatch){.pod = p, .idle = idle, .userdata = userdata};
-        int r = sd_event_add_time_relative(event, &w->timer, CLOCK_MONOTONIC, p->config.exit_idle_usec, 0, on_time, w);
+        int r = sd_event_add_time_relative(event, &w->timer, CLOCK_MONOTONIC, p->config.exit_idle_usec, 0,
+                                           on_time, w);
         if (r >= 0)
                 r = sd_event_source_set_enabled(w->timer, SD_EVENT_OFF);
         if (r < 0)

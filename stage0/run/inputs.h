@@ -31,15 +31,16 @@ void inputs_stop(Inputs *all, const char *app);
 void inputs_show(Inputs *all, const char *app, bool error, const void *data, size_t size);
 /* Tells who is attached, after all that was shown, how APP has ended. */
 void inputs_ended(Inputs *all, const char *app, int exit_status);
-/* All that was written so far is on the terminal of who runs the pod in the foreground: its mode may change. */
+/* All that was written so far is on the terminal of who runs the pod in the foreground: its mode may
+ * change. */
 void inputs_shown(Inputs *all);
 /* The pod is over: shows and tells the rest, as long as somebody takes it. STATUSES are those of the pod's
  * apps. */
 void inputs_finish(Inputs *all, const AppStatus *statuses);
 
 /* Who runs the pod in the foreground and is attached to APP: what comes out of IN_FD goes there, messages
- * come over SOCKET; both are taken over. FUNCTION is called with ATTACH_LEAVE once he leaves, with ATTACH_REQUEST when
- * his terminal is to be the app's, and with ATTACH_ACCEPTED when it is. */
+ * come over SOCKET; both are taken over. FUNCTION is called with ATTACH_LEAVE once he leaves, with
+ * ATTACH_REQUEST when his terminal is to be the app's, and with ATTACH_ACCEPTED when it is. */
 typedef void (*FrontFunction)(void *userdata, AttachEvent event);
 int inputs_add_front(Inputs *all, const char *app, int in_fd, int socket, FrontFunction function,
                      void *userdata, Error *e);

@@ -2,13 +2,15 @@
 
 /* Registering the pod with systemd-machined, so that machinectl, systemctl -M and journalctl -M know it.
  *
- * nspawn could do that by itself, but it does not know the number that the pod's PID 1 has on the host, as it is in a pid namespace
- * of its own. So we do it: machined finds the pod's scope by the cgroup of that process.
+ * nspawn could do that by itself, but it does not know the number that the pod's PID 1 has on the host, as
+ * it is in a pid namespace of its own. So we do it: machined finds the pod's scope by the cgroup of that
+ * process.
  *
- * When somebody stops the scope (machinectl terminate, systemctl stop, or the host going down), systemd would send
- * SIGTERM to everything in it at once, apps and all. It asks first, though, if it was told whom: the one at
- * the other end of the connection over which the scope was made. That is ours, and we end the pod in order. But any
- * user of the host may send such a signal: who it was is asked of the bus, and root alone is obeyed.
+ * When somebody stops the scope (machinectl terminate, systemctl stop, or the host going down), systemd
+ * would send SIGTERM to everything in it at once, apps and all. It asks first, though, if it was told whom:
+ * the one at the other end of the connection over which the scope was made. That is ours, and we end the pod
+ * in order. But any user of the host may send such a signal: who it was is asked of the bus, and root alone
+ * is obeyed.
  *
  * Nothing here waits for machined but the check that --register=yes makes before anything is started.
  *
@@ -83,9 +85,9 @@ static int on_request_stop(sd_bus_message *message, void *userdata, sd_bus_error
         Machine *m = userdata;
 
         if (sender)
-                (void) sd_bus_call_method_async(m->bus, NULL, "org.freedesktop.DBus", "/org/freedesktop/DBus",
-                                                "org.freedesktop.DBus", "GetConnectionUnixUser", on_sender, m, "s",
-                                                sender);
+                (void) sd_bus_call_method_async(m->bus, NULL, "org.freedesktop.DBus",
+                                                "/org/freedesktop/DBus", "org.freedesktop.DBus",
+                                                "GetConnectionUnixUser", on_sender, m, "s", sender);
         return 0;
 }
 
@@ -97,8 +99,8 @@ static int match_request_stop(Machine *m)
         if (r >= 0)
                 r = sd_bus_path_encode("/org/freedesktop/systemd1/unit", unit, &path);
         if (r >= 0)
-                r = sd_bus_match_signal(m->bus, NULL, SYSTEMD_NAME, path, SYSTEMD_NAME ".Scope", "RequestStop",
-                                        on_request_stop, m);
+                r = sd_bus_match_signal(m->bus, NULL, SYSTEMD_NAME, path, SYSTEMD_NAME ".Scope",
+                                        "RequestStop", on_request_stop, m);
         return r;
 }
 
@@ -138,7 +140,8 @@ static int write_units(const Machine *m, Error *e)
         _cleanup_close_ int root_fd = open_beneath(m->pod->dir_fd, "root", O_PATH | O_DIRECTORY);
         int r = root_fd < 0 ? root_fd : stage1_write_bus(root_fd);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot write the units of the bus of pod %s", m->pod->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write the units of the bus of pod %s", m->pod->uuid)
+                     : 0;
 }
 
 int machine_new(Pod *p, RegisterMode mode, const MachineHandlers *handlers, Machine **ret, Error *e)

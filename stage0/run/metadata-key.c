@@ -2,9 +2,10 @@
 
 /* The key by which a pod's metadata service signs: a file of the pod, which stays until the pod is removed.
  *
- * What a pod has signed is to be verified for as long. So the key is on disk before the first signature is given out,
- * and not only in the memory of a host that may lose its power. Most pods sign nothing, and starting one does not wait for disks:
- * it is done when the service asks, by a child, as nothing keeps the process that runs the pod waiting.
+ * What a pod has signed is to be verified for as long. So the key is on disk before the first signature is
+ * given out, and not only in the memory of a host that may lose its power. Most pods sign nothing, and
+ * starting one does not wait for disks: it is done when the service asks, by a child, as nothing keeps the
+ * process that runs the pod waiting.
  */
 
 #include <signal.h>
@@ -53,7 +54,8 @@ struct KeyKeeper {
         sd_event_source *source;
 };
 
-/* Keeps nothing of ours open, as the pod's lock, pipes, and what our caller reads, however long a disk takes. */
+/* Keeps nothing of ours open, as the pod's lock, pipes, and what our caller reads, however long a disk
+ * takes. */
 static _noreturn_ void sync_key(int pod_fd)
 {
         int dir_fd = openat(pod_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

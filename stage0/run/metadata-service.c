@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The metadata service of a pod (metadata/metadata.h), from the pod's side: its key, its socket, and starting it, again
- * if need be.
+/* The metadata service of a pod (metadata/metadata.h), from the pod's side: its key, its socket, and
+ * starting it, again if need be.
  *
- * Most apps never ask it anything. So we listen ourselves, and the first connection starts the service, which takes it
- * from the socket: a pod that does not use it has no process for it.
+ * Most apps never ask it anything. So we listen ourselves, and the first connection starts the service,
+ * which takes it from the socket: a pod that does not use it has no process for it.
  *
- * What lasts is not the service's: the key is a file of the pod, which stays until the pod is removed, and so long what it has
- * signed can be verified; the socket and the token are ours. So a service that was killed is followed by one that
- * serves the same at the same place, and who connects in between waits. Nothing that it had answered is lost with
- * it.
+ * What lasts is not the service's: the key is a file of the pod, which stays until the pod is removed, and
+ * so long what it has signed can be verified; the socket and the token are ours. So a service that was
+ * killed is followed by one that serves the same at the same place, and who connects in between waits.
+ * Nothing that it had answered is lost with it.
  */
 
 #include <arpa/inet.h>
@@ -119,8 +119,8 @@ const char *metadata_service_url(const MetadataService *m)
 
 /* --- Questions ----------------------------------------------------------------------------------------- */
 
-/* Of a pod that has ended, too: what it signed is to be verified until it is removed. Apps may ask as often as they
- * like, about pods with the largest manifests: no more than the key is read. */
+/* Of a pod that has ended, too: what it signed is to be verified until it is removed. Apps may ask as often
+ * as they like, about pods with the largest manifests: no more than the key is read. */
 static int lookup_key(const char *uuid, uint8_t key[METADATA_KEY_SIZE], void *userdata)
 {
         MetadataService *m = userdata;

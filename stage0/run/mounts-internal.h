@@ -43,22 +43,23 @@ struct PodMounts {
         size_t n_volumes, volumes_allocated;
 };
 
-/* mounts.c. Mounts the layers of an app's image below the holder, and appends their names, as an overlay wants them. *RET_TOP is
- * where the uppermost one is in the store. */
+/* mounts.c. Mounts the layers of an app's image below the holder, and appends their names, as an overlay
+ * wants them. *RET_TOP is where the uppermost one is in the store. */
 int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_top, Error *e);
 /* The directory of APP in the pod's. */
 int pod_mounts_open_app(const PodMounts *m, const char *app);
 /* Makes the directory NAME in it anew. */
 int pod_mounts_renew(int app_fd, const char *name);
-/* Gives the root in the app's writable layer the owner and mode that the image has for it; RENEW: after emptying it. */
+/* Gives the root in the app's writable layer the owner and mode that the image has for it; RENEW: after
+ * emptying it. */
 int pod_mounts_make_upper(PodMounts *m, const char *app, const char *top, bool renew);
 AppMount *pod_mounts_find_app(PodMounts *m, const char *name);
 
 /* Puts a detached mount at NAME of the holder. */
 int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
 
-/* mounts-lock.c. Clones of these detached mounts, in their places, whose restrictions nobody in the pod can take
- * away. */
+/* mounts-lock.c. Clones of these detached mounts, in their places, whose restrictions nobody in the pod can
+ * take away. */
 int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e);
 
 /* mounts-names.c. Puts the files of names into the root of APP, an overlay nothing was written to yet. */

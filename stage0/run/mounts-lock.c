@@ -5,9 +5,9 @@
  * An app that has CAP_SYS_ADMIN in the pod's user namespace could mount a read-only volume anew for writing:
  * the mount namespace that it is in belongs to that user namespace. The kernel forbids it for mounts that
  * came into a mount namespace of fewer privileges from one of more: there read-only, nodev and nosuid are
- * locked, and stay so in every clone. So a child of ours makes such a namespace, of the pod's users, in which
- * it finds our mounts locked, and sends back clones. This costs about a millisecond, and only apps with that
- * capability need it.
+ * locked, and stay so in every clone. So a child of ours makes such a namespace, of the pod's users, in
+ * which it finds our mounts locked, and sends back clones. This costs about a millisecond, and only apps
+ * with that capability need it.
  */
 
 #include <sched.h>

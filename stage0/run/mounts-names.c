@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of names in the root of an app: written into its overlay before any of its processes is there, and so
- * into its writable layer; the image stays as it is, and the next clean root gets them anew.
+/* Files of names in the root of an app: written into its overlay before any of its processes is there, and
+ * so into its writable layer; the image stays as it is, and the next clean root gets them anew.
  *
- * What the image brings is the image's: it is kept, unless the user asked for something else, or it says nothing:
- * an empty file, as tools leave in images where they had mounted theirs, or a symbolic link that leads nowhere, as
- * to a resolver that runs on hosts. The image decides what its paths lead through, and so they are walked as in
- * a chroot, and the file itself is always made anew beside its siblings in /etc: nothing is written through a link.
+ * What the image brings is the image's: it is kept, unless the user asked for something else, or it says
+ * nothing: an empty file, as tools leave in images where they had mounted theirs, or a symbolic link that
+ * leads nowhere, as to a resolver that runs on hosts. The image decides what its paths lead through, and so
+ * they are walked as in a chroot, and the file itself is always made anew beside its siblings in /etc:
+ * nothing is written through a link.
  */
 
 #include <limits.h>
@@ -15,8 +16,8 @@
 
 #include "stage0/run/mounts-internal.h"
 
-/* On our files, with the time of the last change: by this they are known later. What the app makes of it only matters
- * to the app's own files. */
+/* On our files, with the time of the last change: by this they are known later. What the app makes of it
+ * only matters to the app's own files. */
 #define MARK "user.acnspawn.made"
 
 static void format_mark(char mark[static 64], const struct stat *st)

@@ -126,7 +126,8 @@ static int clone_tree(PodMounts *m, const Volume *v, size_t index, Error *e)
 
 int pod_mounts_clone_volume(PodMounts *m, const Volume *v, bool read_only, Error *e)
 {
-        /* Private: what the host mounts below it later would come along without any of these restrictions. */
+        /* Private: what the host mounts below it later would come along without any of these
+         * restrictions. */
         struct mount_attr attr = {.attr_set = MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID,
                                   .propagation = MS_PRIVATE};
         _cleanup_close_ int tree = -EBADF;

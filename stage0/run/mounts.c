@@ -52,7 +52,8 @@ static int make_holder(int dir_fd)
         snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         if (mount("acnspawn", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=1m") < 0)
                 return -errno;
-        _cleanup_close_ int holder = openat(dir_fd, "mounts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int holder =
+                        openat(dir_fd, "mounts", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (holder < 0)
                 return -errno;
         /* A host volume that the store lies in shows none of this. */

@@ -3,10 +3,11 @@
 /* What is written into /etc/hostname, /etc/hosts and /etc/resolv.conf of a pod's apps (spec: OS-SPEC.md,
  * "Linux"): the same for all of them, made once, when the pod's networks are up.
  *
- * Name servers are those that the user named; else those that the pod's networks gave it; else those of the host,
- * as far as they can be reached from the pod: a resolver on the host's loopback cannot, unless the pod has the
- * host's network. Where that is systemd-resolved, it keeps a file of the servers that it asks itself. A pod without
- * any network gets none. Search domains and options that the user gave take the place of those.
+ * Name servers are those that the user named; else those that the pod's networks gave it; else those of the
+ * host, as far as they can be reached from the pod: a resolver on the host's loopback cannot, unless the pod
+ * has the host's network. Where that is systemd-resolved, it keeps a file of the servers that it asks
+ * itself. A pod without any network gets none. Search domains and options that the user gave take the place
+ * of those.
  */
 
 #include <arpa/inet.h>

@@ -26,7 +26,7 @@
 #define NSPAWN "/usr/bin/systemd-nspawn"
 #define OWN_TMPFS "/run/systemd/nspawn"
 #define NOTIFY_LINK OWN_TMPFS "/acnspawn-%s" /* the pod's UUID */
-#define LISTEN_FDS_FIRST 3 /* sd_listen_fds(3) */
+#define LISTEN_FDS_FIRST 3                   /* sd_listen_fds(3) */
 
 /* --- The command line ---------------------------------------------------------------------------------- */
 
@@ -167,7 +167,7 @@ typedef struct Child {
         char **argv, **environment;
         int output_fd;
         const PodSockets *sockets; /* or NULL */
-        int go[2]; /* a pair of sockets, one of which only we have: it breaks when we die */
+        int go[2];                 /* a pair of sockets, one of which only we have: it breaks when we die */
 } Child;
 
 /* Until we are in the pod's cgroup. Our parent may have died before we could ask to be told. */
@@ -208,8 +208,8 @@ static int child_setup(const Child *c, Error *e)
         int r = wait_for_go(c);
         if (r < 0)
                 return error_set_errno(e, r, "The process that runs the pod is gone");
-        /* With --network-namespace-path= nspawn would go there when it is in the pod's user namespace already,
-         * from which it may not. */
+        /* With --network-namespace-path= nspawn would go there when it is in the pod's user namespace
+         * already, from which it may not. */
         r = network_enter(c->pod, e);
         if (r >= 0)
                 r = mount_namespace_unshare(e);

@@ -34,8 +34,8 @@ struct Pumps {
         sd_event *event;
         Inputs *inputs; /* whoever is attached to an app sees it, too; or NULL */
         bool show, prefix;
-        bool hold;        /* nothing is to be shown now */
-        const char *only; /* show only this app; or NULL */
+        bool hold;          /* nothing is to be shown now */
+        const char *only;   /* show only this app; or NULL */
         Outlet *outlets[2]; /* standard output, standard error */
         Pump *first;
         Waiter *waiters;

@@ -2,8 +2,8 @@
 
 /* What apps write, to the journal of their pod.
  *
- * What the journal does not take at once is kept, and nothing more is read from the app until it has. A journal
- * that takes nothing for long is given up: the app goes on, as an app must not depend on it.
+ * What the journal does not take at once is kept, and nothing more is read from the app until it has. A
+ * journal that takes nothing for long is given up: the app goes on, as an app must not depend on it.
  */
 
 #include <sys/epoll.h>
@@ -36,7 +36,8 @@ static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *user
 {
         Pump *p = userdata;
 
-        log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept", p->app);
+        log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept",
+                    p->app);
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
         p->journal_fd = safe_close(p->journal_fd);
         pump_resume(p);

@@ -7,7 +7,8 @@
 
 #define LINE_MAX_SHOWN 65536U /* a longer line is shown in pieces */
 
-/* The pod goes on, or is over. If whoever read us has gone, or has interrupted us, nobody needs to be told. */
+/* The pod goes on, or is over. If whoever read us has gone, or has interrupted us, nobody needs to be
+ * told. */
 void pumps_stop_showing(Pumps *all, int r)
 {
         if (all->show && r != -EPIPE && r != -ECONNRESET && r != -EINTR)

@@ -288,8 +288,10 @@ int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t own
 
 int pumps_add_terminal(Pumps *all, const char *app, int journal_fd, int master_fd)
 {
-        const Pump like = {
-                        .app = (char *) app, .terminal = true, .read_fd = master_fd, .journal_fd = journal_fd};
+        const Pump like = {.app = (char *) app,
+                           .terminal = true,
+                           .read_fd = master_fd,
+                           .journal_fd = journal_fd};
 
         return add(all, &like, 0, NULL);
 }

@@ -2,12 +2,12 @@
 
 /* Which apps of a pod are ready.
  *
- * The launchers tell it: one that runs beside an app that has become ready, and one that sees an app end which
- * never was. Whether the latter will be started again follows from its settings and its record. Of apps whose
- * being ready means no more than that they run nothing is told and nothing is kept.
+ * The launchers tell it: one that runs beside an app that has become ready, and one that sees an app end
+ * which never was. Whether the latter will be started again follows from its settings and its record. Of
+ * apps whose being ready means no more than that they run nothing is told and nothing is kept.
  *
- * What is to be done about an app that is not healthy any more takes as long as the app takes to stop; so it is
- * done by a process of its own, in the same way as when a user asks for it from outside.
+ * What is to be done about an app that is not healthy any more takes as long as the app takes to stop; so it
+ * is done by a process of its own, in the same way as when a user asks for it from outside.
  */
 
 #include <sys/syscall.h>
@@ -47,7 +47,8 @@ static int read_app(Readiness *r, size_t i, Error *e)
 
         if (k < 0)
                 return k;
-        r->apps[i] = (AppWait){.expected = app_settings_readiness(&s) && !stage1_app_is_socket_activated(r->pod->manifest->apps[i].app),
+        r->apps[i] = (AppWait){.expected = app_settings_readiness(&s) &&
+                                           !stage1_app_is_socket_activated(r->pod->manifest->apps[i].app),
                                .restart = (RestartPolicy) s.restart,
                                .restart_limit = s.restart_limit,
                                .action = (HealthAction) s.health.action};

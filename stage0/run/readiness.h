@@ -15,8 +15,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Readiness *, readiness_free);
 void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what);
 /* Whether any app of the pod is waited for. */
 bool readiness_is_used(const Readiness *r);
-/* Whether there is nothing to wait for (any more): every app is ready, or has ended for good and the pod goes on
- * without it. */
+/* Whether there is nothing to wait for (any more): every app is ready, or has ended for good and the pod
+ * goes on without it. */
 bool readiness_is_settled(const Readiness *r);
 /* Which apps are not ready, and why, in one line; "" if all are. */
 int readiness_describe(Readiness *r, char **ret);

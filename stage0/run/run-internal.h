@@ -11,22 +11,22 @@
 #include "stage0/run/run.h"
 #include "stage1/launch-protocol.h"
 
-/* --- names.c: /etc/hostname, /etc/hosts and /etc/resolv.conf of apps ------------------------------------ */
+/* --- names.c: /etc/hostname, /etc/hosts and /etc/resolv.conf of apps ----------------------------------- */
 
 typedef enum NameFile { NAME_HOSTNAME, NAME_HOSTS, NAME_RESOLV_CONF, _NAME_FILE_MAX } NameFile;
 
 const char *name_file_path(NameFile f); /* "/etc/hosts" */
 
 typedef struct NameFiles {
-        char *text[_NAME_FILE_MAX];  /* NULL: none is made */
+        char *text[_NAME_FILE_MAX]; /* NULL: none is made */
         bool asked[_NAME_FILE_MAX]; /* by the user: it takes the place of what an image brings */
 } NameFiles;
 
 void name_files_done(NameFiles *f);
 /* For a pod whose networks are up; in the host's mounts. */
 int name_files_make(Pod *p, NameFiles *ret, Error *e);
-/* Pure. What a resolver file says; of its servers with REACHABLE only those that are not the host's own loopback
- * and that can be meant from elsewhere. Lines that are not understood are passed over. */
+/* Pure. What a resolver file says; of its servers with REACHABLE only those that are not the host's own
+ * loopback and that can be meant from elsewhere. Lines that are not understood are passed over. */
 int resolv_conf_parse(const char *text, bool reachable, NetworkDns *ret);
 /* Pure. NULL: there is nothing to say. */
 int resolv_conf_format(const NetworkDns *d, char **ret);
@@ -37,13 +37,13 @@ typedef struct PodMounts PodMounts;
 
 /* The caller must have a mount namespace of its own by then. */
 int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
-/* What processes of apps need besides: /dev, and credentials. These are only here from then on, and not in the pod
- * directory any more: for who runs the pod alone, not for who looks at its files. */
+/* What processes of apps need besides: /dev, and credentials. These are only here from then on, and not in
+ * the pod directory any more: for who runs the pod alone, not for who looks at its files. */
 int pod_mounts_equip(PodMounts *m, Error *e);
 PodMounts *pod_mounts_free(PodMounts *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodMounts *, pod_mounts_free);
-/* What is to be in the files of names of the apps whose overlays are made from now on; without it, nothing. The
- * pod's networks are up. */
+/* What is to be in the files of names of the apps whose overlays are made from now on; without it, nothing.
+ * The pod's networks are up. */
 int pod_mounts_make_names(PodMounts *m, Error *e);
 /* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
@@ -64,8 +64,8 @@ int socket_describe(PassedSocket *s, Error *e);
 
 typedef struct PodSockets PodSockets;
 
-/* Assigns the sockets of PASSED, which it takes, to ports of the pod. *RET is NULL if there is nothing to do.
- * -EADDRNOTAVAIL, -ENOTUNIQ, -EADDRINUSE, -EPROTOTYPE, naming socket and port: they do not fit. */
+/* Assigns the sockets of PASSED, which it takes, to ports of the pod. *RET is NULL if there is nothing to
+ * do. -EADDRNOTAVAIL, -ENOTUNIQ, -EADDRINUSE, -EPROTOTYPE, naming socket and port: they do not fit. */
 int pod_sockets_new(const Pod *p, PassedSockets *passed, PodSockets **ret, Error *e);
 PodSockets *pod_sockets_free(PodSockets *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodSockets *, pod_sockets_free);
@@ -112,9 +112,10 @@ int pod_sockets_check(const PodSockets *s, pid_t leader, Error *e);
 
 typedef struct IdleWatch IdleWatch;
 
-/* *RET is NULL if the pod is to stay up. IDLE is called when its apps have done nothing for the time that its
- * configuration says. */
-int idle_watch_new(Pod *p, sd_event *event, void (*idle)(void *userdata), void *userdata, IdleWatch **ret, Error *e);
+/* *RET is NULL if the pod is to stay up. IDLE is called when its apps have done nothing for the time that
+ * its configuration says. */
+int idle_watch_new(Pod *p, sd_event *event, void (*idle)(void *userdata), void *userdata, IdleWatch **ret,
+                   Error *e);
 IdleWatch *idle_watch_free(IdleWatch *w);
 DEFINE_TRIVIAL_CLEANUP_FUNC(IdleWatch *, idle_watch_free);
 /* Something happens in the pod: the time begins (anew). USERDATA is an IdleWatch, or NULL. */
@@ -122,8 +123,8 @@ void idle_watch_begin(void *userdata);
 
 /* --- host-files.c: the programs of the pod ------------------------------------------------------------- */
 
-/* Mounts the files of the host's systemd and the launcher below ROOT_FD, the root of P, in the caller's mount
- * namespace. */
+/* Mounts the files of the host's systemd and the launcher below ROOT_FD, the root of P, in the caller's
+ * mount namespace. */
 int pod_bind_host_files(const Pod *p, int root_fd, Error *e);
 
 /* --- nspawn.c: starting systemd-nspawn ----------------------------------------------------------------- */
@@ -139,8 +140,9 @@ typedef struct Nspawn {
 /* The pod's PID 1, by our numbers; 0 if it is not there (yet, or any more). */
 pid_t nspawn_leader(const Nspawn *n);
 
-/* It reports to the socket of notify_listen(). The process holds the pod's lock, and dies with the caller. It
- * waits for nspawn_go(), without which it ends. SOCKETS, which may be NULL, are passed to the pod's PID 1. */
+/* It reports to the socket of notify_listen(). The process holds the pod's lock, and dies with the caller.
+ * It waits for nspawn_go(), without which it ends. SOCKETS, which may be NULL, are passed to the pod's PID
+ * 1. */
 int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e);
 int nspawn_go(Nspawn *n, Error *e);
 void nspawn_done(Nspawn *n);
@@ -158,8 +160,9 @@ void signals_release(void);
 /* --- supervisor.c -------------------------------------------------------------------------------------- */
 
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
- * once the pod is up, or is closed; -EBADF: nobody waits. SOCKETS may be NULL; their descriptors are closed as soon
- * as the pod has them. FRONT: we are the child of the process that our caller sees, or NULL. Returns the pod's exit
- * status. */
+ * once the pod is up, or is closed; -EBADF: nobody waits. SOCKETS may be NULL; their descriptors are closed
+ * as soon as the pod has them. FRONT: we are the child of the process that our caller sees, or NULL. Returns
+ * the pod's exit status. */
 struct Front;
-int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, struct Front *front, Error *e);
+int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, struct Front *front,
+                  Error *e);

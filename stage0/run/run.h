@@ -11,12 +11,12 @@
 
 typedef struct PassedSocket {
         int fd;
-        int number;   /* it was passed as this descriptor; -1: we made it */
-        char *name;   /* or NULL or empty */
-        int type;     /* SOCK_STREAM and so on */
-        bool udp;     /* of datagrams, also where it is a unix socket */
+        int number;    /* it was passed as this descriptor; -1: we made it */
+        char *name;    /* or NULL or empty */
+        int type;      /* SOCK_STREAM and so on */
+        bool udp;      /* of datagrams, also where it is a unix socket */
         uint16_t port; /* 0: a unix socket */
-        char *listen; /* its address as socket units have it */
+        char *listen;  /* its address as socket units have it */
         ino_t inode;
 } PassedSocket;
 
@@ -28,8 +28,9 @@ typedef struct PassedSockets {
 
 void passed_sockets_done(PassedSockets *l);
 #define _cleanup_passed_sockets_ _cleanup_(passed_sockets_done)
-/* Takes what LISTEN_FDS and its like say, away from the environment, too. To be called before anything else is
- * executed. -EINVAL, -E2BIG, -EBADF, -ENOTSOCK and so on, with the descriptor: it cannot be used by a pod. */
+/* Takes what LISTEN_FDS and its like say, away from the environment, too. To be called before anything else
+ * is executed. -EINVAL, -E2BIG, -EBADF, -ENOTSOCK and so on, with the descriptor: it cannot be used by a
+ * pod. */
 int passed_sockets_take(PassedSockets *ret, Error *e);
 
 /* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
@@ -44,8 +45,8 @@ typedef enum RegisterMode {
 typedef struct RunOptions {
         PassedSockets *sockets; /* NULL: none; those that the pod gets are taken from it */
         bool detach;
-        bool quiet;                     /* do not show the apps' output */
-        bool strict;                    /* not unless all isolators are enforced */
+        bool quiet;  /* do not show the apps' output */
+        bool strict; /* not unless all isolators are enforced */
         RegisterMode registration;
         uint64_t ready_timeout_usec; /* the pod is stopped unless it is ready by then; UINT64_MAX: never */
         const char *const *config_dirs; /* as in PrepareOptions */
@@ -56,13 +57,14 @@ int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */
 
-/* Whether the file FD (O_PATH will do) with the attributes ST is one of the files of names that were made for an app
- * whose image had none, and that nobody has changed since: it is no part of what the app has made of its image. */
+/* Whether the file FD (O_PATH will do) with the attributes ST is one of the files of names that were made
+ * for an app whose image had none, and that nobody has changed since: it is no part of what the app has made
+ * of its image. */
 bool name_file_is_made(int fd, const struct stat *st);
 
 /* --- app-root.c: roots of apps that nobody runs -------------------------------------------------------- */
 
-/* The root of an app of a pod that does not run, and that is locked: the image's layers and what the app wrote, without
- * volumes. It is mounted nowhere, and gone when the last descriptor of it is closed. WRITABLE: what is written
- * goes to the app's writable layer; else nothing of the pod's changes. */
+/* The root of an app of a pod that does not run, and that is locked: the image's layers and what the app
+ * wrote, without volumes. It is mounted nowhere, and gone when the last descriptor of it is closed.
+ * WRITABLE: what is written goes to the app's writable layer; else nothing of the pod's changes. */
 int app_root_mount(Pod *p, const PodApp *app, bool writable, int *ret_fd, Error *e);

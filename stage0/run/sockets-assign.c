@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which of the sockets that were passed to us is for which port of the pod: the one that it is named after, or else
- * the one that is exposed at its number, or has it. Everything that is left over, on either side, is an error, as is
- * what could be meant in two ways: a socket that nobody serves takes connections all the same.
+/* Which of the sockets that were passed to us is for which port of the pod: the one that it is named after,
+ * or else the one that is exposed at its number, or has it. Everything that is left over, on either side, is
+ * an error, as is what could be meant in two ways: a socket that nobody serves takes connections all the
+ * same.
  */
 
 #include <sys/socket.h>
@@ -70,8 +71,7 @@ static int list_targets(const PodSockets *s, int r, Error *e)
         if (s->n_targets == 0)
                 return error_hint(e, r,
                                   "No app has a port with socketActivated in its image; without LISTEN_FDS "
-                                  "in the "
-                                  "environment the pod runs as it is.");
+                                  "in the environment the pod runs as it is.");
         if (t.failed)
                 return r;
         return error_hint(e, r,
@@ -160,8 +160,7 @@ static int check_match(const PodManifest *m, const SocketTarget *t, const Passed
         if (x->port > 0 && wanted && !socket_find_exposure(m, t, x))
                 return error_set(e, -EADDRNOTAVAIL,
                                  "Socket %s is named after port '%s' of app %s, which is exposed as port %u "
-                                 "of the "
-                                 "host",
+                                 "of the host",
                                  socket_show(x, buffer), t->port->name, t->app->name, wanted->host_port);
         return 0;
 }
@@ -230,8 +229,7 @@ static int check_target(const Pod *p, const SocketTarget *t, pid_t foreign_pid, 
                 return 0;
         int r = error_set(e, -EADDRNOTAVAIL,
                           "Port '%s' of app %s is exposed as port %u of the host, but no socket was passed "
-                          "for it, "
-                          "and the pod has no network (--net=none)",
+                          "for it, and the pod has no network (--net=none)",
                           t->port->name, t->app->name, wanted->host_port);
         if (foreign_pid > 0)
                 return error_hint(e, r, "LISTEN_PID says %d, but this is process %d.", (int) foreign_pid,

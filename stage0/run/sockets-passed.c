@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sockets that whoever started us has passed: from descriptor 3 on, with their number, their names and our pid in
- * the environment, as sd_listen_fds(3) has it.
+/* Sockets that whoever started us has passed: from descriptor 3 on, with their number, their names and our
+ * pid in the environment, as sd_listen_fds(3) has it.
  *
- * They are taken before anything else is done, so that no program that we execute inherits them. What a pod can
- * use is a socket that waits for connections or datagrams at an address that can be written down in a unit,
- * because by its address the pod's systemd knows it again.
+ * They are taken before anything else is done, so that no program that we execute inherits them. What a pod
+ * can use is a socket that waits for connections or datagrams at an address that can be written down in a
+ * unit, because by its address the pod's systemd knows it again.
  */
 
 #include <arpa/inet.h>

@@ -2,12 +2,13 @@
 
 /* The sockets by which the apps of a pod are started, on their way to the pod's systemd.
  *
- * Ports of a pod with a network that were passed no socket get one from us, as early as that, so that a port that is
- * taken is told before anything runs, and whoever connects while the pod starts waits. Without a network the pod's
- * systemd makes them.
+ * Ports of a pod with a network that were passed no socket get one from us, as early as that, so that a port
+ * that is taken is told before anything runs, and whoever connects while the pod starts waits. Without a
+ * network the pod's systemd makes them.
  *
- * All go through nspawn to the pod's PID 1, which knows them again by their addresses: a drop-in of the socket
- * unit names those. When the pod is up we look whether PID 1 really has them. It would drop one in silence.
+ * All go through nspawn to the pod's PID 1, which knows them again by their addresses: a drop-in of the
+ * socket unit names those. When the pod is up we look whether PID 1 really has them. It would drop one in
+ * silence.
  */
 
 #include <arpa/inet.h>
@@ -248,7 +249,8 @@ int pod_sockets_check(const PodSockets *s, pid_t leader, Error *e)
                 if (!process_has(dir, names, s->items[i].inode))
                         return error_set(e, -EADDRNOTAVAIL,
                                          "The pod's systemd did not take socket %s for port '%s' of app %s",
-                                         socket_show(&s->items[i], buffer), s->targets[s->target_of[i]].port->name,
+                                         socket_show(&s->items[i], buffer),
+                                         s->targets[s->target_of[i]].port->name,
                                          s->targets[s->target_of[i]].app->name);
         return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whoever started us: he is told how far the pod is, sends signals, and may be attached to an app or leave us.
+/* Whoever started us: he is told how far the pod is, sends signals, and may be attached to an app or leave
+ * us.
  */
 
 #include <fcntl.h>

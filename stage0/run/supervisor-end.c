@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What becomes of a pod that has ended: its result, what is still to be shown, and the way back of all that was
- * made for it.
+/* What becomes of a pod that has ended: its result, what is still to be shown, and the way back of all that
+ * was made for it.
  */
 
 #include <signal.h>
@@ -77,8 +77,8 @@ static void drain(Supervisor *s)
         pumps_end(s->pumps);
 }
 
-/* Whoever reads our output may take his time: the pod is over and given back. A signal ends that, and lets us do our
- * last work, as removing the pod; the next one ends us as it ends anybody. */
+/* Whoever reads our output may take his time: the pod is over and given back. A signal ends that, and lets
+ * us do our last work, as removing the pod; the next one ends us as it ends anybody. */
 static void show_rest(Supervisor *s, const AppStatus *statuses)
 {
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
@@ -92,8 +92,8 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
                 explain_failures(s, statuses);
 }
 
-/* Whoever waited for the pod to be ready is told why he waits no longer. In the foreground that is said already
- * of apps that ended by themselves. */
+/* Whoever waited for the pod to be ready is told why he waits no longer. In the foreground that is said
+ * already of apps that ended by themselves. */
 static int judge_readiness(Supervisor *s, int status, Error *e)
 {
         _cleanup_free_ char *why = NULL;
@@ -110,7 +110,8 @@ static int judge_readiness(Supervisor *s, int status, Error *e)
         return error_set(e, -EIO, "Pod %s ended before it was ready: %s", s->pod->uuid, why);
 }
 
-/* What was done in the host's mount namespace is undone there; what we have mounted is of no use any more. */
+/* What was done in the host's mount namespace is undone there; what we have mounted is of no use any
+ * more. */
 void supervisor_leave_networks(Supervisor *s, Error *e)
 {
         int r = pod_network_return(s->network);

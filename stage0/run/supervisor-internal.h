@@ -65,7 +65,8 @@ void supervisor_tell_status(Supervisor *s);
 /* A launcher has told WHAT of APP, or asked for something. USERDATA is the Supervisor. */
 void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what);
 int supervisor_watch_progress(Supervisor *s);
-/* Takes some of what the pod's console shows, of which the last is kept. Whether there was any; errno says why not. */
+/* Takes some of what the pod's console shows, of which the last is kept. Whether there was any; errno says
+ * why not. */
 bool supervisor_read_console(Supervisor *s);
 
 /* --- supervisor-end.c: what becomes of a pod that has ended -------------------------------------------- */

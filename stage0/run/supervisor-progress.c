@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How far the pod is: what nspawn, the pod's systemd and launchers tell, and what follows from it for whoever
- * waits until the pod is ready.
+/* How far the pod is: what nspawn, the pod's systemd and launchers tell, and what follows from it for
+ * whoever waits until the pod is ready.
  */
 
 #include <sys/socket.h>
@@ -118,8 +118,8 @@ static void handle_notification(Supervisor *s, char *text)
         }
 }
 
-/* What nspawn passes along (a newer one a descriptor of its child) is of no use here: without room for it, the
- * kernel closes it. */
+/* What nspawn passes along (a newer one a descriptor of its child) is of no use here: without room for it,
+ * the kernel closes it. */
 static int on_notify(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         char text[4096];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Who ends the pod: other processes of acnspawn over the control socket, systemd-machined, idleness, and, as
- * supervisor-caller.c passes them on, signals. The pod's systemd is asked for an orderly end; it does the rest.
+ * supervisor-caller.c passes them on, signals. The pod's systemd is asked for an orderly end; it does the
+ * rest.
  */
 
 #include <signal.h>
@@ -31,9 +32,9 @@ void supervisor_stop(Supervisor *s)
         supervisor_signal_leader(s);
 }
 
-/* Before the pod's systemd is up it would not hear the signal: it is sent again then. What others have asked for
- * before, as the host's systemd does by two ways when it goes down, does not make a signal the second one; and a SIGHUP
- * comes by itself behind another, as at the end of a session. */
+/* Before the pod's systemd is up it would not hear the signal: it is sent again then. What others have asked
+ * for before, as the host's systemd does by two ways when it goes down, does not make a signal the second
+ * one; and a SIGHUP comes by itself behind another, as at the end of a session. */
 bool supervisor_request_stop(Supervisor *s, int sig)
 {
         s->stop_requests++;

@@ -2,10 +2,10 @@
 
 /* The process that runs a pod, from the start of nspawn to the pod's result.
  *
- * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are mounted.
- * From then on we answer launchers, pass on what the apps write, and pass requests to stop on to the pod's PID 1,
- * which does the rest. If we are killed, the kernel kills nspawn, and with it the pod's PID 1 and everything in
- * the pod; every mount is in a namespace of ours and goes away with us.
+ * nspawn is started as early as possible; while it boots the pod's systemd, the roots of the apps are
+ * mounted. From then on we answer launchers, pass on what the apps write, and pass requests to stop on to
+ * the pod's PID 1, which does the rest. If we are killed, the kernel kills nspawn, and with it the pod's PID
+ * 1 and everything in the pod; every mount is in a namespace of ours and goes away with us.
  */
 
 #include <sys/file.h>
@@ -149,8 +149,8 @@ static int open_server(Supervisor *s, Error *e)
 static int start_systemd(Supervisor *s, Error *e)
 {
         bool networks = s->pod->config.net == NET_NETWORKS;
-        /* Plugins must not find what they did before a loss of power; to boot the pod's systemd again does no
-         * harm. */
+        /* Plugins must not find what they did before a loss of power; to boot the pod's systemd again does
+         * no harm. */
         int r = networks ? pod_sync_run(s->pod, e) : 0;
 
         if (r >= 0)

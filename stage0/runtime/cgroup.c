@@ -308,8 +308,8 @@ static int open_directory_at(int fd, const char *name)
         return r < 0 ? -errno : r;
 }
 
-/* Removes the cgroups in FD, up to the first that is busy: there are others in it, or processes. *RET_N is how many
- * went. Returns a descriptor of the busy one, or -ENOENT if there is none. */
+/* Removes the cgroups in FD, up to the first that is busy: there are others in it, or processes. *RET_N is
+ * how many went. Returns a descriptor of the busy one, or -ENOENT if there is none. */
 static int remove_children(int fd, size_t *ret_n)
 {
         int own = open_directory_at(fd, "."), r = -ENOENT;
@@ -333,8 +333,8 @@ static int remove_children(int fd, size_t *ret_n)
         return r;
 }
 
-/* The payload nests cgroups as deep as it likes, and makes as many: no path is put together, none is remembered.
- * -EBUSY: there are processes, or systemd removes the same. */
+/* The payload nests cgroups as deep as it likes, and makes as many: no path is put together, none is
+ * remembered. -EBUSY: there are processes, or systemd removes the same. */
 static int remove_tree(const char *path)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -347,7 +347,8 @@ static int remove_tree(const char *path)
                 _cleanup_close_ int next = remove_children(fd, &n);
                 if (next < 0 && next != -ENOENT)
                         return next;
-                if (next >= 0 && came_up && n == 0) /* and where we have been nothing is left to be removed */
+                if (next >= 0 && came_up &&
+                    n == 0) /* and where we have been nothing is left to be removed */
                         return -EBUSY;
                 came_up = next < 0;
                 if (came_up && depth == 0)

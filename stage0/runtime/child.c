@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Work that is done by a child of ours, in namespaces that we do not want to be in ourselves, and what it has to say
- * in the end: an error with its words, or a text and a descriptor. */
+/* Work that is done by a child of ours, in namespaces that we do not want to be in ourselves, and what it
+ * has to say in the end: an error with its words, or a text and a descriptor. */
 
 #include <poll.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Jobs of a systemd, the host's or a pod's: a call that enqueues one is answered at once, the job's end is told
- * by a signal. The signal is subscribed to before the call, so that none is missed. On a system bus anybody may send
- * one; only that of the answer's sender counts. */
+/* Jobs of a systemd, the host's or a pod's: a call that enqueues one is answered at once, the job's end is
+ * told by a signal. The signal is subscribed to before the call, so that none is missed. On a system bus
+ * anybody may send one; only that of the answer's sender counts. */
 
 #include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a pod is called outside and inside: the name that nspawn and machined know it by, and its host name. */
+/* How a pod is called outside and inside: the name that nspawn and machined know it by, and its host
+ * name. */
 
 #include "stage0/runtime/runtime.h"
 

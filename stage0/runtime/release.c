@@ -3,10 +3,11 @@
 /* What may be left of a pod outside of its directory, or on it, when it is to be removed.
  *
  * Its cgroups are left if the process that ran it was killed, and so is what its networks gave it; mounts,
- * namespaces that are not bound and processes of its own went with that process. What remains is what somebody else did: a file system that was mounted by hand
- * below the pod's directory, to look for something or to bring something in. Removing never goes through a
- * mount, so it would stop half-way there. Therefore the table of mounts is looked at before anything is
- * touched, and the pod stays as it is until whoever mounted it has unmounted it. */
+ * namespaces that are not bound and processes of its own went with that process. What remains is what
+ * somebody else did: a file system that was mounted by hand below the pod's directory, to look for something
+ * or to bring something in. Removing never goes through a mount, so it would stop half-way there. Therefore
+ * the table of mounts is looked at before anything is touched, and the pod stays as it is until whoever
+ * mounted it has unmounted it. */
 
 #include "library/libmnt.h"
 #include "library/libsystemd.h"

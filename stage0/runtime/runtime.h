@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/runtime/: what a running pod has on this host besides its processes: a cgroup, a scope unit, records in
- * its directory, the socket of the process that runs it. Shared by what runs pods and what looks at them or acts
- * on them. */
+/* stage0/runtime/: what a running pod has on this host besides its processes: a cgroup, a scope unit,
+ * records in its directory, the socket of the process that runs it. Shared by what runs pods and what looks
+ * at them or acts on them. */
 
 #include <sys/ioctl.h>
 #include <systemd/sd-bus.h>
@@ -27,8 +27,8 @@ void pod_cgroup_done(PodCgroup *c);
  * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end
  * of the session or unit that it was started from is not the pod's end. */
 struct sd_bus;
-/* ... BUS is the connection over which the host's systemd is asked for a scope, and over which it asks in turn to end the pod,
- * before it stops the scope; NULL: there is none, and it does not ask. */
+/* ... BUS is the connection over which the host's systemd is asked for a scope, and over which it asks in
+ * turn to end the pod, before it stops the scope; NULL: there is none, and it does not ask. */
 int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e);
 /* The same for the caller later on. */
 int pod_cgroup_go_along(const PodCgroup *c, Error *e);
@@ -74,9 +74,9 @@ int userns_open_ranges(const IdRange *ranges, size_t n, uint32_t uid_base, int *
 
 /* --- volumes.c: what host volumes show ----------------------------------------------------------------- */
 
-/* A detached mount of what host volume V shows, with owners mapped as its settings say. USERNS_FD is the pod's
- * range, -EBADF: it has none; RANGES_FD belongs to the ranges of the settings, if there are any. *RET_MAPPED:
- * whether owners inside and outside agree. */
+/* A detached mount of what host volume V shows, with owners mapped as its settings say. USERNS_FD is the
+ * pod's range, -EBADF: it has none; RANGES_FD belongs to the ranges of the settings, if there are any.
+ * *RET_MAPPED: whether owners inside and outside agree. */
 int volume_mount_host(const Volume *v, const VolumeSettings *s, int userns_fd, int ranges_fd,
                       bool *ret_mapped, Error *e);
 bool volume_is_recursive(const Volume *v);
@@ -98,8 +98,8 @@ int pod_scope_stop(const Pod *p, Error *e);
 #define SYSTEMD_MANAGER "org.freedesktop.systemd1.Manager"
 
 /* Sends CALL, a call of the manager's that is answered with a job, and waits until the job has ended.
- * *RET_RESULT, to be freed, is what systemd says of it: "done" if all went well. TIMEOUT_USEC UINT64_MAX: for
- * as long as it takes; else -ETIME. ERROR is filled in if the call itself fails. */
+ * *RET_RESULT, to be freed, is what systemd says of it: "done" if all went well. TIMEOUT_USEC UINT64_MAX:
+ * for as long as it takes; else -ETIME. ERROR is filled in if the call itself fails. */
 int systemd_run_job(sd_bus *bus, sd_bus_message *call, uint64_t timeout_usec, char **ret_result,
                     sd_bus_error *error);
 
@@ -222,17 +222,17 @@ typedef struct ChildWork {
         void *data;
 } ChildWork;
 
-/* Does the work in a child of ours, which dies with us, and waits for it. Being asked to end (interrupt_catch()) ends it,
- * too. RET_FD and RET_TEXT may be NULL. */
+/* Does the work in a child of ours, which dies with us, and waits for it. Being asked to end
+ * (interrupt_catch()) ends it, too. RET_FD and RET_TEXT may be NULL. */
 int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
 
-/* --- cgroup-join.c: going where a process of the pod is ------------------------------------------ */
+/* --- cgroup-join.c: going where a process of the pod is ------------------------------------------------ */
 
 /* Opens the cgroup.procs of every hierarchy in which process PID, of POD, is not where we are; at most MAX.
  * -ESRCH: the process is not one of the pod's (any more). */
 int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
 
-/* --- freeze.c: stopping the clock of a whole pod ---------------------------------------------------- */
+/* --- freeze.c: stopping the clock of a whole pod ------------------------------------------------------- */
 
 /* Whether the pod was paused, and not resumed yet. */
 bool pod_is_paused(Pod *p);
@@ -247,9 +247,10 @@ const char *pod_shown_state(Pod *p);
  * directory; -EBUSY, naming the mount, if something is mounted below that directory. For store_gc(), too. */
 int pod_release(Pod *p, void *userdata, Error *e);
 
-/* --- wait.c ---------------------------------------------------------------------------------------------- */
+/* --- wait.c -------------------------------------------------------------------------------------------- */
 
-/* -ESRCH: the pod, which is not running, is in the wrong state for what is to be done with it; what can be done is the hint. */
+/* -ESRCH: the pod, which is not running, is in the wrong state for what is to be done with it; what can be
+ * done is the hint. */
 int pod_not_running(const Pod *p, Error *e);
 
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */

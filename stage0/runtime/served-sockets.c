@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which of the sockets that a pod was started with serves which of its ports, as a small JSON file in its directory. It
- * is there only if there were some. */
+/* Which of the sockets that a pod was started with serves which of its ports, as a small JSON file in its
+ * directory. It is there only if there were some. */
 
 #include "stage0/runtime/runtime.h"
 

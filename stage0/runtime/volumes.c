@@ -2,10 +2,10 @@
 
 /* What host volumes show, and who owns it there.
  *
- * In a pod with users of its own, files of the host belong to nobody, unless the mount maps their owners. Not
- * every file system can do that. So it is tried when the pod is prepared: who asked for it gets an error that
- * names the file system, who did not is told what to expect. When the pod runs, all is opened again, as by
- * then it may be something else.
+ * In a pod with users of its own, files of the host belong to nobody, unless the mount maps their owners.
+ * Not every file system can do that. So it is tried when the pod is prepared: who asked for it gets an error
+ * that names the file system, who did not is told what to expect. When the pod runs, all is opened again, as
+ * by then it may be something else.
  */
 
 #include <sys/mount.h>
@@ -118,8 +118,9 @@ static int warn(const Volume *v, char ***warnings, Error *e)
         if (!warnings)
                 return 0;
         if (strv_extendf(warnings,
-                         "Volume '%s': its file system, %s, or one below it, cannot map owners: in the pod all "
-                         "of it belongs to nobody, who may do what others may; idmap=no says that this is meant",
+                         "Volume '%s': its file system, %s, or one below it, cannot map owners: in the pod "
+                         "all of it belongs to nobody, who may do what others may; idmap=no says that this "
+                         "is meant",
                          v->name, type ?: "unknown") < 0)
                 return error_oom(e);
         return 0;

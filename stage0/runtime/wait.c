@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waiting for the end of a pod. The process that runs it holds an exclusive lock on its directory for as long as
- * the pod is there. */
+/* Waiting for the end of a pod. The process that runs it holds an exclusive lock on its directory for as
+ * long as the pod is there. */
 
 #include <sys/file.h>
 

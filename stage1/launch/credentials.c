@@ -33,8 +33,7 @@ int launch_give_credentials(Launch *l, const Identity *id, Failure *f)
         if (r == -EINVAL)
                 return failure_set(f, CAUSE_USER, r,
                                    "Cannot give the credentials to user %u, group %u, which the pod's range "
-                                   "does "
-                                   "not have",
+                                   "does not have",
                                    id->uid, id->gid);
         if (r >= 0)
                 r = root_set_read_only(l->credentials_fd, false);

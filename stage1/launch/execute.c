@@ -94,8 +94,8 @@ static int give_stream(int fd, const Identity *id, Failure *f)
         return 0;
 }
 
-/* What reads nothing reads that of our own /dev: /dev may be a link of the image, which an app that runs beside us
- * can lead to something that is never opened, or that the app itself may not open. */
+/* What reads nothing reads that of our own /dev: /dev may be a link of the image, which an app that runs
+ * beside us can lead to something that is never opened, or that the app itself may not open. */
 static int open_null(const Launch *l)
 {
         int fd = openat(l->dev_fd, "null", O_RDONLY | O_NOCTTY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Event handlers and health checks: run as a child that takes exactly the way the app itself takes, so that they
- * are confined alike.
+/* Event handlers and health checks: run as a child that takes exactly the way the app itself takes, so that
+ * they are confined alike.
  *
  * The launcher stays outside, waits, and tells how the handler ended. Memory that both share brings back why
  * a handler could not be started at all: writing there takes no system call, of which the child may have
@@ -40,8 +40,8 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
         _exit(125);
 }
 
-/* What is there, but not more than a pipe holds: the time of who never ceases to write runs out, too. The beginning
- * is kept. */
+/* What is there, but not more than a pipe holds: the time of who never ceases to write runs out, too. The
+ * beginning is kept. */
 static void drain(LaunchCheck *check)
 {
         char chunk[4096];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Health checks: a command of the image or the user's that is run with the app's own confinement, and a record
- * of how it went.
+/* Health checks: a command of the image or the user's that is run with the app's own confinement, and a
+ * record of how it went.
  *
- * While the app starts, ready.c calls this; later a timer of the pod's systemd has it run ("launch check"). A
- * check that succeeds makes the app healthy, so many failures in a row make it unhealthy; what is to be done
- * about it is stage0's affair, which is told once.
+ * While the app starts, ready.c calls this; later a timer of the pod's systemd has it run ("launch check").
+ * A check that succeeds makes the app healthy, so many failures in a row make it unhealthy; what is to be
+ * done about it is stage0's affair, which is told once.
  */
 
 #include "stage1/launch/launch.h"

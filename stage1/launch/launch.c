@@ -91,16 +91,16 @@ static void run_post_stop(Launch *l, AppStatus *s)
         (void) launch_flush(l, -1);
 }
 
-/* An end of this app that no start follows is the end of the pod, too: what systemd calls a success. While somebody
- * restarts the app he says so in the environment (see stage0/control/restart.c). */
+/* An end of this app that no start follows is the end of the pod, too: what systemd calls a success. While
+ * somebody restarts the app he says so in the environment (see stage0/control/restart.c). */
 static void leave_pod(void)
 {
         if (streq_ptr(getenv("SERVICE_RESULT"), "success") && !getenv("ACNSPAWN_RESTART"))
                 (void) kill(1, SIGRTMIN + 3);
 }
 
-/* systemd counts the starts of an app for its limit, also those for connections; so of an app that has sockets
- * we count the restarts. Without the app the pod is of no use, as with sockets that are given up. */
+/* systemd counts the starts of an app for its limit, also those for connections; so of an app that has
+ * sockets we count the restarts. Without the app the pod is of no use, as with sockets that are given up. */
 static bool is_given_up(const AppStatus *s, const LaunchNumbers *n)
 {
         return n->starts > 0 && s->row >= n->starts && (n->always || !backoff_ended_well(s)) &&

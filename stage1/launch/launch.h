@@ -39,13 +39,13 @@ typedef struct Launch {
         int *volume_fds;
         size_t n_volumes;
         bool has_credentials;
-        int credentials_fd;       /* where they are mounted, until they are given to the app's user */
-        char *identity;           /* who the app is in this execution, if that is known: see identity_find() */
-        char *shared_identity;    /* APP_IDENTITY_MAX bytes, where a handler tells it, or NULL */
-        int status_fd;            /* the directory of records */
-        AppStatus status;         /* what the app's record says, once "running" is written */
-        char *record;             /* the record itself, mapped from then on */
-        int stdin_fd;             /* what is read; -EBADF: nothing */
+        int credentials_fd;    /* where they are mounted, until they are given to the app's user */
+        char *identity;        /* who the app is in this execution, if that is known: see identity_find() */
+        char *shared_identity; /* APP_IDENTITY_MAX bytes, where a handler tells it, or NULL */
+        int status_fd;         /* the directory of records */
+        AppStatus status;      /* what the app's record says, once "running" is written */
+        char *record;          /* the record itself, mapped from then on */
+        int stdin_fd;          /* what is read; -EBADF: nothing */
         int stdout_fd, stderr_fd; /* pipes to stage0 */
         bool terminal;            /* the first two are a terminal, which is to be the controlling one */
         char **socket_names;      /* of the sockets from descriptor 3 on, */
@@ -80,8 +80,8 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
 /* Waits until stage0 has passed on everything that processes of the app wrote so far. EXIT_STATUS: how it
  * ended; -1: it has not, or that was told before. */
 int launch_flush(Launch *l, int exit_status);
-/* sockets.c: takes what systemd has passed, before a descriptor of our own is opened; compares it with what the
- * launch file says; and puts it where the app expects it, with the variables that say so. */
+/* sockets.c: takes what systemd has passed, before a descriptor of our own is opened; compares it with what
+ * the launch file says; and puts it where the app expects it, with the variables that say so. */
 int sockets_take(Launch *l, Failure *f);
 int sockets_check(const Launch *l, Failure *f);
 int sockets_arrange(Launch *l, char ***environment, Failure *f);
@@ -95,8 +95,8 @@ int launch_enter_root(Launch *l, Failure *f);
 /* targets.c: opens PATH, made if it is missing, in the root at ROOT_FD, and mounts MOUNT_FD there. */
 int target_mount(int root_fd, int mount_fd, const char *path);
 int target_attach(int mount_fd, int target_fd);
-/* All volumes of the app, once it is sure that none of them gets into the way of another, of /dev, or of /proc, which is
- * mounted as PROC_FD. */
+/* All volumes of the app, once it is sure that none of them gets into the way of another, of /dev, or of
+ * /proc, which is mounted as PROC_FD. */
 int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f);
 
 int root_set_read_only(int mount_fd, bool recursive);
@@ -110,8 +110,9 @@ typedef struct Identity {
         char *home, *shell; /* from the image's passwd, or NULL */
 } Identity;
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f);
-/* The same, and remembers it, for the first process of an execution. For those that come after it what the first one
- * found is what counts: the app may have written to these files since, and is to gain nothing by it. */
+/* The same, and remembers it, for the first process of an execution. For those that come after it what the
+ * first one found is what counts: the app may have written to these files since, and is to gain nothing by
+ * it. */
 int identity_find(Launch *l, Identity *ret, Failure *f);
 void identity_done(Identity *id);
 
@@ -147,8 +148,8 @@ int command_execute(const Command *c, char *const *argv, char *const *environmen
 
 /* execute.c: environment, working directory, and the exec itself; returns only on failure. */
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f);
-/* The labels of the app for the next exec. To be called where /proc is the pod's or the host's, and no name in it
- * a stranger's. */
+/* The labels of the app for the next exec. To be called where /proc is the pod's or the host's, and no name
+ * in it a stranger's. */
 int launch_choose_label(const Launch *l, Failure *f);
 /* Everything from the request on to the exec of what the phase is for (the app's exec, or an event handler);
  * returns only on failure. RUNNING is called as root in the app's root, just before privileges are given up;

@@ -5,10 +5,10 @@
  *     launch delay APP first=USEC max=USEC [extend] [orderly]    before it (ExecStartPre=)
  *     launch ready APP [timeout=USEC …]                after it (ExecStartPost=)
  *
- * The delay grows with every start in a row; systemd has waited for its first part. Doing the rest here works
- * with every version of systemd, and the time that a start may take does not run while we wait: systemd is told
- * so ("extend"). A run that lasted begins the row anew; and so does one that has ended in order ("orderly") where systemd
- * does not follow it up, but a connection does.
+ * The delay grows with every start in a row; systemd has waited for its first part. Doing the rest here
+ * works with every version of systemd, and the time that a start may take does not run while we wait:
+ * systemd is told so ("extend"). A run that lasted begins the row anew; and so does one that has ended in
+ * order ("orderly") where systemd does not follow it up, but a connection does.
  *
  * For systemd the app has started when the second ends, so whoever waits for the app waits for that. An app
  * that tells by itself that it is ready has done so before; where there is a health check, the first that
@@ -49,8 +49,8 @@ static const struct {
         const char *name;
         size_t offset;
 } words[] = {
-                {"extend", offsetof(LaunchNumbers, extend)},   {"tell", offsetof(LaunchNumbers, tell)},
-                {"leave", offsetof(LaunchNumbers, leave)},     {"orderly", offsetof(LaunchNumbers, orderly)},
+                {"extend", offsetof(LaunchNumbers, extend)}, {"tell", offsetof(LaunchNumbers, tell)},
+                {"leave", offsetof(LaunchNumbers, leave)},   {"orderly", offsetof(LaunchNumbers, orderly)},
                 {"always", offsetof(LaunchNumbers, always)},
 };
 
@@ -98,8 +98,8 @@ static bool signal_is_pending(const sigset_t *set)
         return sigtimedwait(set, NULL, &none) > 0;
 }
 
-/* A signal wakes us at once: poll() has them unblocked. Without handlers it would end us, too; but then nobody
- * would say with what status. */
+/* A signal wakes us at once: poll() has them unblocked. Without handlers it would end us, too; but then
+ * nobody would say with what status. */
 static void wake(int sig) {}
 
 /* Whether, within that time, one of the signals that end us comes, which are blocked from then on, or what

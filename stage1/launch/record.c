@@ -170,8 +170,9 @@ void record_main_failed(Launch *l, const Failure *f)
 
 int record_sockets_failed(Launch *l)
 {
-        static const char message[] = "Its sockets were given up: they were shut down, or what had come was left "
-                                      "there when the app ended, again and again";
+        static const char message[] =
+                        "Its sockets were given up: they were shut down, or what had come was left "
+                        "there when the app ended, again and again";
         _cleanup_app_status_ AppStatus s = {};
 
         (void) read_record(l, &s);
@@ -214,7 +215,8 @@ static void set_out_of_reach(AppStatus *s)
 {
         s->cause = CAUSE_POD_KILLED;
         if (!s->message)
-                s->message = strdup("The pod's systemd may not send it signals, by which it would be stopped");
+                s->message = strdup(
+                                "The pod's systemd may not send it signals, by which it would be stopped");
 }
 
 static void add_main_result(AppStatus *s)
@@ -245,8 +247,8 @@ static bool never_ran(const AppStatus *s)
         return s->started_usec == 0 && s->signal > 0;
 }
 
-/* Of an app that was to become ready and did not. systemd calls it a success if it ends by itself, in order, when
- * it is asked to. */
+/* Of an app that was to become ready and did not. systemd calls it a success if it ends by itself, in order,
+ * when it is asked to. */
 static void add_readiness(AppStatus *s, bool tells)
 {
         const char *result = getenv("SERVICE_RESULT") ?: "", *why;
@@ -283,8 +285,8 @@ static void add_health(Launch *l, AppStatus *s)
                 s->message = NULL;
 }
 
-/* The kernel counts whom it killed for memory by cgroup, and ours is the app's. It does not say whom, and may
- * have killed another process of the app before somebody else killed this one. */
+/* The kernel counts whom it killed for memory by cgroup, and ours is the app's. It does not say whom, and
+ * may have killed another process of the app before somebody else killed this one. */
 static bool killed_for_memory(void)
 {
         _cleanup_free_ char *own = NULL, *path = NULL, *events = NULL;

@@ -61,8 +61,8 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
                 return error_set(&f->error, reply->error, "%s", reply->text);
         l->has_credentials = reply->has_credentials > 0;
         if (n_fds < LAUNCH_FD_VOLUMES ||
-            n_fds - LAUNCH_FD_VOLUMES !=
-                            reply->n_volumes + l->has_credentials + (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
+            n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + l->has_credentials +
+                                                         (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
         l->modules = reply->modules;
@@ -84,7 +84,8 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
 static int send_request(Launch *l, int sock, LaunchPhase phase, int exit_status, const int *streams,
                         size_t n_streams)
 {
-        LaunchRequest request = {.version = LAUNCH_PROTOCOL_VERSION, .phase = phase, .exit_status = exit_status};
+        LaunchRequest request = {
+                        .version = LAUNCH_PROTOCOL_VERSION, .phase = phase, .exit_status = exit_status};
 
         if (strlen(l->app) >= sizeof(request.app))
                 return -ENAMETOOLONG;

@@ -7,9 +7,9 @@
  * number of apps. /proc and /sys are the pod's own, with what leaks from the host masked; /sys, the cgroup
  * tree in it included, is read-only.
  *
- * Paths inside the root are the image's: they are resolved as in a chroot, never outside. /proc itself may be a
- * link there, and the app that runs beside a health check may change where it leads; so what is masked is found
- * in the mounts, not by the names that lead to them.
+ * Paths inside the root are the image's: they are resolved as in a chroot, never outside. /proc itself may
+ * be a link there, and the app that runs beside a health check may change where it leads; so what is masked
+ * is found in the mounts, not by the names that lead to them.
  */
 
 #include <sched.h>
@@ -25,12 +25,9 @@ static const struct {
         const char *source, *target;
         bool read_only, optional;
 } pod_mounts[] = {
-                [PROC] = {"/proc", "/proc", false, false},
-                [SYS] = {"/sys", "/sys", true, false},
-                {"/dev/pts", "/dev/pts", false, false},
-                {"/dev/shm", "/dev/shm", false, false},
-                {"/dev/mqueue", "/dev/mqueue", false, true},
-                {"/dev/console", "/dev/console", false, true},
+                [PROC] = {"/proc", "/proc", false, false},   [SYS] = {"/sys", "/sys", true, false},
+                {"/dev/pts", "/dev/pts", false, false},      {"/dev/shm", "/dev/shm", false, false},
+                {"/dev/mqueue", "/dev/mqueue", false, true}, {"/dev/console", "/dev/console", false, true},
 };
 
 /* What the kernel tells about the host, or lets a privileged process do to it. */

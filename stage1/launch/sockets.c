@@ -2,11 +2,11 @@
 
 /* The sockets that systemd passes to an app that it starts for a connection.
  *
- * They come as sd_listen_fds(3) has it: from descriptor 3 on, with their number, their names and our pid in the
- * environment. The exec keeps the pid, so that the app can be told the same. Between here and there they are kept
- * from whatever else we may become, and put into the order of the ports in the manifest: systemd does not say in
- * which order it passes the sockets of several units. One that is not the app's, or a port without a socket, is
- * an error: better no app than one that waits for what never comes.
+ * They come as sd_listen_fds(3) has it: from descriptor 3 on, with their number, their names and our pid in
+ * the environment. The exec keeps the pid, so that the app can be told the same. Between here and there they
+ * are kept from whatever else we may become, and put into the order of the ports in the manifest: systemd
+ * does not say in which order it passes the sockets of several units. One that is not the app's, or a port
+ * without a socket, is an error: better no app than one that waits for what never comes.
  */
 
 #include "stage1/launch/launch.h"
@@ -68,15 +68,13 @@ int sockets_check(const Launch *l, Failure *f)
                 if (!strv_contains(l->config.sockets, *name))
                         return failure_set(f, CAUSE_SETUP, -EBADMSG,
                                            "The pod's systemd passed a socket for port '%s' to app %s, "
-                                           "which has "
-                                           "no such port",
+                                           "which has no such port",
                                            *name, l->app);
         STRV_FOREACH (name, l->config.sockets)
                 if (count_name(l->socket_names, *name) < count_name(l->config.sockets, *name))
                         return failure_set(f, CAUSE_SETUP, -EBADMSG,
                                            "The pod's systemd passed %zu sockets for port '%s' to app %s, "
-                                           "which "
-                                           "expects %zu",
+                                           "which expects %zu",
                                            count_name(l->socket_names, *name), *name, l->app,
                                            count_name(l->config.sockets, *name));
         return 0;
@@ -90,7 +88,8 @@ static size_t place_of(const Launch *l, size_t i)
         STRV_FOREACH (name, l->config.sockets) {
                 if (streq(*name, l->socket_names[i]))
                         break;
-                /* A port stands there as often as it has numbers, but all its sockets are counted at once. */
+                /* A port stands there as often as it has numbers, but all its sockets are counted at
+                 * once. */
                 if (name == l->config.sockets || !streq(name[-1], *name))
                         place += count_name(l->socket_names, *name);
         }

@@ -5,9 +5,9 @@
  * What is missing there is made. The paths are walked as in a chroot, so that no link of the image leads out
  * of the root; but it may well lead from one place in it to another. So the targets of all volumes are
  * opened before anything is mounted on the first, and then compared by where they really are: none may be,
- * or lie in, another, and none may be where the kernel's own file systems have to be, which may be links, too. What prepare found out
- * from the image alone is not enough, as the app itself may have changed links and directories by the time
- * its post-stop handler runs.
+ * or lie in, another, and none may be where the kernel's own file systems have to be, which may be links,
+ * too. What prepare found out from the image alone is not enough, as the app itself may have changed links
+ * and directories by the time its post-stop handler runs.
  */
 
 #include <limits.h>
@@ -178,7 +178,8 @@ static int find_places(const Launch *l, int proc_fd, Places *ret, Failure *f)
 
         if (r >= 0)
                 r = find_real_path(l->dev_fd, ret->dev);
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot find /proc and /dev in the app's root") : 0;
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot find /proc and /dev in the app's root")
+                     : 0;
 }
 
 int launch_mount_volumes(Launch *l, int root_fd, int proc_fd, Failure *f)

@@ -43,8 +43,7 @@ static void clean_up(void)
 /* Best effort: without it the same is done on a disk, more slowly. */
 static void use_memory(void)
 {
-        if (unshare(CLONE_NEWNS) < 0 ||
-            mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
             mount("tmpfs", scratch.path, "tmpfs", MS_NOSUID | MS_NODEV, "size=256m,mode=0700") < 0)
                 return;
         mounted = true;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Signatures, keys and encrypted images, as they come from strangers, before gpg sees them: ASCII armor, and the
- * packets of a stream. What the reader of packets says must not depend on how the stream is cut. The first byte
- * chooses: A for armor, K for files of public keys; else it is the length of the pieces of a stream. */
+/* Signatures, keys and encrypted images, as they come from strangers, before gpg sees them: ASCII armor, and
+ * the packets of a stream. What the reader of packets says must not depend on how the stream is cut. The
+ * first byte chooses: A for armor, K for files of public keys; else it is the length of the pieces of a
+ * stream. */
 
 #include "prepare/trust/trust-internal.h"
 

@@ -42,8 +42,8 @@ static void strip(PodManifest *m)
         }
 }
 
-/* Preparing, which comes between the two, refuses longer names and ports that cannot be, and gives every app its
- * app object. */
+/* Preparing, which comes between the two, refuses longer names and ports that cannot be, and gives every app
+ * its app object. */
 static bool is_accepted(const PodManifest *m)
 {
         for (size_t i = 0; i < m->n_apps; i++)

@@ -152,8 +152,8 @@ _unused_ static int copy_out(Files *f, const char *from, const char *to)
         return copy(f, in_app(f, from), on_host(f, to));
 }
 
-/* What is copied into an app belongs to root, and nobody else can make files of root's: whoever is not root is it in a
- * user namespace of his own. Says why not. */
+/* What is copied into an app belongs to root, and nobody else can make files of root's: whoever is not root
+ * is it in a user namespace of his own. Says why not. */
 static const char *become_root(void)
 {
         char uids[32], gids[32];

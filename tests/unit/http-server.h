@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* An HTTP(S) server for tests, on the loopback interface and a port that the kernel chooses. What it answers is
- * a function's business, which writes whatever bytes it likes, be they HTTP or not:
+/* An HTTP(S) server for tests, on the loopback interface and a port that the kernel chooses. What it answers
+ * is a function's business, which writes whatever bytes it likes, be they HTTP or not:
  *
  *     static void hello(Connection *c)
  *     {

@@ -62,9 +62,9 @@ static inline void check_message(const Fault *f, const Operation *o)
                           f->step, f->call, f->message);
 }
 
-/* What was published is whole, and making it again finds it. What was not is rubbish, which only somebody who
- * was killed leaves to the next collection. A failure may come after publishing: when it is not known whether
- * that is on disk. */
+/* What was published is whole, and making it again finds it. What was not is rubbish, which only somebody
+ * who was killed leaves to the next collection. A failure may come after publishing: when it is not known
+ * whether that is on disk. */
 static inline void check_store(const Fault *f, Operation *o, const char *before)
 {
         bool killed = f->reached && f->kind == FAULT_KILL;

@@ -63,8 +63,8 @@ static inline bool store_is_empty(Store *s)
         return count_entries(s, "images") == 0 && count_entries(s, "tmp") == 0;
 }
 
-/* Checking without importing must come to the same verdict by the same words; what only a disk can say is not
- * asked. */
+/* Checking without importing must come to the same verdict by the same words; what only a disk can say is
+ * not asked. */
 static inline void fixture_check(const Text *t, int code, const char *message)
 {
         _cleanup_close_ int fd = aci_fd(t->data, t->size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Connections on which a packet is expected: who speaks is answered at once, who does not is kept waiting for a while, and so
- * many only; nobody is waited for. */
+/* Connections on which a packet is expected: who speaks is answered at once, who does not is kept waiting
+ * for a while, and so many only; nobody is waited for. */
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -274,8 +274,8 @@ TEST(labels)
         }
 }
 
-/* A file that takes nothing but numbers stands for a policy without the context. What is said where a program
- * cannot be executed names what may be why. */
+/* A file that takes nothing but numbers stands for a policy without the context. What is said where a
+ * program cannot be executed names what may be why. */
 TEST(labels_in_messages)
 {
         static const struct {
@@ -302,11 +302,13 @@ TEST(labels_in_messages)
         ASSERT_OK(scratch_new(&s));
         ASSERT_OK(scratch_symlink(&s, "exec", "/proc/self/oom_score_adj"));
         ASSERT_ERR(label_next_exec(&c, LAUNCH_SELINUX, s.fd, &f), -EINVAL);
-        ASSERT_STREQ(f.error.message, "The SELinux policy has no context u:r:t:s0, which app a is to run in");
+        ASSERT_STREQ(f.error.message,
+                     "The SELinux policy has no context u:r:t:s0, which app a is to run in");
         error_done(&f.error);
 }
 
-/* A kernel without stacked modules has the one file; one that has none is no kernel with an active module. */
+/* A kernel without stacked modules has the one file; one that has none is no kernel with an active
+ * module. */
 TEST(labels_without_directories)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;

@@ -47,8 +47,12 @@ TEST(all_of_them_in_a_row)
 
         ASSERT_OK(detach_keys_parse(DETACH_KEYS_DEFAULT, &k));
         ASSERT_EQ(find(&k, "abc"), 3);
-        ASSERT_EQ(find(&k, "a\x1d\x1d\x1d" "b"), 3);
-        ASSERT_EQ(find(&k, "\x1d\x1d" "a\x1d"), 4);
+        ASSERT_EQ(find(&k, "a\x1d\x1d\x1d"
+                           "b"),
+                  3);
+        ASSERT_EQ(find(&k, "\x1d\x1d"
+                           "a\x1d"),
+                  4);
         ASSERT_EQ(find(&k, "\x1d"), 1);
         ASSERT_EQ(find(&k, "\x1d"), 0);
         ASSERT_OK(detach_keys_parse("", &k));

@@ -53,11 +53,13 @@ static void add_documents(int dir_fd, const Blob *layers)
         _cleanup_text_ Text config = {}, manifest = {}, index = {};
         Blob b;
 
-        text_addf(&config, "{\"os\":\"linux\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"%s\",\"%s\"]}}",
+        text_addf(&config,
+                  "{\"os\":\"linux\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"%s\",\"%s\"]}}",
                   layers[0].digest, layers[1].digest);
         b = add_blob(dir_fd, config.data, config.size);
         text_addf(&manifest,
-                  "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"application/vnd.oci.image.config.v1+json\","
+                  "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"application/"
+                  "vnd.oci.image.config.v1+json\","
                   "\"digest\":\"%s\",\"size\":%zu},\"layers\":[",
                   b.digest, b.size);
         free(b.digest);
@@ -114,7 +116,11 @@ static int remove_image(Operation *o)
 static void import_under(FaultKind kind)
 {
         FIXTURE(f);
-        Operation o = {.fixture = &f, .run = import_layout, .undo = remove_image, .prefix = "Cannot ", .leaves = true};
+        Operation o = {.fixture = &f,
+                       .run = import_layout,
+                       .undo = remove_image,
+                       .prefix = "Cannot ",
+                       .leaves = true};
 
         snprintf(layout_path, sizeof(layout_path), "%s/app", f.scratch.path);
         make_layout(layout_path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What fails at any step of an import or of rendering: full disks, quotas, broken disks, no descriptors left,
- * kill -9 (E1, E2). After each the store is as it was, or the work is done in whole; the message says what
- * failed and why; and the same again succeeds.
+/* What fails at any step of an import or of rendering: full disks, quotas, broken disks, no descriptors
+ * left, kill -9 (E1, E2). After each the store is as it was, or the work is done in whole; the message says
+ * what failed and why; and the same again succeeds.
  */
 
 #include <sys/stat.h>

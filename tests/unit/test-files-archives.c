@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of apps as archives and as images, as far as it needs no root: what goes in and comes out, and archives of strangers that
- * want to be elsewhere. */
+/* Files of apps as archives and as images, as far as it needs no root: what goes in and comes out, and
+ * archives of strangers that want to be elsewhere. */
 
 #include "tests/unit/aci.h"
 #include "tests/unit/files-fixture.h"
@@ -98,10 +98,9 @@ TEST(archives_need_a_directory)
 
         aci_file(&t, "a", "x");
         ASSERT_OK(put(a.files.root_fd, "file", "old"));
-        ASSERT_FAILS(a.files, unpack(&a, &t, "/new"), -ENOTDIR,
-                       "is no directory, and an archive needs one");
+        ASSERT_FAILS(a.files, unpack(&a, &t, "/new"), -ENOTDIR, "is no directory, and an archive needs one");
         ASSERT_FAILS(a.files, unpack(&a, &t, "/file"), -ENOTDIR,
-                       "is no directory, and an archive needs one");
+                     "is no directory, and an archive needs one");
         ASSERT_STREQ(get(a.files.root_fd, "file"), "old");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Copying files of apps, as far as it needs no root: what paths lead to, what is kept, what is refused, and that nobody who
- * exchanges files meanwhile gets anything copied from, or to, outside of the app's root. What owners become and what a running
- * app can do is in tests/integration/files.py. */
+/* Copying files of apps, as far as it needs no root: what paths lead to, what is kept, what is refused, and
+ * that nobody who exchanges files meanwhile gets anything copied from, or to, outside of the app's root.
+ * What owners become and what a running app can do is in tests/integration/files.py. */
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -225,7 +225,7 @@ TEST(several_sources_need_a_directory)
         const CopySide sources[] = {on_host(&f, "a"), on_host(&f, "b")}, file = in_app(&f, "/new"),
                        directory = in_app(&f, "/");
         ASSERT_FAILS(f, files_copy(sources, 2, &file, &f.options, &f.error), -ENOTDIR,
-                       "'site:web:/new' is no directory");
+                     "'site:web:/new' is no directory");
         ASSERT_STREQ(get(f.root_fd, "new"), "(none)");
         ASSERT_OK(files_copy(sources, 2, &directory, &f.options, NULL));
         ASSERT_STREQ(get(f.root_fd, "a"), "1");
@@ -435,9 +435,9 @@ TEST(what_is_no_file)
         ASSERT_STREQ(get(f.host_fd, "d/file"), "x");
         ASSERT_EQ(status(f.host_fd, "d/fifo").st_mode, 0);
         ASSERT_FAILS(f, copy_out(&f, "/d/fifo", "x"), -EOPNOTSUPP,
-                       "'site:web:/d/fifo' is a device, a socket or a FIFO");
+                     "'site:web:/d/fifo' is a device, a socket or a FIFO");
         ASSERT_FAILS(f, copy(&f, (CopySide){.path = "/dev/null"}, in_app(&f, "/null")), -EOPNOTSUPP,
-                       "is a device");
+                     "is a device");
 }
 
 TEST(file_systems_of_the_kernel)
@@ -449,9 +449,9 @@ TEST(file_systems_of_the_kernel)
                 TEST_SKIP("there is no /proc here");
         ASSERT_OK(put(f.root_fd, "a", "x"));
         ASSERT_FAILS(f, copy(&f, proc, in_app(&f, "/a")), -EOPNOTSUPP,
-                       "in a file system of the kernel's own");
+                     "in a file system of the kernel's own");
         ASSERT_FAILS(f, copy(&f, in_app(&f, "/a"), place), -EOPNOTSUPP,
-                       "in a file system of the kernel's own");
+                     "in a file system of the kernel's own");
         ASSERT_STREQ(get(f.root_fd, "a"), "x");
 }
 
@@ -462,7 +462,7 @@ TEST(roots_that_are_read_only)
         f.manifest->apps[0].read_only_rootfs = true;
         ASSERT_OK(put(f.host_fd, "a", "x"));
         ASSERT_FAILS(f, copy_in(&f, "a", "/a"), -EROFS,
-                       "'site:web:/a' is in a root that is read-only for the app");
+                     "'site:web:/a' is in a root that is read-only for the app");
         ASSERT_STREQ(get(f.root_fd, "a"), "(none)");
 }
 
@@ -482,7 +482,7 @@ TEST(volumes_of_apps_that_do_not_run)
         ASSERT_OK(put(f.root_fd, "data/a", "x"));
         ASSERT_OK(put(f.host_fd, "a", "x"));
         ASSERT_FAILS(f, copy_out(&f, "/data/a", "b"), -ENXIO,
-                       "is on the volume data, which is there only while");
+                     "is on the volume data, which is there only while");
         ASSERT_FAILS(f, copy_in(&f, "a", "/data/deep/a"), -ENXIO, "is on the volume deep");
         ASSERT_FAILS(f, copy_in(&f, "a", "/data"), -ENXIO, "is on the volume data");
         ASSERT_WORKS(f, copy_in(&f, "a", "/database/a"));

@@ -2,8 +2,8 @@
 
 /* Archives that want to use up time, memory or disk, or to confuse the reader: each in a process of its own,
  * whose time and memory are measured. It is refused with one message, or imported as what it is; nothing
- * else appears, inside the store or outside. The names are those of the attacks that the project keeps a list
- * of; test-archive.c has those that need no measuring.
+ * else appears, inside the store or outside. The names are those of the attacks that the project keeps a
+ * list of; test-archive.c has those that need no measuring.
  */
 
 #include <sys/resource.h>

@@ -5,8 +5,12 @@
 #include "stage1/stage1.h"
 #include "tests/unit/test.h"
 
-static const HostFeatures all_features = {.cpu = true, .memory = true, .io = true, .pids = true,
-                                          .apparmor = true, .selinux = SELINUX_ENFORCING,
+static const HostFeatures all_features = {.cpu = true,
+                                          .memory = true,
+                                          .io = true,
+                                          .pids = true,
+                                          .apparmor = true,
+                                          .selinux = SELINUX_ENFORCING,
                                           .resources = true,
                                           .block_device = true};
 
@@ -136,8 +140,8 @@ static const struct {
                 {"resource/memory", "{'limit':'2K','request':'1K'}",
                  "modified: the app at most 2000 bytes, without swap; 1000 bytes are kept for it where the "
                  "apps of the pod compete",
-                 "modified: all apps together at most 2000 bytes, without swap; 1000 bytes are kept for it where pods "
-                 "compete"},
+                 "modified: all apps together at most 2000 bytes, without swap; 1000 bytes are kept for it "
+                 "where pods compete"},
                 {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are kept",
                  "modified: 1000 bytes are kept for it where pods compete"},
                 {"resource/memory", "{}", "ignored: neither", "ignored: neither"},
@@ -180,11 +184,12 @@ static const struct {
                 {"os/linux/apparmor-profile", "'web'", "enforced: the app is executed in the profile web",
                  "ignored: it is for apps"},
                 {"resource/block-bandwidth", "{'default':true,'limit':'2M'}",
-                 "enforced: the app at most 2000000 bytes a second", "enforced: all apps together at most 2000000"},
+                 "enforced: the app at most 2000000 bytes a second",
+                 "enforced: all apps together at most 2000000"},
                 {"resource/block-iops", "{'default':true,'limit':'1000'}",
                  "enforced: the app at most 1000 operations a second", "enforced: all apps together"},
-                {"resource/block-iops", "{'default':true,'limit':'0'}", "modified: the app at most 1 operations",
-                 "modified: all apps together"},
+                {"resource/block-iops", "{'default':true,'limit':'0'}",
+                 "modified: the app at most 1 operations", "modified: all apps together"},
                 {"resource/network-bandwidth", "{'default':true,'limit':'1G'}", "ignored: network",
                  "ignored: network"},
                 {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}", "enforced: net.ipv4.ip_forward: set",
@@ -273,20 +278,25 @@ TEST(sysctls)
         } l[] = {
                         {NULL, NULL, NULL, false, ""},
                         {"{'net.ipv4.ip_forward':'1'}", NULL, NULL, false, "net/ipv4/ip_forward=1 "},
-                        {"{'net/ipv4/conf/eth0.1/forwarding':'1'}", "{'net.ipv4.conf.eth0/1.forwarding':'1'}", NULL,
-                         false, "net/ipv4/conf/eth0.1/forwarding=1 "},
-                        {NULL, "{'kernel.shmmax':'1','kernel.sem':'1 2 3 4'}", "{'fs.mqueue.msg_max':'7'}", false,
-                         "kernel/shmmax=1 kernel/sem=1 2 3 4 fs/mqueue/msg_max=7 "},
+                        {"{'net/ipv4/conf/eth0.1/forwarding':'1'}",
+                         "{'net.ipv4.conf.eth0/1.forwarding':'1'}", NULL, false,
+                         "net/ipv4/conf/eth0.1/forwarding=1 "},
+                        {NULL, "{'kernel.shmmax':'1','kernel.sem':'1 2 3 4'}", "{'fs.mqueue.msg_max':'7'}",
+                         false, "kernel/shmmax=1 kernel/sem=1 2 3 4 fs/mqueue/msg_max=7 "},
                         {NULL, "{'kernel.shmmax':'1'}", "{'kernel/shmmax':'2'}", false,
-                         "App b wants the kernel parameter kernel/shmmax to be '2', but '1' is wanted as well"},
-                        {"{'kernel.shmmax':'1'}", NULL, "{'kernel/shmmax':'2'}", false, "but '1' is wanted as well"},
+                         "App b wants the kernel parameter kernel/shmmax to be '2', but '1' is wanted as "
+                         "well"},
+                        {"{'kernel.shmmax':'1'}", NULL, "{'kernel/shmmax':'2'}", false,
+                         "but '1' is wanted as well"},
                         {"{'kernel.panic':'1'}", NULL, NULL, false,
                          "The pod wants the kernel parameter kernel.panic, which is the host's"},
                         {NULL, "{'kernel.hostname/x':'1'}", NULL, false, "which is the host's"},
                         {NULL, "{'kernel.shmmaxx':'1'}", NULL, false, "which is the host's"},
-                        {NULL, "{'vm.overcommit_memory':'1'}", NULL, false, "App a wants the kernel parameter vm."},
+                        {NULL, "{'vm.overcommit_memory':'1'}", NULL, false,
+                         "App a wants the kernel parameter vm."},
                         {NULL, "{'network.x':'1'}", NULL, false, "which is the host's"},
-                        {NULL, "{'net.core.somaxconn':'1'}", NULL, true, "but the pod is in the host's network"},
+                        {NULL, "{'net.core.somaxconn':'1'}", NULL, true,
+                         "but the pod is in the host's network"},
                         {NULL, "{'kernel.sem':'1'}", NULL, true, "kernel/sem=1 "},
         };
 

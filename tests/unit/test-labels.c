@@ -134,8 +134,7 @@ TEST(contexts)
                          "permissive: "},
                         {SELINUX_ENFORCING, "/proc/self/oom_score_adj",
                          "App a is to run in the SELinux context u:r:t:s0, which the policy of this host "
-                         "does not "
-                         "have; ignored: the SELinux policy of this host has no context u:r:t:s0"},
+                         "does not have; ignored: the SELinux policy of this host has no context u:r:t:s0"},
                         {SELINUX_NO_POLICY, "/proc/self/oom_score_adj", "ignored: SELinux is active"},
         };
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;

@@ -215,8 +215,9 @@ static int ask_later(uint64_t serial, void *userdata)
 
 static int send_sign(Service *s, int fd)
 {
-        static const char request[] = "POST " BASE "pod/hmac/sign HTTP/1.1\r\nHost: p\r\nContent-Type: "
-                                      "application/x-www-form-urlencoded\r\nContent-Length: 11\r\n\r\ncontent=%41";
+        static const char request[] =
+                        "POST " BASE "pod/hmac/sign HTTP/1.1\r\nHost: p\r\nContent-Type: "
+                        "application/x-www-form-urlencoded\r\nContent-Length: 11\r\n\r\ncontent=%41";
 
         return fd < 0 ? fd : send_text(fd, request, sizeof(request) - 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Networks: what users write, what configurations and plugins say, and plugins that behave badly. The plugins are
- * shell scripts made here; no network is touched. */
+/* Networks: what users write, what configurations and plugins say, and plugins that behave badly. The
+ * plugins are shell scripts made here; no network is touched. */
 
 #include <signal.h>
 #include <sys/stat.h>

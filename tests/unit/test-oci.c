@@ -69,7 +69,7 @@ static int layout_new(OciLayout *l)
 }
 
 #define LAYOUT(l)                                                                                           \
-        _cleanup_(layout_done) OciLayout l;                                                                    \
+        _cleanup_(layout_done) OciLayout l;                                                                 \
         ASSERT_OK(layout_new(&l))
 
 static void add_layer_as(OciLayout *l, const Text *diff, const Text *blob, const char *diff_id)
@@ -80,7 +80,8 @@ static void add_layer_as(OciLayout *l, const Text *diff, const Text *blob, const
                 abort();
         text_addf(&l->diff_ids, "%s\"%s\"", l->n_layers ? "," : "", diff_id ?: own);
         text_addf(&l->layers,
-                  "%s{\"mediaType\":\"application/vnd.oci.image.layer.v1.tar\",\"digest\":\"%s\",\"size\":%zu}",
+                  "%s{\"mediaType\":\"application/"
+                  "vnd.oci.image.layer.v1.tar\",\"digest\":\"%s\",\"size\":%zu}",
                   l->n_layers ? "," : "", add_blob(l, blob->data, blob->size), blob->size);
         l->n_layers++;
 }
@@ -102,7 +103,8 @@ static void finish(OciLayout *l)
                   l->config_more ?: "", l->diff_ids.data ?: "");
         const char *digest = add_blob(l, config.data, config.size);
         text_addf(&manifest,
-                  "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"application/vnd.oci.image.config.v1+json\","
+                  "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"application/"
+                  "vnd.oci.image.config.v1+json\","
                   "\"digest\":\"%s\",\"size\":%zu},\"layers\":[%s]}",
                   digest, config.size, l->layers.data ?: "");
         digest = add_blob(l, manifest.data, manifest.size);
@@ -163,7 +165,7 @@ static char what_is(OciLayout *l, const Image *i, size_t n, const char *path)
                 return S_ISLNK(st.st_mode) ? 'l' : 'f';
         fd = openat(l->f.store->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         return fgetxattr(fd, "trusted.overlay.opaque", &value, 1) == 1 ||
-                                       fgetxattr(fd, "user.overlay.opaque", &value, 1) == 1
+                                               fgetxattr(fd, "user.overlay.opaque", &value, 1) == 1
                                ? 'o'
                                : 'd';
 }
@@ -174,16 +176,16 @@ TEST(whiteouts_and_opaque_directories)
         _cleanup_(image_freep) Image *i = NULL;
 
         aci_file(&l.f.tar, ".wh.gone", "");
-        aci_file(&l.f.tar, "a/.wh.b", "");           /* then something new of that name */
+        aci_file(&l.f.tar, "a/.wh.b", ""); /* then something new of that name */
         aci_file(&l.f.tar, "a/b/new", "");
-        aci_file(&l.f.tar, "c/mine", "");            /* first something new, then the whiteout */
+        aci_file(&l.f.tar, "c/mine", ""); /* first something new, then the whiteout */
         aci_file(&l.f.tar, ".wh.c", "");
-        aci_file(&l.f.tar, "d", "");                 /* a file hides by itself */
+        aci_file(&l.f.tar, "d", ""); /* a file hides by itself */
         aci_file(&l.f.tar, ".wh.d", "");
         aci_file(&l.f.tar, "e/before", "");
         aci_file(&l.f.tar, "e/.wh..wh..opq", "");
         aci_file(&l.f.tar, "e/after", "");
-        aci_file(&l.f.tar, ".wh..wh.aufs", "");      /* metadata of AUFS */
+        aci_file(&l.f.tar, ".wh..wh.aufs", ""); /* metadata of AUFS */
         aci_dir(&l.f.tar, ".wh..wh.plnk");
         aci_file(&l.f.tar, ".wh..wh.plnk/1.2", "");
         aci_hard_link(&l.f.tar, ".wh.linked", ".wh..wh.aufs");
@@ -214,7 +216,8 @@ TEST(whiteouts_and_opaque_directories)
 
 TEST(whiteouts_that_are_refused)
 {
-        static const char *const names[] = {".wh.", "a/.wh..", ".wh...", ".wh./x", ".wh.a/x", "b/.wh../../x"};
+        static const char *const names[] = {".wh.",   "a/.wh..", ".wh...",
+                                            ".wh./x", ".wh.a/x", "b/.wh../../x"};
 
         for (size_t k = 0; k < ELEMENTSOF(names); k++) {
                 LAYOUT(l);
@@ -239,7 +242,7 @@ TEST(later_entries_replace_earlier_ones)
         aci_file(&l.f.tar, "f", "other");
         aci_dir(&l.f.tar, "d/deep/er");
         aci_entry(&l.f.tar, (AciEntry){.name = "d", .type = '5', .mode = 04777});
-        aci_symlink(&l.f.tar, "d", "/etc");          /* a directory that was to be 04777 */
+        aci_symlink(&l.f.tar, "d", "/etc"); /* a directory that was to be 04777 */
         aci_file(&l.f.tar, "s", "");
         aci_entry(&l.f.tar, (AciEntry){.name = "s", .type = '5', .mode = 0710});
         aci_file(&l.f.tar, "s/in", "");
@@ -252,7 +255,8 @@ TEST(later_entries_replace_earlier_ones)
         add_layer(&l);
         ASSERT_OCI_IMPORTS(l, i);
         ASSERT_EQ(what_is(&l, i, 0, "d"), 'l');
-        ASSERT_EQ(what_is(&l, i, 0, "s"), 'o'); /* a file of that name had been there, and hid what is below */
+        ASSERT_EQ(what_is(&l, i, 0, "s"),
+                  'o'); /* a file of that name had been there, and hid what is below */
         ASSERT_EQ(what_is(&l, i, 0, "s/in"), 'f');
         ASSERT_EQ(what_is(&l, i, 0, "h"), 'f');
         ASSERT_EQ(what_is(&l, i, 0, "s2"), 'f');
@@ -274,11 +278,15 @@ TEST(hostile_layers)
         } cases[] = {
                         {{.name = "../x", .type = '0'}, {}, "'..'"},
                         {{.name = "a/../../x", .type = '0'}, {}, "'..'"},
-                        {{.name = "s", .type = '2', .link = "/etc"}, {.name = "s/x", .type = '0'}, "symbolic link"},
+                        {{.name = "s", .type = '2', .link = "/etc"},
+                         {.name = "s/x", .type = '0'},
+                         "symbolic link"},
                         {{.name = "f", .type = '0'}, {.name = "f/x", .type = '0'}, "is no directory"},
                         {{.name = "h", .type = '1', .link = "../../x"}, {}, "'..'"},
                         {{.name = "h", .type = '1', .link = "/etc/shadow"}, {}, "no earlier entry"},
-                        {{.name = ".wh.w", .type = '0'}, {.name = "h", .type = '1', .link = "w"}, "no regular"},
+                        {{.name = ".wh.w", .type = '0'},
+                         {.name = "h", .type = '1', .link = "w"},
+                         "no regular"},
                         {{.name = "c", .type = '3'}, {}, "is a whiteout of overlayfs"},
                         {{.name = "x", .type = '0', .size = 1 << 20, .no_content = true}, {}, "Layer 1"},
         };
@@ -300,7 +308,8 @@ TEST(hostile_layers)
 
 TEST(digests_and_sizes)
 {
-        static const char wrong[] = "sha256:8d3fffddf79e9a232ffd19f9ccaa4d6b37a6a243dbe0f23137b108a043d9da13";
+        static const char wrong[] =
+                        "sha256:8d3fffddf79e9a232ffd19f9ccaa4d6b37a6a243dbe0f23137b108a043d9da13";
         char name[128];
 
         {
@@ -481,11 +490,13 @@ TEST(rendered_trees_without_what_layers_remove)
         aci_file(&l.f.tar, "o/.wh..wh..opq", "");
         add_layer(&l);
         ASSERT_OCI_IMPORTS(l, i);
-        ASSERT_WORKS(l.f, aci_import_files(l.f.store,
-                                           ACI_MANIFEST("example.com/top",
-                                                        ",\"dependencies\":[{\"imageName\":\"app\"}],"
-                                                        "\"pathWhitelist\":[\"/d/gone\",\"/d/stays\",\"/o/old\"]"),
-                                           NULL, &aci, &l.f.error));
+        ASSERT_WORKS(l.f,
+                     aci_import_files(
+                                     l.f.store,
+                                     ACI_MANIFEST("example.com/top",
+                                                  ",\"dependencies\":[{\"imageName\":\"app\"}],"
+                                                  "\"pathWhitelist\":[\"/d/gone\",\"/d/stays\",\"/o/old\"]"),
+                                     NULL, &aci, &l.f.error));
         ASSERT_WORKS(l.f, image_layers(l.f.store, aci, &layers, &l.f.error));
         ASSERT_EQ(strv_length(layers), 1);
         ASSERT_OK(xasprintf(&gone, "%s/d/gone", layers[0]));
@@ -493,11 +504,12 @@ TEST(rendered_trees_without_what_layers_remove)
         ASSERT_TRUE(access(gone, F_OK) < 0);
         ASSERT_OK(access(stays, F_OK));
         /* Removing is meant for its own layers, not for those of other images. */
-        ASSERT_WORKS(l.f, aci_import_files(l.f.store,
-                                           ACI_MANIFEST("example.com/above",
-                                                        ",\"dependencies\":[{\"imageName\":\"example.com/top\"},"
-                                                        "{\"imageName\":\"app\"}]"),
-                                           NULL, &above, &l.f.error));
+        ASSERT_WORKS(l.f,
+                     aci_import_files(l.f.store,
+                                      ACI_MANIFEST("example.com/above",
+                                                   ",\"dependencies\":[{\"imageName\":\"example.com/top\"},"
+                                                   "{\"imageName\":\"app\"}]"),
+                                      NULL, &above, &l.f.error));
         ASSERT_FAILS(l.f, image_layers(l.f.store, above, &none, &l.f.error), -EOPNOTSUPP,
                      "removes files of its lower layers");
         ASSERT_FAILS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error), -EBUSY, "is needed by");
@@ -536,9 +548,12 @@ TEST(layers_of_several_images_are_checked_once)
         LAYOUT(l);
 
         ASSERT_OK(xasprintf(&config,
-                            "{\"os\":\"linux\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:%064d\"]}}", 0));
+                            "{\"os\":\"linux\",\"rootfs\":{\"type\":\"layers\",\"diff_ids\":[\"sha256:%"
+                            "064d\"]}}",
+                            0));
         aci_file(&l.f.tar, "manifest.json",
-                 "[{\"Config\":\"c.json\",\"Layers\":[\"l.tar\"]},{\"Config\":\"c.json\",\"Layers\":[\"l.tar\"]}]");
+                 "[{\"Config\":\"c.json\",\"Layers\":[\"l.tar\"]},{\"Config\":\"c.json\",\"Layers\":[\"l."
+                 "tar\"]}]");
         aci_file(&l.f.tar, "c.json", config);
         aci_file(&l.f.tar, "l.tar", "not what the config says");
         aci_end(&l.f.tar);

@@ -134,7 +134,8 @@ static int parse_environment(const char *text, PodArguments *a, Error *ret)
         char path[] = "/tmp/test-environment-XXXXXX";
         int fd = mkostemp(path, O_CLOEXEC);
 
-        if (fd < 0 || loop_write(fd, text, strlen(text)) < 0 || xasprintf(&option, "--environment-file=%s", path) < 0)
+        if (fd < 0 || loop_write(fd, text, strlen(text)) < 0 ||
+            xasprintf(&option, "--environment-file=%s", path) < 0)
                 return -EIO;
         close(fd);
         int r = parse(&c, a, (const char *const[]){"-EA=first", option, "image", option, "-EB=last", NULL});
@@ -149,7 +150,8 @@ TEST(environment_files)
         _cleanup_error_ Error e = ERROR_NULL;
 
         setenv("FROM_HERE", "x y", 1);
-        ASSERT_EQ(parse_environment("# comment\n\n;C=1\n  A=a b \r\nB=\"in quotes \"\nC='$x'\nD=\nE=a=\"b\"\nFROM_HERE\nF=1",
+        ASSERT_EQ(parse_environment("# comment\n\n;C=1\n  A=a b \r\nB=\"in quotes "
+                                    "\"\nC='$x'\nD=\nE=a=\"b\"\nFROM_HERE\nF=1",
                                     &a, &e),
                   1);
         for (int i = 0; i < 2; i++) {
@@ -196,8 +198,8 @@ TEST(user_and_group)
 {
         SETUP;
 
-        ASSERT_EQ(PARSE("one", "--user=1000:100", "two", "--user=www", "--group=4", "three", "--user=/a:b", "four",
-                        "--group=4", "--user=www:5"),
+        ASSERT_EQ(PARSE("one", "--user=1000:100", "two", "--user=www", "--group=4", "three", "--user=/a:b",
+                        "four", "--group=4", "--user=www:5"),
                   1);
         ASSERT_STREQ(app(&a, 0)->user, "1000");
         ASSERT_STREQ(app(&a, 0)->group, "100");

@@ -115,9 +115,11 @@ TEST(volumes)
 TEST(sockets)
 {
         ServedSocket sockets[] = {
-                        {(char *) "web", (char *) "http", (char *) "tcp", (char *) "127.0.0.1:80", (char *) "http"},
+                        {(char *) "web", (char *) "http", (char *) "tcp", (char *) "127.0.0.1:80",
+                         (char *) "http"},
                         {(char *) "web", (char *) "admin", (char *) "stream", (char *) "/run/a.sock", NULL},
-                        {(char *) "dns", (char *) "ask", (char *) "udp", (char *) "[::1]:53", (char *) "a\nb"},
+                        {(char *) "dns", (char *) "ask", (char *) "udp", (char *) "[::1]:53",
+                         (char *) "a\nb"},
         };
         PodManifest m = {};
         Pod p = make_pod(POD_RUNNING);
@@ -132,10 +134,13 @@ TEST(sockets)
 
         json_object *o = pod_status_json(&p, &report);
         ASSERT_NOT_NULL(o);
-        ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE),
-                        "\"sockets\":[{\"app\":\"web\",\"port\":\"http\",\"type\":\"tcp\",\"address\":\"127.0.0.1:80\","
+        ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                          JSON_C_TO_STRING_NOSLASHESCAPE),
+                        "\"sockets\":[{\"app\":\"web\",\"port\":\"http\",\"type\":\"tcp\",\"address\":\"127."
+                        "0.0.1:80\","
                         "\"name\":\"http\"},"
-                        "{\"app\":\"web\",\"port\":\"admin\",\"type\":\"stream\",\"address\":\"/run/a.sock\",\"name\":null},");
+                        "{\"app\":\"web\",\"port\":\"admin\",\"type\":\"stream\",\"address\":\"/run/"
+                        "a.sock\",\"name\":null},");
         json_object_put(o);
 }
 
@@ -147,8 +152,7 @@ TEST(exposed_apps)
 
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
         ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can look into each other: this kernel "
-                           "has no "
-                           "Landlock, or it is off (lsm=)\n");
+                           "has no Landlock, or it is off (lsm=)\n");
 }
 
 TEST(ended)

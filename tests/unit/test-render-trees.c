@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an image with dependencies comes to, as trees: the cases of the specification's reference renderer, and
- * those of things of one kind that are replaced by things of another, both ways. The layers are laid over
- * each other here by the rules of overlayfs; where an image has a list, what was rendered is one of them.
+/* What an image with dependencies comes to, as trees: the cases of the specification's reference renderer,
+ * and those of things of one kind that are replaced by things of another, both ways. The layers are laid
+ * over each other here by the rules of overlayfs; where an image has a list, what was rendered is one of
+ * them.
  *
  * Where reference and specification differ, the specification holds: what comes later replaces what was
  * extracted before it with all that was in it. The reference goes from the uppermost image down and lets the
@@ -24,7 +25,7 @@ typedef struct TreeImage {
 
 typedef struct TreeCase {
         const char *name;
-        TreeImage images[5]; /* dependencies first; the last one is rendered */
+        TreeImage images[5];  /* dependencies first; the last one is rendered */
         const char *expected; /* sorted by name */
 } TreeCase;
 
@@ -33,128 +34,153 @@ typedef struct TreeCase {
 #define LIST(...) ",\"pathWhitelist\":[" __VA_ARGS__ "]"
 
 static const TreeCase cases[] = {
-        {"dir_from_parent", {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {}}}, "a/"},
-        {"new_dir", {{"t1", "", {}}, {"t2", DEPS(DEP("t1")), {"a/"}}}, "a/"},
-        {"dir_override", {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {"a/"}}}, "a/"},
-        {"file_from_parent", {{"t1", "", {"a/file01.txt=5"}}, {"t2", DEPS(DEP("t1")), {}}}, "a/file01.txt=5"},
-        {"new_file", {{"t1", "", {}}, {"t2", DEPS(DEP("t1")), {"a/file01.txt=10"}}}, "a/file01.txt=10"},
-        {"file_override",
-         {{"t1", "", {"a/file01.txt=5"}}, {"t2", DEPS(DEP("t1")), {"a/file01.txt=10"}}},
-         "a/file01.txt=10"},
-        {"file_override_dir",
-         {{"t1", "", {"a/b/", "a/b/c/", "a/b/c/file01=5"}}, {"t2", DEPS(DEP("t1")), {"a/b=10"}}},
-         "a/b=10"},
-        {"list_only_parent",
-         {{"t1",
-           LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/b/link01.txt\",\"/c/\",\"/d/\""),
-           {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "b/link01.txt>", "c/", "c/file01.txt=5", "d/",
-            "d/file01.txt=5", "e/file01.txt=5"}},
-          {"t2", DEPS(DEP("t1")), {"b/file01.txt=10", "c/file02.txt=5"}}},
-         "a/file01.txt=5 a/file02.txt=5 b/file01.txt=10 b/link01.txt> c/ c/file02.txt=5 d/"},
-        {"list_only_image",
-         {{"t1",
-           "",
-           {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "b/link01.txt>", "c/", "c/file01.txt=5", "d/",
-            "d/file01.txt=5", "e/file01.txt=5"}},
-          {"t2",
-           DEPS(DEP("t1")) LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/b/link01.txt\",\"/b/file01.txt\","
-                                "\"/c/file02.txt\",\"/d/\""),
-           {"a/file01.txt=10", "c/file02.txt=5"}}},
-         /* The reference, which extracts only what is in the list, makes "c" anew; it has been extracted. */
-         "a/file01.txt=10 a/file02.txt=5 b/link01.txt> c/ c/file02.txt=5 d/"},
-        {"two_dependencies_list_of_the_first",
-         {{"t1",
-           LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\",\"/a/file04.txt\",\"/b/link01.txt\","
-                "\"/b/file01.txt\""),
-           {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "a/file04.txt=5", "b/link01.txt>"}},
-          {"t2", "", {"a/file01.txt=10", "a/file02.txt=10", "b/file01.txt=5"}},
-          {"t3",
-           DEPS(DEP("t1") "," DEP("t2")) LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\","
-                                              "\"/b/link01.txt\",\"/b/file01.txt\",\"/b/file02.txt\","
-                                              "\"/c/file01.txt\""),
-           {"a/file01.txt=15", "b/file02.txt=5", "c/file01.txt=5"}}},
-         "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 b/link01.txt> "
-         "c/file01.txt=5"},
-        {"two_dependencies_list_of_the_second",
-         {{"t1",
-           "",
-           {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "a/file04.txt=5", "b/link01.txt>"}},
-          {"t2",
-           LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/b/file01.txt\""),
-           {"a/file01.txt=10", "a/file02.txt=10", "b/file01.txt=5"}},
-          {"t3",
-           DEPS(DEP("t1") "," DEP("t2")) LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\","
-                                              "\"/b/link01.txt\",\"/b/file01.txt\",\"/b/file02.txt\","
-                                              "\"/c/file01.txt\""),
-           {"a/file01.txt=15", "b/file02.txt=5", "c/file01.txt=5"}}},
-         "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 b/link01.txt> "
-         "c/file01.txt=5"},
-        {"three_dependencies",
-         {{"t1",
-           "",
-           {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "a/file04.txt=5", "b/link01.txt>"}},
-          {"t3", "", {"a/file02.txt=5", "b/file01.txt=5", "d/", "d/file01.txt=5"}},
-          {"t2", DEPS(DEP("t3")), {"a/file01.txt=10", "a/file02.txt=10", "b/file01.txt=5"}},
-          {"t4",
-           DEPS(DEP("t1") "," DEP("t2")) LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\","
-                                              "\"/b/link01.txt\",\"/b/file01.txt\",\"/b/file02.txt\","
-                                              "\"/c/file01.txt\""),
-           {"a/file01.txt=15", "b/file02.txt=5", "c/file01.txt=5"}}},
-         "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 b/link01.txt> "
-         "c/file01.txt=5"},
-        {"empty_root", {{"t1", "", {}}}, ""},
+                {"dir_from_parent", {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {}}}, "a/"},
+                {"new_dir", {{"t1", "", {}}, {"t2", DEPS(DEP("t1")), {"a/"}}}, "a/"},
+                {"dir_override", {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {"a/"}}}, "a/"},
+                {"file_from_parent",
+                 {{"t1", "", {"a/file01.txt=5"}}, {"t2", DEPS(DEP("t1")), {}}},
+                 "a/file01.txt=5"},
+                {"new_file",
+                 {{"t1", "", {}}, {"t2", DEPS(DEP("t1")), {"a/file01.txt=10"}}},
+                 "a/file01.txt=10"},
+                {"file_override",
+                 {{"t1", "", {"a/file01.txt=5"}}, {"t2", DEPS(DEP("t1")), {"a/file01.txt=10"}}},
+                 "a/file01.txt=10"},
+                {"file_override_dir",
+                 {{"t1", "", {"a/b/", "a/b/c/", "a/b/c/file01=5"}}, {"t2", DEPS(DEP("t1")), {"a/b=10"}}},
+                 "a/b=10"},
+                {"list_only_parent",
+                 {{"t1",
+                   LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/b/link01.txt\",\"/c/\",\"/d/\""),
+                   {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "b/link01.txt>", "c/",
+                    "c/file01.txt=5", "d/", "d/file01.txt=5", "e/file01.txt=5"}},
+                  {"t2", DEPS(DEP("t1")), {"b/file01.txt=10", "c/file02.txt=5"}}},
+                 "a/file01.txt=5 a/file02.txt=5 b/file01.txt=10 b/link01.txt> c/ c/file02.txt=5 d/"},
+                {"list_only_image",
+                 {{"t1",
+                   "",
+                   {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "b/link01.txt>", "c/",
+                    "c/file01.txt=5", "d/", "d/file01.txt=5", "e/file01.txt=5"}},
+                  {"t2",
+                   DEPS(DEP("t1")) LIST(
+                                   "\"/a/file01.txt\",\"/a/file02.txt\",\"/b/link01.txt\",\"/b/file01.txt\","
+                                   "\"/c/file02.txt\",\"/d/\""),
+                   {"a/file01.txt=10", "c/file02.txt=5"}}},
+                 /* The reference, which extracts only what is in the list, makes "c" anew; it has been
+                  * extracted. */
+                 "a/file01.txt=10 a/file02.txt=5 b/link01.txt> c/ c/file02.txt=5 d/"},
+                {"two_dependencies_list_of_the_first",
+                 {{"t1",
+                   LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\",\"/a/file04.txt\",\"/b/"
+                        "link01.txt\","
+                        "\"/b/file01.txt\""),
+                   {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "a/file04.txt=5",
+                    "b/link01.txt>"}},
+                  {"t2", "", {"a/file01.txt=10", "a/file02.txt=10", "b/file01.txt=5"}},
+                  {"t3",
+                   DEPS(DEP("t1") "," DEP("t2"))
+                                   LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\","
+                                        "\"/b/link01.txt\",\"/b/file01.txt\",\"/b/file02.txt\","
+                                        "\"/c/file01.txt\""),
+                   {"a/file01.txt=15", "b/file02.txt=5", "c/file01.txt=5"}}},
+                 "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 "
+                 "b/link01.txt> c/file01.txt=5"},
+                {"two_dependencies_list_of_the_second",
+                 {{"t1",
+                   "",
+                   {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "a/file04.txt=5",
+                    "b/link01.txt>"}},
+                  {"t2",
+                   LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/b/file01.txt\""),
+                   {"a/file01.txt=10", "a/file02.txt=10", "b/file01.txt=5"}},
+                  {"t3",
+                   DEPS(DEP("t1") "," DEP("t2"))
+                                   LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\","
+                                        "\"/b/link01.txt\",\"/b/file01.txt\",\"/b/file02.txt\","
+                                        "\"/c/file01.txt\""),
+                   {"a/file01.txt=15", "b/file02.txt=5", "c/file01.txt=5"}}},
+                 "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 "
+                 "b/link01.txt> c/file01.txt=5"},
+                {"three_dependencies",
+                 {{"t1",
+                   "",
+                   {"a/file01.txt=5", "a/file02.txt=5", "a/file03.txt=5", "a/file04.txt=5",
+                    "b/link01.txt>"}},
+                  {"t3", "", {"a/file02.txt=5", "b/file01.txt=5", "d/", "d/file01.txt=5"}},
+                  {"t2", DEPS(DEP("t3")), {"a/file01.txt=10", "a/file02.txt=10", "b/file01.txt=5"}},
+                  {"t4",
+                   DEPS(DEP("t1") "," DEP("t2"))
+                                   LIST("\"/a/file01.txt\",\"/a/file02.txt\",\"/a/file03.txt\","
+                                        "\"/b/link01.txt\",\"/b/file01.txt\",\"/b/file02.txt\","
+                                        "\"/c/file01.txt\""),
+                   {"a/file01.txt=15", "b/file02.txt=5", "c/file01.txt=5"}}},
+                 "a/file01.txt=15 a/file02.txt=10 a/file03.txt=5 b/file01.txt=5 b/file02.txt=5 "
+                 "b/link01.txt> c/file01.txt=5"},
+                {"empty_root", {{"t1", "", {}}}, ""},
 
-        /* Directories that are only implied keep what they have below; those nobody has an entry for have mode
-         * 0755. */
-        {"implied_over_two",
-         {{"t1", "", {"a/", "a/b/"}}, {"t2", DEPS(DEP("t1")), {"a/b/x=1"}}, {"t3", DEPS(DEP("t2")), {"a/b/y=2"}}},
-         "a/ a/b/ a/b/x=1 a/b/y=2"},
-        {"implied_half_way", {{"t1", "", {"a/b/"}}, {"t2", DEPS(DEP("t1")), {"a/b/c/x=1"}}}, "a/b/ a/b/c/x=1"},
-        {"implied_below_explicit", {{"t1", "", {"a/x=1"}}, {"t2", DEPS(DEP("t1")), {"a/"}}}, "a/ a/x=1"},
-        {"implied_in_both", {{"t1", "", {"a/x=1"}}, {"t2", DEPS(DEP("t1")), {"a/y=1"}}}, "a/x=1 a/y=1"},
-        {"implied_over_file_over_dir",
-         {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {"a=2"}}, {"t3", DEPS(DEP("t2")), {"a/x=3"}}},
-         "a/x=3"},
-        {"implied_in_a_dependency",
-         {{"t1", "", {"a/"}}, {"t2", "", {"a/x=1"}}, {"t3", DEPS(DEP("t1") "," DEP("t2")), {"b=1"}}},
-         "a/ a/x=1 b=1"},
-        {"implied_of_a_list",
-         {{"t1", "", {"a/"}},
-          {"t2", LIST("\"/a/x\""), {"a/x=1", "a/y=1"}},
-          {"t3", DEPS(DEP("t1") "," DEP("t2")), {}}},
-         "a/ a/x=1"},
-        {"implied_of_a_list_with_dependencies",
-         {{"t1", "", {"a/", "c/"}},
-          {"t2", "", {"a/b/", "c/"}},
-          {"t3", DEPS(DEP("t2")) LIST("\"/a/b/x\""), {"a/b/x=1"}},
-          {"t4", DEPS(DEP("t1") "," DEP("t3")), {"c/y=1"}}},
-         "a/ a/b/ a/b/x=1 c/ c/y=1"},
+                /* Directories that are only implied keep what they have below; those nobody has an entry for
+                 * have mode 0755. */
+                {"implied_over_two",
+                 {{"t1", "", {"a/", "a/b/"}},
+                  {"t2", DEPS(DEP("t1")), {"a/b/x=1"}},
+                  {"t3", DEPS(DEP("t2")), {"a/b/y=2"}}},
+                 "a/ a/b/ a/b/x=1 a/b/y=2"},
+                {"implied_half_way",
+                 {{"t1", "", {"a/b/"}}, {"t2", DEPS(DEP("t1")), {"a/b/c/x=1"}}},
+                 "a/b/ a/b/c/x=1"},
+                {"implied_below_explicit",
+                 {{"t1", "", {"a/x=1"}}, {"t2", DEPS(DEP("t1")), {"a/"}}},
+                 "a/ a/x=1"},
+                {"implied_in_both",
+                 {{"t1", "", {"a/x=1"}}, {"t2", DEPS(DEP("t1")), {"a/y=1"}}},
+                 "a/x=1 a/y=1"},
+                {"implied_over_file_over_dir",
+                 {{"t1", "", {"a/"}}, {"t2", DEPS(DEP("t1")), {"a=2"}}, {"t3", DEPS(DEP("t2")), {"a/x=3"}}},
+                 "a/x=3"},
+                {"implied_in_a_dependency",
+                 {{"t1", "", {"a/"}}, {"t2", "", {"a/x=1"}}, {"t3", DEPS(DEP("t1") "," DEP("t2")), {"b=1"}}},
+                 "a/ a/x=1 b=1"},
+                {"implied_of_a_list",
+                 {{"t1", "", {"a/"}},
+                  {"t2", LIST("\"/a/x\""), {"a/x=1", "a/y=1"}},
+                  {"t3", DEPS(DEP("t1") "," DEP("t2")), {}}},
+                 "a/ a/x=1"},
+                {"implied_of_a_list_with_dependencies",
+                 {{"t1", "", {"a/", "c/"}},
+                  {"t2", "", {"a/b/", "c/"}},
+                  {"t3", DEPS(DEP("t2")) LIST("\"/a/b/x\""), {"a/b/x=1"}},
+                  {"t4", DEPS(DEP("t1") "," DEP("t3")), {"c/y=1"}}},
+                 "a/ a/b/ a/b/x=1 c/ c/y=1"},
 
-        /* Replaced, both ways, with a list and without. */
-        {"dir_over_file", {{"t1", "", {"a=5"}}, {"t2", DEPS(DEP("t1")), {"a/x=1"}}}, "a/x=1"},
-        {"symlink_over_dir", {{"t1", "", {"a/x=5"}}, {"t2", DEPS(DEP("t1")), {"a>"}}}, "a>"},
-        {"dir_over_symlink", {{"t1", "", {"a>"}}, {"t2", DEPS(DEP("t1")), {"a/x=1"}}}, "a/x=1"},
-        {"symlink_over_file", {{"t1", "", {"a=5"}}, {"t2", DEPS(DEP("t1")), {"a>"}}}, "a>"},
-        {"dir_over_file_over_dir",
-         {{"t1", "", {"a/low=1"}}, {"t2", DEPS(DEP("t1")), {"a=2"}}, {"t3", DEPS(DEP("t2")), {"a/high=3"}}},
-         "a/high=3"},
-        {"dir_over_symlink_over_dir",
-         {{"t1", "", {"a/low=1"}}, {"t2", DEPS(DEP("t1")), {"a>"}}, {"t3", DEPS(DEP("t2")), {"a/high=3"}}},
-         "a/high=3"},
-        {"listed_dir_over_file_over_dir",
-         {{"t1", "", {"a/low=1"}},
-          {"t2", DEPS(DEP("t1")), {"a=2"}},
-          {"t3", DEPS(DEP("t2")) LIST("\"/a/low\",\"/a/high\""), {"a/high=3"}}},
-         "a/high=3"},
-        {"listed_symlink_over_dir",
-         {{"t1", "", {"a/low=1"}}, {"t2", DEPS(DEP("t1")) LIST("\"/a\",\"/a/low\""), {"a>"}}},
-         "a>"},
-        {"listed_dir_over_symlink",
-         {{"t1", "", {"a>"}}, {"t2", DEPS(DEP("t1")) LIST("\"/a\",\"/a/x\""), {"a/x=1"}}},
-         "a/x=1"},
-        {"unlisted_file_still_replaces",
-         {{"t1", "", {"a/low=1"}}, {"t2", DEPS(DEP("t1")) LIST("\"/a/low\""), {"a=2"}}},
-         ""},
+                /* Replaced, both ways, with a list and without. */
+                {"dir_over_file", {{"t1", "", {"a=5"}}, {"t2", DEPS(DEP("t1")), {"a/x=1"}}}, "a/x=1"},
+                {"symlink_over_dir", {{"t1", "", {"a/x=5"}}, {"t2", DEPS(DEP("t1")), {"a>"}}}, "a>"},
+                {"dir_over_symlink", {{"t1", "", {"a>"}}, {"t2", DEPS(DEP("t1")), {"a/x=1"}}}, "a/x=1"},
+                {"symlink_over_file", {{"t1", "", {"a=5"}}, {"t2", DEPS(DEP("t1")), {"a>"}}}, "a>"},
+                {"dir_over_file_over_dir",
+                 {{"t1", "", {"a/low=1"}},
+                  {"t2", DEPS(DEP("t1")), {"a=2"}},
+                  {"t3", DEPS(DEP("t2")), {"a/high=3"}}},
+                 "a/high=3"},
+                {"dir_over_symlink_over_dir",
+                 {{"t1", "", {"a/low=1"}},
+                  {"t2", DEPS(DEP("t1")), {"a>"}},
+                  {"t3", DEPS(DEP("t2")), {"a/high=3"}}},
+                 "a/high=3"},
+                {"listed_dir_over_file_over_dir",
+                 {{"t1", "", {"a/low=1"}},
+                  {"t2", DEPS(DEP("t1")), {"a=2"}},
+                  {"t3", DEPS(DEP("t2")) LIST("\"/a/low\",\"/a/high\""), {"a/high=3"}}},
+                 "a/high=3"},
+                {"listed_symlink_over_dir",
+                 {{"t1", "", {"a/low=1"}}, {"t2", DEPS(DEP("t1")) LIST("\"/a\",\"/a/low\""), {"a>"}}},
+                 "a>"},
+                {"listed_dir_over_symlink",
+                 {{"t1", "", {"a>"}}, {"t2", DEPS(DEP("t1")) LIST("\"/a\",\"/a/x\""), {"a/x=1"}}},
+                 "a/x=1"},
+                {"unlisted_file_still_replaces",
+                 {{"t1", "", {"a/low=1"}}, {"t2", DEPS(DEP("t1")) LIST("\"/a/low\""), {"a=2"}}},
+                 ""},
 };
 
 /* --- Making images ------------------------------------------------------------------------------------- */

@@ -187,8 +187,7 @@ TEST(no_json)
         ASSERT_EQ(f.n, 1);
         ASSERT_STREQ(f.items[0].path, "line 2, column 12");
         ASSERT_CONTAINS(e.message, "Invalid image manifest: Invalid JSON: line 2, column 12: the text ends "
-                                   "where ':' is "
-                                   "expected");
+                                   "where ':' is expected");
 }
 
 /* A document with keys that nobody knows is valid; that they do nothing is told, but for a bounded number of

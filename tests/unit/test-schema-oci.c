@@ -22,7 +22,8 @@ TEST(digests)
         ASSERT_ERR(oci_digest_check(HEX64, NULL), -EINVAL);
         ASSERT_ERR(oci_digest_check("sha256:" HEX64 "0", NULL), -EINVAL);
         ASSERT_ERR(oci_digest_check("sha512:" HEX64, NULL), -EINVAL);
-        ASSERT_ERR(oci_digest_check("sha256:../../../../../../../../../../../../../../../../../../../../../etc",
+        ASSERT_ERR(oci_digest_check("sha256:../../../../../../../../../../../../../../../../../../../../../"
+                                    "etc",
                                     NULL),
                    -EINVAL);
         ASSERT_ERR(oci_digest_check(
@@ -193,8 +194,9 @@ TEST(layout_files)
 
 TEST(docker_archives)
 {
-        _cleanup_free_ char *text = json_text("[{'Config':'x.json','RepoTags':null,'Layers':['a/layer.tar']},"
-                                              "{'Config':'y.json','RepoTags':['a:1','b:2'],'Layers':null}]");
+        _cleanup_free_ char *text =
+                        json_text("[{'Config':'x.json','RepoTags':null,'Layers':['a/layer.tar']},"
+                                  "{'Config':'y.json','RepoTags':['a:1','b:2'],'Layers':null}]");
         _cleanup_(docker_archive_freep) DockerArchive *a = NULL, *b = NULL;
 
         ASSERT_OK(docker_archive_parse(text, strlen(text), &a, NULL, NULL));
@@ -234,7 +236,8 @@ TEST(a_config_as_an_image_manifest)
                         "'Env':['PATH=/bin','A=1','NOTHING','A=2=3','E='],"
                         "'Entrypoint':['/bin/app'],'Cmd':['-x',''],'WorkingDir':'srv//app/',"
                         "'Volumes':{'/Var/lib':{},'/var/lib/':{},'/var.lib':{}},"
-                        "'Labels':{'Com.Example.Name':'x','com.example.name':'y','homepage':'no url','é':'z',"
+                        "'Labels':{'Com.Example.Name':'x','com.example.name':'y','homepage':'no "
+                        "url','é':'z',"
                         "'org.opencontainers.image.stopSignal':'mine'},"
                         "'StopSignal':'SIGQUIT','Healthcheck':{'Test':['CMD','/x/y']}}," ROOTFS
                         ",'history':[{'created':'x'}]}";
@@ -253,11 +256,14 @@ TEST(a_config_as_an_image_manifest)
                         "    'mountPoints': [\n"
                         "      {\n        'name': 'var-lib',\n        'path': '/Var/lib'\n      },\n"
                         "      {\n        'name': 'var-lib-2',\n        'path': '/var/lib'\n      },\n"
-                        "      {\n        'name': 'var-lib-3',\n        'path': '/var.lib'\n      }\n    ],\n"
+                        "      {\n        'name': 'var-lib-3',\n        'path': '/var.lib'\n      }\n    "
+                        "],\n"
                         "    'ports': [\n"
-                        "      {\n        'name': '80-tcp',\n        'protocol': 'tcp',\n        'port': 80\n"
+                        "      {\n        'name': '80-tcp',\n        'protocol': 'tcp',\n        'port': "
+                        "80\n"
                         "      },\n"
-                        "      {\n        'name': '53-udp',\n        'protocol': 'udp',\n        'port': 53\n"
+                        "      {\n        'name': '53-udp',\n        'protocol': 'udp',\n        'port': "
+                        "53\n"
                         "      },\n"
                         "      {\n        'name': '7000-7010-tcp',\n        'protocol': 'tcp',\n"
                         "        'port': 7000,\n        'count': 11\n      }\n    ]\n  },\n"
@@ -361,8 +367,10 @@ TEST(huge_configs)
         static const struct {
                 const char *key, *entry, *open, *close;
         } cases[] = {
-                        {"ExposedPorts", "'%u':{}", "{", "}"}, {"Volumes", "'/a%u':{}", "{", "}"},
-                        {"Labels", "'a%u':''", "{", "}"},      {"Env", "'A%u=x'", "[", "]"},
+                        {"ExposedPorts", "'%u':{}", "{", "}"},
+                        {"Volumes", "'/a%u':{}", "{", "}"},
+                        {"Labels", "'a%u':''", "{", "}"},
+                        {"Env", "'A%u=x'", "[", "]"},
                         {"Cmd", "'%u'", "[", "]"},
         };
 

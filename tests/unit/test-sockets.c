@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage1/sockets.c and stage0/run/sockets*.c: which ports can start apps, what is taken of the environment, and
- * which socket goes to which port. The pods are manifests only; nothing is run. */
+/* stage1/sockets.c and stage0/run/sockets*.c: which ports can start apps, what is taken of the environment,
+ * and which socket goes to which port. The pods are manifests only; nothing is run. */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,13 +12,14 @@
 #include "stage0/run/run-internal.h"
 #include "tests/unit/test.h"
 
-#define APP(name, ports)                                                                                             \
-        "{\"name\":\"" name "\",\"image\":{\"id\":\"sha512-"                                                         \
-        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"                                           \
-        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"},"                                       \
+#define APP(name, ports)                                                                                    \
+        "{\"name\":\"" name "\",\"image\":{\"id\":\"sha512-"                                                \
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"                                  \
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"},"                              \
         "\"app\":{\"exec\":[\"/bin/app\"],\"user\":\"0\",\"group\":\"0\",\"ports\":[" ports "]}}"
-#define PORT(name, protocol, port, more)                                                                             \
-        "{\"name\":\"" name "\",\"protocol\":\"" protocol "\",\"port\":" port ",\"socketActivated\":true" more "}"
+#define PORT(name, protocol, port, more)                                                                    \
+        "{\"name\":\"" name "\",\"protocol\":\"" protocol "\",\"port\":" port                               \
+        ",\"socketActivated\":true" more "}"
 #define POD(apps, more) "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[" apps "]" more "}"
 
 static void pod_done(Pod *p)
@@ -43,14 +44,18 @@ TEST(ports_that_can_be)
         } cases[] = {
                         {POD(APP("a", PORT("x", "tcp", "80", "")), ""), 0},
                         {POD(APP("a", PORT("x", "tcp", "80", "") "," PORT("y", "udp", "80", "")), ""), 0},
-                        {POD(APP("a", PORT("x", "tcp", "80", "") "," PORT("y", "tcp", "80", "")), ""), -EINVAL},
-                        {POD(APP("a", PORT("x", "tcp", "80", ",\"count\":9") "," PORT("y", "tcp", "88", "")), ""),
+                        {POD(APP("a", PORT("x", "tcp", "80", "") "," PORT("y", "tcp", "80", "")), ""),
                          -EINVAL},
-                        {POD(APP("a", PORT("x", "tcp", "80", "")) "," APP("b", PORT("x", "tcp", "80", "")), ""),
+                        {POD(APP("a", PORT("x", "tcp", "80", ",\"count\":9") "," PORT("y", "tcp", "88", "")),
+                             ""),
+                         -EINVAL},
+                        {POD(APP("a", PORT("x", "tcp", "80", "")) "," APP("b", PORT("x", "tcp", "80", "")),
+                             ""),
                          -EINVAL},
                         {POD(APP("a", PORT("x", "tcp", "1", ",\"count\":256")), ""), 0},
                         {POD(APP("a", PORT("x", "tcp", "1", ",\"count\":257")), ""), -E2BIG},
-                        {POD(APP("a", PORT("x", "tcp", "1", ",\"count\":200") "," PORT("y", "udp", "1", ",\"count\":57")),
+                        {POD(APP("a", PORT("x", "tcp", "1", ",\"count\":200") "," PORT("y", "udp", "1",
+                                                                                       ",\"count\":57")),
                              ""),
                          -E2BIG},
         };
@@ -77,7 +82,8 @@ static PassedSocket fake(int number, const char *name, bool udp, uint16_t port)
                           .type = udp ? SOCK_DGRAM : SOCK_STREAM,
                           .port = port};
 
-        if (xasprintf(&s.listen, port > 0 ? "127.0.0.1:%u" : "/run/%u.sock", port > 0 ? port : (unsigned) number) < 0)
+        if (xasprintf(&s.listen, port > 0 ? "127.0.0.1:%u" : "/run/%u.sock",
+                      port > 0 ? port : (unsigned) number) < 0)
                 abort();
         return s;
 }
@@ -92,10 +98,13 @@ typedef struct Case {
         int error;
 } Case;
 
-static const char two_apps[] =
-                POD(APP("a", PORT("http", "tcp", "80", "") "," PORT("range", "tcp", "7000", ",\"count\":2")) "," APP(
-                            "b", PORT("http", "tcp", "8080", "") "," PORT("ask", "udp", "53", "")),
-                    ",\"ports\":[{\"name\":\"ask\",\"hostPort\":5353},{\"name\":\"range\",\"hostPort\":80}]");
+static const char two_apps[] = POD(
+                APP("a", PORT("http", "tcp", "80",
+                              "") "," PORT("range", "tcp", "7000",
+                                           ",\"count\":2")) "," APP("b",
+                                                                    PORT("http", "tcp", "8080", "") "," PORT(
+                                                                                    "ask", "udp", "53", "")),
+                ",\"ports\":[{\"name\":\"ask\",\"hostPort\":5353},{\"name\":\"range\",\"hostPort\":80}]");
 
 static const Case cases[] = {
                 /* By name, with and without the app's, at any address where nothing else is said. */
@@ -111,7 +120,8 @@ static const Case cases[] = {
                 {.sockets = {{"ask", true, 53}}, .error = -EADDRNOTAVAIL},
                 {.sockets = {{"ask", false, 5353}}, .error = -EPROTOTYPE},
                 {.sockets = {{"", false, 80}}, .error = -EADDRNOTAVAIL},
-                {.sockets = {{"range", false, 80}, {"range", false, 81}, {"range", false, 0}}, .error = -EADDRNOTAVAIL},
+                {.sockets = {{"range", false, 80}, {"range", false, 81}, {"range", false, 0}},
+                 .error = -EADDRNOTAVAIL},
                 {.sockets = {{"a/http", false, 9}, {"b/http", false, 9}}, .error = -EADDRINUSE},
                 {.sockets = {{"x", false, 0}}, .error = -EADDRNOTAVAIL},
 };
@@ -123,7 +133,8 @@ static void run_case(const Case *c, const Pod *p)
         _cleanup_error_ Error e = ERROR_NULL;
 
         for (; l.n < 4 && c->sockets[l.n].name; l.n++)
-                l.items[l.n] = fake(3 + (int) l.n, c->sockets[l.n].name, c->sockets[l.n].udp, c->sockets[l.n].port);
+                l.items[l.n] = fake(3 + (int) l.n, c->sockets[l.n].name, c->sockets[l.n].udp,
+                                    c->sockets[l.n].port);
         size_t n = l.n;
         ASSERT_EQ(pod_sockets_new(p, &l, &s, &e), c->error);
         ASSERT_EQ(e.message == NULL, c->error == 0);
@@ -207,7 +218,8 @@ static int take_in_child(int fd, const char *count, const char *names)
 
 TEST(what_is_passed)
 {
-        _cleanup_close_ int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), udp = -EBADF, pipe_end = -EBADF;
+        _cleanup_close_ int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), udp = -EBADF,
+                            pipe_end = -EBADF;
         _cleanup_close_ int other_pipe_end = -EBADF, unnamed = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         int fds[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Twenty processes at one store (E5): each imports, renders, looks up, removes and collects, in an order of its
- * own, for some seconds. Nobody may meet anything half there: what can go wrong is that an image is gone, or
- * in use. In the end every image is whole, and nothing is left of what was begun.
+/* Twenty processes at one store (E5): each imports, renders, looks up, removes and collects, in an order of
+ * its own, for some seconds. Nobody may meet anything half there: what can go wrong is that an image is
+ * gone, or in use. In the end every image is whole, and nothing is left of what was begun.
  */
 
 #include <signal.h>

@@ -199,7 +199,7 @@ TEST(a9_longer_than_the_store)
         ASSERT_CONTAINS(e.message, "longer than the store has room for (600000 bytes)");
 }
 
-/* --- zstd: what the others have not --------------------------------------------------------------------- */
+/* --- zstd: what the others have not -------------------------------------------------------------------- */
 
 static void add_skippable(Text *t, const char *content)
 {

@@ -241,8 +241,21 @@ TEST(moments)
         ASSERT_EQ(moment("2001-09-09 01:46:40 UTC"), NOW);
         setenv("TZ", "UTC", 1);
         tzset();
-        static const char *const bad[] = {"", "soon", "5", "-5", "@", "@x", "@99999999999999", "infinity", "2001-02-30",
-                                          "2001-13-01", "2001-09-09 25:00", "2001-09-09 01:46 Mars", "12:00x", "1960-01-01", " ago"};
+        static const char *const bad[] = {"",
+                                          "soon",
+                                          "5",
+                                          "-5",
+                                          "@",
+                                          "@x",
+                                          "@99999999999999",
+                                          "infinity",
+                                          "2001-02-30",
+                                          "2001-13-01",
+                                          "2001-09-09 25:00",
+                                          "2001-09-09 01:46 Mars",
+                                          "12:00x",
+                                          "1960-01-01",
+                                          " ago"};
         for (size_t i = 0; i < ELEMENTSOF(bad); i++)
                 ASSERT_EQ(moment(bad[i]), 1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Downloads into the store: whole, broken off and resumed, of files that change, by processes that are killed. */
+/* Downloads into the store: whole, broken off and resumed, of files that change, by processes that are
+ * killed. */
 
 #include <dirent.h>
 #include <sys/file.h>

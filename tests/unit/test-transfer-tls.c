@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* TLS: whose certificates are taken, and what is said about the others; that nothing leads from https to http. */
+/* TLS: whose certificates are taken, and what is said about the others; that nothing leads from https to
+ * http. */
 
 #include "tests/unit/transfer-fixture.h"
 

@@ -226,13 +226,13 @@ TEST(c1_no_signature)
 
         ASSERT_EQ(add(&c, IMAGE, "good"), 1);
         for (size_t i = 0; i < ELEMENTSOF(none); i++) {
-                ASSERT_FAILS(c, check_bytes(&c, none[i], strlen(none[i]), CONTENT, 3, IMAGE, NULL),
-                               -EBADMSG, "Cannot use the signature");
+                ASSERT_FAILS(c, check_bytes(&c, none[i], strlen(none[i]), CONTENT, 3, IMAGE, NULL), -EBADMSG,
+                             "Cannot use the signature");
                 ASSERT_CONTAINS(c.error.hint, "gpg --armor --detach-sign");
         }
         _cleanup_free_ char *long_one = calloc(1, TRUST_SIGNATURE_MAX + 1);
-        ASSERT_FAILS(c, check_bytes(&c, long_one, TRUST_SIGNATURE_MAX + 1, CONTENT, 3, IMAGE, NULL),
-                       -EFBIG, "longer than");
+        ASSERT_FAILS(c, check_bytes(&c, long_one, TRUST_SIGNATURE_MAX + 1, CONTENT, 3, IMAGE, NULL), -EFBIG,
+                     "longer than");
 }
 
 TEST(c1_bad_signature)
@@ -245,15 +245,15 @@ TEST(c1_bad_signature)
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, IMAGE, NULL), -EBADMSG, good);
         ASSERT_CONTAINS(c.error.message, "is bad");
         ASSERT_FAILS(c, check_bytes(&c, signature, n, CONTENT, strlen(CONTENT) - 1, IMAGE, NULL), -EBADMSG,
-                       "is bad");
+                     "is bad");
         ASSERT_FAILS(c, check_bytes(&c, signature, n, CONTENT "x", strlen(CONTENT) + 1, IMAGE, NULL),
-                       -EBADMSG, "is bad");
+                     -EBADMSG, "is bad");
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "", 0, IMAGE, NULL), -EBADMSG, "is bad");
         /* Nobody may leave the name out. */
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, NULL, NULL), -EINVAL,
-                       "without a name");
+                     "without a name");
         ASSERT_FAILS(c, check_bytes(&c, signature, n, "other bytes", 11, "", NULL), -EINVAL,
-                       "without a name");
+                     "without a name");
 }
 
 /* Messages that bring content along, and signatures of texts. */
@@ -278,7 +278,7 @@ TEST(c1_other_forms)
         *strstr(inner, "-----END") = 0;
         ASSERT_OK(xasprintf(&lie, "-----BEGIN PGP SIGNATURE-----%s-----END PGP SIGNATURE-----\n", inner));
         ASSERT_FAILS(c, check_bytes(&c, lie, strlen(lie), CONTENT, strlen(CONTENT), IMAGE, NULL), -EBADMSG,
-                       "something else than signatures");
+                     "something else than signatures");
 }
 
 TEST(c2_unknown_key)
@@ -390,9 +390,8 @@ TEST(several_signatures)
         ASSERT_WORKS(c, check_bytes(&c, both, strlen(both), CONTENT, strlen(CONTENT), IMAGE, NULL));
         ASSERT_FAILS(c, check_bytes(&c, both, strlen(both), "x", 1, IMAGE, NULL), -EBADMSG, good);
         ASSERT_CONTAINS(c.error.message, other);
-        ASSERT_FAILS(c,
-                       check_bytes(&c, both, strlen(both), CONTENT, strlen(CONTENT), "example.org/x", NULL),
-                       -EKEYREJECTED, good);
+        ASSERT_FAILS(c, check_bytes(&c, both, strlen(both), CONTENT, strlen(CONTENT), "example.org/x", NULL),
+                     -EKEYREJECTED, good);
         /* Of different digests, in one block. */
         ASSERT_EQ(SIGN("sha256.asc", "--armor", "--digest-algo", "SHA256", "-u", good, "--detach-sign"), 0);
         _cleanup_free_ char *sha256 = gpg_fixture_read(&g, "sha256.asc", NULL);
@@ -574,14 +573,13 @@ TEST(list_and_remove)
         ASSERT_STREQ(keys.items[2].algorithm, "ed25519");
         ASSERT_STREQ(keys.items[2].user_ids[0], "good <good@example.com>");
 
-        ASSERT_FAILS(c, trust_remove(c.trust, NULL, "good", NULL, &c.error), -EINVAL,
-                       "not the fingerprint");
+        ASSERT_FAILS(c, trust_remove(c.trust, NULL, "good", NULL, &c.error), -EINVAL, "not the fingerprint");
         ASSERT_FAILS(c, trust_remove(c.trust, NULL, good + 30, NULL, &c.error), -EINVAL,
-                       "not the fingerprint");
+                     "not the fingerprint");
         ASSERT_FAILS(c, trust_remove(c.trust, NULL, other, NULL, &c.error), -ENOENT, "for anything");
         ASSERT_FAILS(c, trust_remove(c.trust, "", good, NULL, &c.error), -ENOENT, "as a root key");
         ASSERT_FAILS(c, trust_remove(c.trust, "example.org", good, NULL, &c.error), -ENOENT,
-                       "'example.org'");
+                     "'example.org'");
         /* Everywhere, by its last digits; the vendor's is hidden. */
         ASSERT_WORKS(c, trust_remove(c.trust, NULL, good + 20, &lines, &c.error));
         ASSERT_EQ(strv_length(lines), 2);
@@ -668,14 +666,13 @@ TEST(inspect)
         secret = gpg_fixture_read(&g, "secret", &n);
         ASSERT_FAILS(c, trust_inspect_key(secret, n, "it", &keys, &c.error), -EINVAL, "private key");
         _cleanup_free_ char *signature = gpg_fixture_read(&g, "good.asc", &n);
-        ASSERT_FAILS(c, trust_inspect_key(signature, n, "it", &keys, &c.error), -EBADMSG,
-                       "something else");
+        ASSERT_FAILS(c, trust_inspect_key(signature, n, "it", &keys, &c.error), -EBADMSG, "something else");
         ASSERT_FAILS(c, trust_inspect_key(a, strlen(a) / 2, "it", &keys, &c.error), -EBADMSG, "damaged");
         _cleanup_free_ char *huge = calloc(1, TRUST_KEY_FILE_MAX + 1);
         ASSERT_FAILS(c, trust_inspect_key(huge, TRUST_KEY_FILE_MAX + 1, "it", &keys, &c.error), -EFBIG,
-                       "longer than");
+                     "longer than");
         ASSERT_FAILS(c, trust_add(c.trust, "Example.com/../x", a, strlen(a), "it", &c.error), -EINVAL,
-                       "prefix 'Example.com/../x'");
+                     "prefix 'Example.com/../x'");
 }
 
 /* What a writer that was killed has left is neither read nor kept. */

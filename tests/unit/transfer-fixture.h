@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A Transfer that asks the test's own server, with a store, a directory of configuration, and what was noted:
+/* A Transfer that asks the test's own server, with a store, a directory of configuration, and what was
+ * noted:
  *
  *     SERVER(s, handler);
  *     NET(n, INSECURE_HTTP);

@@ -20,8 +20,10 @@ static const struct {
                             " TimeoutStartSec TimeoutStopSec OOMScoreAdjust Sockets RuntimeDirectory "
                             "RuntimeDirectoryPreserve"
                             " Environment Restart RestartSec FileDescriptorStoreMax KillSignal OOMPolicy "},
-                {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service FileDescriptorName "
-                 "BindIPv6Only DirectoryMode Accept MaxConnections TriggerLimitIntervalSec TriggerLimitBurst "},
+                {"Socket", " ListenStream ListenDatagram SocketMode PassCredentials ReceiveBuffer Service "
+                           "FileDescriptorName "
+                           "BindIPv6Only DirectoryMode Accept MaxConnections TriggerLimitIntervalSec "
+                           "TriggerLimitBurst "},
                 {"Timer", " OnActiveSec OnUnitInactiveSec AccuracySec "},
                 {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
 };

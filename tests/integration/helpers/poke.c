@@ -245,7 +245,8 @@ static int poke_type(const char *what)
         return check(r);
 }
 
-/* Tells who started us something, as sd_notify() does, and stays for as long as it may take to see who tells. */
+/* Tells who started us something, as sd_notify() does, and stays for as long as it may take to see who
+ * tells. */
 static int poke_notify(const char *text)
 {
         struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -274,8 +275,7 @@ static const struct {
                 {"call", poke_call},         {"call32", poke_call32},
                 {"trace", poke_trace},       {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo}, {"type", poke_type},
-                {"udp-echo", poke_udp_echo},
-                {"notify", poke_notify},
+                {"udp-echo", poke_udp_echo}, {"notify", poke_notify},
 };
 
 int main(int argc, char **argv)

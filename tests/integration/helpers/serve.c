@@ -9,8 +9,9 @@
  *     serve leave                    ends, and leaves what has come
  *     serve fail                     ends with status 3 after one answer
  *
- * On SIGTERM it ends between two answers, with status 0. The line says what the server knows of itself and of the socket: its pid, what LISTEN_PID, LISTEN_FDS and
- * LISTEN_FDNAMES say, the number and the name of the socket that the question came on, and what was asked. */
+ * On SIGTERM it ends between two answers, with status 0. The line says what the server knows of itself and
+ * of the socket: its pid, what LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES say, the number and the name of the
+ * socket that the question came on, and what was asked. */
 
 #include <errno.h>
 #include <poll.h>
