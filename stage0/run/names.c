@@ -118,12 +118,12 @@ int resolv_conf_format(const NetworkDns *d, char **ret)
         return text_take(&t, ret, NULL);
 }
 
-/* 1: read; 0: it is not there. */
+/* 1: read; 0: it is not there, or is /dev/null, as in containers. */
 static int read_host_file(const char *path, bool required, char **ret, Error *e)
 {
         int r = read_file_at(AT_FDCWD, path, HOST_FILE_MAX, ret, NULL);
 
-        if (r == -ENOENT && !required)
+        if ((r == -ENOENT || r == -EBADMSG) && !required)
                 return 0;
         return r < 0 ? error_set_errno(e, r, "Cannot read %s of the host", path) : 1;
 }

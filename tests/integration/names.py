@@ -100,6 +100,23 @@ def the_hosts_own(host):
 
 
 @case
+def a_host_whose_file_is_no_file_has_none(host):
+    image = host.shell(CAT, name="example.com/a")
+    setup = "umount {0}; mount --bind /dev/null {0}; exec \"$@\"".format(os.path.realpath("/etc/resolv.conf"))
+
+    def run(*options):
+        return subprocess.run(["unshare", "--mount", "sh", "-c", setup, "sh", *host.argv("run", "--net=host", *options, image)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+    r = run()
+    equal((r.returncode, r.stderr), (0, ""))
+    equal(files_of(r.stdout)["resolv.conf"], "")
+    r = run("--dns=host")
+    equal(r.returncode, 1)
+    contains(r.stderr, "Cannot read /etc/resolv.conf of the host")
+
+
+@case
 def nothing_leads_out_of_the_root(host):
     """A marker outside, links of every kind that would lead to it."""
     marker = host.path("marker")
