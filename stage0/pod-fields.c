@@ -26,6 +26,22 @@ int split_fields(const char *s, char ***ret)
         return 0;
 }
 
+/* A word alone: those that may stand so are named. */
+static int not_a_field(const Option *o, const char *whole, const Field *fields, size_t n_fields,
+                       const char *text, Error *e)
+{
+        _cleanup_text_ Text words = {};
+
+        for (size_t i = 0; i < n_fields; i++)
+                if (fields[i].alone)
+                        text_addf(&words, "%s%s", words.size > 0 ? ", " : "", fields[i].key);
+        if (words.failed)
+                return error_oom(e);
+        return words.size > 0 ? option_invalid(o, whole, e, "'%s' is neither KEY=VALUE nor one of %s", text,
+                                               words.data)
+                              : option_invalid(o, whole, e, "'%s' is not KEY=VALUE", text);
+}
+
 static int store_field(const Option *o, const char *whole, const Field *fields, size_t n_fields,
                        const char *text, void *target, Error *e)
 {
@@ -44,7 +60,7 @@ static int store_field(const Option *o, const char *whole, const Field *fields, 
                 return r < 0 ? option_invalid(o, whole, e, "%s '%s' %s", key, value, reason) : 0;
         }
         if (!equals)
-                return option_invalid(o, whole, e, "'%s' is not KEY=VALUE", text);
+                return not_a_field(o, whole, fields, n_fields, text, e);
 
         int r = option_invalid(o, whole, e, "unknown key '%s'", key);
         const char *near = nearest_match(key, &fields[0].key, n_fields, sizeof(Field));

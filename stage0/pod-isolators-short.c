@@ -65,6 +65,12 @@ static int check_limit(const Option *o, const char *value, Shape shape, Error *e
                 return 0;
         if (quantity_parse(value, 1, &n, &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
+        /* Others mean millions by it. */
+        if (endswith(value, "m") && !streq(o->name, "cpu")) {
+                int r = option_invalid(o, value, e, "'m' are thousandths");
+                return error_hint(e, r, "Did you mean '%.*sM', or '%.*sMi' of 1024 times 1024?",
+                                  (int) strlen(value) - 1, value, (int) strlen(value) - 1, value);
+        }
         return n > 0 ? 0
                      : option_invalid(o, value, e,
                                       "must be more than nothing; without the option there is no limit");

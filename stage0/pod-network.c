@@ -2,9 +2,9 @@
 
 /* The options of prepare and run that have to do with networks, and with names of hosts.
  *
- * An exposed port is written as rkt had it, NAME:[IP:]HOSTPORT with a name that an app's image gives to a
- * port, or as everybody else has it, [IP:]HOSTPORT:APPPORT[/udp]. What begins with a number is of the second
- * form, although a port could be called so. An IPv6 address stands in brackets.
+ * An exposed port is written as rkt had it, NAME:[IP:]HOSTPORT with a name that an app's image gives to a port, or
+ * as everybody else has it, [IP:]HOSTPORT:APPPORT[/udp], where FIRST-LAST stands for several ports in a row. What
+ * begins with a number is of the second form, although a port could be called so. An IPv6 address stands in brackets.
  */
 
 #include <arpa/inet.h>
@@ -98,12 +98,33 @@ int option_hosts_entry(const Option *o, const char *value, void *target, Error *
 
 /* --- Ports --------------------------------------------------------------------------------------------- */
 
-static const char port_forms[] = "must be NAME:[IP:]PORT or [IP:]PORT:APPPORT[/udp]";
+static const char port_forms[] = "must be NAME:[IP:]PORT or [IP:]PORT[-LAST]:APPPORT[-LAST][/udp]";
 
 static int parse_port(const Option *o, const char *value, const char *s, uint32_t *ret, Error *e)
 {
         if (parse_u32(s, ret) < 0 || *ret < 1 || *ret > UINT16_MAX)
                 return option_invalid(o, value, e, "'%s' is no port: a number from 1 to 65535", s);
+        return 0;
+}
+
+/* PORT or PORT-LAST */
+static int parse_ports(const Option *o, const char *value, char *s, uint32_t *ret_first, uint32_t *ret_count,
+                       Error *e)
+{
+        char *dash = strchr(s, '-');
+        uint32_t last;
+
+        if (dash)
+                *dash = 0;
+        int r = parse_port(o, value, s, ret_first, e);
+        if (r >= 0)
+                r = parse_port(o, value, dash ? dash + 1 : s, &last, e);
+        if (r < 0)
+                return r;
+        if (last < *ret_first)
+                return option_invalid(o, value, e, "the last port, %u, is below the first, %u", last,
+                                      *ret_first);
+        *ret_count = last - *ret_first + 1;
         return 0;
 }
 
@@ -128,25 +149,29 @@ static int take_ip(const Option *o, const char *value, char **s, char **ret, Err
         return *ret ? 0 : error_oom(e);
 }
 
-/* APPPORT[/tcp|udp]: a port that no image needs to know of. */
-static int make_pod_port(const Option *o, const char *value, char *s, ExposedPort *x, Error *e)
+/* APPPORT[-LAST][/tcp|udp]: a port that no image needs to know of, or COUNT of them. */
+static int make_pod_port(const Option *o, const char *value, char *s, uint32_t count, ExposedPort *x,
+                         Error *e)
 {
         char *slash = strchr(s, '/');
         const char *protocol = slash ? slash + 1 : "tcp";
-        uint32_t port = 0;
+        uint32_t port = 0, n = 0;
 
         if (!streq(protocol, "tcp") && !streq(protocol, "udp"))
                 return option_invalid(o, value, e, "the protocol must be tcp or udp");
         if (slash)
                 *slash = 0;
-        int r = parse_port(o, value, s, &port, e);
+        int r = parse_ports(o, value, s, &port, &n, e);
         if (r < 0)
                 return r;
+        if (n != count)
+                return option_invalid(o, value, e, "%u port%s of the host cannot lead to %u", count,
+                                      count == 1 ? "" : "s", n);
         x->pod_port = calloc(1, sizeof(Port));
         if (!x->pod_port || xasprintf(&x->name, "port-%u-%s", x->host_port, protocol) < 0)
                 return error_oom(e);
         *x->pod_port = (Port){
-                        .name = strdup(x->name), .protocol = strdup(protocol), .port = port, .count = 1};
+                        .name = strdup(x->name), .protocol = strdup(protocol), .port = port, .count = count};
         return x->pod_port->name && x->pod_port->protocol ? 0 : error_oom(e);
 }
 
@@ -171,6 +196,7 @@ static int parse_exposed(const Option *o, const char *value, ExposedPort *x, Err
 {
         _cleanup_free_ char *copy = strdup(value);
         char *s = copy, *colon;
+        uint32_t count = 0;
 
         if (!copy)
                 return error_oom(e);
@@ -180,11 +206,11 @@ static int parse_exposed(const Option *o, const char *value, ExposedPort *x, Err
         colon = strchr(s, ':');
         if (!colon)
                 return option_invalid(o, value, e, "%s", port_forms);
-        if (s == copy && strspn(s, "0123456789") < (size_t) (colon - s))
+        if (s == copy && strspn(s, "0123456789-") < (size_t) (colon - s))
                 return parse_named(o, value, s, x, e);
         *colon = 0;
-        r = parse_port(o, value, s, &x->host_port, e);
-        return r < 0 ? r : make_pod_port(o, value, colon + 1, x, e);
+        r = parse_ports(o, value, s, &x->host_port, &count, e);
+        return r < 0 ? r : make_pod_port(o, value, colon + 1, count, x, e);
 }
 
 int option_port(const Option *o, const char *value, void *target, Error *e)

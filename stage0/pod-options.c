@@ -57,8 +57,9 @@ const Option pod_options[] = {
                  "arguments if need be: NAME:ARG=VALUE;…",
                  "none|host|default", option_net, POD(options)},
                 {NULL, "port", 'p', "NAME:[IP:]PORT", false,
-                 "Expose the port of an app as a port of the host; or any port: PORT:APPPORT[/udp]", NULL,
-                 option_port, POD(request)},
+                 "Expose the port of an app as a port of the host; or any port, or several in a row: "
+                 "PORT[-LAST]:APPPORT[-LAST][/udp]",
+                 NULL, option_port, POD(request)},
                 {NULL, "hostname", 0, "NAME", false, "Set the host name of the pod", NULL, option_hostname,
                  POD(options.hostname)},
                 {NULL, "dns", 0, "none|host|ADDRESS", false,

@@ -98,6 +98,17 @@ static int store_read_only(const char *key, void *target, const char *value, con
         return store_boolean(value, &v->has_read_only, &v->read_only, reason);
 }
 
+static int store_read_write(const char *key, void *target, const char *value, const char **reason)
+{
+        Volume *v = &((VolumeFields *) target)->volume;
+        bool writable = false;
+
+        int r = store_boolean(value, &v->has_read_only, &writable, reason);
+        if (r >= 0)
+                v->read_only = !writable;
+        return r;
+}
+
 static int store_recursive(const char *key, void *target, const char *value, const char **reason)
 {
         Volume *v = &((VolumeFields *) target)->volume;
@@ -218,7 +229,9 @@ static int store_mount_volume(const char *key, void *target, const char *value, 
 {
         Mount *m = target;
 
-        *reason = "is not the name of a volume";
+        *reason = path_is_absolute(value) ? "is not the name of a volume; --volume=HOST:PATH mounts a path "
+                                            "of the host"
+                                          : "is not the name of a volume";
         if (ac_name_check(value, NULL) < 0)
                 return -EINVAL;
         free(m->volume);
@@ -246,6 +259,26 @@ static int store_mount_read_only(const char *key, void *target, const char *valu
         return store_boolean(value, &given, &m->read_only, reason);
 }
 
+static int store_mount_read_write(const char *key, void *target, const char *value, const char **reason)
+{
+        Mount *m = target;
+        bool given, writable = false;
+
+        int r = store_boolean(value, &given, &writable, reason);
+        if (r >= 0)
+                m->read_only = !writable;
+        return r;
+}
+
+/* Where others say here what is to be mounted. */
+static int store_mount_type(const char *key, void *target, const char *value, const char **reason)
+{
+        *reason = "is not for mounts: --volume=HOST:PATH mounts a path of the host, --volume=NAME,kind=… "
+                  "makes a "
+                  "volume";
+        return -EINVAL;
+}
+
 /* With the words that other programs have for them. */
 static const Field mount_fields[] = {
                 {"volume", store_mount_volume},
@@ -257,6 +290,7 @@ static const Field mount_fields[] = {
                 {"destination", store_mount_target},
                 {"readonly", store_mount_read_only, true},
                 {"ro", store_mount_read_only, true},
+                {"type", store_mount_type},
 };
 
 /* --- The short form ------------------------------------------------------------------------------------ */
@@ -288,14 +322,15 @@ static int split_short(const Option *o, const char *value, char ***ret, Error *e
 /* What may be said of a mount of a volume that is there, */
 static const Field mount_words[] = {
                 {"ro", store_mount_read_only, true},
+                {"rw", store_mount_read_write, true},
                 {"readOnly", store_mount_read_only, true},
 };
 
 /* and of a volume that comes with its mount. */
 static const Field short_fields[] = {
-                {"ro", store_read_only, true},          {"readOnly", store_read_only, true},
-                {"recursive", store_recursive, true},   {"idmap", store_host_setting, true},
-                {"symlinks", store_host_setting, true},
+                {"ro", store_read_only, true},       {"rw", store_read_write, true},
+                {"readOnly", store_read_only, true}, {"recursive", store_recursive, true},
+                {"idmap", store_host_setting, true}, {"symlinks", store_host_setting, true},
 };
 
 /* The name under which it will be seen: of what it is mounted on. */
@@ -337,10 +372,10 @@ static int parse_short(const Option *o, const char *value, Mount *m, Error *e)
                 return r;
         if (strv_split(parts[2], ",", &words) < 0 || !(m->path = strdup(parts[1])))
                 return error_oom(e);
-        if (words && streq(words[0], "rw") && !words[1])
-                words = strv_free(words);
         if (path_is_absolute(parts[0]))
                 return bring_volume(o, value, parts, words, m, e);
+        if (strchr(parts[0], '/') || *parts[0] == '.')
+                return option_invalid(o, value, e, "a path of the host must be absolute");
         if (ac_name_check(parts[0], &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
         m->volume = strdup(parts[0]);

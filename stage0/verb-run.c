@@ -232,24 +232,40 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         return k < 0 ? k : r;
 }
 
-/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that
- * is started again and again would pile it up. A pod that did run stays, with what it has to tell. Keeps the
- * error that is there. */
-static void give_up(Context *c, const char *uuid, bool is_new, bool remove)
+/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that is
+ * started again and again would pile it up. A pod that did run stays, with what it has to tell, unless --rm was
+ * given; but a pod that somebody else has prepared, or run, is not ours to remove if we did not run it. */
+static bool is_to_be_removed(const Pod *p, PodState was, int error, bool is_new, bool remove)
+{
+        if (p->state == POD_PREPARED)
+                return is_new;
+        return remove && was == POD_PREPARED && error != -EBUSY && error != -ESTALE;
+}
+
+/* Keeps the error that is there. */
+static void give_up(Context *c, const char *uuid, PodState was, int error, bool is_new, bool remove)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
         Error first = c->error;
+        int r = -EBUSY;
 
         c->error = ERROR_NULL;
-        if (remove || (is_new && context_find_pod(c, uuid, &p) >= 0 && p->state == POD_PREPARED))
-                (void) remove_pod(c, uuid);
+        if (context_find_pod(c, uuid, &p) >= 0 && is_to_be_removed(p, was, error, is_new, remove))
+                r = remove_pod(c, uuid);
         error_done(&c->error);
         c->error = first;
+        if (r >= 0 && remove && first.hint &&
+            strstr(first.hint, uuid)) /* where there is nothing more to see */
+                (void) error_hint(&c->error, error,
+                                  "Without --rm the pod would be left, for 'acnspawn status' and 'acnspawn "
+                                  "logs' to "
+                                  "tell more.");
 }
 
 static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
 {
         _cleanup_free_ char *uuid = strdup(p->uuid);
+        PodState was = p->state;
 
         if (!uuid) {
                 pod_free(p);
@@ -261,7 +277,7 @@ static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
                 log_info("Pod %s goes on; 'acnspawn attach %s' comes back to it%s.", uuid, uuid,
                          a->remove ? ", and 'acnspawn rm' removes it" : "");
         if (status < 0)
-                give_up(c, uuid, is_new, a->remove);
+                give_up(c, uuid, was, status, is_new, a->remove);
         if (status < 0 || !a->remove || a->detach || left)
                 return status;
         int r = remove_pod(c, uuid);

@@ -59,23 +59,26 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
         return kill_pod(p, e);
 }
 
+static int remove_ended(Pod *p, Error *e)
+{
+        int r = pod_release(p, NULL, e);
+
+        return r < 0 ? r : pod_remove(p, e);
+}
+
 int discard_pod(Pod *p, Error *e)
 {
         _cleanup_(pod_freep) Pod *ended = NULL;
-        int r = 0;
 
-        if (p->state == POD_RUNNING) {
-                r = stop_pod(p, UINT64_MAX, e);
-                if (r >= 0)
-                        r = pod_open(p->store, p->uuid, &ended, e);
-                if (r == -ENOENT) { /* it was run with --rm */
-                        error_done(e);
-                        return 0;
-                }
-                if (r < 0)
-                        return r;
-                p = ended;
-        }
-        r = pod_release(p, NULL, e);
-        return r < 0 ? r : pod_remove(p, e);
+        if (p->state != POD_RUNNING)
+                return remove_ended(p, e);
+        int r = stop_pod(p, UINT64_MAX, e);
+        if (r >= 0)
+                r = pod_open(p->store, p->uuid, &ended, e);
+        if (r >= 0)
+                r = remove_ended(ended, e);
+        if (r != -ENOENT)
+                return r;
+        error_done(e); /* who runs it with --rm was faster */
+        return 0;
 }

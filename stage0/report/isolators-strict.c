@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Strict mode (spec: ace.md, "Isolators"): a pod with an isolator that this host does not enforce to the
- * letter is not run. Names all of them at once, each with the reason that status would give.
+ * letter is not run. Names all of them at once, each with the reason that status would give. Without it, who
+ * has asked for an isolator by an option is warned when it will be ignored.
  */
 
 #include "stage0/report/report.h"
@@ -32,4 +33,46 @@ int pod_require_isolators(Pod *p, const char *const *config_dirs, Error *e)
         r = error_set(e, -EOPNOTSUPP, "Not all isolators of the pod can be enforced on this host:%s%s",
                       n > 1 ? "\n  " : " ", list);
         return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' tells the same.");
+}
+
+static bool has_isolator(const IsolatorList *l, const char *name)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (streq(l->items[i].name, name))
+                        return true;
+        return false;
+}
+
+/* Whether an option has asked for it. */
+static bool is_asked_for(const Pod *p, const PodRequest *request, const IsolatorReport *k)
+{
+        if (!k->app)
+                return has_isolator(&request->isolators, k->name);
+        for (size_t i = 0; i < request->n_apps && i < p->manifest->n_apps; i++) /* in one order */
+                if (streq(p->manifest->apps[i].name, k->app))
+                        return has_isolator(&request->apps[i].isolators, k->name);
+        return false;
+}
+
+int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,
+                       Error *e)
+{
+        _cleanup_(pod_report_done) PodReport report = {};
+        size_t n = request->isolators.n;
+
+        for (size_t i = 0; i < request->n_apps; i++)
+                n += request->apps[i].isolators.n;
+        if (n == 0)
+                return 0; /* which costs nothing */
+        int r = pod_report_isolators(p, config_dirs, &report, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < report.n_isolators; i++) {
+                const IsolatorReport *k = &report.isolators[i];
+                if (k->verdict == ISOLATOR_IGNORED && is_asked_for(p, request, k) &&
+                    strv_extendf(warnings, "%s of %s%s will be ignored: %s", k->name, k->app ? "app " : "",
+                                 k->app ?: "the pod", k->detail ?: "this host cannot enforce it") < 0)
+                        return error_oom(e);
+        }
+        return 0;
 }

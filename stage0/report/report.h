@@ -51,6 +51,10 @@ int pod_report_isolators(Pod *p, const char *const *config_dirs, PodReport *ret,
  * enforced on this host. */
 int pod_require_isolators(Pod *p, const char *const *config_dirs, Error *e);
 
+/* The same as warnings, of those that the command line asks for: what a manifest has may be for other hosts. */
+int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,
+                       Error *e);
+
 /* usage.c: what a running pod uses. UINT64_MAX: this host cannot measure it, or there is no limit. */
 typedef struct Usage {
         uint64_t cpu_usec;

@@ -348,8 +348,10 @@ def limits_and_scores_are_sane(host):
 def hostname_is_the_pods(host):
     host.run("--name=web-1", host.image(["/bin/show"], name="example.com/a"))
     true(host.show("a").hostname != os.uname().nodename, "hostname is the host's")
+    equal(host.status("web-1")["hostname"], host.show("a").hostname, "hostname in status")
     host.run("--hostname=chosen", "--name=two", host.image(["/bin/show"], name="example.com/a"))
     equal(host.show("a", pod=host.pod_dir(host.status("two")["uuid"])).hostname, "chosen")
+    equal(host.status("two")["hostname"], "chosen", "hostname in status")
 
 
 main()

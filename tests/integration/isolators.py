@@ -226,4 +226,16 @@ def fork_bomb_does_not_take_the_neighbour_down(host):
     equal(host.processes(), [], "processes")
 
 
+@case
+def what_is_asked_for_and_ignored_is_warned_of(host):
+    """... by an option; what an image has may be for other hosts."""
+    image = host.shell("true", name="example.com/a", app={"isolators": [{"name": "example.com/other", "value": {}}]})
+    r = host.acnspawn("run", "--isolator=example.com/all={}", image, "--isolator=example.com/one={}").expect(0)
+    contains(r.err, "Warning: example.com/one of app a will be ignored: ", "warnings")
+    contains(r.err, "Warning: example.com/all of the pod will be ignored: ", "warnings")
+    lacks(r.err, "example.com/other", "warnings")
+    equal(host.acnspawn("run", image).expect(0).err, "", "warnings")
+    equal(host.acnspawn("prepare", "--dry-run", image, "--isolator=example.com/one={}").expect(0).err, "", "warnings")
+
+
 main()

@@ -160,6 +160,24 @@ def a_pod_runs_once(host):
 
 
 @case
+def rm_takes_no_pod_that_it_did_not_run(host):
+    """--rm is for the pod that has ended, not for one that was not started, or that ran before."""
+    uuid = host.prepare(host.shell("echo what it has to tell"))
+    host.acnspawn("run", uuid).expect(0)
+    contains(host.acnspawn("run", "--rm", uuid).expect(1).err, "a pod runs once", "message")
+    equal(host.acnspawn("logs", uuid).expect(0).out, "what it has to tell\n")
+    running = host.detach(host.shell(FOREVER))
+    host.acnspawn("run", "--rm", running).expect(1)
+    equal(host.state(running), "running")
+    host.acnspawn("stop", running).expect(0)
+    prepared = host.prepare(host.shell("true"), "--isolator=example.com/no-such={}")
+    host.acnspawn("run", "--rm", "--strict", prepared).expect(1)
+    equal(host.state(prepared), "prepared")
+    host.acnspawn("run", "--rm", prepared).expect(0)
+    host.acnspawn("status", prepared).expect(1)
+
+
+@case
 def a_prepared_pod_takes_no_arguments(host):
     host.prepare("--name=p", host.shell("exit 0"))
     r = host.acnspawn("run", "p", "--", "x").expect(1)

@@ -144,6 +144,35 @@ static int parse_environment(const char *text, PodArguments *a, Error *ret)
         return r;
 }
 
+TEST(ports_in_a_row)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("-p", "8081-8083:80-82/udp", "--port=[::1]:90:9", "--port=web-1:8080", "i"), 1);
+        ASSERT_EQ(a.request.n_ports, 3);
+        const ExposedPort *x = a.request.ports;
+        ASSERT_EQ(x[0].host_port, 8081);
+        ASSERT_EQ(x[0].pod_port->port, 80);
+        ASSERT_EQ(x[0].pod_port->count, 3);
+        ASSERT_STREQ(x[0].pod_port->protocol, "udp");
+        ASSERT_STREQ(x[1].host_ip, "::1");
+        ASSERT_EQ(x[1].pod_port->count, 1);
+        ASSERT_STREQ(x[2].name, "web-1");
+        ASSERT_TRUE(!x[2].pod_port);
+}
+
+TEST(read_write)
+{
+        SETUP;
+
+        ASSERT_EQ(PARSE("i", "-v/x:/a:rw", "-v/x:/b:rw,idmap=no", "-vdata:/c:rw", "-v/x:/d:ro"), 1);
+        const Mount *m = app(&a, 0)->mounts;
+        ASSERT_EQ(app(&a, 0)->n_mounts, 4);
+        ASSERT_TRUE(!m[0].app_volume->read_only && !m[1].app_volume->read_only && !m[2].read_only);
+        ASSERT_STREQ(m[1].app_volume->settings, "idmap=no");
+        ASSERT_TRUE(m[3].app_volume->read_only);
+}
+
 TEST(environment_files)
 {
         _cleanup_pod_arguments_ PodArguments a;
@@ -525,6 +554,8 @@ int main(void)
         RUN(position_decides);
         RUN(arguments);
         RUN(next_app_without_arguments);
+        RUN(ports_in_a_row);
+        RUN(read_write);
         RUN(environment_files);
         RUN(environment_files_that_are_wrong);
         RUN(user_and_group);
