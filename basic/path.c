@@ -57,6 +57,20 @@ int fd_reopen(int fd, int flags)
         return n < 0 ? -errno : n;
 }
 
+/* The directory NAME in PARENT, which is PATH from the root on: opened, or else made. */
+static int open_or_make(int root_fd, const char *path, int parent, const char *name, mode_t mode)
+{
+        /* The prefix is resolved from the root each time, so that a symlink in it stays inside. */
+        int fd = open_in_root(root_fd, path, O_PATH | O_DIRECTORY);
+
+        if (fd != -ENOENT)
+                return fd;
+        if (mkdirat(parent, name, mode) < 0)
+                return errno == EEXIST ? -ELOOP : -errno; /* there, but leads nowhere */
+        fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd)
 {
         _cleanup_strv_free_ char **parts = NULL;
@@ -85,16 +99,7 @@ int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd)
                         return r;
                 free(so_far);
                 so_far = longer;
-
-                /* The prefix is resolved from the root each time, so that a symlink in it stays inside. */
-                int fd = open_in_root(root_fd, so_far, O_PATH | O_DIRECTORY);
-                if (fd == -ENOENT) {
-                        if (mkdirat(parent, *part, mode) < 0)
-                                return errno == EEXIST ? -ELOOP : -errno; /* there, but leads nowhere */
-                        fd = openat(parent, *part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-                        if (fd < 0)
-                                fd = -errno;
-                }
+                int fd = open_or_make(root_fd, so_far, parent, *part, mode);
                 if (fd < 0)
                         return fd;
                 safe_close(parent);

@@ -38,17 +38,6 @@ struct MetadataClient {
 
 /* --- Start and end ------------------------------------------------------------------------------------- */
 
-MetadataClient *metadata_client_abandon(MetadataClient *c)
-{
-        if (!c)
-                return NULL;
-        safe_close(c->channel);
-        safe_close(c->pidfd);
-        free(c->uuid);
-        free(c);
-        return NULL;
-}
-
 /* The channel being closed, the service ends by itself. By pidfd, so that nobody else can be hit, even where
  * a loop of the caller's has reaped the service already. */
 static void reap(int pidfd)
@@ -70,10 +59,13 @@ MetadataClient *metadata_client_free(MetadataClient *c)
 {
         if (!c)
                 return NULL;
-        c->channel = safe_close(c->channel);
+        safe_close(c->channel);
         if (c->pidfd >= 0)
                 reap(c->pidfd);
-        return metadata_client_abandon(c);
+        safe_close(c->pidfd);
+        free(c->uuid);
+        free(c);
+        return NULL;
 }
 
 static void actions_done(posix_spawn_file_actions_t *a)

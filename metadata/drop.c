@@ -29,19 +29,6 @@
 /* The channel, the standard three, epoll, signals, event counter, listening socket, memfds in passing. */
 #define DESCRIPTORS_BESIDES 32U
 
-/* A build that looks for leaks at its end needs much address space, a helper thread and to look at
- * itself. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 /* The working directory becomes the root, and what was mounted is let go. The very first file system of a
  * machine (an initramfs that never switched its root) cannot be pivoted away, only covered. */
 static int change_root(void)

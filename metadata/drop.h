@@ -3,6 +3,19 @@
 
 #include "metadata/metadata.h"
 
+/* A build that looks for leaks at its end needs much address space, a helper thread and to look at
+ * itself. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 /* Gives up, for good, everything the service does not need. CONNECTIONS is how many it will serve at once.
  * As root it becomes UID and GID, in namespaces of its own and with an empty file system for a root;
  * otherwise UID and GID must be what it is. */

@@ -97,7 +97,7 @@ typedef struct MetadataStart {
  * the listening socket whenever it is there. The service gets no environment, a session of its own, and
  * stderr until it has dropped its privileges; what it has to say afterwards comes through the channel.
  * Nothing but the caller may keep the client's end of the channel: it is close-on-exec, and a forked child
- * that goes on without exec must call metadata_client_abandon(). */
+ * that goes on without exec must close it. */
 int metadata_client_start(const MetadataStart *start, const MetadataConfig *config, MetadataClient **ret,
                           Error *e);
 /* Replaces what is served, in one step: requests see all of the old or all of the new. If the service
@@ -139,5 +139,3 @@ int metadata_client_handle(MetadataClient *c, MetadataKeyLookup lookup, void *us
 /* Ends the service and waits for it (not long: it is killed if it does not go by itself). NULL is fine. */
 MetadataClient *metadata_client_free(MetadataClient *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(MetadataClient *, metadata_client_free);
-/* Frees the client in a forked child, leaving the service to the parent. */
-MetadataClient *metadata_client_abandon(MetadataClient *c);

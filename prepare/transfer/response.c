@@ -5,7 +5,6 @@
  * sense is as if it was not there.
  */
 
-#include <ctype.h>
 
 #include "prepare/transfer/transfer-internal.h"
 
@@ -87,7 +86,7 @@ static int read_content_type(CURL *easy, char **ret)
                 return r;
         s[strcspn(s, "; \t")] = 0;
         for (char *p = s; *p; p++)
-                *p = (char) tolower((unsigned char) *p);
+                *p = to_lower(*p);
         *ret = TAKE_PTR(s);
         return 0;
 }
@@ -150,7 +149,7 @@ static void read_directive(char *s, Caching *c)
 {
         s += strspn(s, " \t");
         for (char *p = s; *p; p++)
-                *p = (char) tolower((unsigned char) *p);
+                *p = to_lower(*p);
         size_t n = strcspn(s, " \t=");
         const char *value = strchr(s, '=');
         if ((n == 8 && strncmp(s, "no-store", n) == 0) || (n == 8 && strncmp(s, "no-cache", n) == 0))

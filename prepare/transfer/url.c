@@ -4,7 +4,6 @@
  * libcurl will connect to. There is no second opinion about where a host name ends.
  */
 
-#include <ctype.h>
 
 #include "library/libcurl.h"
 #include "prepare/transfer/transfer-internal.h"
@@ -88,6 +87,16 @@ static int without_credentials(CURLU *u)
         return 0;
 }
 
+static void normalize_host(char *host)
+{
+        size_t length = strlen(host);
+
+        for (char *p = host; *p; p++)
+                *p = to_lower(*p);
+        if (length > 1 && host[length - 1] == '.') /* the root label is no part of a name */
+                host[length - 1] = 0;
+}
+
 int url_split(const char *url, Url *ret)
 {
         _cleanup_curlu_ CURLU *u = NULL;
@@ -118,11 +127,7 @@ int url_split(const char *url, Url *ret)
                 r = url_part(u, CURLUPART_URL, 0, &x.plain);
         if (r < 0)
                 return r;
-        for (char *p = x.host; *p; p++)
-                *p = (char) tolower((unsigned char) *p);
-        size_t length = strlen(x.host);
-        if (length > 1 && x.host[length - 1] == '.') /* the root label is no part of a name */
-                x.host[length - 1] = 0;
+        normalize_host(x.host);
         x.port = (uint16_t) n;
         *ret = x;
         x = (Url){};

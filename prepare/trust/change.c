@@ -139,7 +139,7 @@ static char *file_name(const char *fingerprint)
         char *name = strdup(fingerprint);
 
         for (char *p = name; p && *p; p++)
-                *p = (char) tolower((unsigned char) *p);
+                *p = to_lower(*p);
         return name;
 }
 
@@ -233,7 +233,7 @@ static int normalize_fingerprint(const char *s, char **ret, Error *e)
 
         for (; isxdigit((unsigned char) *p) || *p == ' ' || *p == ':'; p++)
                 if (*p != ' ' && *p != ':')
-                        text_addf(&t, "%c", toupper((unsigned char) *p));
+                        text_addf(&t, "%c", to_upper(*p));
         if (t.failed)
                 return error_oom(e);
         if (*p != 0 || t.size < SHORTEST_FINGERPRINT) {

@@ -167,7 +167,7 @@ typedef struct Child {
         char **argv, **environment;
         int output_fd;
         const PodSockets *sockets; /* or NULL */
-        int go[2];                 /* a pair of sockets, one of which only we have: it breaks when we die */
+        int their_go, our_go;      /* a pair of sockets, one of which only we have: it breaks when we die */
 } Child;
 
 /* Until we are in the pod's cgroup. Our parent may have died before we could ask to be told. */
@@ -175,10 +175,10 @@ static int wait_for_go(const Child *c)
 {
         char word;
 
-        safe_close(c->go[1]);
+        safe_close(c->our_go);
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
                 return -errno;
-        return loop_read(c->go[0], &word, 1) == 1 ? 0 : -ECHILD;
+        return loop_read(c->their_go, &word, 1) == 1 ? 0 : -ECHILD;
 }
 
 /* nspawn finds its processes by the numbers that they have for it. */
@@ -305,7 +305,8 @@ int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL, *root = NULL;
         _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
-        int fds[2];
+        _cleanup_close_ int read_fd = -EBADF, write_fd = -EBADF, their_go = -EBADF, our_go = -EBADF;
+        int fds[2], go[2];
 
         int r = pod_path(p, &path);
         if (r >= 0)
@@ -318,29 +319,30 @@ int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
                 return error_oom(e);
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return error_set_errno(e, -errno, "Cannot create a pipe");
-        (void) fcntl(fds[0], F_SETFL, O_NONBLOCK);
+        read_fd = fds[0];
+        write_fd = fds[1];
+        (void) fcntl(read_fd, F_SETFL, O_NONBLOCK);
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0)
+                return error_set_errno(e, -errno, "Cannot create a pair of sockets");
+        their_go = go[0];
+        our_go = go[1];
 
-        Child c = {
+        const Child c = {
                         .pod = p,
                         .root = root,
                         .argv = argv,
                         .environment = environment,
-                        .output_fd = fds[1],
+                        .output_fd = write_fd,
                         .sockets = sockets,
-                        .go = {-EBADF, -EBADF},
+                        .their_go = their_go,
+                        .our_go = our_go,
         };
-        r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, c.go) < 0
-                            ? error_set_errno(e, -errno, "Cannot create a pair of sockets")
-                            : start_child(&c, ret, fds[0], e);
-        safe_close(c.go[0]);
+        r = start_child(&c, ret, read_fd, e);
         if (r < 0)
-                safe_close(c.go[1]);
-        else
-                ret->go_fd = c.go[1];
-        safe_close(fds[1]);
-        if (r < 0)
-                safe_close(fds[0]);
-        return r;
+                return r;
+        (void) TAKE_FD(read_fd);
+        ret->go_fd = TAKE_FD(our_go);
+        return 0;
 }
 
 int nspawn_go(Nspawn *n, Error *e)

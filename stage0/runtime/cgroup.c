@@ -347,8 +347,8 @@ static int remove_tree(const char *path)
                 _cleanup_close_ int next = remove_children(fd, &n);
                 if (next < 0 && next != -ENOENT)
                         return next;
-                if (next >= 0 && came_up &&
-                    n == 0) /* and where we have been nothing is left to be removed */
+                /* Where we have been nothing is left to be removed. */
+                if (next >= 0 && came_up && n == 0)
                         return -EBUSY;
                 came_up = next < 0;
                 if (came_up && depth == 0)

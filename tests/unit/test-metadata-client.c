@@ -7,18 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "metadata/drop.h"
 #include "tests/unit/metadata-service.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 /* A new configuration replaces all of the old; one that is wrong replaces nothing, and the parent hears
  * why. */
