@@ -5,7 +5,8 @@
  * Where the pod ends with its apps, systemd would take the stop that is half of a restart for such an end.
  * So for the time of the restart a drop-in takes these actions away, and tells the launcher; each of several
  * restarts at a time has one of its own. What puts it there, and away again, is a process that goes on when
- * we are killed.
+ * we are killed. An app that did not start again has failed, and as nobody else would, that process ends the
+ * pod.
  */
 
 #include <signal.h>
@@ -80,6 +81,20 @@ static int set_drop_in(sd_bus *bus, const Restart *x, bool present, Error *e)
         return call_manager(bus, "Reload", NULL, e);
 }
 
+/* It is not going to be started again, either. */
+static bool has_failed(sd_bus *bus, const char *unit)
+{
+        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
+        _cleanup_(message_unrefp) sd_bus_message *reply = NULL;
+        _cleanup_free_ char *path = NULL;
+        const char *state = NULL;
+
+        return manager_unit_path(unit, &path) >= 0 &&
+               sd_bus_call_method(bus, SYSTEMD_NAME, path, "org.freedesktop.DBus.Properties", "Get", &error, &reply,
+                                  "ss", "org.freedesktop.systemd1.Unit", "ActiveState") >= 0 &&
+               sd_bus_message_read(reply, "v", "s", &state) >= 0 && streq(state, "failed");
+}
+
 static int restart(sd_bus *bus, void *data, int *ret_fd, Error *e)
 {
         const Restart *x = data;
@@ -94,6 +109,8 @@ static int restart(sd_bus *bus, void *data, int *ret_fd, Error *e)
         if (r >= 0)
                 r = run_job(bus, "RestartUnit", "start the app again", x->unit, e);
         int k = set_drop_in(bus, x, false, r < 0 ? NULL : e);
+        if (r < 0 && x->units_fd >= 0 && has_failed(bus, x->unit))
+                (void) kill(1, SIGRTMIN + 3);
         return r < 0 ? r : k;
 }
 

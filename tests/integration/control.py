@@ -127,6 +127,28 @@ def an_app_is_started_again_where_all_have_to_end(host):
     restarted(host, "all")
 
 
+@both
+def an_app_that_does_not_start_again_has_failed(host, *options):
+    """What follows from that is up to the exit policy, as with any other start."""
+    handler = [{"name": "pre-start", "exec": ["/bin/sh", "-c", "test -e /v/spoiled && exit 4; exit 0"]}]
+    image = host.shell("exec sleep 1000", name="example.com/a",
+                       app={"mountPoints": [{"name": "v", "path": "/v"}], "eventHandlers": handler})
+    for policy, state in (("on-failure", "exited"), ("any", "exited"), ("all", "running")):
+        uuid = host.detach("--name=p", "--exit-policy=" + policy, "--volume=v,kind=empty", *options, image,
+                           host.shell(TRAP, name="example.com/b"))
+        host.wait_up("b", uuid)
+        host.acnspawn("enter", "--app=a", "p", "touch", "/v/spoiled").expect(0)
+        contains(host.acnspawn("restart-app", "p", "a").expect(1).err, "cannot start the app again")
+        host.acnspawn("status", "--wait=3s", "p")
+        equal(host.state("p"), state, "state of the pod with the policy " + policy)
+        equal(host.app_status("p", "a")["cause"], "pre-start-failed")
+        if state == "exited":
+            equal(host.app_status("p", "b")["exitStatus"], 3, "exit status of the other")
+        else:
+            host.acnspawn("stop", "--force", "p").expect(0)
+        host.acnspawn("rm", "p").expect(0)
+
+
 @case
 def a_signal_to_many_apps_of_which_the_first_ends_the_pod(host):
     images = [host.image(["/bin/sleep", "1000"], name="example.com/a%d" % i) for i in range(8)]
