@@ -201,14 +201,27 @@ int context_open_existing_store(Context *c)
                           "Another one can be named with --dir=; 'acnspawn fetch' makes a new one.");
 }
 
+static int require_root(Context *c)
+{
+        if (geteuid() == 0)
+                return 0;
+        error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it makes mounts and namespaces",
+                  c->verb->name);
+        return error_hint(&c->error, -EPERM, "Run it as root, for example with sudo.");
+}
+
 int context_open_store_as_root(Context *c)
 {
-        if (geteuid() != 0) {
-                error_set(&c->error, -EPERM, "'acnspawn %s' needs root: it makes mounts and namespaces",
-                          c->verb->name);
-                return error_hint(&c->error, -EPERM, "Run it as root, for example with sudo.");
-        }
-        return context_open_store(c);
+        int r = require_root(c);
+
+        return r < 0 ? r : context_open_store(c);
+}
+
+int context_open_existing_store_as_root(Context *c)
+{
+        int r = require_root(c);
+
+        return r < 0 ? r : context_open_existing_store(c);
 }
 
 /* --- Results ------------------------------------------------------------------------------------------- */

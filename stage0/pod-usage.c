@@ -159,6 +159,16 @@ Table *usage_table(const UsageSample *s, const UsageSample *before)
         return t;
 }
 
+int usage_show_none(Context *c, const Words *words)
+{
+        static const UsageSample none = {};
+
+        if (words->n > 0 && c->json == JSON_OFF)
+                return 0;
+        _cleanup_(table_freep) Table *t = usage_table(&none, NULL);
+        return t ? context_show_table(c, t, "running pods") : error_oom(&c->error);
+}
+
 void usage_note(const UsageSample *s)
 {
         const Usage *u = s->n > 0 ? &s->rows[0].usage : NULL; /* of a pod as a whole */

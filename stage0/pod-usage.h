@@ -22,5 +22,7 @@ void usage_sample_done(UsageSample *s);
 int usage_sample_take(Context *c, const Words *words, UsageSample *ret, int *ret_status);
 /* BEFORE: an earlier sample, for shares of processors; NULL: processor time as a sum. */
 Table *usage_table(const UsageSample *s, const UsageSample *before);
+/* That there is nothing to show: in words, as JSON, or by what was said of each pod already. */
+int usage_show_none(Context *c, const Words *words);
 /* Says once what this host cannot measure, if there is something. */
 void usage_note(const UsageSample *s);

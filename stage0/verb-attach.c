@@ -37,7 +37,7 @@ static int attach(Context *c, const char *word, const AttachOptions *o)
         bool left = false;
         int status = 0;
 
-        int r = context_open_store_as_root(c);
+        int r = context_open_existing_store_as_root(c);
         if (r >= 0)
                 r = context_find_pod(c, word, &p);
         if (r >= 0)

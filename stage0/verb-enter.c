@@ -91,7 +91,7 @@ static int enter(Context *c, const char *word, const Arguments *a)
         _cleanup_(pod_freep) Pod *p = NULL;
         int status = 0;
 
-        int r = context_open_store_as_root(c);
+        int r = context_open_existing_store_as_root(c);
         if (r >= 0)
                 r = context_find_pod(c, word, &p);
         if (r >= 0)

@@ -105,7 +105,7 @@ static int run(Context *c, int argc, char **argv)
         if (r >= 0)
                 r = build_options_from_environment(&build, &c->error);
         if (r >= 0)
-                r = context_open_store_as_root(c);
+                r = context_open_existing_store_as_root(c);
         if (r < 0)
                 return r;
         a.export.pack.tree = build.pack.tree;

@@ -117,7 +117,7 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, NULL, NULL, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_store_as_root(c);
+        r = context_open_existing_store_as_root(c);
         if (r < 0)
                 return r;
         (void) interrupt_catch();

@@ -15,14 +15,18 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         r = words.n > 0 ? context_open_existing_store(c) : context_open_store_if_there(c);
-        if (words.n > 0 ? r >= 0 : r > 0)
+        if (r >= 0 && c->store)
                 r = usage_sample_take(c, &words, &sample, &status);
         if (r < 0)
                 return r;
+        if (sample.n == 0) {
+                r = usage_show_none(c, &words);
+                return r < 0 ? r : status;
+        }
         t = usage_table(&sample, NULL);
         if (!t)
                 return error_oom(&c->error);
-        r = context_show_table(c, t, words.n > 0 ? NULL : "running pods");
+        r = context_show_table(c, t, NULL);
         if (r >= 0 && c->json == JSON_OFF)
                 usage_note(&sample);
         return r < 0 ? r : status;

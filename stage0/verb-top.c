@@ -46,6 +46,10 @@ static int watch(Context *c, const Words *words, const Arguments *a)
         int status = 0;
 
         int r = usage_sample_take(c, words, &before, &status);
+        if (r >= 0 && before.n == 0) {
+                r = usage_show_none(c, words);
+                return r < 0 ? r : status;
+        }
         while (r >= 0 && before.n > 0) {
                 UsageSample s = {};
 
@@ -60,7 +64,7 @@ static int watch(Context *c, const Words *words, const Arguments *a)
                         break;
         }
         if (r >= 0 && before.n == 0 && words->n == 0)
-                log_info("No pod is running.");
+                log_info("No pod is running any more.");
         return r < 0 ? r : status;
 }
 
@@ -72,8 +76,10 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
-        r = context_open_existing_store(c);
-        return r < 0 ? r : watch(c, &words, &a);
+        r = words.n > 0 ? context_open_existing_store(c) : context_open_store_if_there(c);
+        if (r < 0)
+                return r;
+        return c->store ? watch(c, &words, &a) : usage_show_none(c, &words);
 }
 
 const Verb verb_top = {

@@ -107,6 +107,8 @@ USAGE_ERRORS = [
     (["fetch"], "needs an image", None),
     (["validate"], "needs a manifest or image file", None),
     (["enter", "p", "--app=a", "ls"], "'--app=a' stands behind the pod, where the command begins", None),
+    (["kill", "-9", "p"], "Unknown option '-9'", "Did you mean '--signal'?"),
+    (["kill", "-s", "nope", "p"], "Invalid value 'nope' for --signal: must be a signal, as SIGTERM or 15", None),
     (["gc", "--grace-period=-1"], "Invalid value '-1' for --grace-period: not a time span", None),
     (["help", "me"], "There is no command 'me'", "Try 'acnspawn --help'"),
     (["help", "image", "\033[2J"], "There is no command 'image \\x1b[2J'", None),
@@ -486,12 +488,15 @@ def fetching():
 def missing_store():
     with tempfile.TemporaryDirectory() as d:
         store = os.path.join(d, "no", "store")
-        for words, what in ((["list"], "pods"), (["image", "list"], "images")):
+        for words, what in ((["list"], "pods"), (["image", "list"], "images"), (["stats"], "running pods"), (["top"], "running pods")):
             r = run("--dir=" + store, *words)
             check(f"what {words} says", (r.returncode, r.stdout, r.stderr), (0, "", f"No {what} in the store {store}.\n"))
             check(f"what {words} says in JSON", run("--dir=" + store, *words, "--json=short").stdout, "[]\n")
         check("what there is to collect", run("--dir=" + store, "gc").returncode, 0)
-        for words in (["status", "x"], ["logs", "x"], ["cat", "x"], ["stop", "x"], ["rm", "x"], ["image", "rm", "x"]):
+        by_root = (["enter", "x"], ["attach", "x"], ["kill", "x"], ["pause", "x"], ["resume", "x"], ["restart-app", "x", "a"],
+                   ["cp", "x:/a", d], ["export", "x"], ["image", "render", "x", os.path.join(d, "y")])
+        for words in (["status", "x"], ["logs", "x"], ["cat", "x"], ["stop", "x"], ["rm", "x"], ["image", "rm", "x"], ["top", "x"],
+                      ["stats", "x"], *(by_root if os.geteuid() == 0 else ())):
             r = run("--dir=" + store, *words)
             check(f"the status of {words}", (r.returncode, r.stdout), (1, ""))
             check_contains(f"the message of {words}", r.stderr, f"There is no store at '{store}'.")
