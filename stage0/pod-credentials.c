@@ -3,7 +3,6 @@
 /* Credentials on the command line of prepare and run: NAME:FILE, or NAME:VALUE. FILE may be "-" for standard
  * input, and a socket on which somebody listens who says the secret and hangs up, as systemd has it. */
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

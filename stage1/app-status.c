@@ -12,8 +12,6 @@
  * understood is refused, never guessed.
  */
 
-#include <sys/stat.h>
-
 #include "stage1/app-status.h"
 
 #define MESSAGE_SIZE_MAX 2048U /* what is longer is cut, so that every record fits its size */

@@ -10,10 +10,8 @@
  * below; since Linux 5.1 a new call has the same number everywhere.
  */
 
-#include <ctype.h>
 #include <seccomp.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

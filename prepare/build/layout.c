@@ -2,8 +2,6 @@
 
 /* An image layout on disk: opened once, checked, and from then on used by its descriptors alone. */
 
-#include <sys/stat.h>
-
 #include "prepare/build/build.h"
 
 static const char layout_hint[] = "A layout is a directory that holds the file 'manifest' and the directory "

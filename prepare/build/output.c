@@ -8,7 +8,6 @@
  */
 
 #include <linux/fs.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "prepare/build/build.h"

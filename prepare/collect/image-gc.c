@@ -10,8 +10,6 @@
  * no image names (layers.c).
  */
 
-#include <sys/stat.h>
-
 #include "prepare/collect/collect-internal.h"
 
 typedef struct Collection {

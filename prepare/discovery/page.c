@@ -16,8 +16,6 @@
  * people.
  */
 
-#include <pthread.h>
-
 #include "library/libxml.h"
 #include "prepare/discovery/discovery.h"
 

@@ -10,8 +10,6 @@
  * takes it away.
  */
 
-#include <sys/stat.h>
-
 #include "library/libarchive.h"
 #include "prepare/images/aci.h"
 

@@ -10,8 +10,6 @@
  * collection takes away, or the image.
  */
 
-#include <sys/stat.h>
-
 #include "prepare/oci/oci-internal.h"
 
 #define INDEX_DEPTH_MAX 4U /* indices that lead to indices */

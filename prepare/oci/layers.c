@@ -16,9 +16,6 @@
  * below it, "whiteouts".
  */
 
-#include <pthread.h>
-#include <sys/stat.h>
-
 #include "prepare/oci/oci-internal.h"
 
 #define PARALLEL_MAX 8U

@@ -13,7 +13,6 @@
  */
 
 #include <dirent.h>
-#include <linux/limits.h>
 #include <search.h>
 #include <sys/stat.h>
 

@@ -9,9 +9,7 @@
  * which is held for some microseconds only.
  */
 
-#include <dirent.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include "prepare/pods/pods-internal.h"
 

@@ -9,7 +9,6 @@
  * Where the targets are in the app's root, and which must not be, is in reify-targets.c.
  */
 
-#include <dirent.h>
 #include <limits.h>
 #include <sys/stat.h>
 

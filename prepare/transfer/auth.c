@@ -6,8 +6,6 @@
  * patterns, no subdomains. They are kept as the header that they become, and wiped when they are let go.
  */
 
-#include <ctype.h>
-
 #include "library/libcrypto.h"
 #include "prepare/transfer/transfer-internal.h"
 

@@ -8,7 +8,6 @@
  * server that has stopped to say anything. All sizes are bounded while they come in, whatever was announced.
  */
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "prepare/transfer/transfer-internal.h"

@@ -12,8 +12,6 @@
  * trusted at all, before the image is downloaded.
  */
 
-#include <pthread.h>
-
 #include "prepare/trust/trust-internal.h"
 
 #define RING_SIZE (1U << 20)

@@ -10,7 +10,6 @@
  * counts: which keys are in it, and what for they are trusted, is decided by us.
  */
 
-#include <pthread.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>

@@ -9,7 +9,6 @@
  * has to belong to root or to us and to be closed to the writing of others.
  */
 
-#include <limits.h>
 #include <sys/stat.h>
 
 #include "config.h"

@@ -9,7 +9,6 @@
  * is what was unpacked.
  */
 
-#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include "library/libcrypto.h"

@@ -7,8 +7,6 @@
  * without following a symlink: it may have become something else since it was looked at.
  */
 
-#include <pthread.h>
-
 #include "prepare/unpack/record-verify.h"
 
 #define THREADS_MAX 8U

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
-#include <sys/stat.h>
 #include <sys/xattr.h>
 
 #include "library/libarchive.h"

@@ -7,8 +7,6 @@
  * but for its microseconds, and a time zone.
  */
 
-#include <time.h>
-
 #include "stage0/cli/options.h"
 
 #define SECOND 1000000ULL

@@ -10,7 +10,6 @@
  * than plugins do.
  */
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -8,7 +8,6 @@
  */
 
 #include <arpa/inet.h>
-#include <net/if.h>
 
 #include "stage0/network/network-internal.h"
 

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -8,7 +8,6 @@
  */
 
 #include <dirent.h>
-#include <sys/stat.h>
 
 #include "stage0/report/report.h"
 

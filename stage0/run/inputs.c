@@ -9,7 +9,6 @@
  */
 
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 
 #include "stage0/run/inputs-internal.h"
 

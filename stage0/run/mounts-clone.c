@@ -4,7 +4,6 @@
  * launcher puts them together in a mount namespace of the app; nobody else sees them. */
 
 #include <linux/capability.h>
-#include <sys/mount.h>
 
 #include "stage0/run/mounts-internal.h"
 

@@ -16,7 +16,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "stage0/run/mounts-internal.h"
 

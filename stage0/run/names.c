@@ -11,7 +11,6 @@
  */
 
 #include <arpa/inet.h>
-#include <net/if.h>
 
 #include "stage0/run/run-internal.h"
 

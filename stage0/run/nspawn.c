@@ -11,7 +11,6 @@
  * namespace of its own, around the pod's: when it dies, however it dies, nothing in there survives it.
  */
 
-#include <limits.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>

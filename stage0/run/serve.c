@@ -8,7 +8,6 @@
  */
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "stage0/run/app-limits.h"
 #include "stage0/run/callers.h"

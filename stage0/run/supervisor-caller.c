@@ -4,10 +4,8 @@
  * us.
  */
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include "stage0/run/supervisor-internal.h"
 

@@ -6,7 +6,6 @@
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "stage0/run/supervisor-internal.h"
 

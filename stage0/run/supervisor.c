@@ -8,7 +8,6 @@
  * 1 and everything in the pod; every mount is in a namespace of ours and goes away with us.
  */
 
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 

@@ -12,7 +12,6 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"

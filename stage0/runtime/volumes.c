@@ -8,8 +8,6 @@
  * by then it may be something else.
  */
 
-#include <sys/mount.h>
-
 #include "stage0/runtime/runtime.h"
 
 #define MOUNTINFO_SIZE_MAX (64U * 1024U * 1024U)

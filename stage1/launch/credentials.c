@@ -4,9 +4,6 @@
  * processes have. /dev is ours in every app, so no volume and no link of the image can be there. Once it is
  * known who the app's user is, the files become his, and nobody's to write. */
 
-#include <sys/mount.h>
-#include <sys/stat.h>
-
 #include "stage1/launch/launch.h"
 
 static int give_to(int dir_fd, const Identity *id)

@@ -10,7 +10,6 @@
 
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "stage1/launch/launch.h"
 
