@@ -136,7 +136,7 @@ static int apply_disks(const Limits *l, Pod *p, const PodApp *app, pid_t pid, Er
 
 /* The number may be another process's by the time that we use it; but not if the process is still there
  * after its directory was opened. */
-static bool is_connected(int sock)
+bool launcher_is_connected(int sock)
 {
         struct pollfd p = {.fd = sock, .events = POLLRDHUP};
 
@@ -152,7 +152,7 @@ static int protect_process(int sock, pid_t pid, int64_t score)
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
-        return is_connected(sock) ? write_attribute_at(fd, "oom_score_adj", text) : -ESRCH;
+        return launcher_is_connected(sock) ? write_attribute_at(fd, "oom_score_adj", text) : -ESRCH;
 }
 
 /* Values of zero and above are the pod's systemd's to set. */

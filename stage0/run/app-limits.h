@@ -17,5 +17,8 @@ void limits_done(Limits *l);
 /* The process PID, at the other end of SOCK, is to become one of APP. */
 int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Error *e);
 
+/* Whether the launcher at the other end of SOCK is there still. */
+bool launcher_is_connected(int sock);
+
 /* parameters.c: sets the pod's kernel parameters in the namespaces of PID. */
 int parameters_set(Pod *p, pid_t pid, Error *e);

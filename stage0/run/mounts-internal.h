@@ -16,7 +16,8 @@ typedef struct AppMount {
         char *name;
         unsigned index;
         bool mounted;
-        bool used; /* a process of the app had it */
+        bool used;    /* a process of the app had it */
+        bool retired; /* pod_mounts_retire_app() */
 } AppMount;
 
 /* What is known of a volume that was mounted before. */

@@ -341,6 +341,19 @@ static int unmount_overlay(PodMounts *m, AppMount *a)
         return 0;
 }
 
+int pod_mounts_retire_app(PodMounts *m, const PodApp *app)
+{
+        AppMount *a = pod_mounts_find_app(m, app->name);
+        _cleanup_close_ int app_fd = a && a->used ? pod_mounts_open_app(m, app->name) : -EBADF;
+
+        if (app_fd < 0 || (a->mounted && unmount_overlay(m, a) < 0) ||
+            renameat2(app_fd, "upper", app_fd, RETIRED_UPPER, RENAME_NOREPLACE) < 0)
+                return -ENOENT;
+        (void) mkdirat(app_fd, "upper", 0755);
+        a->retired = true;
+        return TAKE_FD(app_fd);
+}
+
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e)
 {
         AppMount *a = pod_mounts_find_app(m, app->name) ?: add_app(m, app->name);
@@ -348,6 +361,9 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
 
         if (!a)
                 return error_oom(e);
+        if (a->retired && !fresh)
+                return error_set(e, -EAGAIN, "The root of app %s is just being made anew", app->name);
+        a->retired = false;
         if (a->mounted && renew) {
                 int r = unmount_overlay(m, a);
                 if (r < 0)

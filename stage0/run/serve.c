@@ -4,16 +4,32 @@
  *
  * The answer is the app's launch file and clones of its mounts. With the first question comes the time to
  * open the metadata service's socket: the pod's network namespace exists by then, and no process of an app
- * has run yet. Nothing here waits for who asks.
+ * has run yet. Nothing here waits for who asks. Who asks for a clean root waits until what the app has
+ * written before is removed; meanwhile others are answered.
  */
 
 #include <sys/socket.h>
 
 #include "stage0/run/app-limits.h"
 #include "stage0/run/callers.h"
+#include "stage0/run/cleaner.h"
 #include "stage0/run/metadata-service.h"
 #include "stage0/run/serve.h"
 #include "stage0/run/streams.h"
+
+typedef struct Question {
+        struct ucred peer;
+        LaunchRequest request;
+        int streams[_LAUNCH_STREAM_MAX];
+} Question;
+
+/* Until the root of its app is clean. */
+typedef struct Waiting {
+        struct Waiting *next;
+        const PodApp *app;
+        int fd;
+        Question question;
+} Waiting;
 
 struct Server {
         Pod *pod;
@@ -23,6 +39,8 @@ struct Server {
         pid_t leader;
         int listen_fd;
         Callers *callers;
+        Cleaner *cleaner;
+        Waiting *waiting;
         MetadataService *metadata;
         Limits limits;
         void (*activity)(void *userdata);
@@ -31,11 +49,29 @@ struct Server {
         void *userdata;
 };
 
+static void close_all(int *fds, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                fds[i] = safe_close(fds[i]);
+}
+
+static void waiting_free(Waiting *w)
+{
+        close_all(w->question.streams, _LAUNCH_STREAM_MAX);
+        safe_close(w->fd);
+        free(w);
+}
+
 Server *server_free(Server *s)
 {
         if (!s)
                 return NULL;
         callers_free(s->callers);
+        cleaner_free(s->cleaner);
+        for (Waiting *w; (w = s->waiting);) {
+                s->waiting = w->next;
+                waiting_free(w);
+        }
         metadata_service_free(s->metadata);
         safe_close(s->listen_fd);
         limits_done(&s->limits);
@@ -90,12 +126,6 @@ static bool request_is_valid(const LaunchRequest *r, size_t size, size_t n_fds)
                n_fds == (r->phase >= LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
 }
 
-typedef struct Question {
-        struct ucred peer;
-        LaunchRequest request;
-        int streams[_LAUNCH_STREAM_MAX];
-} Question;
-
 /* 0: it has not come yet. */
 static int receive_request(int fd, Question *q, Error *e)
 {
@@ -124,12 +154,6 @@ static int open_launch_file(Server *s, const PodApp *app, Error *e)
                 return error_oom(e);
         int fd = open_beneath(s->pod->dir_fd, path, O_RDONLY);
         return fd < 0 ? error_set_errno(e, fd, "Cannot open the launch file of app %s", app->name) : fd;
-}
-
-static void close_all(int *fds, size_t n)
-{
-        for (size_t i = 0; i < n; i++)
-                fds[i] = safe_close(fds[i]);
 }
 
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
@@ -257,6 +281,66 @@ static void answer(Server *s, int fd, Question *q)
                 s->activity(s->activity_data);
 }
 
+/* --- Clean roots --------------------------------------------------------------------------------------- */
+
+static int add_waiting(Server *s, const PodApp *app, int fd, Question *q, Error *e)
+{
+        Waiting *w = malloc(sizeof(Waiting)), **last = &s->waiting;
+
+        if (!w)
+                return error_oom(e);
+        *w = (Waiting){.app = app, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .question = *q};
+        if (w->fd < 0) {
+                int r = error_set_errno(e, -errno, "Cannot copy a descriptor");
+                free(w);
+                return r;
+        }
+        for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++)
+                q->streams[i] = -EBADF;
+        while (*last)
+                last = &(*last)->next;
+        *last = w;
+        return 1;
+}
+
+/* 1: it does, and is answered later. */
+static int must_wait(Server *s, int fd, Question *q, Error *e)
+{
+        const PodApp *app = s->mounts && q->request.phase < LAUNCH_FLUSH
+                                            ? pod_manifest_find_app(s->pod->manifest, q->request.app)
+                                            : NULL;
+
+        if (!app)
+                return 0;
+        if (!cleaner_is_at(s->cleaner, app)) {
+                if (!begins_execution(app, q->request.phase))
+                        return 0;
+                _cleanup_close_ int app_fd = pod_mounts_retire_app(s->mounts, app);
+                if (app_fd < 0 || cleaner_begin(s->cleaner, app, app_fd, RETIRED_UPPER) < 0)
+                        return 0;
+        }
+        return add_waiting(s, app, fd, q, e);
+}
+
+/* Who has hung up meanwhile was asked to end. */
+static void on_cleaned(void *userdata, const PodApp *app)
+{
+        Server *s = userdata;
+
+        for (Waiting **i = &s->waiting, *w; (w = *i);) {
+                if (w->app != app) {
+                        i = &w->next;
+                        continue;
+                }
+                *i = w->next;
+                if (launcher_is_connected(w->fd))
+                        answer(s, w->fd, &w->question);
+                waiting_free(w);
+        }
+}
+
+/* --- Callers ------------------------------------------------------------------------------------------- */
+
 static int on_launcher(void *userdata, int fd)
 {
         Question q = {.streams = {-EBADF, -EBADF}};
@@ -268,9 +352,11 @@ static int on_launcher(void *userdata, int fd)
                 r = receive_request(fd, &q, &e);
         if (r == 0)
                 return -EAGAIN;
+        if (r > 0)
+                r = must_wait(s, fd, &q, &e);
         if (r < 0)
                 refuse(fd, r, &e);
-        else
+        else if (r == 0)
                 answer(s, fd, &q);
         close_all(q.streams, _LAUNCH_STREAM_MAX);
         return 0;
@@ -298,7 +384,9 @@ int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **r
         if (!s)
                 return error_oom(e);
         *s = (Server){.pod = p, .pumps = pumps, .inputs = inputs, .listen_fd = -EBADF};
-        int r = listen_for_launchers(s, event);
+        int r = cleaner_new(event, on_cleaned, s, &s->cleaner);
+        if (r >= 0)
+                r = listen_for_launchers(s, event);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot listen for the launchers of pod %s", p->uuid);
         *ret = TAKE_PTR(s);

@@ -171,6 +171,48 @@ def stopped_journal_daemon_stalls_nobody(host):
     true(max(b - a for a, b in zip(times, times[1:])) < 1.5, "the other app was held up")
 
 
+def children(pid):
+    with contextlib.suppress(OSError):
+        return set(read_text("/proc/%d/task/%d/children" % (pid, pid)).split())
+    return set()
+
+
+@case
+def what_an_app_has_written_is_removed_while_the_others_go_on(host):
+    """Before it begins anew. That takes as long as it takes: for ever, where who does it is stopped."""
+    big = host.shell("test -e /v/again && { ls /tmp; touch /v/clean; exec sleep 1000; }; cd /tmp; "
+                     "for i in $(seq 20); do mkdir d$i; (cd d$i; touch $(seq 1500)); done; touch /v/again; sleep 1; exit 1",
+                     name="example.com/big")
+    uuid = host.prepare("--volume=v,kind=empty,mode=0777", "--exit-policy=all", big, "--mount=v:/v", "--restart=on-failure",
+                        "--restart-delay=1s", host.shell(CLOCK.replace("sleep 0.1", "echo tick; sleep 0.1"), name="example.com/other"))
+    for stopped in False, True:
+        if stopped:
+            uuid = host.prepare("--volume=v,kind=empty,mode=0777", "--exit-policy=all", "example.com/big", "--mount=v:/v",
+                                "--restart=on-failure", "--restart-delay=1s", "example.com/other")
+        p = host.start("run", uuid)
+        host.wait_up("other", uuid)
+        volume = host.pod_dir(uuid) + "/volumes/v/"
+        wait_for(lambda: os.path.exists(volume + "again"), "what was written", timeout=60)
+        before = children(p.pid)
+        if stopped:
+            end = time.monotonic() + 30
+            while not (new := children(p.pid) - before) and time.monotonic() < end:
+                pass
+            true(new, "nobody removes it")
+            os.kill(int(new.pop()), signal.SIGSTOP)
+            n = len(host.acnspawn("logs", "--app=other", uuid).out)
+            time.sleep(1)
+            true(len(host.acnspawn("logs", "--app=other", uuid).out) > n + 20, "the other app is held up")
+        else:
+            wait_for(lambda: os.path.exists(volume + "clean"), "the second start", timeout=30)
+            equal(host.acnspawn("logs", "--app=big", uuid).out, "", "what the app finds")
+            equal([n for n in os.listdir(host.pod_dir(uuid) + "/apps/big") if n.startswith("upper.")], [], "what is left")
+        began = time.monotonic()
+        host.acnspawn("stop", uuid).expect(0)
+        true(time.monotonic() - began < 10, "stopping took too long")
+        host.finish(p)
+
+
 @case
 def nothing_listens_where_apps_can_send(host):
     """A socket in the abstract namespace is for all that share a network. A connection that lingers, passed to it, would

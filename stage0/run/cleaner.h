@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* cleaner.c: removes what an app has written, while the process that runs the pod goes on. */
+
+#include "stage0/run/run-internal.h"
+
+typedef struct Cleaner Cleaner;
+
+/* DONE is called when what was begun for APP has ended. */
+int cleaner_new(sd_event *event, void (*done)(void *userdata, const PodApp *app), void *userdata,
+                Cleaner **ret);
+Cleaner *cleaner_free(Cleaner *all);
+DEFINE_TRIVIAL_CLEANUP_FUNC(Cleaner *, cleaner_free);
+bool cleaner_is_at(const Cleaner *all, const PodApp *app);
+/* Removes NAME in DIR_FD, which belongs to APP. Where it cannot be begun it is done at once, and DONE is not
+ * called: negative. */
+int cleaner_begin(Cleaner *all, const PodApp *app, int dir_fd, const char *name);
