@@ -86,13 +86,15 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e);
 #define HINT_PAGE                                                                                           \
         "The server has sent a web page: see whether the URL is right, and whether somebody has to log in " \
         "there."
-/* Whether I has the name and the labels, and the ID; a message says which not. ID may be NULL. */
+/* Whether the image HAVE_ID, of manifest M, has the name and the labels, and the ID; NULL: any. -EBADMSG, with
+ * a message that says what it has instead. */
 int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
                    Error *e);
 
 /* --- Signers of images that are in the store (signer.c) ------------------------------------------------ */
 
-/* Copies what is to be kept of a signer. */
+/* Copies what is to be kept of a signer. OFFERED: by a key that is trusted for this once. What was copied is
+ * RET's also on failure, which is -ENOMEM. */
 int signer_remember(const Signer *s, bool offered, ImageSigner *ret);
 /* An image that is in the store, and was asked for by a name or a URL: if somebody's signature brought it
  * there, that has to be good today. -EKEYREJECTED, but for INSECURE_SIGNATURE. */

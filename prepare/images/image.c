@@ -49,7 +49,8 @@ Image *image_free(Image *i)
                 return NULL;
         if (i->shared)
                 return free_copy(i);
-        if (i->n_users > 0 && __atomic_sub_fetch(&i->n_users, 1, __ATOMIC_ACQ_REL) > 0)
+        if (__atomic_load_n(&i->n_users, __ATOMIC_RELAXED) > 0 &&
+            __atomic_sub_fetch(&i->n_users, 1, __ATOMIC_ACQ_REL) > 0)
                 return NULL;
         free(i->id);
         safe_close(i->dir_fd);

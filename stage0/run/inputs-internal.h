@@ -33,7 +33,7 @@ struct Inputs {
 };
 
 Input *inputs_find(Inputs *all, const char *app);
-/* How much was taken. -EAGAIN: nothing now, and inputs_room() will be called; all of it is taken of who
+/* How much was taken. -EAGAIN: nothing now, and clients_resume() will be called; all of it is taken of who
  * writes to what is closed. */
 ssize_t input_write(Input *i, const void *data, size_t size);
 /* Of a terminal; 0 if it is not known. */

@@ -13,8 +13,8 @@ int pumps_new(sd_event *event, bool show_output, bool prefix, Pumps **ret);
 /* What is still to be shown is given up; see pumps_show_rest(). */
 Pumps *pumps_free(Pumps *all);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Pumps *, pumps_free);
-/* Makes a pipe for APP that belongs to OWNER; what comes out of it goes to JOURNAL_FD, which is taken over
- * on success. */
+/* Makes a pipe for APP that belongs to OWNER, its standard output or (ERROR) standard error; what comes out
+ * of it goes to JOURNAL_FD, which is taken over on success. */
 int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd);
 /* The same with a terminal, MASTER_FD, which is taken over on success, too, and does not block. */
 int pumps_add_terminal(Pumps *all, const char *app, int journal_fd, int master_fd);
@@ -28,7 +28,7 @@ bool pumps_have_shown(const Pumps *all);
 void pumps_hold(Pumps *all, bool hold);
 void pumps_show_nothing(Pumps *all);
 /* Passes on everything that is in the pipes of APP. Then, which may be at once, FLUSHED is called with FD, a
- * copy of which is kept until then. */
+ * copy of which is kept until then. -EUSERS: too many are waiting for that. */
 int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd));
 /* The pod is over: takes what is left in the pipes, and forgets them. */
 void pumps_end(Pumps *all);

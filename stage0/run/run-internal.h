@@ -164,10 +164,11 @@ void signals_release(void);
 
 /* --- supervisor.c -------------------------------------------------------------------------------------- */
 
+struct Front;
+
 /* Starts the pod (already in the state running) and stays with it until it has ended. READY_FD gets one byte
  * once the pod is up, or is closed; -EBADF: nobody waits. SOCKETS may be NULL; their descriptors are closed
  * as soon as the pod has them. FRONT: we are the child of the process that our caller sees, or NULL. Returns
  * the pod's exit status. */
-struct Front;
 int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, struct Front *front,
                   Error *e);

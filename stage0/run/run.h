@@ -33,8 +33,8 @@ void passed_sockets_done(PassedSockets *l);
  * pod. */
 int passed_sockets_take(PassedSockets *ret, Error *e);
 
-/* run.c: runs a prepared pod. In the foreground returns when the pod has ended, with the pod's exit status
- * (0…255); detached, returns 0 once the pod is up, the supervisor having become a process of its own. */
+/* --- Running a prepared pod (run.c) -------------------------------------------------------------------- */
+
 /* Whether systemd-machined is told of the pod. */
 typedef enum RegisterMode {
         REGISTER_AUTO, /* where it can be; a refusal is a warning */
@@ -52,7 +52,10 @@ typedef struct RunOptions {
         const char *const *config_dirs; /* as in PrepareOptions */
         DetachKeys detach_keys;         /* in the foreground, from the terminal of an app */
 } RunOptions;
-/* *RET_LEFT is set if those keys were typed: the pod goes on. */
+
+/* In the foreground returns when the pod has ended, with the pod's exit status (0…255), or when the user has
+ * typed the keys by which he leaves it (*RET_LEFT is true then): the pod goes on. Detached, returns 0 once the
+ * pod is up, the supervisor having become a process of its own. */
 int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */

@@ -23,32 +23,31 @@ typedef struct PodCgroup {
 } PodCgroup;
 
 void pod_cgroup_done(PodCgroup *c);
-/* Makes the directories for POD, records them before, and puts process PID, which has no other use for the
+/* Makes the directories for P, records them before, and puts process PID, which has no other use for the
  * cgroup it is in, there. ALONG: on a host with systemd the caller leaves its own cgroup, too, and the end
- * of the session or unit that it was started from is not the pod's end. */
-struct sd_bus;
-/* ... BUS is the connection over which the host's systemd is asked for a scope, and over which it asks in
- * turn to end the pod, before it stops the scope; NULL: there is none, and it does not ask. */
-int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e);
+ * of the session or unit that it was started from is not the pod's end. BUS is the connection over which the
+ * host's systemd is asked for a scope, and over which it asks in turn to end the pod, before it stops the
+ * scope; NULL: there is none, and it does not ask. */
+int pod_cgroup_create(Pod *p, pid_t pid, bool along, sd_bus *bus, PodCgroup *ret, Error *e);
 /* The same for the caller later on. */
 int pod_cgroup_go_along(const PodCgroup *c, Error *e);
-/* Kills whatever is in the recorded cgroups of POD and removes them. Nothing recorded: success. */
+/* Kills whatever is in the recorded cgroups of P and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
 /* The pod's own directory in the v2 hierarchy. -ENOENT: it has none. */
 int pod_cgroup_unified(Pod *p, char **ret);
 /* Where the v2 hierarchy is mounted, or NULL. */
 const char *cgroup_unified_mount(void);
-/* What POD really has, while it runs. -ENOENT: it has no cgroup. */
+/* What P really has, while it runs. -ENOENT: it has no cgroup. */
 int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
 /* --- features.c: what isolators can rely on ------------------------------------------------------------ */
 
-/* What the host offers to POD: while it runs, what it has. */
+/* What the host offers to P: while it runs, what it has. */
 int pod_features(Pod *p, HostFeatures *ret);
 /* What launchers are told of H: LAUNCH_APPARMOR and so on. */
 uint32_t security_modules(const HostFeatures *h);
-/* Refuses what POD cannot have on this host and must not run without; see stage1_isolators_check(). */
+/* Refuses what P cannot have on this host and must not run without; see stage1_isolators_check(). */
 int pod_isolators_check(Pod *p, Error *e);
 /* The disks ("8:0") that the pod's own files and its host volumes are on, the former first. -ENODEV: its own
  * files are on no disk that is known. */
@@ -87,7 +86,7 @@ int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 
 /* Moves process PID into a new scope unit of its own, which is delegated to us. */
-int pod_scope_start(const Pod *p, pid_t pid, struct sd_bus *bus, Error *e);
+int pod_scope_start(const Pod *p, pid_t pid, sd_bus *bus, Error *e);
 /* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
 int pod_scope_stop(const Pod *p, Error *e);
 
@@ -112,8 +111,8 @@ int pod_hostname(const Pod *p, char **ret);
 /* --- runtime.c: what is known of a running pod, kept in its directory ---------------------------------- */
 
 typedef struct PodRuntime {
-        pid_t supervisor, nspawn, leader;
-        uint64_t started_usec;
+        pid_t supervisor, nspawn, leader; /* by the host's numbers; the pod's PID 1 is 0 until it is known */
+        uint64_t started_usec;            /* since the epoch, as all of these */
 } PodRuntime;
 
 int pod_runtime_write(Pod *p, const PodRuntime *r);
