@@ -126,6 +126,20 @@ static int is_app(Pod *p, pid_t pid)
         return program.st_dev != launcher.st_dev || program.st_ino != launcher.st_ino;
 }
 
+/* A process whose first thread has ended while others go on: the kernel tells nothing by its number any more. */
+static bool has_lost_its_first_thread(pid_t pid)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+        if (read_file_at(AT_FDCWD, path, 1U << 20, &text, NULL) < 0)
+                return false;
+        const char *threads = strstr(text, "\nThreads:\t");
+        return strstr(text, "\nState:\tZ") && threads &&
+               strtoul(threads + strlen("\nThreads:\t"), NULL, 10) > 1;
+}
+
 int app_not_running(Pod *p, const PodApp *app, Error *e)
 {
         AppStatus *statuses = NULL;
@@ -177,6 +191,12 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                         return 0;
                 }
                 safe_close(process.pid_fd);
+                if (r == -ESRCH && has_lost_its_first_thread(process.pid))
+                        return error_set(e, -EOPNOTSUPP,
+                                         "App %s of pod %s cannot be reached: its first thread has ended, "
+                                         "though "
+                                         "others go on",
+                                         app->name, p->uuid);
                 if (r < 0 && r != -ESRCH)
                         return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name, p->uuid);
                 if (now_usec(CLOCK_MONOTONIC) >= end)

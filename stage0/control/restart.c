@@ -90,8 +90,8 @@ static bool has_failed(sd_bus *bus, const char *unit)
         const char *state = NULL;
 
         return manager_unit_path(unit, &path) >= 0 &&
-               sd_bus_call_method(bus, SYSTEMD_NAME, path, "org.freedesktop.DBus.Properties", "Get", &error, &reply,
-                                  "ss", "org.freedesktop.systemd1.Unit", "ActiveState") >= 0 &&
+               sd_bus_call_method(bus, SYSTEMD_NAME, path, "org.freedesktop.DBus.Properties", "Get", &error,
+                                  &reply, "ss", "org.freedesktop.systemd1.Unit", "ActiveState") >= 0 &&
                sd_bus_message_read(reply, "v", "s", &state) >= 0 && streq(state, "failed");
 }
 

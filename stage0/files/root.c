@@ -113,7 +113,7 @@ static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
                 r = open_process_root(p, x->app, &x->fd, e);
                 x->live = r >= 0;
         }
-        if (r == -ESRCH) {
+        if (r == -ESRCH || r == -EOPNOTSUPP) {
                 error_done(e);
                 r = open_supervised(p, x->app, &x->fd, e);
         }

@@ -358,6 +358,19 @@ def what_cannot_be_entered_is_said(host):
 
 
 @case
+def a_process_without_its_first_thread(host):
+    """Nothing is in it that could be entered; what it has written can be copied."""
+    uuid = host.detach("--name=p", host.image(["/bin/poke", "leader"], name="example.com/a"))
+    wait_for(lambda: host.app_status(uuid, "a")["state"] == "running", "app a")
+    r = host.acnspawn("enter", "p", "true").expect(1)
+    contains(r.err, "its first thread has ended")
+    true(r.seconds < 5, "it took %.1f s to say so" % r.seconds)
+    host.acnspawn("cp", "p:/etc/passwd", host.path("passwd")).expect(0)
+    host.acnspawn("kill", "p").expect(0)
+    host.acnspawn("status", "--wait=20s", "p").expect(0)
+
+
+@case
 def the_command_ends_with_the_pod(host):
     host.detach("--name=p", sleeper(host))
     p, pid = entered(host)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,6 +262,24 @@ static int poke_notify(const char *text)
         return r;
 }
 
+static void *go_on(void *unused)
+{
+        for (;;)
+                pause();
+        return NULL;
+}
+
+/* The process goes on without the thread that it began with. */
+static int poke_leader(const char *unused)
+{
+        pthread_t thread;
+
+        if (pthread_create(&thread, NULL, go_on, NULL) != 0)
+                return check(-1);
+        syscall(SYS_exit, 0);
+        return 0;
+}
+
 static const struct {
         const char *name;
         int (*function)(const char *argument);
@@ -275,7 +294,7 @@ static const struct {
                 {"call", poke_call},         {"call32", poke_call32},
                 {"trace", poke_trace},       {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo}, {"type", poke_type},
-                {"udp-echo", poke_udp_echo}, {"notify", poke_notify},
+                {"leader", poke_leader},     {"notify", poke_notify},
 };
 
 int main(int argc, char **argv)
