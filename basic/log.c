@@ -43,7 +43,7 @@ bool colors_enabled(int fd)
 {
         const char *s = getenv("SYSTEMD_COLORS");
 
-        if (s) {
+        if (!isempty(s)) {
                 int b = parse_boolean(s);
                 return b != 0; /* "16", "256", "truecolor" are ways to say yes */
         }

@@ -21,11 +21,31 @@ static void add_heading(Text *t, const Display *d, const char *heading)
         text_addf(t, "\n%s%s:%s\n", color_sequence(d, COLOR_BOLD), heading, color_sequence(d, COLOR_NONE));
 }
 
-/* One line of two columns; a left side that is too long gets a line of its own. */
-static void add_line(Text *t, const Display *d, const char *left, size_t column, const char *right)
+/* As the display can show it: the ellipsis is all that is not ASCII. NULL: out of memory. */
+static char *spelled(const Display *d, const char *s)
 {
-        size_t w = text_width(left);
+        static const char ellipsis[] = "…";
+        _cleanup_text_ Text t = {};
+        char *result;
 
+        for (const char *end; !d->utf8 && (end = strstr(s, ellipsis)); s = end + strlen(ellipsis)) {
+                text_add_bytes(&t, s, (size_t) (end - s));
+                text_add(&t, "...");
+        }
+        text_add(&t, s);
+        return text_take(&t, &result, NULL) < 0 ? NULL : result;
+}
+
+/* One line of two columns; a left side that is too long gets a line of its own. */
+static void add_line(Text *t, const Display *d, const char *left_text, size_t column, const char *right_text)
+{
+        _cleanup_free_ char *left = spelled(d, left_text), *right = spelled(d, right_text);
+
+        if (!left || !right) {
+                t->failed = true;
+                return;
+        }
+        size_t w = text_width(left);
         if (w + 1 < column)
                 text_addf(t, "%s%*s", left, (int) (column - w), "");
         else
@@ -122,15 +142,20 @@ static int format_help(const Verb *verb, const Display *d, char **ret)
         return text_take(&t, ret, NULL);
 }
 
+static int show(Context *c, const Display *d, const char *text)
+{
+        _cleanup_free_ char *shown = spelled(d, text);
+
+        return shown ? context_show_text(c, shown) : error_oom(&c->error);
+}
+
 int context_show_help(Context *c, const Verb *verb)
 {
         _cleanup_free_ char *text = NULL;
         Display d = display_of(STDOUT_FILENO);
 
         int r = format_help(verb, &d, &text);
-        if (r < 0)
-                return error_oom(&c->error);
-        return context_show_text(c, text);
+        return r < 0 ? error_oom(&c->error) : show(c, &d, text);
 }
 
 int context_show_group_help(Context *c, const char *word)
@@ -145,7 +170,7 @@ int context_show_group_help(Context *c, const char *word)
                 if (startswith((*v)->name, word) && (*v)->name[n] == ' ')
                         add_verb(&t, &d, *v);
         text_addf(&t, "\n'acnspawn %s COMMAND --help' tells more.\n", word);
-        return t.failed ? error_oom(&c->error) : context_show_text(c, t.data);
+        return t.failed ? error_oom(&c->error) : show(c, &d, t.data);
 }
 
 /* --- For programs -------------------------------------------------------------------------------------- */

@@ -75,7 +75,9 @@ int pod_reserve_name(Pod *p, const char *name, Error *e)
                 r = error_set(e, r, "The name '%s' belongs to pod %s%s%s%s", name, holder ?: "?",
                               other ? " (" : "", other ? pod_state_to_string(other->state) : "",
                               other ? ")" : "");
-                return error_hint(e, r, "Choose another with --name=, or remove that pod: acnspawn rm %s",
+                return error_hint(e, r,
+                                  "Choose another with --name=, have --replace remove that pod, or do so: "
+                                  "acnspawn rm %s",
                                   name);
         }
         if (r < 0)

@@ -90,7 +90,9 @@ int pod_remove(Pod *p, Error *e)
                 return error_set(e, -EBUSY, "Pod %s is still being prepared", p->uuid);
         if (p->state == POD_RUNNING) {
                 r = error_set(e, -EBUSY, "Pod %s is running", p->uuid);
-                return error_hint(e, r, "Stop it first: acnspawn stop %s", p->config.name ?: p->uuid);
+                return error_hint(e, r,
+                                  "Stop it first: acnspawn stop %s; or have 'acnspawn rm --force' do that",
+                                  p->config.name ?: p->uuid);
         }
         r = pod_lock(p, true, e);
         return r < 0 ? r : remove_locked(p, e);

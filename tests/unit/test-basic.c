@@ -282,6 +282,8 @@ TEST(colors_follow_environment)
         ASSERT_TRUE(colors_enabled(fd));
         setenv("SYSTEMD_COLORS", "no", 1);
         ASSERT_FALSE(colors_enabled(fd));
+        setenv("SYSTEMD_COLORS", "", 1); /* as if it were not set */
+        ASSERT_FALSE(colors_enabled(fd));
         unsetenv("SYSTEMD_COLORS");
 }
 

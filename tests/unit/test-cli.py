@@ -287,6 +287,15 @@ def help_of_all():
     check("help image", run("help", "image").stdout, run("image", "--help").stdout)
 
 
+def help_is_ascii_where_nothing_else_can_be_shown():
+    for words in ["--help"], ["image", "--help"], *([*verb.split(), "--help"] for verb in VERBS):
+        text, plain = run(*words).stdout, run(*words, env={"LC_ALL": "C"}).stdout
+        check(f"whether {words} is ASCII", plain.isascii(), True)
+        check(f"{words} in the locale C", plain.split(), text.replace("…", "...").split())
+        for line in plain.splitlines()[3:]:
+            check(f"whether a line fits: {line!r}", len(line) <= 80, True)
+
+
 def help_shows_every_option():
     for verb, name, letter, kind, value, _, text in dump()[1]:
         shown = run(*(verb.split() if verb != "-" else []), "--help").stdout
@@ -593,7 +602,7 @@ def keys_of_json():
             raise AssertionError(f"the key '{key}' is not written as others are")
 
 
-for test in (usage_errors, mistyped_verbs, synonyms_name_what_there_is, help_of_every_verb, help_of_all, help_shows_every_option,
+for test in (usage_errors, mistyped_verbs, synonyms_name_what_there_is, help_of_every_verb, help_of_all, help_is_ascii_where_nothing_else_can_be_shown, help_shows_every_option,
              what_few_verbs_need_is_not_loaded_by_all, what_is_loaded_later_is_noted_for_packages,
              library_that_cannot_be_loaded, version, man_page, dump_is_well_formed, colors, help_fits_terminal,
              closed_streams, reader_goes_away, validation, fetching, missing_store, needs_root, completions, keys_of_json):
