@@ -119,7 +119,8 @@ static int ask_versions(const char *type, const char *network, const CniTarget *
                         .network = network,
                         .path = t->path,
                         .input = input,
-                        .interruptible = t->interruptible};
+                        .interruptible = t->interruptible,
+                        .stop_fd = t->stop_fd};
         size_t size = 0;
         unsigned code;
 
@@ -202,7 +203,8 @@ static int run_plugin(const Attachment *a, json_object *plugin, const char *comm
                         .args = a->args,
                         .path = t->path,
                         .input = input,
-                        .interruptible = t->interruptible};
+                        .interruptible = t->interruptible,
+                        .stop_fd = t->stop_fd};
         r = cni_plugin_run(&call, ret, ret_size, &code, e);
         return r < 0 && code == CODE_INCOMPATIBLE ? explain_version(&call, a, t, r, e) : r;
 }

@@ -73,6 +73,7 @@ typedef struct CniCall {
         const char *path; /* directories of plugins, between colons */
         json_object *input;
         bool interruptible; /* see network_up() */
+        int stop_fd;        /* the same, where it is interruptible */
 } CniCall;
 
 /* The file of the plugin TYPE. -ENOENT, with the package that has it. */
@@ -119,7 +120,7 @@ int network_record_remove(Pod *p, Error *e);
 
 /* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
  * removed. */
-void network_undo_dead_pods(Store *s);
+void network_undo_dead_pods(Store *s, int stop_fd);
 
 /* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */
 
@@ -128,6 +129,7 @@ typedef struct CniTarget {
         const char *netns;     /* "": there is none any more */
         const char *path;      /* directories of plugins */
         bool interruptible;    /* see network_up() */
+        int stop_fd;           /* the same, where it is interruptible */
 } CniTarget;
 
 /* Of the versions in VERSIONS the highest that all plugins speak. */

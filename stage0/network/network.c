@@ -309,7 +309,7 @@ static int reserve(Pod *p, const NetworkRecord *record, PodNetwork *n, Error *e)
 }
 
 static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
-                    PodNetwork *n, Error *e)
+                    int stop_fd, PodNetwork *n, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
         _cleanup_(wanted_done) WantedList wanted = {.served = served, .n_served = n_served};
@@ -317,19 +317,23 @@ static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *se
 
         if (network_namespace_path(p, &netns) < 0 || plugin_path(&path) < 0)
                 return error_oom(e);
-        CniTarget t = {.container = p->uuid, .netns = netns, .path = path, .interruptible = true};
+        CniTarget t = {.container = p->uuid,
+                       .netns = netns,
+                       .path = path,
+                       .interruptible = true,
+                       .stop_fd = stop_fd};
         int r = find_wanted(p, config_dirs, &wanted, e);
         if (r >= 0)
                 r = make_record(p, &wanted, &t, &record, e);
         if (r < 0)
                 return r;
-        network_undo_dead_pods(p->store);
+        network_undo_dead_pods(p->store, stop_fd);
         r = reserve(p, &record, n, e);
         return r < 0 ? r : build(p, &record, &t, e);
 }
 
 int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
-               PodNetwork **ret, Error *e)
+               int stop_fd, PodNetwork **ret, Error *e)
 {
         _cleanup_(pod_network_freep) PodNetwork *n = NULL;
 
@@ -343,7 +347,7 @@ int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served,
         n->mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
         if (n->mount_ns_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open our mount namespace");
-        int r = bring_up(p, config_dirs, served, n_served, n, e);
+        int r = bring_up(p, config_dirs, served, n_served, stop_fd, n, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(n);

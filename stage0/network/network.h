@@ -104,9 +104,9 @@ typedef struct ServedPort {
  * to its networks; *RET is NULL if there is nothing of that to do. On failure everything is undone again, as
  * far as it can be. -EADDRINUSE, with the pod that has it: a port of the host is taken. The caller is in the
  * host's mount and network namespace, and has one thread. SIGINT, SIGTERM and SIGHUP, if blocked, end the
- * wait for a plugin once they are pending (-EINTR). */
+ * wait for a plugin once they are pending, and so does STOP_FD (or -EBADF), once it can be read (-EINTR). */
 int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
-               PodNetwork **ret, Error *e);
+               int stop_fd, PodNetwork **ret, Error *e);
 /* Goes back to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
 /* Undoes all that is written down, in reverse order. Nothing is: success. What cannot be undone stays

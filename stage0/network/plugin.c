@@ -241,11 +241,14 @@ static int read_some(Answer *a, int *fd, bool is_complaint)
         return a->output.failed ? -ENOMEM : 1;
 }
 
-static bool stop_is_pending(void)
+static bool stop_is_pending(int stop_fd)
 {
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+        struct pollfd p = {.fd = stop_fd, .events = POLLIN};
         sigset_t pending;
 
+        if (poll(&p, 1, 0) > 0)
+                return true;
         if (sigpending(&pending) < 0)
                 return false;
         for (size_t i = 0; i < ELEMENTSOF(signals); i++)
@@ -281,7 +284,7 @@ static int follow(const CniCall *call, Child *c, Answer *a)
                 uint64_t waited = now_usec(CLOCK_MONOTONIC) - begin;
                 if (!ended && waited > cni_timeout_usec)
                         return -ETIME;
-                if (!ended && call->interruptible && stop_is_pending())
+                if (!ended && call->interruptible && stop_is_pending(call->stop_fd))
                         return -EINTR;
                 if (!ended && !told && waited > cni_notice_usec) {
                         tell_of_wait(call);

@@ -27,8 +27,6 @@ static int start_nspawn(Supervisor *s, Error *e)
         int r = notify_listen(s->pod, &s->notify_fd, e);
 
         if (r >= 0)
-                r = control_listen(s->pod, &s->control_fd, e);
-        if (r >= 0)
                 r = nspawn_start(s->pod, s->sockets, &s->nspawn, e);
         pod_sockets_close(s->sockets);
         if (r >= 0)
@@ -106,7 +104,11 @@ static int open_network(Supervisor *s, Error *e)
 
         if (pod_sockets_served(s->sockets, &served, &n_served) < 0)
                 return error_oom(e);
-        int r = network_up(s->pod, s->options->config_dirs, served, n_served, &s->network, e);
+        /* Who asks us to stop, which is all that comes there, is not to wait for plugins. */
+        int r = control_listen(s->pod, &s->control_fd, e);
+        if (r >= 0)
+                r = network_up(s->pod, s->options->config_dirs, served, n_served, s->control_fd, &s->network,
+                               e);
         if (r >= 0 && s->sockets)
                 r = pod_sockets_open(s->pod, s->sockets, e);
         if (r >= 0 && s->sockets)

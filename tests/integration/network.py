@@ -491,6 +491,24 @@ def a_plugin_that_hangs_ends_with_the_run(host):
 
 
 @case
+def a_pod_that_waits_for_a_plugin_can_be_stopped(host):
+    """Also by who has not started it, and whether or not in order: there is nothing yet that could be ended in order."""
+    need_plugins()
+    own_network(host, "slow", "[ $CNI_COMMAND != ADD ] || { touch $0.up; sleep 1000 & sleep 1000; }")
+    up = host.path("cni/slow-plugin.up")
+    for option in [], ["--force"]:
+        uuid = host.prepare("--net=default,slow", host.shell("true"))
+        p = host.start("run", "--detach", uuid)
+        wait_for(lambda: os.path.exists(up), "the plugin", timeout=20 * SLOW)
+        os.unlink(up)
+        r = host.acnspawn("stop", *option, uuid, timeout=30).expect(0)
+        true(r.seconds < 10 * SLOW, "it took %.1f s" % r.seconds)
+        contains(host.finish(p).err, "it was killed, as we were asked to stop")
+        equal(host.state(uuid), "exited")
+        nothing_is_left(host, uuid)
+
+
+@case
 def a_killed_pod_that_cannot_be_taken_out(host):
     """The next pod that starts tries it, and can be asked to end meanwhile; those after it are not held up; gc tells."""
     need_plugins()
