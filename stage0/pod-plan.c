@@ -101,7 +101,7 @@ static int show_text(Context *c, Table *const tables[static _PLAN_MAX])
 int context_show_plan(Context *c, Pod *p)
 {
         _cleanup_(pod_report_done) PodReport report = {};
-        int r = pod_report_isolators(p, context_config_dirs(c), &report, &c->error);
+        int r = pod_report_isolators(p, context_config_dirs(c), false, &report, &c->error);
 
         if (r < 0)
                 return r;

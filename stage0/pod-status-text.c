@@ -356,6 +356,10 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
                 status_add_label(&t, "Leader");
                 text_addf(&t, "%i\n", (int) report->leader);
         }
+        if (report->unit) {
+                status_add_label(&t, "Unit");
+                text_addf(&t, "%s\n", report->unit);
+        }
         if (p->manifest) {
                 status_add_network(&t, p, report);
                 status_add_volumes(&t, p->manifest);

@@ -12,7 +12,7 @@
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {
-        bool detach, remove, strict;
+        bool detach, remove, strict, keep_unit;
         RegisterMode registration;
         PassedSockets sockets;
         DetachKeys keys;
@@ -56,6 +56,9 @@ static const Option options[] = {
                 {NULL, "register", 0, "yes|no|auto", false,
                  "Whether the pod is a machine of machinectl; auto (the default): where systemd-machined is",
                  "yes|no|auto", option_register, offsetof(Arguments, registration)},
+                {NULL, "keep-unit", 0, NULL, false,
+                 "Run the pod in the unit that acnspawn was started in, not in a scope of its own", NULL,
+                 option_true, offsetof(Arguments, keep_unit)},
                 OPTION_END,
 };
 
@@ -220,6 +223,7 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
                               .detach = a->detach,
                               .quiet = c->quiet,
                               .strict = a->strict,
+                              .keep_unit = a->keep_unit,
                               .registration = a->registration,
                               .detach_keys = a->keys,
                               .config_dirs = context_config_dirs(c),

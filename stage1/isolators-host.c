@@ -48,28 +48,30 @@ static int own_cgroup(char **ret)
         return -ENOENT;
 }
 
-/* systemd gives a pod every controller that it has. Elsewhere the pod's cgroup is below our own, and has
- * what that one hands on. */
-static int controllers_file(const char *mount, char **ret)
+/* systemd gives a pod every controller that it has. Beside us it has what we have. Elsewhere the pod's cgroup is
+ * below our own, and has what that one hands on. */
+static int controllers_file(const char *mount, bool keep_unit, char **ret)
 {
         _cleanup_free_ char *own = NULL;
 
-        if (access("/run/systemd/system/", F_OK) >= 0)
+        if (!keep_unit && access("/run/systemd/system/", F_OK) >= 0)
                 return xasprintf(ret, "%s/cgroup.controllers", mount);
         int r = own_cgroup(&own);
-        return r < 0 ? r : xasprintf(ret, "%s%s/cgroup.subtree_control", mount, own);
+        return r < 0 ? r
+                     : xasprintf(ret, "%s%s/cgroup.%s", mount, own,
+                                 keep_unit ? "controllers" : "subtree_control");
 }
 
 /* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such files. */
 static const char *const cgroup_mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 
-int host_features_detect(HostFeatures *ret)
+int host_features_detect(bool keep_unit, HostFeatures *ret)
 {
         HostFeatures h = *ret;
 
         for (size_t i = 0; i < ELEMENTSOF(cgroup_mounts); i++) {
                 _cleanup_free_ char *file = NULL;
-                int r = controllers_file(cgroup_mounts[i], &file);
+                int r = controllers_file(cgroup_mounts[i], keep_unit, &file);
                 if (r >= 0)
                         r = host_features_read(file, &h);
                 if (r >= 0)
@@ -77,6 +79,7 @@ int host_features_detect(HostFeatures *ret)
                 if (r != -ENOENT && r != -ENOTDIR)
                         return r;
         }
+        h.host_unit = keep_unit;
         *ret = h;
         return 0;
 }

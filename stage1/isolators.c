@@ -151,11 +151,25 @@ static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool 
 
 /* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ------------- */
 
+/* Whom what is asked for is asked against. */
+static const char *rivals(bool pod_scope)
+{
+        return pod_scope ? "pods" : "the apps of the pod";
+}
+
+/* What a whole pod asks for is set on its scope; a unit that somebody else has written is not touched. */
+static bool is_left_to_unit(bool pod_scope, const HostFeatures *h, const char *directive, Text *detail)
+{
+        if (!pod_scope || !h->host_unit)
+                return false;
+        text_addf(detail, "against others the pod has what its unit has (%s)", directive);
+        return true;
+}
+
 static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
 {
         uint64_t request = 0;
 
-        (void) h;
         if (i->has_limit)
                 text_addf(detail, "%s at most %llu bytes, without swap",
                           pod_scope ? "all apps together" : "the app", (unsigned long long) i->limit);
@@ -164,8 +178,10 @@ static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, const H
         (void) effective_request(i, &request);
         if (i->has_limit)
                 text_add(detail, "; ");
+        if (is_left_to_unit(pod_scope, h, "MemoryLow=", detail))
+                return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         text_addf(detail, "%llu bytes are kept for it where %s compete, not against the rest of the host",
-                  (unsigned long long) request, pod_scope ? "pods" : "the apps of the pod");
+                  (unsigned long long) request, rivals(pod_scope));
         return ISOLATOR_MODIFIED;
 }
 
@@ -183,7 +199,6 @@ static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, const Host
 {
         bool exact;
 
-        (void) h;
         if (i->has_limit)
                 cpu_limit_detail(i, pod_scope, detail);
         if (!i->has_request)
@@ -192,9 +207,10 @@ static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, const Host
                                                   : ISOLATOR_MODIFIED;
         if (i->has_limit)
                 text_add(detail, "; ");
+        if (is_left_to_unit(pod_scope, h, "CPUWeight=", detail))
+                return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         text_addf(detail, "a weight of %llu where %s compete, instead of a guarantee",
-                  (unsigned long long) cpu_request_weight(i, &exact),
-                  pod_scope ? "pods" : "the apps of the pod");
+                  (unsigned long long) cpu_request_weight(i, &exact), rivals(pod_scope));
         return ISOLATOR_MODIFIED;
 }
 
@@ -204,10 +220,10 @@ static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, con
         bool exact;
         uint64_t weight = cpu_shares_weight(i, &exact);
 
-        (void) h;
+        if (is_left_to_unit(pod_scope, h, "CPUWeight=", detail))
+                return ISOLATOR_IGNORED;
         text_addf(detail, "a weight of %llu%s where %s compete, unless resource/cpu requests one",
-                  (unsigned long long) weight, exact ? "" : " (as near as weights come)",
-                  pod_scope ? "pods" : "the apps of the pod");
+                  (unsigned long long) weight, exact ? "" : " (as near as weights come)", rivals(pod_scope));
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 

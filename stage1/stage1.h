@@ -115,6 +115,7 @@ typedef struct HostFeatures {
         bool block_device; /* the disk that the pod's files are on is known */
         bool host_network; /* the pod has no network of its own */
         bool landlock;     /* apps can be kept from looking into each other */
+        bool host_unit;    /* the pod is in a unit of the host whose settings are not ours */
 } HostFeatures;
 
 /* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */
@@ -140,8 +141,9 @@ int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
 int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
 
-/* The controllers that a pod would have if it were started now by us. */
-int host_features_detect(HostFeatures *ret);
+/* The controllers that a pod would have if it were started now by us; KEEP_UNIT: beside us in the unit of the host's
+ * systemd that we are in. */
+int host_features_detect(bool keep_unit, HostFeatures *ret);
 /* The same from the list of controllers in FILE, of a cgroup. */
 int host_features_read(const char *file, HostFeatures *ret);
 /* What does not depend on cgroups. */

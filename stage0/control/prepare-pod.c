@@ -125,7 +125,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = pod_isolators_check(p, e);
         if (r >= 0 && o->strict)
-                r = pod_require_isolators(p, o->config_dirs, e);
+                r = pod_require_isolators(p, o->config_dirs, false, e);
         else if (r >= 0 && !o->dry_run) /* which shows them all */
                 r = pod_warn_isolators(p, request, o->config_dirs, warnings, e);
         if (r < 0 || o->dry_run)

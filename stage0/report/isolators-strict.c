@@ -7,14 +7,14 @@
 
 #include "stage0/report/report.h"
 
-int pod_require_isolators(Pod *p, const char *const *config_dirs, Error *e)
+int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, Error *e)
 {
         _cleanup_(pod_report_done) PodReport report = {};
         _cleanup_text_ Text t = {};
         _cleanup_free_ char *list = NULL;
         size_t n = 0;
 
-        int r = pod_report_isolators(p, config_dirs, &report, e);
+        int r = pod_report_isolators(p, config_dirs, keep_unit, &report, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < report.n_isolators; i++) {
@@ -64,7 +64,7 @@ int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *con
                 n += request->apps[i].isolators.n;
         if (n == 0)
                 return 0; /* which costs nothing */
-        int r = pod_report_isolators(p, config_dirs, &report, e);
+        int r = pod_report_isolators(p, config_dirs, false, &report, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < report.n_isolators; i++) {

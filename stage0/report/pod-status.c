@@ -30,6 +30,7 @@ void pod_report_done(PodReport *r)
         network_report_free(r->networks, r->n_networks);
         port_mappings_free(r->ports, r->n_ports);
         served_sockets_free(r->sockets, r->n_sockets);
+        free(r->unit);
         *r = (PodReport){.exit_status = -1};
 }
 
@@ -111,11 +112,11 @@ static int report_isolators(const IsolatorList *l, const char *app, IsolatorRepo
         return 0;
 }
 
-static int report_all_isolators(Pod *p, const char *const *config_dirs, PodReport *r)
+static int report_all_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *r)
 {
         IsolatorReporter reporter = {.pod = p, .config_dirs = config_dirs, .report = r};
 
-        int k = pod_features(p, &reporter.features);
+        int k = pod_features(p, keep_unit, &reporter.features);
         if (k >= 0)
                 r->apps_exposed = p->manifest->n_apps > 1 && !reporter.features.landlock;
         if (k >= 0)
@@ -126,10 +127,10 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, PodRepor
         return k;
 }
 
-int pod_report_isolators(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
+int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *ret, Error *e)
 {
         PodReport r = {.exit_status = -1};
-        int k = p->manifest ? report_all_isolators(p, config_dirs, &r) : 0;
+        int k = p->manifest ? report_all_isolators(p, config_dirs, keep_unit, &r) : 0;
 
         if (k < 0) {
                 pod_report_done(&r);
@@ -223,7 +224,7 @@ static int report_times(Pod *p, PodReport *r)
         if (p->state == POD_RUNNING) {
                 r->leader = runtime.leader;
                 r->paused = pod_is_paused(p);
-                return 0;
+                return pod_cgroup_host_unit(p, &r->unit) == -ENOMEM ? -ENOMEM : 0;
         }
         if (p->state == POD_EXITED && pod_result_read(p, &result) >= 0) {
                 r->started_usec = result.started_usec;
@@ -241,7 +242,7 @@ int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
         if (p->manifest) {
                 k = report_apps(p, &r);
                 if (k >= 0)
-                        k = report_all_isolators(p, config_dirs, &r);
+                        k = report_all_isolators(p, config_dirs, false, &r);
                 if (k >= 0)
                         k = report_networks(p, &r);
         }

@@ -38,6 +38,7 @@ typedef struct PodReport {
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
+        char *unit;                        /* of the host's systemd, which a running pod is in; or NULL */
         bool paused;
         bool apps_exposed; /* nothing here keeps apps of the same user from looking into each other */
 } PodReport;
@@ -45,11 +46,12 @@ typedef struct PodReport {
 /* CONFIG_DIRS as in PrepareOptions. */
 int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
 void pod_report_done(PodReport *r);
-/* Its isolators alone; works for a pod that is being prepared, too. */
-int pod_report_isolators(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
+/* Its isolators alone; works for a pod that is being prepared, too. KEEP_UNIT: as it would be in the unit of the host
+ * that we are in, after unit_keep(). */
+int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *ret, Error *e);
 /* isolators-strict.c: -EOPNOTSUPP, with all of them in the message, if one of the isolators would not be
  * enforced on this host. */
-int pod_require_isolators(Pod *p, const char *const *config_dirs, Error *e);
+int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, Error *e);
 
 /* The same as warnings, of those that the command line asks for: what a manifest has may be for other hosts. */
 int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,

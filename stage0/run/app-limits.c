@@ -177,7 +177,7 @@ static int look_up(Limits *l, Pod *p, Error *e)
 {
         if (l->known)
                 return 0;
-        int r = pod_features(p, &l->features);
+        int r = pod_features(p, false, &l->features);
         if (r >= 0 && l->features.block_device)
                 r = pod_disks(p, &l->disks);
         if (r < 0)

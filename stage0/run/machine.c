@@ -95,7 +95,7 @@ static int match_request_stop(Machine *m)
 {
         _cleanup_free_ char *unit = NULL, *path = NULL;
 
-        int r = xasprintf(&unit, "acnspawn-%s.scope", m->pod->uuid);
+        int r = pod_scope_name(m->pod, &unit);
         if (r >= 0)
                 r = sd_bus_path_encode("/org/freedesktop/systemd1/unit", unit, &path);
         if (r >= 0)

@@ -58,8 +58,10 @@ int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e)
                 r = library_load(&capng_library, e);
         if (r >= 0)
                 r = pod_sockets_new(p, o->sockets ?: &none, &sockets, e);
+        if (r >= 0 && o->keep_unit)
+                r = unit_keep(e);
         if (r >= 0 && (o->strict || p->config.strict))
-                r = pod_require_isolators(p, o->config_dirs, e);
+                r = pod_require_isolators(p, o->config_dirs, o->keep_unit, e);
         if (r >= 0)
                 r = pod_begin_run(p, e);
         if (r < 0)

@@ -45,8 +45,9 @@ typedef enum RegisterMode {
 typedef struct RunOptions {
         PassedSockets *sockets; /* NULL: none; those that the pod gets are taken from it */
         bool detach;
-        bool quiet;  /* do not show the apps' output */
-        bool strict; /* not unless all isolators are enforced */
+        bool quiet;     /* do not show the apps' output */
+        bool strict;    /* not unless all isolators are enforced */
+        bool keep_unit; /* in the unit of the host that we were started in, not a scope of its own */
         RegisterMode registration;
         uint64_t ready_timeout_usec; /* the pod is stopped unless it is ready by then; UINT64_MAX: never */
         const char *const *config_dirs; /* as in PrepareOptions */

@@ -15,7 +15,7 @@ typedef struct Supervisor {
         const RunOptions *options;
         PodSockets *sockets; /* lent; NULL: none */
         sd_event *event;
-        PodCgroup cgroup;
+        Cgroups cgroup;
         Machine *machine; /* NULL: it is not registered */
         Error refusal;    /* why the pod could not be registered, or served, and has to end */
         Nspawn nspawn;

@@ -24,14 +24,16 @@ static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void
 
 static int start_nspawn(Supervisor *s, Error *e)
 {
+        const PodPlace place = {.keep_unit = s->options->keep_unit,
+                                .along = s->detached,
+                                .bus = machine_bus(s->machine)};
         int r = notify_listen(s->pod, &s->notify_fd, e);
 
         if (r >= 0)
                 r = nspawn_start(s->pod, s->sockets, &s->nspawn, e);
         pod_sockets_close(s->sockets);
         if (r >= 0)
-                r = pod_cgroup_create(s->pod, s->nspawn.pid, s->detached, machine_bus(s->machine),
-                                      &s->cgroup, e);
+                r = pod_cgroup_create(s->pod, s->nspawn.pid, &place, &s->cgroup, e);
         if (r >= 0)
                 r = nspawn_go(&s->nspawn, e);
         if (r < 0)
@@ -204,7 +206,7 @@ static void supervisor_done(Supervisor *s)
         pod_mounts_free(s->mounts);
         pumps_free(s->pumps);
         inputs_free(s->inputs);
-        pod_cgroup_done(&s->cgroup);
+        cgroups_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);
         callers_free(s->control);

@@ -4,9 +4,9 @@
  *
  * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod
  * gets a child of a cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is one. On a
- * host with systemd it is the child of a scope that we are given for it, with all the controllers that the
- * scope has. Elsewhere it is a child of our own cgroup: no hierarchy is ever created there, no controller
- * enabled. The directories are written down in the pod directory before they are made: whoever cleans up
+ * host with systemd it is the child of a scope that we are given for it, or of the unit that we were started
+ * in, with all the controllers that those have. Elsewhere it is a child of our own cgroup: no hierarchy is ever
+ * created there, no controller enabled. The directories are written down in the pod directory before they are made: whoever cleans up
  * after us finds them.
  */
 
@@ -18,88 +18,8 @@
 
 #define RECORD "cgroups"
 #define RECORD_SIZE_MAX 65536U
-#define SUPERVISOR "supervisor"
 
-void pod_cgroup_done(PodCgroup *c)
-{
-        strv_free(c->paths);
-        free(c->unified);
-        *c = (PodCgroup){};
-}
-
-/* Where the hierarchies are, by the prefix of their line in /proc/self/cgroup. */
-static const struct {
-        const char *prefix;
-        const char *mounts[2];
-        bool unified;
-} hierarchies[] = {
-                {"0::", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, true},
-                {":name=systemd:", {"/sys/fs/cgroup/systemd", NULL}, false},
-};
-
-static const char *match_hierarchy(const char *line, size_t i)
-{
-        if (hierarchies[i].unified)
-                return startswith(line, hierarchies[i].prefix);
-        const char *p = strstr(line, hierarchies[i].prefix);
-        return p ? p + strlen(hierarchies[i].prefix) : NULL;
-}
-
-/* The v2 root has cgroup.subtree_control or at least cgroup.controllers; a v1 root or a plain tmpfs has
- * not. */
-static const char *find_mount(size_t i)
-{
-        for (size_t k = 0; k < ELEMENTSOF(hierarchies[i].mounts); k++) {
-                _cleanup_free_ char *probe = NULL;
-                const char *mount = hierarchies[i].mounts[k];
-                if (!mount)
-                        continue;
-                if (xasprintf(&probe, "%s/%s", mount,
-                              hierarchies[i].unified ? "cgroup.controllers" : "cgroup.procs") < 0)
-                        return NULL;
-                if (access(probe, F_OK) >= 0)
-                        return mount;
-        }
-        return NULL;
-}
-
-static int add_path(Pod *p, size_t i, const char *own, PodCgroup *c)
-{
-        const char *mount = find_mount(i);
-        int r;
-
-        if (!mount)
-                return 0;
-        r = strv_extendf(&c->paths, "%s%s/acnspawn-%s", mount, streq(own, "/") ? "" : own, p->uuid);
-        if (r >= 0 && hierarchies[i].unified) {
-                c->unified = strdup(c->paths[strv_length(c->paths) - 1]);
-                if (!c->unified)
-                        r = -ENOMEM;
-        }
-        return r;
-}
-
-static int find_paths(Pod *p, pid_t pid, PodCgroup *c)
-{
-        _cleanup_free_ char *text = NULL;
-        _cleanup_strv_free_ char **lines = NULL;
-        char file[64];
-
-        snprintf(file, sizeof(file), "/proc/%d/cgroup", (int) pid);
-        int r = read_file_at(AT_FDCWD, file, RECORD_SIZE_MAX, &text, NULL);
-
-        if (r >= 0)
-                r = strv_split(text, "\n", &lines);
-        for (size_t k = 0; r >= 0 && lines && lines[k]; k++)
-                for (size_t i = 0; r >= 0 && i < ELEMENTSOF(hierarchies); i++) {
-                        const char *own = match_hierarchy(lines[k], i);
-                        if (own)
-                                r = add_path(p, i, own, c);
-                }
-        return r;
-}
-
-static int record_paths(Pod *p, const PodCgroup *c)
+static int record_paths(Pod *p, const Cgroups *c)
 {
         _cleanup_free_ char *text = strv_join(c->paths, "\n");
 
@@ -108,69 +28,26 @@ static int record_paths(Pod *p, const PodCgroup *c)
         return write_file_atomic_at(p->dir_fd, RECORD, text, strlen(text), 0600, false);
 }
 
-/* Makes the cgroup, if need be, and puts process PID there. */
-static int put(const char *path, pid_t pid)
-{
-        char number[16];
-
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
-                return -errno;
-        _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
-        snprintf(number, sizeof(number), "%d", (int) pid);
-        return write_attribute_at(fd, "cgroup.procs", number);
-}
-
 /* A cgroup that hands on controllers must not hold processes: in the scope they are all in children of
  * it. */
-int pod_cgroup_go_along(const PodCgroup *c, Error *e)
+int pod_cgroup_go_along(const Cgroups *c, Error *e)
 {
         if (sd_booted() <= 0)
                 return 0;
         STRV_FOREACH (path, c->paths) {
                 _cleanup_free_ char *own = NULL;
-                int r = xasprintf(&own, "%.*s/" SUPERVISOR, (int) (strrchr(*path, '/') - *path), *path);
+                int r = xasprintf(&own, "%.*s/" CGROUP_SUPERVISOR, (int) (strrchr(*path, '/') - *path),
+                                  *path);
                 if (r >= 0)
-                        r = put(own, getpid());
+                        r = cgroup_put(own, getpid());
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot go to the cgroup next to %s", *path);
         }
         return 0;
 }
 
-/* One at a time: one that cannot be had does not take the others away. What the pod does not get is told by
- * its status. */
-static void hand_on_controllers(const PodCgroup *c)
-{
-        _cleanup_close_ int fd = open(c->unified, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        _cleanup_free_ char *text = NULL;
-        _cleanup_strv_free_ char **names = NULL;
-
-        if (fd < 0 || read_file_at(fd, "../cgroup.controllers", 4096, &text, NULL) < 0 ||
-            strv_split(text, " \n", &names) < 0)
-                return;
-        STRV_FOREACH (name, names) {
-                _cleanup_free_ char *word = NULL;
-                if (**name && xasprintf(&word, "+%s", *name) >= 0)
-                        (void) write_attribute_at(fd, "../cgroup.subtree_control", word);
-        }
-}
-
-static int find_unified(Pod *p, pid_t pid, PodCgroup *c, Error *e)
-{
-        int r = find_paths(p, pid, c);
-
-        if (r < 0)
-                return error_set_errno(e, r, "Cannot find our own cgroup");
-        if (c->unified)
-                return 0;
-        (void) error_set(e, -ENOSYS, "Pod %s needs the cgroup v2 hierarchy, and none is mounted", p->uuid);
-        return error_hint(e, -ENOSYS, "Mount it: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified");
-}
-
 /* Where there is no scope to have them. A controller that is missing is told by the pod's status. */
-static int set_requests(const Pod *p, const PodCgroup *c, Error *e)
+static int set_requests(const Pod *p, const Cgroups *c, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
         PodRequests q = {};
@@ -196,34 +73,61 @@ static int set_requests(const Pod *p, const PodCgroup *c, Error *e)
         return 0;
 }
 
-int pod_cgroup_create(Pod *p, pid_t pid, bool along, struct sd_bus *bus, PodCgroup *ret, Error *e)
+/* The pod's are beside the "supervisor" that nspawn was started from, or below where the scope, or we, are. */
+static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base, Cgroups *c)
 {
-        _cleanup_(pod_cgroup_done) PodCgroup c = {};
-        bool systemd = sd_booted() > 0;
+        int r = 0;
 
-        int r = systemd ? pod_scope_start(p, pid, bus, e) : 0;
-        if (r >= 0)
-                r = find_unified(p, pid, &c, e);
+        STRV_FOREACH (path, base->paths) {
+                size_t n = place->keep_unit ? (size_t) (strrchr(*path, '/') - *path) : strlen(*path);
+                bool unified = streq(*path, base->unified);
+
+                if (r >= 0)
+                        r = strv_extendf(&c->paths, "%.*s/acnspawn-%s", (int) n, *path, p->uuid);
+                if (r >= 0 && unified)
+                        r = xasprintf(&c->unified, "%.*s/acnspawn-%s", (int) n, *path, p->uuid);
+        }
+        return r;
+}
+
+static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Error *e)
+{
+        _cleanup_(cgroups_done) Cgroups base = {};
+        int r = cgroups_of_process(pid, &base, e);
+
         if (r < 0)
                 return r;
-        r = record_paths(p, &c);
+        if (name_cgroups(p, place, &base, c) < 0)
+                return error_oom(e);
+        r = record_paths(p, c);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot record the cgroups of pod %s", p->uuid);
-        STRV_FOREACH (path, c.paths) {
-                r = put(*path, pid);
+        STRV_FOREACH (path, c->paths) {
+                r = cgroup_put(*path, pid);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot make cgroup %s for pod %s", *path, p->uuid);
         }
-        if (systemd && along)
+        return 0;
+}
+
+int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e)
+{
+        _cleanup_(cgroups_done) Cgroups c = {};
+        bool systemd = sd_booted() > 0;
+
+        int r = systemd && !place->keep_unit ? pod_scope_start(p, pid, place->bus, e) : 0;
+        if (r >= 0)
+                r = make_cgroups(p, pid, place, &c, e);
+        if (r >= 0 && systemd && place->along)
                 r = pod_cgroup_go_along(&c, e);
-        if (!systemd)
+        if (r >= 0 && !systemd)
                 r = set_requests(p, &c, e);
         if (r < 0)
                 return r;
-        if (systemd)
-                hand_on_controllers(&c);
+        if (systemd && !place->keep_unit)
+                cgroup_hand_on_controllers(c.unified);
         *ret = c;
-        c = (PodCgroup){};
+        c = (Cgroups){};
         return 0;
 }
 
@@ -248,6 +152,32 @@ static bool path_is_ours(Pod *p, const char *path)
         return uuid && streq(uuid, p->uuid);
 }
 
+int pod_cgroup_host_unit(Pod *p, char **ret)
+{
+        _cleanup_free_ char *path = NULL;
+        int r = library_load(&systemd_library, NULL);
+
+        if (r >= 0)
+                r = sd_booted() > 0 ? pod_cgroup_unified(p, &path) : -ENOENT;
+        if (r < 0)
+                return r;
+        *strrchr(path, '/') = 0;
+        *ret = strdup(strrchr(path, '/') + 1);
+        return *ret ? 0 : -ENOMEM;
+}
+
+/* Whether it is in a unit that somebody else has made. */
+static int find_host_unit(Pod *p, HostFeatures *h)
+{
+        _cleanup_free_ char *unit = NULL, *scope = NULL;
+        int r = pod_cgroup_host_unit(p, &unit);
+
+        if (r >= 0)
+                r = pod_scope_name(p, &scope);
+        h->host_unit = r >= 0 && !streq(unit, scope);
+        return r == -ENOMEM ? r : 0;
+}
+
 /* Of the hierarchies only v2 has the file. */
 int pod_cgroup_features(Pod *p, HostFeatures *ret)
 {
@@ -263,19 +193,11 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret)
                         return r;
                 r = host_features_read(file, ret);
                 if (r >= 0)
-                        return 0;
+                        return find_host_unit(p, ret);
                 if (r == -ENOENT)
                         r = 0;
         }
         return r < 0 ? r : -ENOENT;
-}
-
-const char *cgroup_unified_mount(void)
-{
-        for (size_t i = 0; i < ELEMENTSOF(hierarchies); i++)
-                if (hierarchies[i].unified)
-                        return find_mount(i);
-        return NULL;
 }
 
 int pod_cgroup_unified(Pod *p, char **ret)

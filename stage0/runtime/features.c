@@ -76,14 +76,14 @@ uint32_t security_modules(const HostFeatures *h)
         return (h->apparmor ? LAUNCH_APPARMOR : 0U) | (h->selinux > SELINUX_NO_POLICY ? LAUNCH_SELINUX : 0U);
 }
 
-int pod_features(Pod *p, HostFeatures *ret)
+int pod_features(Pod *p, bool keep_unit, HostFeatures *ret)
 {
         _cleanup_strv_free_ char **disks = NULL;
         HostFeatures h = {};
 
         int r = pod_cgroup_features(p, &h);
         if (r == -ENOENT)
-                r = host_features_detect(&h);
+                r = host_features_detect(keep_unit, &h);
         if (r < 0)
                 return r;
         host_features_detect_security(&h);
@@ -96,7 +96,7 @@ int pod_features(Pod *p, HostFeatures *ret)
 int pod_isolators_check(Pod *p, Error *e)
 {
         HostFeatures h;
-        int r = pod_features(p, &h);
+        int r = pod_features(p, false, &h);
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot tell what this host offers to pod %s", p->uuid);

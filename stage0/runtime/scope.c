@@ -54,6 +54,11 @@ static int append_requests(sd_bus_message *m, const Pod *p)
 }
 
 /* The unit's name, without its suffix, is that of the cgroups that we make ourselves elsewhere. */
+int pod_scope_name(const Pod *p, char **ret)
+{
+        return xasprintf(ret, "acnspawn-%s.scope", p->uuid);
+}
+
 static int append_properties(sd_bus_message *m, const Pod *p, pid_t pid, const char *controller)
 {
         _cleanup_free_ char *description = NULL;
@@ -79,7 +84,7 @@ static int new_call(sd_bus *bus, const Pod *p, pid_t pid, const char *controller
         _cleanup_(message_unrefp) sd_bus_message *m = NULL;
         _cleanup_free_ char *unit = NULL;
 
-        int r = xasprintf(&unit, "acnspawn-%s.scope", p->uuid);
+        int r = pod_scope_name(p, &unit);
         if (r >= 0)
                 r = sd_bus_message_new_method_call(bus, &m, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
                                                    "StartTransientUnit");
@@ -130,7 +135,7 @@ int pod_scope_stop(const Pod *p, Error *e)
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;
         _cleanup_free_ char *unit = NULL;
 
-        int r = xasprintf(&unit, "acnspawn-%s.scope", p->uuid);
+        int r = pod_scope_name(p, &unit);
         if (r >= 0)
                 r = connect_systemd(&bus);
         if (r >= 0)

@@ -293,6 +293,15 @@ def status_wait_gives_up_in_time(host):
 
 
 @case
+def without_systemd_there_is_no_unit_to_keep(host):
+    uuid = host.prepare(host.shell("true"))
+    r = host.acnspawn("run", "--keep-unit", uuid).expect(1)
+    contains(r.err, "Cannot keep the unit for the pod: systemd is not the init of this host")
+    contains(r.err, "Run it without --keep-unit.")
+    equal((host.state(uuid), host.status(uuid)["unit"]), ("prepared", None))
+
+
+@case
 def generated_units_can_be_looked_at(host):
     uuid = host.prepare(host.shell("true", name="example.com/a"))
     out = host.acnspawn("cat", uuid).expect(0).out

@@ -210,6 +210,36 @@ TEST(verdicts)
         }
 }
 
+/* Limits hold in whatever unit the pod is; how it stands against others is that unit's. */
+TEST(verdicts_in_a_unit_of_the_host)
+{
+        static const struct {
+                const char *name, *value, *app, *pod;
+        } in_unit[] = {
+                        {"resource/memory", "{'limit':'1K'}", "enforced: the app at most 1000 bytes",
+                         "enforced: all apps together at most 1000 bytes"},
+                        {"resource/memory", "{'limit':'2K','request':'1K'}",
+                         "modified: the app at most 2000 bytes",
+                         "modified: all apps together at most 2000 bytes, without swap; against others the "
+                         "pod has "
+                         "what its unit has (MemoryLow=)"},
+                        {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are kept",
+                         "ignored: against others the pod has what its unit has (MemoryLow=)"},
+                        {"resource/cpu", "{'request':'500m'}", "modified: a weight of 50 where the apps",
+                         "ignored: against others the pod has what its unit has (CPUWeight=)"},
+                        {"os/linux/cpu-shares", "1024", "enforced: a weight of 100 where",
+                         "ignored: against others the pod has what its unit has (CPUWeight=)"},
+        };
+        const HostFeatures h = {.cpu = true, .memory = true, .host_unit = true};
+
+        for (size_t i = 0; i < ELEMENTSOF(in_unit); i++) {
+                _cleanup_free_ char *app = verdict(in_unit[i].name, in_unit[i].value, false, &h);
+                _cleanup_free_ char *pod = verdict(in_unit[i].name, in_unit[i].value, true, &h);
+                ASSERT_TRUE(app && startswith(app, in_unit[i].app));
+                ASSERT_TRUE(pod && startswith(pod, in_unit[i].pod));
+        }
+}
+
 /* Without its controller nothing of a limit is in force, whatever else the host has. */
 TEST(missing_controllers)
 {
@@ -338,7 +368,7 @@ TEST(detect)
 {
         HostFeatures h = {};
 
-        ASSERT_OK(host_features_detect(&h));
+        ASSERT_OK(host_features_detect(false, &h));
         if (access("/sys/fs/cgroup/cgroup.controllers", F_OK) < 0 &&
             access("/sys/fs/cgroup/unified/cgroup.controllers", F_OK) < 0)
                 ASSERT_FALSE(h.cpu || h.memory || h.io || h.pids);
@@ -348,6 +378,7 @@ int main(void)
 {
         RUN(directives);
         RUN(verdicts);
+        RUN(verdicts_in_a_unit_of_the_host);
         RUN(missing_controllers);
         RUN(missing_features);
         RUN(sysctls);

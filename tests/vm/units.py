@@ -61,8 +61,11 @@ def a_pod_as_a_unit_of_the_host(host):
         host.acnspawn("enter", uuid, "--", "touch", "/out/go").expect(0)
         wait_for(lambda: show("ActiveState") == ("active",), "the unit is active", timeout=30)
         equal(show("SubState", "StatusText", "Result"), ("running", "1 of 1 app is ready", "success"))
-        contains(systemctl("status", "acnspawn-%s.scope" % uuid), "machine.slice")
-        contains(systemctl("show", "-P", "Delegate", "acnspawn-%s.scope" % uuid), "yes")
+        equal(host.status(uuid)["unit"], UNIT)
+        status = systemctl("status", UNIT)
+        contains(status, "/machine.slice/" + UNIT)
+        contains(status, "systemd-journald")
+        equal(systemctl("is-active", "acnspawn-%s.scope" % uuid, rc=None), "inactive")
         systemctl("stop", UNIT)
         equal(show("ActiveState", "Result"), ("inactive", "success"))
         equal(host.state(uuid), "exited")
@@ -113,7 +116,72 @@ def a_unit_whose_process_is_killed_leaves_nothing(host):
         systemctl("kill", "--kill-who=main", "--signal=KILL", UNIT)
         wait_for(lambda: show("ActiveState") == ("failed",), "the unit fails", timeout=60)
         wait_for(lambda: host.state(uuid) == "exited", "the pod ends", timeout=60)
-        wait_for(lambda: systemctl("is-active", "acnspawn-%s.scope" % uuid, rc=None) != "active", "the scope ends", timeout=60)
+        wait_for(lambda: not os.path.exists("/sys/fs/cgroup/machine.slice/" + UNIT), "the end of the unit's cgroup")
+
+
+@case
+def limits_of_the_unit_hold_for_the_pod(host):
+    """From the drop-in, and set while the pod runs; and what has no effect in a unit is said."""
+    uuid = host.prepare("--name=web-1", "--isolator=os/linux/cpu-shares=512", "--memory=300M", host.shell(STAY, name="example.com/a"), "--memory=200M")
+    with drop_ins(host, pod="MemoryMax=250M\nCPUQuota=50%\n"):
+        systemctl("start", UNIT)
+        group = "/sys/fs/cgroup/machine.slice/" + UNIT
+        pod = group + "/acnspawn-" + uuid
+        line = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip()
+        contains(line, "/machine.slice/%s/acnspawn-%s/" % (UNIT, uuid))
+        equal(read_text(group + "/cgroup.procs"), "")
+        contains(read_text(group + "/supervisor/cgroup.procs").split(), show("MainPID")[0])
+        for name in ("cpu", "memory", "io", "pids"):
+            contains(read_text(pod + "/cgroup.controllers").split(), name)
+        equal(read_text(group + "/memory.max").strip(), str(250 << 20))
+        systemctl("set-property", "--runtime", UNIT, "MemoryMax=150M")
+        equal(read_text(group + "/memory.max").strip(), str(150 << 20))
+        verdicts = {i["name"]: i for i in host.status(uuid)["isolators"] if not i["app"]}
+        equal(verdicts["os/linux/cpu-shares"]["verdict"], "ignored")
+        contains(verdicts["os/linux/cpu-shares"]["detail"], "what its unit has (CPUWeight=)")
+        equal(verdicts["resource/memory"]["verdict"], "enforced")
+        host.acnspawn("enter", uuid, "--", "poke", "memory", "50").expect(0)
+        host.acnspawn("enter", uuid, "--", "poke", "memory", "170").expect(137)
+        host.acnspawn("pause", uuid).expect(0)
+        equal(host.status(uuid)["state"], "paused")
+        host.acnspawn("resume", uuid).expect(0)
+        equal(show("ActiveState"), ("active",))
+        systemctl("stop", UNIT)
+        equal(show("ActiveState", "Result"), ("inactive", "success"))
+
+
+@case
+def a_machine_in_a_unit(host):
+    """machined knows the unit, and ending the machine ends the pod in order."""
+    uuid = host.prepare("--name=web-1", host.shell("trap 'exit 3' TERM; touch /out/up; while :; do sleep 0.1; done", name="example.com/a"))
+    with drop_ins(host):
+        systemctl("start", UNIT)
+        machine = lambda *p: subprocess.run(("machinectl",) + p, capture_output=True, text=True).stdout.strip()
+        wait_for(lambda: "Unit=" + UNIT in machine("show", "web-1").splitlines(), "the machine")
+        host.wait_up("a")
+        machine("terminate", "web-1")
+        wait_for(lambda: host.state(uuid) == "exited", "the pod's end", timeout=60)
+        status = host.app_status(uuid, "a")
+        equal((status["exitStatus"], status["cause"]), (3, "exited"), "how the app ended")
+
+
+@case
+def units_that_are_not_given_are_not_kept(host):
+    uuid = host.prepare("--name=web-1", "--isolator=os/linux/cpu-shares=512", host.shell("true", name="example.com/a"))
+    run = ["systemd-run", "--quiet", "--wait", "--pipe", "--collect", "--setenv=ACNSPAWN_DIR=" + host.dir]
+    r = subprocess.run(run + ["--unit=kept-1", os.environ["ACNSPAWN"], "run", "--keep-unit", uuid], capture_output=True, text=True)
+    equal(r.returncode, 1)
+    contains(r.stderr, "Cannot keep unit kept-1.service for the pod: it is not delegated")
+    contains(r.stderr, "Delegate=yes")
+    equal(host.state(uuid), "prepared")
+    # Before it runs, and also where a shell is in the unit too.
+    run += ["--property=Delegate=yes", "--unit=kept-2", "sh", "-c", '"$@"; echo status $?', "sh", os.environ["ACNSPAWN"], "run", "--keep-unit"]
+    r = subprocess.run(run + ["--strict", uuid], capture_output=True, text=True)
+    contains(r.stderr, "os/linux/cpu-shares of the pod would be ignored")
+    equal(host.state(uuid), "prepared")
+    r = subprocess.run(run + [uuid], capture_output=True, text=True)
+    equal((r.stdout, r.stderr), ("status 0\n", ""))
+    equal(host.state(uuid), "exited")
 
 
 @case
