@@ -155,6 +155,18 @@ static int check_line(PodParser *p)
         return r < 0 ? r : 1;
 }
 
+/* Elsewhere what follows the image is the command. */
+static int wrong_option(PodParser *p, int r)
+{
+        Error *e = &p->context->error;
+
+        if (current_app(p) && !p->wants_image && !e->hint && startswith(e->message ?: "", "Unknown option"))
+                (void) error_hint(e, r,
+                                  "Another program is named by --exec=, and arguments of the app stand "
+                                  "behind '--'.");
+        return context_usage_error(p->context, r);
+}
+
 int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data, int argc, char **argv,
                         PodArguments *a)
 {
@@ -178,7 +190,7 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
         p.parser = (OptionParser){.sets = p.sets, .n_sets = _SET_MAX, .argc = argc, .argv = argv};
         while (r >= 0 && (event = options_next(&p.parser, &word, &c->error)) != OPTION_DONE) {
                 if (event < 0)
-                        return context_usage_error(c, event);
+                        return wrong_option(&p, event);
                 if (event == OPTION_STOP)
                         return c->help ? context_show_help(c, c->verb) : context_show_version(c);
                 r = handle_event(&p, event, word);
@@ -261,6 +273,27 @@ static int prepare_and_show(Context *c, PodArguments *a, Pod **ret, char ***warn
         return r;
 }
 
+/* A word without a dot or colon that is no image was meant for the app before it, most likely. */
+static int explain_word(Context *c, const PodRequest *request, int r)
+{
+        for (size_t i = 1; i < request->n_apps; i++) {
+                const char *word = request->apps[i].reference;
+                _cleanup_free_ char *quoted = NULL;
+
+                if (strpbrk(word, ".:"))
+                        continue;
+                if (xasprintf(&quoted, *word == '/' ? "%s" : "'%s'", word) < 0)
+                        return error_oom(&c->error);
+                if (strstr(c->error.message ?: "", quoted))
+                        return error_hint(&c->error, r,
+                                          "Each word is an image. Another program of %s is named by "
+                                          "--exec=, and arguments "
+                                          "of its app stand behind '--'.",
+                                          request->apps[i - 1].reference);
+        }
+        return r;
+}
+
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -273,6 +306,8 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
                 return r;
         (void) interrupt_catch();
         r = prepare_and_show(c, a, &p, &warnings);
+        if (r < 0)
+                r = explain_word(c, &a->request, r);
         STRV_FOREACH (w, warnings) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(*w);
                 log_warning("%s", shown ?: "");

@@ -91,6 +91,23 @@ static int add_capability(const Option *o, const char *value, const char *word, 
         return json_list_append(set, json_new_string_lossy(name)) < 0 ? error_oom(e) : 0;
 }
 
+/* "all" stands for every capability that is known here: an isolator names them. */
+static int add_all_capabilities(json_object *set, Error *e)
+{
+        const char *known;
+
+        for (unsigned cap = 0; (known = capng_capability_to_name(cap)); cap++) {
+                _cleanup_free_ char *name = NULL;
+                if (xasprintf(&name, "CAP_%s", known) < 0)
+                        return error_oom(e);
+                for (char *p = name; *p; p++)
+                        *p = to_upper(*p);
+                if (json_list_append(set, json_new_string_lossy(name)) < 0)
+                        return error_oom(e);
+        }
+        return 0;
+}
+
 static int add_capabilities(const Option *o, const char *value, IsolatorType type, IsolatorList *l, Error *e)
 {
         _cleanup_json_ json_object *set = json_object_new_array();
@@ -99,7 +116,8 @@ static int add_capabilities(const Option *o, const char *value, IsolatorType typ
         if (!set || strv_split(value, ", ", &words) < 0)
                 return error_oom(e);
         STRV_FOREACH (s, words) {
-                int r = add_capability(o, value, *s, set, e);
+                bool all = type == ISOLATOR_CAPABILITIES_REMOVE_SET && strcasecmp(*s, "all") == 0;
+                int r = all ? add_all_capabilities(set, e) : add_capability(o, value, *s, set, e);
                 if (r < 0)
                         return r;
         }

@@ -227,6 +227,13 @@ def fork_bomb_does_not_take_the_neighbour_down(host):
 
 
 @case
+def all_capabilities_can_be_removed(host):
+    host.run(host.image(["/bin/show"], name="example.com/a"), "--caps-remove=all")
+    for field in "CapBnd", "CapEff", "CapPrm", "CapInh", "CapAmb":
+        equal(int(host.show("a").status_field(field), 16), 0, field)
+
+
+@case
 def what_is_asked_for_and_ignored_is_warned_of(host):
     """... by an option; what an image has may be for other hosts."""
     image = host.shell("true", name="example.com/a", app={"isolators": [{"name": "example.com/other", "value": {}}]})

@@ -99,6 +99,17 @@ def failed_prepare_leaves_nothing(host):
 
 
 @case
+def words_of_an_app_that_are_taken_for_images(host):
+    """As others write it: run IMAGE COMMAND ARGUMENTS."""
+    image = host.shell("true")
+    for word in "ls", "/bin/ls":
+        r = host.acnspawn("run", image, word).expect(1)
+        contains(r.err, "is named by --exec=, and arguments of its app stand behind '--'.", "hint for " + word)
+    lacks(host.acnspawn("run", image, host.path("missing.aci")).expect(1).err, "--exec=", "hint")
+    equal(host.pods(), [], "pods")
+
+
+@case
 def usage_errors_are_2_and_change_nothing(host):
     for args in (("prepare",), ("run", "--nonsense"), ("nonsense",), ("stop",), ("prepare", "--exit-policy=never", "x"),
                  ("prepare", "--", "x"), ("logs",)):
