@@ -104,7 +104,7 @@ static ssize_t ring_read(void *userdata, void *buffer, size_t size)
         return (ssize_t) n;
 }
 
-int signature_check_update(SignatureCheck *c, const void *data, size_t size, Error *e)
+void signature_check_update(SignatureCheck *c, const void *data, size_t size)
 {
         const char *p = data;
 
@@ -123,7 +123,6 @@ int signature_check_update(SignatureCheck *c, const void *data, size_t size, Err
                 pthread_cond_signal(&c->changed);
         }
         pthread_mutex_unlock(&c->mutex);
-        return 0;
 }
 
 /* --- gpg ----------------------------------------------------------------------------------------------- */

@@ -111,9 +111,9 @@ typedef struct SignatureCheck SignatureCheck;
  * ("the signature x.aci.asc"). */
 int signature_check_new(Trust *t, const void *signature, size_t size, const char *what, SignatureCheck **ret,
                         Error *e);
-/* What is signed, from its beginning to its end. Waits if gpg is slower than the reader. Not from two
- * threads at once. */
-int signature_check_update(SignatureCheck *c, const void *data, size_t size, Error *e);
+/* What is signed, from its beginning to its end. Waits if gpg is slower than the reader; what goes wrong,
+ * signature_check_finish() says. Not from two threads at once. */
+void signature_check_update(SignatureCheck *c, const void *data, size_t size);
 /* Everything was fed in. Succeeds if there is a good signature by a key that is trusted for an image of this
  * name; else the error says of each signature what is wrong with it, with its fingerprint: -ENOKEY if none
  * is by a key that is known, -EBADMSG if one is not of these bytes, else -EKEYREJECTED. RET may be NULL. */

@@ -56,8 +56,8 @@ int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e)
         return 0;
 }
 
-int unpack_make_way(Unpack *u, int parent_fd, const char *name, const char *path, bool directory,
-                    bool *ret_hides, Error *e)
+int unpack_make_way(int parent_fd, const char *name, const char *path, bool directory, bool *ret_hides,
+                    Error *e)
 {
         struct stat st;
 
@@ -194,7 +194,7 @@ static int take_device(Unpack *u, const char *path, struct archive_entry *entry,
                                     "a character device 0:0 is a whiteout of overlayfs, which layers must "
                                     "not contain");
         int r = open_parent(u, path, entry, &parent_fd, &name, e);
-        return r < 0 ? r : unpack_make_way(u, parent_fd, name, path, false, &hides, e);
+        return r < 0 ? r : unpack_make_way(parent_fd, name, path, false, &hides, e);
 }
 
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e)

@@ -232,7 +232,7 @@ static int make_layer_directory(Unpack *u, Entry *x, Error *e)
         _cleanup_close_ int fd = -EBADF;
         bool hides = false;
 
-        int there = unpack_make_way(u, x->parent_fd, x->name, x->path, true, &hides, e);
+        int there = unpack_make_way(x->parent_fd, x->name, x->path, true, &hides, e);
         if (there < 0)
                 return there;
         if (!there && mkdirat(x->parent_fd, x->name, 0700) < 0)
@@ -369,7 +369,7 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
                                     "the hard link leads to something that is no regular file");
         if (u->layer && is_linked(x, &st))
                 return 0;
-        r = u->layer ? unpack_make_way(u, x->parent_fd, x->name, x->path, false, &hides, e) : 0;
+        r = u->layer ? unpack_make_way(x->parent_fd, x->name, x->path, false, &hides, e) : 0;
         if (r < 0)
                 return r;
         if (linkat(fd, slash + 1, x->parent_fd, x->name, 0) < 0)
@@ -396,7 +396,7 @@ static int make_by_kind(Unpack *u, Entry *x, Error *e)
                 bool hides;
                 int r = kinds[i].charges ? 0 : unpack_charge(u, 0, e);
                 if (r >= 0 && u->layer && type != AE_IFDIR)
-                        r = unpack_make_way(u, x->parent_fd, x->name, x->path, false, &hides, e);
+                        r = unpack_make_way(x->parent_fd, x->name, x->path, false, &hides, e);
                 return r < 0 ? r : kinds[i].make(u, x, e);
         }
         return unpack_error(e, -EBADMSG, x->path, "it is of a kind that images cannot contain");

@@ -258,8 +258,8 @@ int unpack_open_parent(Unpack *u, const char *path, const struct timespec *mtime
 /* Makes room for what the entry PATH, NAME in PARENT_FD, is to be: earlier entries of that path go, but for
  * a directory if DIRECTORY is to come. 1: that is there; 0: nothing is. *RET_HIDES becomes true if what was
  * there, no directory, hid what layers below have. */
-int unpack_make_way(Unpack *u, int parent_fd, const char *name, const char *path, bool directory,
-                    bool *ret_hides, Error *e);
+int unpack_make_way(int parent_fd, const char *name, const char *path, bool directory, bool *ret_hides,
+                    Error *e);
 bool unpack_is_whiteout(const struct stat *st);
 /* Whether the directory FD of a layer hides what layers below have in it. */
 bool unpack_is_opaque(int fd);

@@ -272,7 +272,7 @@ void progress_update(Progress *p, const char *what, const char *phase, uint64_t 
         draw(p, false);
 }
 
-static char *format_end(Progress *p, const ProgressItem *i, ProgressState state, uint64_t size)
+static char *format_end(const ProgressItem *i, ProgressState state, uint64_t size)
 {
         uint64_t passed = now_usec(CLOCK_MONOTONIC) - i->started_usec;
         _cleanup_free_ char *amount = format_size(size);
@@ -293,7 +293,7 @@ void progress_end(Progress *p, const char *what, ProgressState state, uint64_t s
         if (!i)
                 return;
         bool told = state != PROGRESS_FAILED && (p->display.terminal || i->announced);
-        _cleanup_free_ char *line = told ? format_end(p, i, state, size) : NULL;
+        _cleanup_free_ char *line = told ? format_end(i, state, size) : NULL;
         free(i->what);
         memmove(i, i + 1, (size_t) (&p->items[p->n] - (i + 1)) * sizeof(*i));
         p->n--;

@@ -70,7 +70,7 @@ static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *i
         return mask;
 }
 
-static int change_ids(const LaunchConfig *c, const Identity *id, Failure *f)
+static int change_ids(const Identity *id, Failure *f)
 {
         if (setgroups(id->n_groups, id->groups) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set the supplementary groups");
@@ -92,7 +92,7 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot drop capabilities");
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot clear ambient capabilities");
-        r = change_ids(c, id, f);
+        r = change_ids(id, f);
         if (r < 0)
                 return r;
         r = set_capabilities(capabilities_until_exec(c, id));

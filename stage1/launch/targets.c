@@ -122,7 +122,7 @@ static int check_place(const Places *p, const Target *t, Failure *f)
 
         if (!path_has_prefix(t->real, p->proc) && !path_has_prefix(p->proc, t->real) &&
             !path_has_prefix(p->dev, t->real) &&
-            !(in_dev && path_has_prefix(in_dev, LAUNCH_CREDENTIALS_PATH + strlen("/dev"))))
+            !(in_dev && path_has_prefix(in_dev, &LAUNCH_CREDENTIALS_PATH[strlen("/dev")])))
                 return 0;
         return failure_set(f, CAUSE_SETUP, -EINVAL,
                            "The volume at %s would really be at %s, where none may be", t->path, t->real);

@@ -97,9 +97,10 @@ static int check_bytes(Config *c, const void *signature, size_t size, const void
         int r = c->trust ? 0 : reopen(c);
         if (r >= 0)
                 r = signature_check_new(c->trust, signature, size, "the signature", &check, &c->error);
-        if (r >= 0)
-                r = signature_check_update(check, data, n, &c->error);
-        return r < 0 ? r : signature_check_finish(check, name, ret, &c->error);
+        if (r < 0)
+                return r;
+        signature_check_update(check, data, n);
+        return signature_check_finish(check, name, ret, &c->error);
 }
 
 /* The signature in the file NAME of the fixture, of CONTENT. */
@@ -710,12 +711,12 @@ TEST(streams)
         ASSERT_WORKS(c, signature_check_new(c.trust, signature, n, "it", &check, &c.error));
         for (size_t i = 0, step; i < size; i += step) { /* in pieces of all sizes */
                 step = MIN(size - i, (i * 13) % 200000 + 1);
-                ASSERT_WORKS(c, signature_check_update(check, data + i, step, &c.error));
+                signature_check_update(check, data + i, step);
         }
         ASSERT_WORKS(c, signature_check_finish(check, IMAGE, NULL, &c.error));
         check = signature_check_free(check);
         ASSERT_WORKS(c, signature_check_new(c.trust, signature, n, "it", &check, &c.error));
-        ASSERT_WORKS(c, signature_check_update(check, data, size / 2, &c.error));
+        signature_check_update(check, data, size / 2);
 }
 
 int main(void)
