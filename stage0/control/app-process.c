@@ -4,8 +4,9 @@
  *
  * The pod's systemd knows which process that is. A number that it says may be another process's by the time
  * it is looked at; if systemd, which has to reap the process first, still says the same afterwards, it was
- * the right one. A process that systemd calls the app's may still be the launcher, which is not confined
- * yet: what executes that program is not the app.
+ * the right one. A process that systemd calls the app's may still be systemd itself, which is about to execute
+ * the launcher, or the launcher, which is not confined yet. Both are in the pod's root, or come from there: who
+ * took them for the app would have what is to be the app's done where the pod's systemd is.
  */
 
 #include <sys/stat.h>
@@ -107,23 +108,38 @@ static int pid_of_pidfd(int fd, pid_t *ret)
         return *ret > 0 ? 0 : -ESRCH;
 }
 
-/* Whether it executes something else than the launcher, as the pod has that. */
-static int is_app(Pod *p, pid_t pid)
+static int stat_of(pid_t pid, const char *name, struct stat *ret)
 {
-        struct stat program, launcher;
-        PodRuntime runtime = {};
         char path[96];
 
-        int r = pod_runtime_read(p, &runtime);
-        if (r < 0)
-                return r;
-        snprintf(path, sizeof(path), "/proc/%d/root/acnspawn/launch", (int) runtime.leader);
-        if (stat(path, &launcher) < 0)
-                return -errno;
-        snprintf(path, sizeof(path), "/proc/%d/exe", (int) pid);
-        if (stat(path, &program) < 0)
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, name);
+        if (stat(path, ret) < 0)
                 return errno == ENOENT ? -ESRCH : -errno;
-        return program.st_dev != launcher.st_dev || program.st_ino != launcher.st_ino;
+        return 0;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+        return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether it has left the pod's mounts, as the launcher does, and then executes something else than that, as the pod
+ * has it. To be looked at in this order: what has left them is systemd's own process no more. */
+static int is_app(Pod *p, pid_t pid)
+{
+        struct stat program, launcher, mounts, pod_mounts;
+        PodRuntime runtime = {};
+
+        int r = pod_runtime_read(p, &runtime);
+        if (r >= 0)
+                r = stat_of(runtime.leader, "root/acnspawn/launch", &launcher);
+        if (r >= 0)
+                r = stat_of(runtime.leader, "ns/mnt", &pod_mounts);
+        if (r >= 0)
+                r = stat_of(pid, "ns/mnt", &mounts);
+        if (r >= 0)
+                r = stat_of(pid, "exe", &program);
+        return r < 0 ? r : !is_same(&mounts, &pod_mounts) && !is_same(&program, &launcher);
 }
 
 /* A process whose first thread has ended while others go on: the kernel tells nothing by its number any more. */

@@ -14,6 +14,9 @@
 #include "library/libmnt.h"
 #include "stage0/files/files-internal.h"
 
+#define ROOT_TRIES 100U
+#define ROOT_PAUSE_USEC 20000U
+
 static void table_unrefp(struct libmnt_table **t)
 {
         mnt_unref_table(*t);
@@ -85,6 +88,7 @@ static int open_mounted(pid_t supervisor, const char *app)
         return place ? open_in_root(root_fd, place, O_PATH | O_DIRECTORY) : -ENOENT;
 }
 
+/* Between two executions of the app there is none for a moment. */
 static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
 {
         PodRuntime runtime = {};
@@ -95,6 +99,10 @@ static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
                 return r;
         r = pod_runtime_read(p, &runtime);
         _cleanup_close_ int fd = r < 0 ? r : open_mounted(runtime.supervisor, app->name);
+        for (unsigned i = 0; r >= 0 && fd == -ENOENT && i < ROOT_TRIES; i++) {
+                (void) usleep(ROOT_PAUSE_USEC);
+                fd = open_mounted(runtime.supervisor, app->name);
+        }
         if (fd == -ENOENT)
                 return error_set(e, -ESRCH, "App %s of pod %s has no root yet", app->name, p->uuid);
         if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC)

@@ -117,7 +117,7 @@ static int read_bounding_set(pid_t pid, uint64_t *ret)
         return 0;
 }
 
-int inheritance_read(pid_t pid, Inheritance *ret, Failure *f)
+int inheritance_read(pid_t pid, const char *app, Inheritance *ret, Failure *f)
 {
         char personality_text[32] = "";
         Inheritance i = {};
@@ -131,8 +131,10 @@ int inheritance_read(pid_t pid, Inheritance *ret, Failure *f)
                 r = read_value(pid, "oom_score_adj", i.oom_score_adj, sizeof(i.oom_score_adj));
         if (r >= 0)
                 r = read_value(pid, "personality", personality_text, sizeof(personality_text));
+        if (r == -ENOENT || r == -ESRCH)
+                return failure_set(f, CAUSE_SETUP, -ESRCH, "App %s has just ended", app);
         if (r < 0)
-                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot read the limits of the app");
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot read the limits of app %s", app);
         (void) read_value(pid, "timerslack_ns", i.timer_slack, sizeof(i.timer_slack));
         i.personality = strtoul(personality_text, NULL, 16);
         *ret = i;
@@ -213,8 +215,8 @@ static int find_namespaces(pid_t pid, int *ret_flags)
                         return -errno;
                 }
                 snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int) pid, namespaces[i].name);
-                if (stat(path, &theirs) < 0)
-                        return -errno;
+                if (stat(path, &theirs) < 0) /* the kernel has this kind: the process is gone */
+                        return errno == ENOENT ? -ESRCH : -errno;
                 if (own.st_dev != theirs.st_dev || own.st_ino != theirs.st_ino)
                         flags |= namespaces[i].flag;
         }

@@ -312,7 +312,7 @@ static int run(Enter *x, Failure *f)
         int r = receive_request(x, f);
 
         if (r >= 0)
-                r = inheritance_read(x->request.app, &x->inheritance, f);
+                r = inheritance_read(x->request.app, x->launch.app, &x->inheritance, f);
         if (r >= 0)
                 x->launch.config.capabilities &= x->inheritance.bounding;
         if (r >= 0 && setns(x->app_fd, CLONE_NEWPID) < 0)

@@ -20,7 +20,7 @@ typedef struct Inheritance {
 } Inheritance;
 
 /* Reads what process PID, by our numbers, would hand on. */
-int inheritance_read(pid_t pid, Inheritance *ret, Failure *f);
+int inheritance_read(pid_t pid, const char *app, Inheritance *ret, Failure *f);
 /* Takes it; that takes the host's privileges. */
 int inheritance_take(const Inheritance *i, Failure *f);
 /* Goes to the cgroups whose cgroup.procs are FDS. */

@@ -357,6 +357,26 @@ def what_cannot_be_entered_is_said(host):
     host.acnspawn("stop", "--force", "q").expect(0)
 
 
+@both
+def an_app_that_comes_and_goes(host, *options):
+    """It is entered, or said not to be there. What is to become the app, but has not left the root of the pod's systemd, is
+    not taken for it."""
+    host.detach("--name=p", "--exit-policy=all", *options, host.shell("sleep 0.03", name="example.com/a"), "--restart=always",
+                "--restart-delay=10ms", "--restart-delay-max=10ms", "--restart-limit=infinity")
+    seen = set()
+    for _ in range(60):
+        copy = host.start("cp", "/etc/hostname", "p:/marker")
+        for p in [host.start("enter", "p", "true") for _ in range(3)]:
+            r = host.finish(p)
+            true(r.rc in (0, 1, 125, 137, 143), str(r))
+            seen.add(re.sub(r"pod [-0-9a-f]*", "pod", r.err))
+        host.finish(copy)
+        lacks(os.listdir(os.path.join(host.one_pod(), "root")), "marker", "the root of the pod's systemd")
+    for words in seen - {""}:
+        true("not running" in words or "just ended" in words or "which has ended" in words, "message: %s" % words)
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
 @case
 def a_process_without_its_first_thread(host):
     """Nothing is in it that could be entered; what it has written can be copied."""
