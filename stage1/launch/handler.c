@@ -17,6 +17,8 @@
 #include "stage1/launch/launch.h"
 
 #define PIPE_SIZE 65536U
+#define SLICE_USEC UINT64_C(1000000)
+#define LATE_USEC UINT64_C(500000)
 
 typedef struct ChildReport {
         int32_t failed; /* negative errno, or 0: the handler was started */
@@ -63,11 +65,39 @@ static void kill_child(const Launch *l, pid_t pid)
         (void) kill(pid, SIGKILL);
 }
 
+/* When a check's time is up. We look every second: much later than that, and we were stopped together with the
+ * check, as the pod was paused. Nobody is unhealthy for that. */
+typedef struct Deadline {
+        uint64_t end, looked, expected;
+} Deadline;
+
+static uint64_t deadline_look(Deadline *d)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        if (d->end != UINT64_MAX && now > d->expected + LATE_USEC)
+                d->end += now - d->expected;
+        d->looked = now;
+        return now;
+}
+
+/* How long to wait from the last look on, in milliseconds. */
+static int deadline_next(Deadline *d)
+{
+        if (d->end == UINT64_MAX)
+                return -1;
+        uint64_t left = d->end > d->looked ? MIN(d->end - d->looked, SLICE_USEC) : 0;
+
+        d->expected = d->looked + left;
+        return (int) (left / 1000 + 1);
+}
+
 /* Until the child has ended, which a signal that is to end us makes it do, and a check's time-out. */
 static int wait_for(Launch *l, pid_t pid, int signal_fd, int *ret_status, HandlerStatus *h)
 {
         LaunchCheck *check = l->check;
-        uint64_t end = check ? now_usec(CLOCK_MONOTONIC) + check->timeout_usec : UINT64_MAX;
+        uint64_t begin = now_usec(CLOCK_MONOTONIC);
+        Deadline deadline = {.end = check ? begin + check->timeout_usec : UINT64_MAX, .expected = begin};
 
         for (;;) {
                 struct pollfd p[] = {{.fd = signal_fd, .events = POLLIN},
@@ -79,14 +109,12 @@ static int wait_for(Launch *l, pid_t pid, int signal_fd, int *ret_status, Handle
                         return -errno;
                 if (k == pid)
                         return 0;
-                uint64_t now = now_usec(CLOCK_MONOTONIC);
-                if (now >= end) {
+                if (deadline_look(&deadline) >= deadline.end) {
                         h->timed_out = true;
                         kill_child(l, pid);
-                        end = UINT64_MAX;
+                        deadline.end = UINT64_MAX;
                 }
-                int left = end == UINT64_MAX ? -1 : (int) MIN((end - now) / 1000 + 1, UINT64_C(60000));
-                (void) poll(p, ELEMENTSOF(p), left);
+                (void) poll(p, ELEMENTSOF(p), deadline_next(&deadline));
                 if (check && p[1].revents)
                         drain(check);
                 if (read(signal_fd, &si, sizeof(si)) == sizeof(si) && si.ssi_signo != SIGCHLD) {

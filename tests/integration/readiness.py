@@ -281,6 +281,21 @@ def a_check_that_never_ceases_to_write_has_its_time_all_the_same(host):
 
 
 @case
+def the_time_of_a_check_does_not_run_while_the_pod_is_paused(host):
+    uuid = host.detach(host.shell("while :; do sleep 0.1; done"), "--health-cmd=sleep 0.5", "--health-interval=100ms",
+                       "--health-timeout=2s", "--health-retries=1", "--health-on-failure=kill")
+    for _ in range(3):
+        time.sleep(0.35)
+        host.acnspawn("pause", uuid).expect(0)
+        time.sleep(3)
+        host.acnspawn("resume", uuid).expect(0)
+        before = host.app_status(uuid, "image1")["health"]["checked"]
+        wait_for(lambda: host.app_status(uuid, "image1")["health"]["checked"] > before, "the next check")
+        equal((host.state(uuid), host.app_status(uuid, "image1")["health"]["failures"]), ("running", 0))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def images_health_checks_can_be_left_out_or_changed(host):
     image = checked(host, "sleep 1000")
     uuid = host.detach(image, "--no-healthcheck")
