@@ -592,7 +592,7 @@ def the_hosts_loopback_and_abstract_sockets_are_out_of_reach(host):
 
 RAW = """
 import re, socket, struct, subprocess, sys
-own = re.search('ether (\\S+)', subprocess.run(['ip', 'link', 'show', 'eth0'], capture_output=True, text=True).stdout).group(1)
+own = re.search(r'ether (\\S+)', subprocess.run(['ip', 'link', 'show', 'eth0'], capture_output=True, text=True).stdout).group(1)
 udp = struct.pack('!HHHH', 5555, 18099, 13, 0) + b'hello'
 head = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, socket.inet_aton(sys.argv[1]), socket.inet_aton(sys.argv[3]))
 total = sum(struct.unpack('!10H', head))

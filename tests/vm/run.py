@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TIMEOUT = 900  # seconds for all cases together, from the moment the machine is up
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
-SECONDS = {"network": 250, "apparmor": 80, "limits": 75, "units": 45, "sockets": 40, "machined": 35, "bus": 120, "readiness": 35,
+SECONDS = {"network": 250, "apparmor": 80, "limits": 75, "units": 75, "sockets": 40, "machined": 35, "bus": 120, "readiness": 35,
            "control": 12}  # about
 
 MAIN = """#!/bin/sh
