@@ -28,11 +28,16 @@ static int connect_to(const char *path)
         return TAKE_FD(fd);
 }
 
+/* -EALREADY: it is standard input, which was one before, and would be an empty one now. */
 static int open_credential(const char *path)
 {
+        static bool input_was_read = false;
         struct stat st;
 
         if (streq(path, "-")) {
+                if (input_was_read)
+                        return -EALREADY;
+                input_was_read = true;
                 int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
                 return fd < 0 ? -errno : fd;
         }
@@ -92,7 +97,9 @@ int option_credential(const Option *o, const char *value, void *target, Error *e
                 return r;
         fd = open_credential(strchr(value, ':') + 1);
         if (fd < 0)
-                return option_invalid(o, value, e, "%s", strerror(-fd));
+                return option_invalid(o, value, e, "%s",
+                                      fd == -EALREADY ? "standard input has been read already"
+                                                      : strerror(-fd));
         data = malloc(CREDENTIALS_SIZE_MAX + 1);
         if (!data)
                 return error_oom(e);

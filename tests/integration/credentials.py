@@ -209,6 +209,10 @@ def what_is_refused(host):
         r = host.acnspawn("prepare", image, *args).expect(2)
         contains(r.err, message, "message about %s" % args[0][:40])
         lacks(r.err, SECRET, "message about %s" % args[0][:40])
+    # Of what was read to its end nothing is left: that would be an empty secret.
+    r = host.acnspawn("prepare", image, "--credential=a:-", "--credential=b:-", input=SECRET.encode()).expect(2)
+    contains(r.err, "standard input has been read already")
+    lacks(r.err, SECRET)
     equal(host.pods(), [], "pods")
 
 
