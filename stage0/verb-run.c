@@ -333,7 +333,7 @@ static int run(Context *c, int argc, char **argv)
         a.options.strict = own.strict;
         if (own.remove && own.detach)
                 return context_usage(c, "--rm works in the foreground only: it cannot be given together "
-                                        "with --detach");
+                                        "with --detach; 'acnspawn gc' removes pods that have ended");
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
                                         "--pod-manifest=");

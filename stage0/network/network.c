@@ -308,6 +308,42 @@ static int reserve(Pod *p, const NetworkRecord *record, PodNetwork *n, Error *e)
         return r < 0 ? r : port_mappings_reserve(record->ports, record->n_ports, &n->ports, &n->n_ports, e);
 }
 
+/* To bind them is quick; only where that fails it has to be found out who has them. */
+static int try_ports(const Pod *p, const PortMapping *l, size_t n, Error *e)
+{
+        _cleanup_error_ Error by_pod = ERROR_NULL;
+        PodNetwork *held = calloc(1, sizeof(PodNetwork));
+
+        if (!held)
+                return error_oom(e);
+        held->mount_ns_fd = -EBADF;
+        int r = port_mappings_reserve(l, n, &held->ports, &held->n_ports, e);
+        pod_network_free(held);
+        if (r == -EADDRINUSE && e && port_mappings_check_pods(p, l, n, &by_pod) < 0) {
+                error_done(e);
+                *e = by_pod;
+                by_pod = ERROR_NULL;
+        }
+        return r;
+}
+
+int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served, Error *e)
+{
+        PortMapping *l = NULL;
+        size_t n = 0;
+
+        if (p->config.net != NET_NETWORKS || !p->manifest)
+                return 0;
+        int r = port_mappings_new(p->manifest, &l, &n, e);
+        if (r < 0)
+                return r;
+        n = leave_out_served(l, n, served, n_served, false);
+        if (n > 0)
+                r = try_ports(p, l, n, e);
+        port_mappings_free(l, n);
+        return r;
+}
+
 static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
                     int stop_fd, PodNetwork *n, Error *e)
 {

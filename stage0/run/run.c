@@ -45,6 +45,17 @@ static int run_detached(Pod *p, const RunOptions *o, PodSockets *sockets, Error 
         return r < 0 ? r : status;
 }
 
+/* Before the pod counts as running: so it can be run once they are free. */
+static int check_ports(const Pod *p, const PodSockets *sockets, Error *e)
+{
+        _cleanup_free_ ServedPort *served = NULL;
+        size_t n_served = 0;
+
+        if (pod_sockets_served(sockets, &served, &n_served) < 0)
+                return error_oom(e);
+        return network_check_ports(p, served, n_served, e);
+}
+
 int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e)
 {
         _cleanup_(pod_sockets_freep) PodSockets *sockets = NULL;
@@ -62,6 +73,8 @@ int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e)
                 r = unit_keep(e);
         if (r >= 0 && (o->strict || p->config.strict))
                 r = pod_require_isolators(p, o->config_dirs, o->keep_unit, e);
+        if (r >= 0)
+                r = check_ports(p, sockets, e);
         if (r >= 0)
                 r = pod_begin_run(p, e);
         if (r < 0)
