@@ -236,13 +236,23 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         return k < 0 ? k : r;
 }
 
+/* Neither its systemd nor anything else of it: its networks could not be made, for one. */
+static bool was_never_started(Pod *p)
+{
+        _cleanup_(pod_report_done) PodReport report = {};
+
+        return p->state == POD_EXITED && pod_report(p, NULL, &report, NULL) >= 0 && report.started_usec == 0;
+}
+
 /* What could not be started and was made for this one run is of no use to anybody: a unit of the host that is
  * started again and again would pile it up. A pod that did run stays, with what it has to tell, unless --rm was
  * given; but a pod that somebody else has prepared, or run, is not ours to remove if we did not run it. */
-static bool is_to_be_removed(const Pod *p, PodState was, int error, bool is_new, bool remove)
+static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool remove)
 {
+        if (is_new && (p->state == POD_PREPARED || was_never_started(p)))
+                return true;
         if (p->state == POD_PREPARED)
-                return is_new;
+                return false;
         return remove && was == POD_PREPARED && error != -EBUSY && error != -ESTALE;
 }
 

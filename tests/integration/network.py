@@ -482,6 +482,11 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
     own_network(host, "bad", "[ $CNI_COMMAND != VERSION ] || echo '{\"cniVersion\": \"1.0.0\", \"supportedVersions\": [\"0.4.0\"]}'")
     configure(host, "bad.conflist", {"cniVersion": "1.0.0", "cniVersions": ["1.0.0", "0.3.1"], "name": "bad", "plugins": [{"type": "bad-plugin"}]})
     contains(host.acnspawn("run", "--net=bad", host.shell("true")).expect(1).err, "speaks none of the versions in")
+    # A pod that was made for this run, and never started, does not stay.
+    pods = host.pods()
+    for option in "--quiet", "--detach":
+        contains(host.acnspawn("run", option, "--name=p", "--net=bad", host.shell("true")).expect(1).err, "speaks none")
+        equal(host.pods(), pods, "pods")
 
 
 @case
