@@ -8,7 +8,7 @@
  */
 
 #include "library/libcrypto.h"
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 #include "prepare/unpack/unpack.h"
 
 typedef struct Export {

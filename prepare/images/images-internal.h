@@ -56,3 +56,34 @@ int layer_file(const char *layer, const char *file, char **ret);
 int layer_fds_open(Store *s, char *const *layers, LayerFds *l, Error *e);
 /* Whether one of the LAYERS, N of them, has directories without an entry. */
 int layers_imply(Store *s, char *const *layers, size_t n, Error *e);
+
+/* --- Images (image-index.c, image.c, layers.c, export.c) ----------------------------------------------- */
+
+/* What image_list_best() gives. What has come since the last look is noticed only if nothing else fits.
+ * -ENOENT, without a message: there is none. The ID is the index's, until it changes. */
+int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels, const char **ret, Error *e);
+/* The layers of an OCI image, from its file "layers". */
+int image_read_layer_ids(int image_fd, char ***ret, Error *e);
+/* Says that an image was used now. Failure does not matter. */
+void image_touch(const Image *i);
+/* The image's own overlay lower directories, uppermost first, relative to the store: "images/ID/rootfs", or
+ * "layers/D/rootfs" for each layer of an OCI image. */
+int image_own_layers(const Image *i, char ***ret);
+/* image_export() from the image's directory; messages do not name it. */
+int image_replay(int image_fd, const char *id, ImageSink sink, void *userdata, Error *e);
+
+/* --- Rendering (render.c) ------------------------------------------------------------------------------ */
+
+/* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost
+ * first) as a tree of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done
+ * once; later calls find it. */
+int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e);
+/* The same for the directories that layers only imply (attributes.c): if LAYERS need one, a layer to lie on
+ * top of them, "rendered/<key>/rootfs". 1: they do; 0: they do not, *RET is as it was. */
+int render_attributes(Store *s, char *const *layers, char **ret, Error *e);
+/* Brings NAME of one directory, which is no directory and has the status ST, into another: a hard link, or a
+ * copy where the file has too many (render-copy.c). */
+int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, const struct stat *st);
+/* Writes the file "implied" of a tree that was made from these layers: directories for which none of them
+ * has an entry. */
+int attributes_note_implied(Store *s, const int *fds, size_t n, int dir_fd, Error *e);

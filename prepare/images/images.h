@@ -88,15 +88,13 @@ void image_index_invalidate(ImageIndex *x);
 void image_index_forget(ImageIndex *x, const char *id);
 /* The images, by ID. They are the index's, until it changes. */
 Image **image_index_images(const ImageIndex *x, size_t *ret_n);
-/* What image_list_best() gives. What has come since the last look is noticed only if nothing else fits.
- * -ENOENT, without a message: there is none. The ID is the index's, until it changes. */
-int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels, const char **ret, Error *e);
 /* The image of that ID, which is read only if the index does not know it, with a descriptor of its own. It
  * outlives the index; what was read is shared, and not to be changed. Freeing it is any thread's affair. */
 int image_index_open(ImageIndex *x, const char *id, Image **ret, Error *e);
 /* What image_find_id() finds, opened. */
 int image_index_look_up(ImageIndex *x, const char *reference, Image **ret, Error *e);
-/* What image_index_find_id() finds, opened. */
+/* What image_list_best() gives, opened. What has come since the last look is noticed only if nothing else
+ * fits. -ENOENT, without a message: there is none. */
 int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Image **ret, Error *e);
 
 /* --- Importing, finding, rendering (import.c, image-check.c, image-find.c, layers.c) ------------------- */
@@ -132,9 +130,6 @@ int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, 
  * the highest version, then the latest import. Messages list candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
-/* The image's own directories among these, uppermost first, relative to the store: "images/ID/rootfs", or
- * "layers/D/rootfs" for each layer of an OCI image. */
-int image_own_layers(const Image *i, char ***ret);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
@@ -156,8 +151,6 @@ typedef int (*ImageSink)(const void *p, size_t n, void *userdata, Error *e);
 /* Gives the uncompressed archive to SINK, byte for byte as it was imported. -EBADMSG: the image was altered,
  * which may be known only after the last byte; -ENOENT: it was imported without a recipe. */
 int image_export(const Image *i, ImageSink sink, void *userdata, Error *e);
-/* The same from the image's directory; messages do not name it. */
-int image_replay(int image_fd, const char *id, ImageSink sink, void *userdata, Error *e);
 
 /* Copies what an app of the image would see as its root (spec: ace.md, "Filesystem Setup") to the empty
  * directory DIR_FD: the layers merged, whiteouts and whitelists applied (render-image.c). The image and its
@@ -191,30 +184,15 @@ int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
 /* Replaces the signer alone, of an image that others may be reading. */
 int image_info_set_signer(int image_fd, const ImageSigner *signer);
-/* The layers of an OCI image, from its file "layers". */
-int image_read_layer_ids(int image_fd, char ***ret, Error *e);
-/* Says that an image was used now. Failure does not matter. */
-void image_touch(const Image *i);
 /* The ID of the image in the store that REFERENCE means; files are not imported. The image may be
  * damaged. */
 int image_find_id(Store *s, const char *reference, char **ret, Error *e);
 
-/* --- Rendering (render.c) ------------------------------------------------------------------------------ */
+/* --- Rendered trees (render.c) ------------------------------------------------------------------------- */
 
-/* Renders those of PATHS (absolute) that are in the overlay of LAYERS (relative to the store, uppermost
- * first) as a tree of its own, and returns its path relative to the store, "rendered/<key>/rootfs". Done
- * once; later calls find it. */
-int render_whitelist(Store *s, char *const *layers, char *const *paths, char **ret, Error *e);
 /* The layers a rendered tree was made from: a text with one path per line, relative to the store, of all
  * depths. KEY_FD is "rendered/<key>". */
 int render_read_layers(int key_fd, char **ret);
-/* The same for the directories that layers only imply (attributes.c): if LAYERS need one, a layer to lie on
- * top of them, "rendered/<key>/rootfs". 1: they do; 0: they do not, *RET is as it was. */
-int render_attributes(Store *s, char *const *layers, char **ret, Error *e);
-struct stat;
-/* Brings NAME of one directory, which is no directory and has the status ST, into another: a hard link, or a
- * copy where the file has too many (render-copy.c). */
-int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, const struct stat *st);
 
 /* --- Directories that are only implied (attributes.c) -------------------------------------------------- */
 
@@ -222,8 +200,5 @@ int render_place_file(const Store *s, int from_fd, int to_fd, const char *name, 
  * below have: as they are there. FDS: the layers, lowest first, each with its "rootfs" and "implied".
  * 1: there are some; 0: there are none, and nothing was made. */
 int attributes_make(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
-/* Writes the file "implied" of a tree that was made from these layers: directories for which none of them
- * has an entry. */
-int attributes_note_implied(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
-/* Writes that file of what has just been unpacked; without such directories there is none. */
+/* Writes the file "implied" of what has just been unpacked; without such directories there is none. */
 int implied_write(int dir_fd, const Text *implied);

@@ -12,6 +12,7 @@
 
 #include "library/libarchive.h"
 #include "prepare/images/aci.h"
+#include "prepare/images/images-internal.h"
 
 typedef struct Import {
         Store *store;

@@ -18,7 +18,7 @@
  * names make possible, though hashes do not) and for messages.
  */
 
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 
 #define DEPTH_MAX 64U
 #define LAYERS_MAX 400U /* overlayfs takes 500 */

@@ -13,7 +13,7 @@
 
 #include <sys/stat.h>
 
-#include "prepare/images/images.h"
+#include "prepare/images/images-internal.h"
 
 typedef struct IdCheck {
         int image_fd;

@@ -105,17 +105,3 @@ typedef struct PackOptions {
  * compressor_new(). The result depends on manifest, tree and options alone. */
 int pack_image(int rootfs_fd, const char *manifest, size_t manifest_size, const PackOptions *o, int out_fd,
                const char *what, char **ret_id, Error *e);
-
-/* "Cannot pack 'PATH': …" */
-int pack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
-int pack_error_errno(Error *e, int code, const char *path, const char *what);
-
-/* The extended attributes of a file, by a descriptor of any kind. */
-typedef struct PackXattrs {
-        PackXattr *items; /* sorted by name */
-        size_t n, allocated;
-        char *acl_access, *acl_default;
-} PackXattrs;
-
-void pack_xattrs_done(PackXattrs *x);
-int pack_xattrs_read(int fd, const char *path, PackXattrs *ret, Error *e);

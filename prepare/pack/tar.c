@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 
 #include "library/libcrypto.h"
-#include "prepare/pack/pack.h"
+#include "prepare/pack/pack-internal.h"
 
 #define RECORD_SIZE 512U
 #define OCTAL_MAX_7 07777777ULL      /* owners, devices */

@@ -16,7 +16,7 @@
 #include <linux/posix_acl_xattr.h>
 #include <sys/xattr.h>
 
-#include "prepare/pack/pack.h"
+#include "prepare/pack/pack-internal.h"
 
 static const char *const refused[] = {"trusted.overlay.", "user.overlay."};
 static const char *const kept[] = {"user.", "trusted.", "security."};

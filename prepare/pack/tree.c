@@ -16,7 +16,7 @@
 #include <search.h>
 #include <sys/stat.h>
 
-#include "prepare/pack/pack.h"
+#include "prepare/pack/pack-internal.h"
 
 #define CONTENT_SIZE (256U * 1024U)
 

@@ -12,7 +12,7 @@
 #include <locale.h>
 
 #include "library/libarchive.h"
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/unpack-internal.h"
 
 #define TAR_BLOCK 512U
 

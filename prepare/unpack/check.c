@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "library/libarchive.h"
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/unpack-internal.h"
 
 #define NAMES_MAX (256U << 20) /* bytes of all names */
 #define NO_NODE 0U             /* the root is never in a list */

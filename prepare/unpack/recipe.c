@@ -22,6 +22,7 @@
 
 #include "library/libzstd.h"
 #include "prepare/unpack/record.h"
+#include "prepare/unpack/unpack-internal.h"
 
 #define HEADER_SIZE 512U
 #define LEVEL 3

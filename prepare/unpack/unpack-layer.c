@@ -22,7 +22,7 @@
 #include <sys/xattr.h>
 
 #include "library/libarchive.h"
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/unpack-internal.h"
 
 #define WHITEOUT_PREFIX ".wh."
 #define AUFS_PREFIX ".wh..wh."

@@ -13,7 +13,7 @@
 #include <sys/xattr.h>
 
 #include "library/libarchive.h"
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/unpack-internal.h"
 
 static struct timespec make_time(time_t seconds, long nanoseconds)
 {

@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/unpack-internal.h"
 
 static int append_component(Text *t, const char *c, size_t n, unsigned *depth, const char *name, Error *e)
 {

@@ -14,6 +14,7 @@
 
 #include "library/libarchive.h"
 #include "prepare/unpack/record.h"
+#include "prepare/unpack/unpack-internal.h"
 
 #define CHECK_INTERVAL                                                                                      \
         (64ULL * 1024U *                                                                                    \

@@ -15,7 +15,7 @@
 #include <sys/xattr.h>
 
 #include "library/libarchive.h"
-#include "prepare/unpack/unpack.h"
+#include "prepare/unpack/unpack-internal.h"
 
 static bool acts_on_overlay(const char *name)
 {

@@ -11,7 +11,7 @@
 #include <syslog.h>
 
 #include "library/libsystemd.h"
-#include "stage0/report/report.h"
+#include "stage0/report/report-internal.h"
 
 struct JournalReader {
         sd_journal *journal;

@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#include "stage0/report/report.h"
+#include "stage0/report/report-internal.h"
 
 /* The end of the pod is seen by its lock; the journal wakes us for everything else. */
 #define END_CHECK_MSEC 250

@@ -3,7 +3,7 @@
 /* Lines of apps, to our standard output and standard error: as they are, with the app's name in front, or as
  * JSON. */
 
-#include "stage0/report/report.h"
+#include "stage0/report/report-internal.h"
 
 static int add_json(Text *t, const JournalLine *l)
 {

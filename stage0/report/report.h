@@ -46,14 +46,15 @@ typedef struct PodReport {
 /* CONFIG_DIRS as in PrepareOptions. */
 int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
 void pod_report_done(PodReport *r);
-/* Its isolators alone; works for a pod that is being prepared, too. KEEP_UNIT: as it would be in the unit of the host
- * that we are in, after unit_keep(). */
+/* Its isolators alone; works for a pod that is being prepared, too. KEEP_UNIT: as it would be in the unit of
+ * the host that we are in, after unit_keep(). */
 int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *ret, Error *e);
 /* isolators-strict.c: -EOPNOTSUPP, with all of them in the message, if one of the isolators would not be
  * enforced on this host. */
 int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, Error *e);
 
-/* The same as warnings, of those that the command line asks for: what a manifest has may be for other hosts. */
+/* The same as warnings, of those that the command line asks for: what a manifest has may be for other
+ * hosts. */
 int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,
                        Error *e);
 
@@ -79,9 +80,9 @@ typedef struct LogOptions {
 } LogOptions;
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
-/* --- journal.c: what apps wrote ------------------------------------------------------------------------ */
+/* --- output.c: lines to standard output and standard error --------------------------------------------- */
 
-typedef struct JournalReader JournalReader;
+/* What an app wrote, out of the journal or on its way there. */
 typedef struct JournalLine {
         const char *app;
         const char *data;
@@ -92,27 +93,8 @@ typedef struct JournalLine {
         uint64_t time_usec;
 } JournalLine;
 
-int journal_reader_new(Pod *p, JournalReader **ret, Error *e);
-JournalReader *journal_reader_free(JournalReader *r);
-DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
-/* Only lines of this app; NULL: of all. */
-int journal_reader_set_app(JournalReader *r, const char *app);
-/* Only what was written from SINCE to UNTIL, realtime; UNTIL 0: and later. To be called before anything is
- * read. */
-int journal_reader_set_range(JournalReader *r, uint64_t since_usec, uint64_t until_usec);
-/* Moves so that at most N lines are left to be read. */
-int journal_reader_skip_to_last(JournalReader *r, uint64_t n);
-int journal_reader_fd(JournalReader *r);
-/* To be called when the descriptor is readable. */
-int journal_reader_process(JournalReader *r);
-/* The next line, valid until the next call. 1: there is one, 0: not now. */
-int journal_reader_next(JournalReader *r, JournalLine *ret);
-
-/* output.c: lines to standard output and standard error. */
 typedef struct OutputOptions {
         bool prefix, json, timestamps;
 } OutputOptions;
 /* What is to be printed of a line. */
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t);
-/* Prints everything that can be read now. */
-int output_all(JournalReader *r, const OutputOptions *o);

@@ -4,7 +4,7 @@
  * as well, as far as they differ from our own. The files are opened before anything of ours goes into the
  * pod, where they are out of reach. */
 
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 
 #define CGROUP_FILE_MAX 65536U
 

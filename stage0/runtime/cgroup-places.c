@@ -4,7 +4,7 @@
  * of version 1 where there is one. The controllers of version 1 are nobody's here.
  */
 
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 
 #define CGROUP_FILE_MAX 65536U
 

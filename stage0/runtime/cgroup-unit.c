@@ -12,7 +12,7 @@
 #include <sys/xattr.h>
 
 #include "library/libsystemd.h"
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 
 #define PROCS_SIZE_MAX (1024U * 1024U)
 #define MOVE_ATTEMPTS 16U

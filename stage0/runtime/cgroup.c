@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "library/libsystemd.h"
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 
 #define RECORD "cgroups"
 #define RECORD_SIZE_MAX 65536U

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 #include "stage1/launch-protocol.h"
 
 static int add_disk(char ***l, const char *device)

@@ -11,7 +11,7 @@
 
 #include "library/libmnt.h"
 #include "library/libsystemd.h"
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 
 static void table_unrefp(struct libmnt_table **t)
 {

@@ -22,24 +22,12 @@ typedef struct Cgroups {
 } Cgroups;
 
 void cgroups_done(Cgroups *c);
-/* Those that process PID is in. -ENOSYS: cgroup v2 is not mounted. */
-int cgroups_of_process(pid_t pid, Cgroups *ret, Error *e);
-/* Where the v2 hierarchy is mounted, or NULL. */
-const char *cgroup_unified_mount(void);
 
 /* --- cgroup-unit.c: dividing what systemd has given us ------------------------------------------------- */
 
-/* Where acnspawn itself is in a scope or unit that it divides. A cgroup that hands on controllers must not hold
- * processes: in the unit they are all in children of it. */
-#define CGROUP_SUPERVISOR "supervisor"
-
-/* Makes the cgroup PATH, if need be, and puts process PID there. */
-int cgroup_put(const char *path, pid_t pid);
-/* The cgroup PATH is to have all the controllers that its parent has. */
-void cgroup_hand_on_controllers(const char *path);
-/* Makes the unit of the host's systemd that we were started in ready to hold a pod, for PodPlace.keep_unit: all
- * processes in it, us among them, go to its cgroup CGROUP_SUPERVISOR. -ENOSYS: systemd is not the host's init;
- * -EPERM: the unit is not delegated (Delegate=). */
+/* Makes the unit of the host's systemd that we were started in ready to hold a pod, for PodPlace.keep_unit:
+ * all processes in it, us among them, go to its cgroup CGROUP_SUPERVISOR. -ENOSYS: systemd is not the host's
+ * init; -EPERM: the unit is not delegated (Delegate=). */
 int unit_keep(Error *e);
 
 /* --- cgroup.c: a cgroup for the pod -------------------------------------------------------------------- */
@@ -47,16 +35,16 @@ int unit_keep(Error *e);
 /* Where the pod goes on a host with systemd. */
 typedef struct PodPlace {
         bool keep_unit; /* into the unit that we are in, after unit_keep(); else into a scope of its own */
-        /* The caller leaves its own cgroup, too, and the end of the session or unit that it was started from is not
-         * the pod's end. */
+        /* The caller leaves its own cgroup, too, and the end of the session or unit that it was started from
+         * is not the pod's end. */
         bool along;
-        /* The connection over which systemd is asked for a scope, and over which it asks in turn to end the pod,
-         * before it stops the scope; NULL: there is none, and it does not ask. */
+        /* The connection over which systemd is asked for a scope, and over which it asks in turn to end the
+         * pod, before it stops the scope; NULL: there is none, and it does not ask. */
         sd_bus *bus;
 } PodPlace;
 
-/* Makes directories for P, of which the pod directory keeps a list, so that gc finds them, and puts process PID,
- * which has no other use for the cgroup it is in, there. */
+/* Makes directories for P, of which the pod directory keeps a list, so that gc finds them, and puts process
+ * PID, which has no other use for the cgroup it is in, there. */
 int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Error *e);
 /* What PodPlace.along says, later on. */
 int pod_cgroup_go_along(const Cgroups *c, Error *e);
@@ -67,13 +55,11 @@ int pod_cgroup_kill(Pod *p, Error *e);
 int pod_cgroup_unified(Pod *p, char **ret);
 /* The unit of the host's systemd that a running pod is in. -ENOENT: it is in none. */
 int pod_cgroup_host_unit(Pod *p, char **ret);
-/* What P really has, while it runs. -ENOENT: it has no cgroup. */
-int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
 /* --- features.c: what isolators can rely on ------------------------------------------------------------ */
 
-/* What the host offers to P: while it runs, what it has; else what a pod would have, KEEP_UNIT in the unit that we
- * are in, after unit_keep(). */
+/* What the host offers to P: while it runs, what it has; else what a pod would have, KEEP_UNIT in the unit
+ * that we are in, after unit_keep(). */
 int pod_features(Pod *p, bool keep_unit, HostFeatures *ret);
 /* What launchers are told of H: LAUNCH_APPARMOR and so on. */
 uint32_t security_modules(const HostFeatures *h);
@@ -115,12 +101,8 @@ int pod_volumes_check(const Pod *p, char ***warnings, Error *e);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 
-/* The name of the unit. */
+/* The name of the scope unit of a pod. */
 int pod_scope_name(const Pod *p, char **ret);
-/* Moves process PID into a new scope unit of its own, which is delegated to us. */
-int pod_scope_start(const Pod *p, pid_t pid, sd_bus *bus, Error *e);
-/* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
-int pod_scope_stop(const Pod *p, Error *e);
 
 /* --- job.c: jobs of the host's systemd, or a pod's ----------------------------------------------------- */
 

@@ -11,7 +11,7 @@
  */
 
 #include "library/libsystemd.h"
-#include "stage0/runtime/runtime.h"
+#include "stage0/runtime/runtime-internal.h"
 
 #define SYSTEMD_SOCKET "/run/systemd/private"
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))

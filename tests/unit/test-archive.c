@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "prepare/unpack/unpack-internal.h"
 #include "tests/unit/store-fixture.h"
 
 TEST(plain_image)

@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
+#include "prepare/images/images-internal.h"
 #include "prepare/oci/oci-internal.h"
 #include "tests/unit/store-fixture.h"
 

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
+#include "prepare/unpack/unpack-internal.h"
 #include "tests/unit/store-fixture.h"
 
 static struct stat status(const Image *i, const char *path)

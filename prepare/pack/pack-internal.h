@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of prepare/pack/ share. */
+
+#include "prepare/pack/pack.h"
+
+/* "Cannot pack 'PATH': …" */
+int pack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
+int pack_error_errno(Error *e, int code, const char *path, const char *what);
+
+/* The extended attributes of a file, by a descriptor of any kind. */
+typedef struct PackXattrs {
+        PackXattr *items; /* sorted by name */
+        size_t n, allocated;
+        char *acl_access, *acl_default;
+} PackXattrs;
+
+void pack_xattrs_done(PackXattrs *x);
+int pack_xattrs_read(int fd, const char *path, PackXattrs *ret, Error *e);
