@@ -2,9 +2,10 @@
 
 /* The options of prepare and run that have to do with networks, and with names of hosts.
  *
- * An exposed port is written as rkt had it, NAME:[IP:]HOSTPORT with a name that an app's image gives to a port, or
- * as everybody else has it, [IP:]HOSTPORT:APPPORT[/udp], where FIRST-LAST stands for several ports in a row. What
- * begins with a number is of the second form, although a port could be called so. An IPv6 address stands in brackets.
+ * An exposed port is written as rkt had it, NAME:[IP:]HOSTPORT with a name that an app's image gives to a
+ * port, or as everybody else has it, [IP:]HOSTPORT:APPPORT[/udp], where FIRST-LAST stands for several ports
+ * in a row. What begins with a number is of the second form, although a port could be called so. An IPv6
+ * address stands in brackets.
  */
 
 #include <arpa/inet.h>

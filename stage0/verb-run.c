@@ -244,9 +244,10 @@ static bool was_never_started(Pod *p)
         return p->state == POD_EXITED && pod_report(p, NULL, &report, NULL) >= 0 && report.started_usec == 0;
 }
 
-/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that is
- * started again and again would pile it up. A pod that did run stays, with what it has to tell, unless --rm was
- * given; but a pod that somebody else has prepared, or run, is not ours to remove if we did not run it. */
+/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that
+ * is started again and again would pile it up. A pod that did run stays, with what it has to tell, unless
+ * --rm was given; but a pod that somebody else has prepared, or run, is not ours to remove if we did not run
+ * it. */
 static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool remove)
 {
         if (is_new && (p->state == POD_PREPARED || was_never_started(p)))
@@ -272,8 +273,7 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
             strstr(first.hint, uuid)) /* where there is nothing more to see */
                 (void) error_hint(&c->error, error,
                                   "Without --rm the pod would be left, for 'acnspawn status' and 'acnspawn "
-                                  "logs' to "
-                                  "tell more.");
+                                  "logs' to tell more.");
 }
 
 static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)

@@ -95,7 +95,8 @@ int context_open_store(Context *c);
 int context_open_store_if_there(Context *c);
 /* For verbs that need something of what is in it: -ENOENT, with a message, if there is none. */
 int context_open_existing_store(Context *c);
-/* The same as the first and the last for verbs that cannot work for anybody but root, whoever owns the store. */
+/* The same as the first and the last for verbs that cannot work for anybody but root, whoever owns the
+ * store. */
 int context_open_store_as_root(Context *c);
 int context_open_existing_store_as_root(Context *c);
 

@@ -48,8 +48,8 @@ static int own_cgroup(char **ret)
         return -ENOENT;
 }
 
-/* systemd gives a pod every controller that it has. Beside us it has what we have. Elsewhere the pod's cgroup is
- * below our own, and has what that one hands on. */
+/* systemd gives a pod every controller that it has. Beside us it has what we have. Elsewhere the pod's
+ * cgroup is below our own, and has what that one hands on. */
 static int controllers_file(const char *mount, bool keep_unit, char **ret)
 {
         _cleanup_free_ char *own = NULL;

@@ -141,8 +141,8 @@ int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
 int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
 
-/* The controllers that a pod would have if it were started now by us; KEEP_UNIT: beside us in the unit of the host's
- * systemd that we are in. */
+/* The controllers that a pod would have if it were started now by us; KEEP_UNIT: beside us in the unit of
+ * the host's systemd that we are in. */
 int host_features_detect(bool keep_unit, HostFeatures *ret);
 /* The same from the list of controllers in FILE, of a cgroup. */
 int host_features_read(const char *file, HostFeatures *ret);

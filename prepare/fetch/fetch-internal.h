@@ -86,8 +86,8 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e);
 #define HINT_PAGE                                                                                           \
         "The server has sent a web page: see whether the URL is right, and whether somebody has to log in " \
         "there."
-/* Whether the image HAVE_ID, of manifest M, has the name and the labels, and the ID; NULL: any. -EBADMSG, with
- * a message that says what it has instead. */
+/* Whether the image HAVE_ID, of manifest M, has the name and the labels, and the ID; NULL: any. -EBADMSG,
+ * with a message that says what it has instead. */
 int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
                    Error *e);
 

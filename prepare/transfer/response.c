@@ -5,7 +5,6 @@
  * sense is as if it was not there.
  */
 
-
 #include "prepare/transfer/transfer-internal.h"
 
 #define VALUE_MAX 4096U                                 /* bytes of a header that is kept */

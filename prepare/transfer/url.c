@@ -4,7 +4,6 @@
  * libcurl will connect to. There is no second opinion about where a host name ends.
  */
 
-
 #include "library/libcurl.h"
 #include "prepare/transfer/transfer-internal.h"
 

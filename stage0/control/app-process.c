@@ -4,9 +4,9 @@
  *
  * The pod's systemd knows which process that is. A number that it says may be another process's by the time
  * it is looked at; if systemd, which has to reap the process first, still says the same afterwards, it was
- * the right one. A process that systemd calls the app's may still be systemd itself, which is about to execute
- * the launcher, or the launcher, which is not confined yet. Both are in the pod's root, or come from there: who
- * took them for the app would have what is to be the app's done where the pod's systemd is.
+ * the right one. A process that systemd calls the app's may still be systemd itself, which is about to
+ * execute the launcher, or the launcher, which is not confined yet. Both are in the pod's root, or come from
+ * there: who took them for the app would have what is to be the app's done where the pod's systemd is.
  */
 
 #include <sys/stat.h>
@@ -123,8 +123,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
         return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether it has left the pod's mounts, as the launcher does, and then executes something else than that, as the pod
- * has it. To be looked at in this order: what has left them is systemd's own process no more. */
+/* Whether it has left the pod's mounts, as the launcher does, and then executes something else than that, as
+ * the pod has it. To be looked at in this order: what has left them is systemd's own process no more. */
 static int is_app(Pod *p, pid_t pid)
 {
         struct stat program, launcher, mounts, pod_mounts;
@@ -142,7 +142,8 @@ static int is_app(Pod *p, pid_t pid)
         return r < 0 ? r : !is_same(&mounts, &pod_mounts) && !is_same(&program, &launcher);
 }
 
-/* A process whose first thread has ended while others go on: the kernel tells nothing by its number any more. */
+/* A process whose first thread has ended while others go on: the kernel tells nothing by its number any
+ * more. */
 static bool has_lost_its_first_thread(pid_t pid)
 {
         _cleanup_free_ char *text = NULL;
@@ -210,8 +211,7 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                 if (r == -ESRCH && has_lost_its_first_thread(process.pid))
                         return error_set(e, -EOPNOTSUPP,
                                          "App %s of pod %s cannot be reached: its first thread has ended, "
-                                         "though "
-                                         "others go on",
+                                         "though others go on",
                                          app->name, p->uuid);
                 if (r < 0 && r != -ESRCH)
                         return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name, p->uuid);

@@ -129,6 +129,6 @@ typedef struct AppProcess {
         int pid_fd;
 } AppProcess;
 
-/* The app's main process, once it is the app and not the launcher any more. -ESRCH: it does not run. -EOPNOTSUPP: it
- * does, but has no first thread any more. */
+/* The app's main process, once it is the app and not the launcher any more. -ESRCH: it does not run.
+ * -EOPNOTSUPP: it does, but has no first thread any more. */
 int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);

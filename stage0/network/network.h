@@ -100,8 +100,8 @@ typedef struct ServedPort {
         uint32_t port;
 } ServedPort;
 
-/* Whether the pod's ports could be reserved now: -EADDRINUSE, as network_up() has it, while the pod has not begun to
- * run yet, which it can do only once. */
+/* Whether the pod's ports could be reserved now: -EADDRINUSE, as network_up() has it, while the pod has not
+ * begun to run yet, which it can do only once. */
 int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served, Error *e);
 /* Reserves the pod's ports, but for those that are SERVED otherwise, makes its network namespace and adds it
  * to its networks; *RET is NULL if there is nothing of that to do. On failure everything is undone again, as

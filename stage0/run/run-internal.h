@@ -48,9 +48,9 @@ int pod_mounts_make_names(PodMounts *m, Error *e);
 /* Makes the overlay of APP, if it is not there yet; with FRESH one that nothing was written to. */
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e);
 #define RETIRED_UPPER "upper.old"
-/* Puts aside what the last execution of APP has written: RETIRED_UPPER in the directory of which a descriptor
- * is returned. -ENOENT: there is nothing to put aside, or it is done when the next one gets its root. Until
- * then the app has none. */
+/* Puts aside what the last execution of APP has written: RETIRED_UPPER in the directory of which a
+ * descriptor is returned. -ENOENT: there is nothing to put aside, or it is done when the next one gets its
+ * root. Until then the app has none. */
 int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
 /* Detached mounts for one process of APP, in the order of the launch protocol after LAUNCH_FD_FILE. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,

@@ -55,8 +55,8 @@ typedef struct RunOptions {
 } RunOptions;
 
 /* In the foreground returns when the pod has ended, with the pod's exit status (0…255), or when the user has
- * typed the keys by which he leaves it (*RET_LEFT is true then): the pod goes on. Detached, returns 0 once the
- * pod is up, the supervisor having become a process of its own. */
+ * typed the keys by which he leaves it (*RET_LEFT is true then): the pod goes on. Detached, returns 0 once
+ * the pod is up, the supervisor having become a process of its own. */
 int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */

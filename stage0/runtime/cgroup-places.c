@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where a process is in the cgroup hierarchies that matter to pods: that of version 2, and systemd's named one
- * of version 1 where there is one. The controllers of version 1 are nobody's here.
+/* Where a process is in the cgroup hierarchies that matter to pods: that of version 2, and systemd's named
+ * one of version 1 where there is one. The controllers of version 1 are nobody's here.
  */
 
 #include "stage0/runtime/runtime-internal.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Units of the host's systemd that we divide: the scope that we are given for a pod, or, for run --keep-unit,
- * the unit that we were started in.
+/* Units of the host's systemd that we divide: the scope that we are given for a pod, or, for run
+ * --keep-unit, the unit that we were started in.
  *
- * The latter is ours to divide only if it says so (Delegate=): systemd marks the cgroups of such units with an
- * attribute. Whatever runs in the unit beside us, a shell that has started us or what that has left behind, goes
- * where we go. A service does not live on when the pod has ended, so nothing has to be undone.
+ * The latter is ours to divide only if it says so (Delegate=): systemd marks the cgroups of such units with
+ * an attribute. Whatever runs in the unit beside us, a shell that has started us or what that has left
+ * behind, goes where we go. A service does not live on when the pod has ended, so nothing has to be undone.
  */
 
 #include <sys/stat.h>

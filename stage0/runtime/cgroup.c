@@ -5,9 +5,9 @@
  * nspawn with --keep-unit splits the cgroup that it finds itself in; two pods must not share one. So the pod
  * gets a child of a cgroup in the v2 hierarchy and in systemd's named v1 hierarchy, where there is one. On a
  * host with systemd it is the child of a scope that we are given for it, or of the unit that we were started
- * in, with all the controllers that those have. Elsewhere it is a child of our own cgroup: no hierarchy is ever
- * created there, no controller enabled. The directories are written down in the pod directory before they are made: whoever cleans up
- * after us finds them.
+ * in, with all the controllers that those have. Elsewhere it is a child of our own cgroup: no hierarchy is
+ * ever created there, no controller enabled. The directories are written down in the pod directory before
+ * they are made: whoever cleans up after us finds them.
  */
 
 #include <dirent.h>
@@ -73,7 +73,8 @@ static int set_requests(const Pod *p, const Cgroups *c, Error *e)
         return 0;
 }
 
-/* The pod's are beside the "supervisor" that nspawn was started from, or below where the scope, or we, are. */
+/* The pod's are beside the "supervisor" that nspawn was started from, or below where the scope, or we,
+ * are. */
 static int name_cgroups(const Pod *p, const PodPlace *place, const Cgroups *base, Cgroups *c)
 {
         int r = 0;

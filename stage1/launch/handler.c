@@ -65,8 +65,8 @@ static void kill_child(const Launch *l, pid_t pid)
         (void) kill(pid, SIGKILL);
 }
 
-/* When a check's time is up. We look every second: much later than that, and we were stopped together with the
- * check, as the pod was paused. Nobody is unhealthy for that. */
+/* When a check's time is up. We look every second: much later than that, and we were stopped together with
+ * the check, as the pod was paused. Nobody is unhealthy for that. */
 typedef struct Deadline {
         uint64_t end, looked, expected;
 } Deadline;

@@ -24,7 +24,7 @@ typedef struct LaunchNumbers {
         uint64_t timeout, retries; /* of a health check */
         uint64_t act;              /* whether something is to be done about an unhealthy app */
         uint64_t interval, start_period, start_interval;
-        uint64_t starts; /* in a row, after which an app is given up that systemd would start for ever; 0: none */
+        uint64_t starts; /* in a row, after which we give up an app that systemd would not; 0: none */
         bool extend, tell, leave, orderly, always;
 } LaunchNumbers;
 

@@ -221,8 +221,7 @@ TEST(verdicts_in_a_unit_of_the_host)
                         {"resource/memory", "{'limit':'2K','request':'1K'}",
                          "modified: the app at most 2000 bytes",
                          "modified: all apps together at most 2000 bytes, without swap; against others the "
-                         "pod has "
-                         "what its unit has (MemoryLow=)"},
+                         "pod has what its unit has (MemoryLow=)"},
                         {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are kept",
                          "ignored: against others the pod has what its unit has (MemoryLow=)"},
                         {"resource/cpu", "{'request':'500m'}", "modified: a weight of 50 where the apps",
