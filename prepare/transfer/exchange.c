@@ -425,7 +425,10 @@ int exchange_run(Exchange *x, Error *e)
         int r = transfer_take_handle(x->transfer, &h, e);
         if (r < 0)
                 return r;
+        log_debug("%s %s", x->request->form ? "POST" : "GET", x->shown);
         r = run(x, h);
+        if (r >= 0)
+                log_debug("%s answers with status %u", x->shown, x->response.status);
         transfer_return_handle(x->transfer, h);
         x->easy = NULL;
         if (r < 0)

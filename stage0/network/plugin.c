@@ -196,6 +196,9 @@ static int start_plugin(const CniCall *call, const char *file, Child *c)
                 r = open_pipe(&c->output_fd, &output);
         if (r >= 0)
                 r = open_pipe(&c->complaint_fd, &complaint);
+        if (r >= 0)
+                log_debug("Executing plugin %s for %s of network %s, interface %s", file, call->command,
+                          call->network, call->interface ?: "(none)");
         return r < 0 ? r : fork_plugin(file, environment, (const int[]){input, output, complaint}, c);
 }
 

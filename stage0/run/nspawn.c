@@ -142,6 +142,13 @@ static int build_environment(const Pod *p, const PodSockets *sockets, char ***re
         return r;
 }
 
+static void tell_command(char *const *argv)
+{
+        _cleanup_free_ char *line = strv_join(argv, " ");
+
+        log_debug("Executing %s", line ?: NSPAWN);
+}
+
 /* --- The child ----------------------------------------------------------------------------------------- */
 
 /* Directories that nspawn makes on the host and leaves there if it is killed: a tmpfs of its own takes them
@@ -316,6 +323,7 @@ int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
                 r = build_environment(p, sockets, &environment);
         if (r < 0)
                 return error_oom(e);
+        tell_command(argv);
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return error_set_errno(e, -errno, "Cannot create a pipe");
         read_fd = fds[0];

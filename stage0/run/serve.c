@@ -233,6 +233,21 @@ static void refuse(int fd, int error, const Error *e)
         (void) send_fds_now(fd, &reply, sizeof(reply), NULL, 0);
 }
 
+static void tell_question(const PodApp *app, const Question *q)
+{
+        static const char *const phases[_LAUNCH_PHASE_MAX] = {
+                        [LAUNCH_PRE_START] = "its pre-start handler starts",
+                        [LAUNCH_MAIN] = "it starts",
+                        [LAUNCH_POST_STOP] = "its post-stop handler starts",
+                        [LAUNCH_HEALTH] = "a health check starts",
+                        [LAUNCH_READY] = "it is ready",
+                        [LAUNCH_NOT_READY] = "it has ended, and was not ready before",
+                        [LAUNCH_UNHEALTHY] = "it is unhealthy",
+        };
+
+        log_debug("App %s, process %d: %s", app->name, (int) q->peer.pid, phases[q->request.phase]);
+}
+
 /* 1: the answer comes, or came, by itself. */
 static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
@@ -245,6 +260,8 @@ static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, i
                 r = metadata_service_listen(s->metadata, s->leader ?: q->peer.pid, e);
         if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, q->request.app)))
                 r = error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
+        if (r >= 0)
+                tell_question(app, q);
         if (r >= 0 && s->told)
                 s->told(s->userdata, app, (LaunchPhase) q->request.phase);
         if (r >= 0 && q->request.phase > LAUNCH_FLUSH) {

@@ -63,6 +63,7 @@ static void set_booted(Supervisor *s)
         if (check_sockets(s) < 0)
                 return;
         s->booted = true;
+        log_debug("The pod's systemd is up: it is process %d of the host", (int) s->runtime.leader);
         idle_watch_begin(s->idle_watch);
         check_ready(s);
         if (s->stop_requests > 0)

@@ -17,6 +17,7 @@ static int on_nspawn_end(sd_event_source *source, int fd, uint32_t revents, void
 {
         Supervisor *s = userdata;
 
+        log_debug("systemd-nspawn has ended");
         return sd_event_exit(s->event, 0);
 }
 
@@ -34,8 +35,10 @@ static int start_nspawn(Supervisor *s, Error *e)
         pod_sockets_close(s->sockets);
         if (r >= 0)
                 r = pod_cgroup_create(s->pod, s->nspawn.pid, &place, &s->cgroup, e);
-        if (r >= 0)
+        if (r >= 0) {
+                log_debug("The pod's cgroup is %s", s->cgroup.unified);
                 r = nspawn_go(&s->nspawn, e);
+        }
         if (r < 0)
                 return r;
         s->runtime.supervisor = getpid();

@@ -254,6 +254,18 @@ def list_of_some_states(host):
 
 
 @case
+def debug_tells_what_is_done(host):
+    uuid = host.prepare("--name=p", host.shell("sleep 2; echo hello", name="example.com/a"))
+    r = host.acnspawn("--debug", "run", uuid).expect(0)
+    equal(r.out, "hello\n")
+    lines = [l for l in r.err.splitlines() if l.startswith("Debug: ")]
+    for what in ("Executing /usr/bin/systemd-nspawn .*--directory=\\S+/%s/root" % uuid, "The pod's cgroup is /sys/fs/cgroup/.*/acnspawn-" + uuid,
+                 r"App a, process \d+: it starts", r"The pod's systemd is up: it is process \d+ of the host", "systemd-nspawn has ended"):
+        equal(len([l for l in lines if re.match("Debug: %s" % what, l)]), 1, "lines of %r in %r" % (what, lines))
+    lacks(host.acnspawn("run", host.shell("true")).expect(0).err, "Debug: ")
+
+
+@case
 def json_without_a_mode(host):
     """--json alone is what people type."""
     uuid = host.prepare(host.shell("true"))
