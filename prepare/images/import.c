@@ -4,10 +4,9 @@
  * Archives").
  *
  * The archive reader takes the stream apart and hashes it, unpack.c makes the files below a temporary
- * directory of the store. Only when the stream has been read to its end, and
- * everything in it was as it has to be, is the directory made durable and renamed to the image's ID. On any
- * failure the directory is removed; if we are killed, the flock on it dies with us, and the next collection
- * takes it away.
+ * directory of the store. Only when the stream has been read to its end, and everything in it was as it has
+ * to be, is the directory made durable and renamed to the image's ID. On any failure the directory is removed;
+ * if we are killed, the flock on it dies with us, and the next collection takes it away.
  */
 
 #include "library/libarchive.h"

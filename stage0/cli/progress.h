@@ -34,8 +34,7 @@ int progress_new(int fd, bool quiet, Progress **ret);
 Progress *progress_free(Progress *p);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Progress *, progress_free);
 /* None of these is for two threads at once. WHAT and LINE are harmless on a terminal, PHASE is a string that
- * stays. Whatever is ANNOUNCED gets lines also
- * where there is no terminal. */
+ * stays. Whatever is ANNOUNCED gets lines also where there is no terminal. */
 void progress_update(Progress *p, const char *what, const char *phase, uint64_t done, uint64_t total,
                      bool announce);
 void progress_end(Progress *p, const char *what, ProgressState state, uint64_t size);

@@ -2,11 +2,10 @@
 
 /* Who the app's processes are: user and group of the manifest.
  *
- * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value that
- * begins with
- * "/" stands for the owner of that file (spec: aci.md, "user, group"). OCI images may leave the group to
- * what these files say of the user. The files are a stranger's: they must
- * be regular, are read with a bound and parsed here, without the C library's name services.
+ * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value
+ * that begins with "/" stands for the owner of that file (spec: aci.md, "user, group"). OCI images may
+ * leave the group to what these files say of the user. The files are a stranger's: they must be regular,
+ * are read with a bound and parsed here, without the C library's name services.
  */
 
 #include <sys/stat.h>
