@@ -749,11 +749,14 @@ def store_that_others_can_write_to_is_refused(host):
 @case
 def without_the_privileges_that_it_takes(host):
     """Said as such; and nothing is left behind, the cgroup neither."""
-    p = subprocess.run(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"] + host.argv("run", "--name=p", host.shell("true")),
-                       capture_output=True, text=True)
-    equal(p.returncode, 1)
-    contains(p.stderr, "CAP_SYS_ADMIN")
+    weaker = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    host.prepare("--name=p", host.shell("true"))
+    for arguments in (["run", "p"], ["run", "--name=q", host.shell("true")]):
+        p = subprocess.run(weaker + host.argv(*arguments), capture_output=True, text=True)
+        equal(p.returncode, 1)
+        contains(p.stderr, "CAP_SYS_ADMIN")
     equal(host.state("p"), "exited")
+    contains(host.acnspawn("status", "q").expect(1).err, "There is no pod 'q'")
 
 
 main()

@@ -155,7 +155,8 @@ def clients(host, uuid):
     found = []
     for where, _, files in os.walk("/sys/fs/cgroup%s/system.slice" % inside):
         if "acnspawn-bus@" in where and "cgroup.procs" in files:
-            found += read_text(where + "/cgroup.procs").split()
+            with contextlib.suppress(OSError): # it has just ended
+                found += read_text(where + "/cgroup.procs").split()
     return found
 
 

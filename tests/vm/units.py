@@ -185,6 +185,21 @@ def units_that_are_not_given_are_not_kept(host):
 
 
 @case
+def units_that_put_their_processes_into_a_child(host):
+    """DelegateSubgroup=, where systemd has it: there we are in a child of the delegated cgroup already."""
+    uuid = host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
+    version = int(systemctl("--version").split()[1])
+    subgroup = ["--property=DelegateSubgroup=main"] if version >= 254 else []
+    subprocess.run(["systemd-run", "--quiet", "--collect", "--unit=kept-3", "--setenv=ACNSPAWN_DIR=" + host.dir, "--property=KillMode=mixed",
+                    "--property=Delegate=yes", *subgroup, os.environ["ACNSPAWN"], "run", "--keep-unit", uuid], check=True)
+    host.wait_up("a")
+    equal(host.status(uuid)["unit"], "kept-3.service")
+    contains(read_text("/proc/%d/cgroup" % host.leader(uuid)), "/kept-3.service/acnspawn-%s/" % uuid)
+    systemctl("stop", "kept-3.service")
+    equal((host.state(uuid), host.app_status(uuid, "a")["exitStatus"]), ("exited", 0))
+
+
+@case
 def gc_by_its_service_and_timer(host):
     uuid = host.prepare("--name=web-1", host.shell("true", name="example.com/a"))
     kept = host.prepare("example.com/a")
