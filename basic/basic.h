@@ -149,7 +149,13 @@ void error_print(const Error *e, int code);
 
 /* --- Messages of programs (log.c) ---------------------------------------------------------------------- */
 
-typedef enum LogLevel { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } LogLevel;
+typedef enum LogLevel {
+        LOG_LEVEL_NOTICE, /* an answer to what the user does right now: shown at every level */
+        LOG_LEVEL_ERROR,
+        LOG_LEVEL_WARNING,
+        LOG_LEVEL_INFO,
+        LOG_LEVEL_DEBUG,
+} LogLevel;
 
 void log_set_max_level(LogLevel level);
 /* Unless B, which is so at first, a message that stderr does not take at once is left out. */
@@ -160,9 +166,15 @@ void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 #define log_info(...) log_message(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_error(...) log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_notice(...) log_message(LOG_LEVEL_NOTICE, __VA_ARGS__)
 
 /* Whether output on FD may be coloured: a terminal, NO_COLOR unset, TERM not dumb, SYSTEMD_COLORS not 0. */
 bool colors_enabled(int fd);
+
+/* --- Configuration (config-dirs.c) --------------------------------------------------------------------- */
+
+/* The directories of configuration, strongest first, ending with NULL; by the prefix of the build. */
+extern const char *const usual_config_dirs[];
 
 /* --- Being asked to end (interrupt.c) ------------------------------------------------------------------ */
 
@@ -222,9 +234,6 @@ int parse_usec(const char *s, uint64_t *ret);
 bool utf8_is_valid(const char *s, size_t n);
 /* The length of the character that begins with the first of the N bytes at S; 0: none does. */
 size_t utf8_length(const char *s, size_t n);
-/* A copy of S in which bytes that are not UTF-8, and control characters, are visible escapes: safe on a
- * terminal. */
-char *text_escape_for_terminal(const char *s);
 /* Characters of ASCII, whatever the locale is. */
 static inline bool is_digit(char c)
 {
@@ -256,8 +265,6 @@ static inline char to_upper(char c)
         return is_lower(c) ? (char) (c - 'a' + 'A') : c;
 }
 
-/* Whether a terminal would take some of it for orders, not for text. */
-bool text_has_escapes(const char *s, size_t n);
 #define RANDOM_HEX_SIZE 17U
 /* The part of a name that nobody has and nobody can foresee: 16 digits. -EIO: the kernel has none. */
 int random_hex(char ret[static RANDOM_HEX_SIZE]);
@@ -280,6 +287,31 @@ int text_take(Text *t, char **ret, size_t *ret_size); /* NUL-terminated; RET_SIZ
 uint64_t now_usec(clockid_t clock);
 /* "2016-05-12 08:30:00 UTC", of microseconds since the epoch, for messages. NULL: out of memory. */
 char *format_utc(uint64_t usec);
+
+/* --- Text of others on a terminal (escape.c) ----------------------------------------------------------- */
+
+/* A copy of S in which bytes that are not UTF-8, control characters, and characters that cannot be seen or
+ * change the order of others, are visible escapes: for names, labels and messages. NULL: out of memory. */
+char *text_escape_for_terminal(const char *s);
+/* Adds JSON, which stays the same JSON, with such characters as \uXXXX. */
+void text_add_json(Text *t, const char *json);
+/* Whether a terminal would take some of it for orders, not for text. */
+bool text_has_escapes(const char *s, size_t n);
+
+/* What an app writes, as it comes. Newlines and tabs stay, other control characters, what reorders a line,
+ * and what is not UTF-8 become visible escapes. Initialized with the two options. */
+#define NEUTRALIZER_HELD_MAX 64U
+typedef struct Neutralizer {
+        bool colors;  /* sequences that set colours and the like stay, but for the one that conceals */
+        bool returns; /* so do carriage returns */
+        bool colored; /* what was passed on ends in a colour */
+        char held[NEUTRALIZER_HELD_MAX]; /* the beginning of a character, or of a sequence */
+        size_t n_held;
+} Neutralizer;
+
+void neutralizer_add(Neutralizer *z, const char *data, size_t size, Text *out);
+/* Nothing comes any more: what is held is passed on, and colours end. Z can be used again. */
+void neutralizer_end(Neutralizer *z, Text *out);
 
 /* --- Files (io.c) -------------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@ static bool patient = true;
 static const struct {
         const char *color, *word;
 } levels[] = {
+                [LOG_LEVEL_NOTICE] = {"", ""},
                 [LOG_LEVEL_ERROR] = {"\033[0;1;31m", "Error: "},
                 [LOG_LEVEL_WARNING] = {"\033[0;1;38:5:185m", "Warning: "},
                 [LOG_LEVEL_INFO] = {"", ""},
@@ -55,6 +56,8 @@ bool colors_enabled(int fd)
 void log_message(LogLevel level, const char *format, ...)
 {
         _cleanup_free_ char *text = NULL, *line = NULL;
+        _cleanup_text_ Text safe = {};
+        Neutralizer neutralizer = {};
         int saved_errno = errno;
         va_list ap;
 
@@ -69,9 +72,12 @@ void log_message(LogLevel level, const char *format, ...)
                 return;
         }
 
+        /* Names are escaped where a message is made; this is for those that were forgotten. */
+        neutralizer_add(&neutralizer, text, strlen(text), &safe);
+        neutralizer_end(&neutralizer, &safe);
         bool colors = colors_enabled(STDERR_FILENO) && levels[level].color[0];
         r = asprintf(&line, "%s%s%s%s\n", colors ? levels[level].color : "", levels[level].word,
-                     colors ? "\033[0m" : "", text);
+                     colors ? "\033[0m" : "", safe.failed ? "Out of memory" : safe.data ?: "");
         if (r < 0)
                 line = NULL;
         else

@@ -219,28 +219,6 @@ bool utf8_is_valid(const char *s, size_t n)
         return true;
 }
 
-char *text_escape_for_terminal(const char *s)
-{
-        _cleanup_text_ Text t = {};
-        const unsigned char *p = (const unsigned char *) s;
-        size_t n = strlen(s);
-        char *escaped;
-
-        while (n > 0) {
-                size_t k = utf8_length((const char *) p, n);
-                /* C0, DEL and the C1 controls (U+0080 to U+009F) could steer a terminal. */
-                if (k == 0 || *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0)) {
-                        k = k ?: 1;
-                        for (size_t i = 0; i < k; i++)
-                                text_addf(&t, "\\x%02x", p[i]);
-                } else
-                        text_add_bytes(&t, p, k);
-                p += k;
-                n -= k;
-        }
-        return text_take(&t, &escaped, NULL) < 0 ? NULL : escaped;
-}
-
 int random_hex(char ret[static RANDOM_HEX_SIZE])
 {
         uint64_t x;
@@ -350,11 +328,6 @@ uint64_t now_usec(clockid_t clock)
 
         (void) clock_gettime(clock, &ts);
         return (uint64_t) ts.tv_sec * 1000000U + (uint64_t) ts.tv_nsec / 1000U;
-}
-
-bool text_has_escapes(const char *s, size_t n)
-{
-        return memchr(s, '\033', n) || memchr(s, '\016', n) || memchr(s, '\233', n);
 }
 
 char *format_utc(uint64_t usec)

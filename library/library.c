@@ -20,9 +20,8 @@ static int find_functions(Library *l, void *handle, Error *e)
                 void *address = dlsym(handle, l->functions[i].name);
                 if (!address)
                         return error_set(e, -ELIBACC,
-                                         "The library %s, which is needed for %s, is another one than it "
-                                         "was built for: "
-                                         "it has no %s()",
+                                         "The library %s, which is needed for %s, is not the version that "
+                                         "acnspawn was built against: it has no %s()",
                                          l->file, l->purpose, l->functions[i].name);
                 memcpy(l->functions[i].slot, &address, sizeof(address));
         }

@@ -59,18 +59,19 @@
         F(sd_id128_to_uuid_string)                                                                          \
         F(sd_journal_add_match)                                                                             \
         F(sd_journal_close)                                                                                 \
+        F(sd_journal_get_cursor)                                                                            \
         F(sd_journal_get_data)                                                                              \
-        F(sd_journal_get_fd)                                                                                \
         F(sd_journal_get_realtime_usec)                                                                     \
         F(sd_journal_next)                                                                                  \
-        F(sd_journal_open_directory)                                                                        \
+        F(sd_journal_open_files_fd)                                                                         \
         F(sd_journal_previous)                                                                              \
         F(sd_journal_previous_skip)                                                                         \
-        F(sd_journal_process)                                                                               \
+        F(sd_journal_seek_cursor)                                                                           \
         F(sd_journal_seek_head)                                                                             \
         F(sd_journal_seek_realtime_usec)                                                                    \
         F(sd_journal_seek_tail)                                                                             \
         F(sd_journal_set_data_threshold)                                                                    \
+        F(sd_journal_test_cursor)                                                                           \
         F(sd_pid_notify)
 
 typedef struct SystemdFunctions {
@@ -129,18 +130,19 @@ extern Library systemd_library;
 #define sd_id128_to_uuid_string(...) SYSTEMD_CALL(sd_id128_to_uuid_string)(__VA_ARGS__)
 #define sd_journal_add_match(...) SYSTEMD_CALL(sd_journal_add_match)(__VA_ARGS__)
 #define sd_journal_close(...) SYSTEMD_CALL(sd_journal_close)(__VA_ARGS__)
+#define sd_journal_get_cursor(...) SYSTEMD_CALL(sd_journal_get_cursor)(__VA_ARGS__)
 #define sd_journal_get_data(...) SYSTEMD_CALL(sd_journal_get_data)(__VA_ARGS__)
-#define sd_journal_get_fd(...) SYSTEMD_CALL(sd_journal_get_fd)(__VA_ARGS__)
 #define sd_journal_get_realtime_usec(...) SYSTEMD_CALL(sd_journal_get_realtime_usec)(__VA_ARGS__)
 #define sd_journal_next(...) SYSTEMD_CALL(sd_journal_next)(__VA_ARGS__)
-#define sd_journal_open_directory(...) SYSTEMD_CALL(sd_journal_open_directory)(__VA_ARGS__)
+#define sd_journal_open_files_fd(...) SYSTEMD_CALL(sd_journal_open_files_fd)(__VA_ARGS__)
 #define sd_journal_previous(...) SYSTEMD_CALL(sd_journal_previous)(__VA_ARGS__)
 #define sd_journal_previous_skip(...) SYSTEMD_CALL(sd_journal_previous_skip)(__VA_ARGS__)
-#define sd_journal_process(...) SYSTEMD_CALL(sd_journal_process)(__VA_ARGS__)
+#define sd_journal_seek_cursor(...) SYSTEMD_CALL(sd_journal_seek_cursor)(__VA_ARGS__)
 #define sd_journal_seek_head(...) SYSTEMD_CALL(sd_journal_seek_head)(__VA_ARGS__)
 #define sd_journal_seek_realtime_usec(...) SYSTEMD_CALL(sd_journal_seek_realtime_usec)(__VA_ARGS__)
 #define sd_journal_seek_tail(...) SYSTEMD_CALL(sd_journal_seek_tail)(__VA_ARGS__)
 #define sd_journal_set_data_threshold(...) SYSTEMD_CALL(sd_journal_set_data_threshold)(__VA_ARGS__)
+#define sd_journal_test_cursor(...) SYSTEMD_CALL(sd_journal_test_cursor)(__VA_ARGS__)
 #define sd_pid_notify(...) SYSTEMD_CALL(sd_pid_notify)(__VA_ARGS__)
 
 /* For _cleanup_(), which takes a function and not one of the above. */

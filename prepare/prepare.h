@@ -47,6 +47,7 @@
  *     pods/{embryo,preparing,prepared,running,exited,garbage}/<uuid>/
  *         pod                      the reified pod manifest
  *         config                   PodConfig as JSON
+ *         grants                   where isolators come from, and what images were granted (pod-grants.c)
  *         apps/<app>/manifest      the image's manifest
  *             lowers               one overlay lower directory per line, uppermost first
  *             launch               the launch file (stage1/)
@@ -60,7 +61,8 @@
  *         result                   how the pod ended (all of these written by stage0/)
  *         ended                    when it ended: microseconds since the epoch, in decimal
  *     names/<name>                 symlink to the UUID of the pod of that name
- *     uids/<base>                  symlink to the UUID of the pod that owns the 65536 uids from <base> on
+ *     uids/<base>                  symlink to the UUID of the pod that owns the 65536 uids from <base> on;
+ *                                  all stores' pods are also in /var/lib/acnspawn-uids (uids-host.c)
  */
 
 #include "prepare/build/build.h"

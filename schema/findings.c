@@ -167,13 +167,17 @@ void parser_finding_at(Parser *p, const char *key, const char *message)
         parser_leave(p, mark);
 }
 
+void parser_warning(Parser *p, const char *message)
+{
+        if (findings_add_warning(p->findings, p->path.data ?: "", message) < 0)
+                p->oom = true;
+}
+
 void parser_unknown_key(Parser *p, const char *key)
 {
         size_t mark = parser_enter_key(p, key);
 
-        if (findings_add_warning(p->findings, p->path.data ?: "",
-                                 "is not in the specification, and is ignored") < 0)
-                p->oom = true;
+        parser_warning(p, "is not in the specification, and is ignored");
         parser_leave(p, mark);
 }
 

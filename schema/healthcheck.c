@@ -96,7 +96,7 @@ static int read_count(json_object *o, const char *name, int64_t *ret, Error *e)
         if (!json_object_object_get_ex(o, name, &v) || !v)
                 return 0;
         if (!json_object_is_type(v, json_type_int) || json_object_get_int64(v) < 0)
-                return error_set(e, -EINVAL, "%s is no number of at least zero", name);
+                return error_set(e, -EINVAL, "%s is not a number of at least zero", name);
         *ret = json_object_get_int64(v);
         return 0;
 }
@@ -153,7 +153,7 @@ static int add_command(json_object *test, PairList *l, Error *e)
         if (r == -ENOMEM || !text)
                 return error_oom(e);
         if (r < 0)
-                return error_set(e, -EINVAL, "Test is no command such as [\"CMD\", \"/bin/check\"]");
+                return error_set(e, -EINVAL, "Test is not a command such as [\"CMD\", \"/bin/check\"]");
         if (!command)
                 return 0;
         return add_setting(l, "health-cmd", text) < 0 ? error_oom(e) : 1;
@@ -168,7 +168,7 @@ int health_settings_from_oci(const char *text, PairList *ret, Error *e)
         if (r < 0)
                 return r;
         if (!json_object_is_type(o, json_type_object))
-                return error_set(e, -EINVAL, "It is no object");
+                return error_set(e, -EINVAL, "It is not an object");
         /* Without a test what an image below it said would count: there is none. */
         if (!json_object_object_get_ex(o, "Test", &test) || !test)
                 return 0;

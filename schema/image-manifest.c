@@ -39,14 +39,27 @@ int manifest_parse(const char *text, size_t size, const char *what, const Type *
 /* Entries keep their form: a trailing slash says that a directory is meant. */
 static int whitelist_check(const char *s, Error *e)
 {
-        _cleanup_free_ char *normal = NULL;
+        _cleanup_free_ char *absolute = NULL, *normal = NULL;
 
-        if (!path_is_absolute(s))
-                return error_value(e, s, "is not an absolute path");
-        int r = path_normalize(s, &normal);
+        if (isempty(s))
+                return error_value(e, s, "is not a path");
+        if (xasprintf(&absolute, "/%s", s) < 0)
+                return error_oom(e);
+        int r = path_normalize(absolute, &normal);
         if (r == -ENOMEM)
                 return error_oom(e);
         return r < 0 ? error_value(e, s, "must not contain \"..\"") : 0;
+}
+
+/* The specification wants absolute paths; the reference implementation renders the others as well, from the
+ * root. */
+static void whitelist_entry_parse(Parser *p, const Type *t, json_object *v, void *target)
+{
+        char **s = target;
+
+        string_parse(p, t, v, target);
+        if (*s && !path_is_absolute(*s))
+                parser_warning(p, "is not an absolute path, and is taken as one from the root");
 }
 
 static void size_parse(Parser *p, const Type *t, json_object *v, void *target)
@@ -80,7 +93,14 @@ static const Field dependency_fields[] = {
 };
 static const Type type_dependency = {OBJECT_OPS, .size = sizeof(Dependency), .fields = dependency_fields};
 static const Type type_dependencies = {LIST_OPS, .item = &type_dependency};
-static const Type type_whitelist_entry = {STRING_OPS, .size = sizeof(char *), .check = whitelist_check};
+static const Type type_whitelist_entry = {
+                .parse = whitelist_entry_parse,
+                .format = string_format,
+                .copy = string_copy,
+                .done = string_done,
+                .size = sizeof(char *),
+                .check = whitelist_check,
+};
 static const Type type_whitelist = {STRINGS_OPS, .size = sizeof(char **), .item = &type_whitelist_entry};
 
 static const Type type_kind = {CONSTANT_OPS, .constant = "ImageManifest"};

@@ -92,6 +92,16 @@ void isolator_memory_parse(Parser *p, json_object *v, Isolator *i)
         resource_parse(p, &type_resource, v, false, i);
 }
 
+/* A limit alone: there is nothing that could be kept for somebody. */
+void isolator_tasks_parse(Parser *p, json_object *v, Isolator *i)
+{
+        resource_parse(p, &type_resource, v, false, i);
+        if (i->has_request)
+                parser_finding_at(p, "request", "is not supported for this resource");
+        if (i->has_limit && i->limit == 0)
+                parser_finding_at(p, "limit", "must be more than nothing");
+}
+
 static int milli_add(json_object *o, const char *key, bool given, uint64_t value)
 {
         char s[32];

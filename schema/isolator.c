@@ -212,6 +212,7 @@ static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_RESOURCE_MEMORY] = {"resource/memory", isolator_memory_parse},
                 [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth",
                                                          isolator_bandwidth_parse},
+                [ISOLATOR_RESOURCE_TASKS] = {"resource/tasks", isolator_tasks_parse, true},
                 /* The text of the specification says that the two do not go together; the reference does not
          * look. */
                 [ISOLATOR_CAPABILITIES_RETAIN_SET] = {"os/linux/capabilities-retain-set", capabilities_parse,

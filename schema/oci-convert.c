@@ -24,6 +24,15 @@ static int refuse_value(Error *e, const char *what, const char *value, const cha
 
 /* --- What to run --------------------------------------------------------------------------------------- */
 
+/* Arguments that the user gives take the place of Cmd, so it has to be known where that begins. */
+static int note_entrypoint(const OciConfig *c, PairList *annotations, Error *e)
+{
+        char n[24];
+
+        snprintf(n, sizeof(n), "%zu", strv_length(c->entrypoint));
+        return pair_list_set(annotations, OCI_ENTRYPOINT_SIZE, n) < 0 ? error_oom(e) : 0;
+}
+
 static int convert_exec(const OciConfig *c, App *a, Error *e)
 {
         size_t n = strv_length(c->entrypoint), m = strv_length(c->cmd);
@@ -335,6 +344,8 @@ int oci_config_to_image_manifest(const OciConfig *c, const char *name, const cha
                 r = convert_app(c, m->app, e);
         if (r >= 0)
                 r = convert_annotations(c, &m->annotations, e);
+        if (r >= 0)
+                r = note_entrypoint(c, &m->annotations, e);
         if (r < 0)
                 return r;
         r = image_manifest_format(m, &text);

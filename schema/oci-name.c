@@ -67,3 +67,42 @@ int oci_name_from_reference(const char *reference, char **ret_name, char **ret_v
         *ret_version = TAKE_PTR(version);
         return 0;
 }
+
+int oci_app_name_from_reference(const char *reference, char **ret)
+{
+        _cleanup_free_ char *name = NULL, *version = NULL;
+
+        int r = oci_name_from_reference(reference, &name, &version, NULL);
+        return r < 0 ? r : app_name_from_image_name(name, ret);
+}
+
+/* Parts of the repository are in lower case, tags and digests need not be. */
+bool oci_reference_is_likely(const char *s)
+{
+        static const char repository[] = "abcdefghijklmnopqrstuvwxyz0123456789._-/",
+                          rest[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:@";
+        const char *slash = strchr(s, '/'), *colon = strchr(s, ':'), *p = s;
+
+        if (!is_plain(*s) || startswith(s, "sha256:") || startswith(s, "sha512:") ||
+            startswith(s, "sha512-"))
+                return false;
+        /* HOST:PORT/ */
+        if (slash && colon && colon < slash) {
+                p = colon + 1 + strspn(colon + 1, "0123456789");
+                if (p != slash || p == colon + 1)
+                        return false;
+                p++;
+        }
+        p += strspn(p, repository);
+        if (p > s && p[-1] == '/')
+                return false;
+        return !*p || ((*p == ':' || *p == '@') && p[1] && !p[strspn(p, rest)]);
+}
+
+size_t oci_entrypoint_size(const PairList *annotations, size_t n)
+{
+        const char *value = pair_list_get(annotations, OCI_ENTRYPOINT_SIZE);
+        uint64_t size;
+
+        return value && parse_u64(value, &size) >= 0 && size <= n ? (size_t) size : n;
+}

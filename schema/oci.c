@@ -137,7 +137,7 @@ static int kind_of_media_type(const char *media_type, OciKind *ret, Error *e)
         if (startswith(bare, DOCKER_SCHEMA1))
                 return refuse_schema1(e);
         quoted = quote_value(bare);
-        return error_set(e, -EPROTONOSUPPORT, "A document of type %s is no image manifest",
+        return error_set(e, -EPROTONOSUPPORT, "A document of type %s is not an image manifest",
                          quoted ?: "that is not known");
 }
 
@@ -189,7 +189,7 @@ int oci_document_kind(const char *text, size_t size, const char *media_type, Oci
         if (r < 0)
                 return error_prefix(e, r, "Invalid image manifest");
         if (!json_object_is_type(o, json_type_object))
-                return error_set(e, -EINVAL, "The image manifest is no JSON object");
+                return error_set(e, -EINVAL, "The image manifest is not a JSON object");
         if (is_schema1(o))
                 return refuse_schema1(e);
         r = kind_of_content(o, &kind, e);
@@ -328,8 +328,8 @@ static int check_layer(const OciDescriptor *d, size_t i, Error *e)
         if (endswith(d->media_type, "+encrypted"))
                 return error_set(e, -EPROTONOSUPPORT, "Layer %zu of the image is encrypted (%s)", i + 1,
                                  quoted ?: "?");
-        return error_set(e, -EPROTONOSUPPORT, "Layer %zu is no layer of an image: it is of type %s", i + 1,
-                         quoted ?: "?");
+        return error_set(e, -EPROTONOSUPPORT, "Layer %zu is not a layer of an image: it is of type %s",
+                         i + 1, quoted ?: "?");
 }
 
 int oci_manifest_check_image(const OciManifest *m, Error *e)

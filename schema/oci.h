@@ -146,6 +146,17 @@ int oci_config_to_image_manifest(const OciConfig *c, const char *name, const cha
  * it. */
 int oci_name_from_reference(const char *reference, char **ret_name, char **ret_version, Error *e);
 
+/* The name of the app that is made of an image by its reference in a registry: the last part of the
+ * repository. -EINVAL. */
+int oci_app_name_from_reference(const char *reference, char **ret);
+/* Whether S has the form of a reference in a registry: "nginx", "HOST:PORT/app:1.0". */
+bool oci_reference_is_likely(const char *s);
+
+/* How many words of exec are the config's Entrypoint; those that follow are its Cmd. */
+#define OCI_ENTRYPOINT_SIZE "acnspawn/oci-entrypoint-size"
+/* The number that these annotations have, at most N; N: none that is valid. */
+size_t oci_entrypoint_size(const PairList *annotations, size_t n);
+
 /* --- manifest.json of Docker's archives ---------------------------------------------------------------- */
 
 typedef struct DockerArchiveImage {

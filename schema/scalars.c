@@ -118,7 +118,7 @@ void strings_parse(Parser *p, const Type *t, json_object *v, void *target)
         }
         for (size_t i = 0; i < n; i++) {
                 size_t mark = parser_enter_index(p, i);
-                string_parse(p, t->item, json_object_array_get_idx(v, i), l + k);
+                t->item->parse(p, t->item, json_object_array_get_idx(v, i), l + k);
                 if (l[k])
                         k++;
                 parser_leave(p, mark);

@@ -32,6 +32,7 @@ void parser_finding(Parser *p, const char *format, ...) _printf_(2, 3);
 /* The same of the member KEY of the object where we are. */
 void parser_finding_at(Parser *p, const char *key, const char *message);
 /* Notes that the member KEY of the object where we are means nothing to us. */
+void parser_warning(Parser *p, const char *message); /* what is taken all the same */
 void parser_unknown_key(Parser *p, const char *key);
 /* Notes what an error object says, which is released. */
 void parser_finding_error(Parser *p, Error *e);
@@ -177,6 +178,7 @@ extern const Type type_mount_path;                                              
 void isolator_bandwidth_parse(Parser *p, json_object *v, Isolator *i);
 void isolator_memory_parse(Parser *p, json_object *v, Isolator *i);
 void isolator_cpu_parse(Parser *p, json_object *v, Isolator *i);
+void isolator_tasks_parse(Parser *p, json_object *v, Isolator *i);
 
 /* --- Helpers of single types --------------------------------------------------------------------------- */
 

@@ -78,6 +78,7 @@ typedef enum IsolatorType {
         ISOLATOR_RESOURCE_CPU,
         ISOLATOR_RESOURCE_MEMORY,
         ISOLATOR_RESOURCE_NETWORK_BANDWIDTH,
+        ISOLATOR_RESOURCE_TASKS, /* not of the specification: processes and threads */
         ISOLATOR_CAPABILITIES_RETAIN_SET,
         ISOLATOR_CAPABILITIES_REMOVE_SET,
         ISOLATOR_SECCOMP_RETAIN_SET,

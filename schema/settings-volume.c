@@ -123,7 +123,7 @@ int volume_setting_check(const char *key, const char *value, const char **ret_ex
         const struct Setting *row = find_setting(key, strlen(key));
         VolumeSettings s = {};
 
-        *ret_expected = row ? row->expected : "is no setting of volumes";
+        *ret_expected = row ? row->expected : "is not a setting of volumes";
         return row ? row->read(value, &s) : -ENOENT;
 }
 

@@ -20,12 +20,16 @@ static const AppSettings defaults = {
                 .restart_usec = DEFAULT_RESTART_USEC,
                 .restart_max_usec = DEFAULT_RESTART_MAX_USEC,
                 .restart_limit = DEFAULT_RESTART_LIMIT,
+                .log_rate = LOG_RATE_DEFAULT,
                 .start_timeout_usec = UINT64_MAX,
                 .health.interval_usec = 30 * SECOND,
                 .health.timeout_usec = 30 * SECOND,
                 .health.start_interval_usec = 5 * SECOND,
                 .health.retries = 3,
 };
+
+#define LOG_SIZE_MIN (UINT64_C(64) << 10)
+#define LOG_BYTES_MAX (UINT64_C(1) << 50)
 
 static int word_index(const char *const *words, size_t n, const char *value)
 {
@@ -55,6 +59,29 @@ static int read_input(const char *value, void *target)
         if (r >= 0)
                 *(int *) target = r;
         return r;
+}
+
+static int read_bytes(const char *value, uint64_t min, void *target)
+{
+        uint64_t v = UINT64_MAX;
+        int r = streq(value, "infinity") ? 0 : quantity_parse(value, 1, &v, NULL);
+
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0 || v < min || (v > LOG_BYTES_MAX && v != UINT64_MAX))
+                return -EINVAL;
+        *(uint64_t *) target = v;
+        return 0;
+}
+
+static int read_log_size(const char *value, void *target)
+{
+        return read_bytes(value, LOG_SIZE_MIN, target);
+}
+
+static int read_log_rate(const char *value, void *target)
+{
+        return read_bytes(value, 0, target);
 }
 
 static int read_span(const char *value, uint64_t min, void *target)
@@ -194,6 +221,59 @@ static int read_apps(const char *value, void *target)
         return 0;
 }
 
+/* Privileges that have one name each. */
+static const char *const grant_words[] = {"seccomp", "oom-score-adj", "tasks-max", "apparmor-profile",
+                                          "selinux-context"};
+
+/* Which capabilities there are depends on the kernel; the names have to look like one. */
+static bool is_capability(const char *s)
+{
+        if (strncasecmp(s, "CAP_", 4) != 0 || !s[4])
+                return false;
+        for (const char *c = s; *c; c++)
+                if (!(*c >= 'A' && *c <= 'Z') && !(*c >= 'a' && *c <= 'z') && !(*c >= '0' && *c <= '9') &&
+                    *c != '_')
+                        return false;
+        return true;
+}
+
+static bool is_grant(const char *s)
+{
+        const char *name = startswith(s, "sysctl:") ?: startswith(s, "port:");
+
+        if (name)
+                return !isempty(name);
+        for (size_t i = 0; i < ELEMENTSOF(grant_words); i++)
+                if (streq(s, grant_words[i]))
+                        return true;
+        return is_capability(s);
+}
+
+int grants_parse(const char *value, char ***ret)
+{
+        _cleanup_strv_free_ char **l = NULL;
+
+        int r = strv_split(value, ", ", &l);
+        if (r < 0)
+                return r;
+        if (strv_length(l) == 0)
+                return -EINVAL;
+        bool alone = strv_contains(l, "all") || strv_contains(l, "none");
+        if (alone && strv_length(l) > 1)
+                return -EINVAL;
+        for (char **word = l; !alone && *word; word++)
+                if (!is_grant(*word))
+                        return -EINVAL;
+        strv_free(*ret);
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+static int read_grants(const char *value, void *target)
+{
+        return grants_parse(value, target);
+}
+
 /* --- The table ----------------------------------------------------------------------------------------- */
 
 typedef struct Setting {
@@ -207,6 +287,9 @@ typedef struct Setting {
 
 static const Setting settings[] = {
                 {"after", MEMBER(after), read_apps, "must be names of apps of the pod, with commas between"},
+                {"grant", MEMBER(grants), read_grants,
+                 "must be names of what the image asks for, such as CAP_SYS_PTRACE, seccomp or sysctl:NAME, "
+                 "with commas between; or all, or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"health-cmd", MEMBER(health.command), read_health_command,
                  "must be a command line, a JSON array of strings, or none"},
@@ -222,6 +305,10 @@ static const Setting settings[] = {
                  "must be a time, as 30s"},
                 {"health-timeout", MEMBER(health.timeout_usec), read_health_time,
                  "must be a time of at least 100ms"},
+                {"log-rate", MEMBER(log_rate), read_log_rate,
+                 "must be a number of bytes a second, as 100Ki, or infinity"},
+                {"log-size", MEMBER(log_size), read_log_size,
+                 "must be a number of bytes of at least 64Ki, as 100Mi, or infinity"},
                 {"notify", MEMBER(notify), read_boolean, "must be true or false"},
                 {"oom-group", MEMBER(oom_group), read_boolean, "must be true or false"},
                 {"restart", MEMBER(restart), read_restart, "must be no, on-failure or always"},
@@ -249,6 +336,7 @@ static const Setting *find_setting(const char *name)
 void app_settings_done(AppSettings *s)
 {
         s->after = strv_free(s->after);
+        s->grants = strv_free(s->grants);
         s->health.command = strv_free(s->health.command);
 }
 

@@ -45,6 +45,7 @@ typedef struct HealthCheck {
 } HealthCheck;
 
 #define RESTART_LIMIT_NONE UINT32_MAX
+#define LOG_RATE_DEFAULT (UINT64_MAX - 1) /* what fills the size again within an hour */
 
 typedef struct AppSettings {
         int restart;                 /* RestartPolicy */
@@ -59,6 +60,9 @@ typedef struct AppSettings {
         int input;                  /* AppInput */
         char **after;               /* apps that have to be ready before this one starts */
         bool oom_group;             /* out of memory kills all processes of the app */
+        char **grants;              /* what the image may have of what it asks for; see grants_parse() */
+        uint64_t log_size; /* bytes of the journal that it fills at once; 0: a share, UINT64_MAX: all */
+        uint64_t log_rate; /* … and goes on with, a second */
 } AppSettings;
 
 void app_settings_done(AppSettings *s);
@@ -73,6 +77,10 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);
 /* Checks one setting, for command lines, whose message names it already: the error says only what VALUE has
  * to be. NAME is without the prefix. */
 int app_setting_check(const char *name, const char *value, Error *e);
+/* Which privileges an image gets of those that it asks for beyond the defaults (stage1/privileges.c): names
+ * with commas between, that is CAP_NAME, seccomp, sysctl:NAME, port:NAME, oom-score-adj, apparmor-profile and
+ * selinux-context; or "all", or "none", which runs the app without them. -EINVAL. */
+int grants_parse(const char *value, char ***ret);
 /* Checks those of all apps, and that "after" names apps of the pod and nobody waits for himself. */
 int pod_settings_check(const PodManifest *m, Error *e);
 

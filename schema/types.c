@@ -132,7 +132,7 @@ int ac_version_check(const char *s, Error *e)
                 return error_value(e, s,
                                    "is not a version as in " SCHEMA_VERSION " (semantic versioning 2.0.0)");
         if (v[0] == 0 && v[1] == 0 && v[2] == 0)
-                return error_value(e, s, "is no version of the specification");
+                return error_value(e, s, "is not a version of the specification");
         return 0;
 }
 

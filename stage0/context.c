@@ -60,15 +60,15 @@ const Option global_options[] = {
                  "Use the store at PATH instead of " ACNSPAWN_STATEDIR, "directory", option_word,
                  offsetof(Context, dir)},
                 {NULL, "config-dir", 0, "PATH", false,
-                 "Read configuration from PATH instead of " ACNSPAWN_SYSCONFDIR " and /usr/lib/acnspawn",
+                 "Read configuration from PATH instead of " ACNSPAWN_SYSCONFDIR " and " ACNSPAWN_LIBEXECDIR,
                  "directory", option_word, offsetof(Context, config_dirs)},
                 {NULL, "json", 0, "MODE", true, "Show results as JSON: short, pretty or off",
                  "short|pretty|off", option_json, offsetof(Context, json)},
                 {NULL, NULL, 'j', NULL, false, "Same as --json=pretty on a terminal, --json=short elsewhere",
                  NULL, option_json, offsetof(Context, json)},
-                {NULL, "no-legend", 0, NULL, false, "Do not show headers of tables", NULL, option_true,
+                {NULL, "no-legend", 0, NULL, false, "Do not show table headers", NULL, option_true,
                  offsetof(Context, no_legend)},
-                {NULL, "quiet", 'q', NULL, false, "Show errors only, no warnings and no progress", NULL,
+                {NULL, "quiet", 'q', NULL, false, "Show errors only: no warnings, no progress", NULL,
                  option_quiet, offsetof(Context, quiet)},
                 {NULL, "debug", 0, NULL, false, "Show what is being done in detail", NULL, option_debug,
                  offsetof(Context, debug)},
@@ -144,6 +144,12 @@ int context_parse(Context *c, const Option *options, void *data, int argc, char 
         return check_words(c, w);
 }
 
+void context_print_error(Context *c, int r)
+{
+        r = host_limits_hint(c->store ? store_path(c->store) : c->dir, &c->error, r);
+        error_print(&c->error, r);
+}
+
 int context_for_each(Context *c, const Words *words,
                      int (*function)(Context *c, const char *word, void *userdata), void *userdata)
 {
@@ -154,7 +160,7 @@ int context_for_each(Context *c, const Words *words,
                 if (r == -EINTR && interrupt_pending())
                         return r;
                 if (r < 0) {
-                        error_print(&c->error, r);
+                        context_print_error(c, r);
                         error_done(&c->error);
                 }
                 if (r != 0)

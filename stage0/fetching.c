@@ -25,10 +25,20 @@ int option_insecure(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
+int option_min_speed(const Option *o, const char *value, void *target, Error *e)
+{
+        uint64_t *speed = target, n;
+
+        if (parse_u64(value, &n) < 0 || n > INT64_MAX)
+                return option_invalid(o, value, e, "must be a number of bytes per second, or 0");
+        *speed = n == 0 ? TRANSFER_SPEED_ANY : n;
+        return 0;
+}
+
 static const char *const phases[_FETCH_PHASE_MAX] = {
                 [FETCH_LOOKING] = "looking for it",
                 [FETCH_DOWNLOADING] = "downloading",
-                [FETCH_IMPORTING] = "unpacking",
+                [FETCH_IMPORTING] = "verifying and unpacking",
 };
 
 static void show_progress(const char *what, FetchPhase phase, uint64_t done, uint64_t total, void *userdata)

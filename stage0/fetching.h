@@ -9,6 +9,7 @@
 /* PullPolicy; unsigned (InsecureOptions, which add up) */
 int option_pull_policy(const Option *o, const char *value, void *target, Error *e);
 int option_insecure(const Option *o, const char *value, void *target, Error *e);
+int option_min_speed(const Option *o, const char *value, void *target, Error *e); /* uint64_t */
 
 /* Options of a table that begins with GROUP (or NULL), for a structure that has FetchOptions at OFFSET. */
 #define OPTIONS_FETCH(group, offset)                                                                        \
@@ -17,8 +18,8 @@ int option_insecure(const Option *o, const char *value, void *target, Error *e);
          0,                                                                                                 \
          "new|update|never",                                                                                \
          false,                                                                                             \
-         "Fetch images that are not in the store (default), ask whether those are still current that came " \
-         "over the network, or fetch nothing",                                                              \
+         "Fetch images that are not in the store (default), also check fetched images for newer "           \
+         "versions, or fetch nothing",                                                                      \
          "new|update|never",                                                                                \
          option_pull_policy,                                                                                \
          (offset) + offsetof(FetchOptions, policy)},                                                        \
@@ -27,12 +28,22 @@ int option_insecure(const Option *o, const char *value, void *target, Error *e);
                          0,                                                                                 \
                          "http|tls|signature|pubkey[,…]",                                                   \
                          false,                                                                             \
-                         "Take images over plain http, from servers whose certificate is not valid, "       \
+                         "Accept images over plain http, from servers whose certificate is not valid, "     \
                          "without a "                                                                       \
                          "signature, or signed by keys that discovery offers",                              \
                          "http|tls|signature|pubkey|none|all",                                              \
                          option_insecure,                                                                   \
                          (offset) + offsetof(FetchOptions, insecure)},                                      \
+                        {NULL,                                                                              \
+                         "min-speed",                                                                       \
+                         0,                                                                                 \
+                         "BYTES",                                                                           \
+                         false,                                                                             \
+                         "Give up a transfer that has brought fewer bytes per second on average (512; 0: "  \
+                         "as slow as it likes)",                                                            \
+                         NULL,                                                                              \
+                         option_min_speed,                                                                  \
+                         (offset) + offsetof(FetchOptions, speed_min)},                                     \
         {                                                                                                   \
                 NULL, "passphrase-file", 0, "FILE", false, "Decrypt images with the passphrase in FILE",    \
                                 "file", option_word, (offset) + offsetof(FetchOptions, passphrase_file)     \

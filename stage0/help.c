@@ -138,7 +138,7 @@ static int format_help(const Verb *verb, const Display *d, char **ret)
                 add_verbs(&t, d);
         }
         add_options(&t, d, global_options);
-        text_addf(&t, "\nSee the acnspawn(1) man page for details.\n");
+        text_addf(&t, "\nSee the %s(1) man page for details.\n", (verb ? verb->page : NULL) ?: "acnspawn");
         return text_take(&t, ret, NULL);
 }
 
@@ -163,13 +163,18 @@ int context_show_group_help(Context *c, const char *word)
         Display d = display_of(STDOUT_FILENO);
         _cleanup_text_ Text t = {};
         size_t n = strlen(word);
+        const char *page = NULL;
 
         text_addf(&t, "acnspawn %s COMMAND …\n", word);
         add_heading(&t, &d, "Commands");
-        for (const Verb *const *v = verbs; *v; v++)
-                if (startswith((*v)->name, word) && (*v)->name[n] == ' ')
-                        add_verb(&t, &d, *v);
-        text_addf(&t, "\n'acnspawn %s COMMAND --help' tells more.\n", word);
+        for (const Verb *const *v = verbs; *v; v++) {
+                if (!startswith((*v)->name, word) || (*v)->name[n] != ' ')
+                        continue;
+                add_verb(&t, &d, *v);
+                page = (*v)->page;
+        }
+        text_addf(&t, "\nTry 'acnspawn %s COMMAND --help' for more information.\n", word);
+        text_addf(&t, "See the %s(1) man page for details.\n", page ?: "acnspawn");
         return t.failed ? error_oom(&c->error) : show(c, &d, t.data);
 }
 
@@ -192,7 +197,8 @@ int help_dump(char **ret)
 
         dump_options(&t, "-", global_options);
         for (const Verb *const *v = verbs; *v; v++) {
-                text_addf(&t, "verb\t%s\t%s\t%s\n", (*v)->name, (*v)->words ?: "-", (*v)->summary);
+                text_addf(&t, "verb\t%s\t%s\t%s\t%s\n", (*v)->name, (*v)->words ?: "-", (*v)->summary,
+                          (*v)->page ?: "acnspawn");
                 for (const Option *const *o = (*v)->options; o && *o; o++)
                         dump_options(&t, (*v)->name, *o);
         }

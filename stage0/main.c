@@ -57,6 +57,10 @@ static int unknown_verb(Context *c, const char *word)
         const char *near = verb_synonym(word) ?: nearest_match(word, names, n, sizeof(names[0]));
 
         int r = error_set(&c->error, -EINVAL, "Unknown command '%s'", shown ?: "");
+        if (verb_instead(word)) {
+                c->usage = true;
+                return error_hint(&c->error, r, "%s", verb_instead(word));
+        }
         if (near)
                 r = error_hint(&c->error, r, "Did you mean '%s'?", near);
         return context_usage_error(c, r);
@@ -149,7 +153,7 @@ static int finish(Context *c, int r)
                 return r ?: EXIT_STATUS_FAILURE; /* whoever read has had enough and needs no message */
         if (k >= 0)
                 return r;
-        error_print(&c->error, k);
+        context_print_error(c, k);
         return c->usage ? EXIT_STATUS_USAGE : EXIT_STATUS_FAILURE;
 }
 
@@ -167,7 +171,12 @@ int main(int argc, char *argv[])
         (void) setlocale(LC_CTYPE, "");
         catch_sigpipe();
 
-        r = argc == 2 && streq(argv[1], "--dump-options") ? show_dump(&c) : dispatch(&c, argc, argv);
+        if (argc == 2 && streq(argv[1], "--dump-options"))
+                r = show_dump(&c);
+        else if (argc >= 4 && streq(argv[1], "--complete"))
+                r = context_complete(&c, argv[2], argv[3], argv + 4);
+        else
+                r = dispatch(&c, argc, argv);
         r = finish(&c, r);
         store_unref(c.store);
         error_done(&c.error);

@@ -10,6 +10,7 @@
 typedef enum Shape {
         SHAPE_LIMIT,  /* {"limit": "VALUE"} */
         SHAPE_RATE,   /* {"default": true, "limit": "VALUE"} */
+        SHAPE_TASKS,  /* the same as a limit, or "infinity" */
         SHAPE_NUMBER, /* VALUE */
         SHAPE_STRING, /* "VALUE" */
         SHAPE_TRUE,   /* true: the option has no value */
@@ -28,6 +29,7 @@ static const struct {
                 {"memory", ISOLATOR_RESOURCE_MEMORY, SHAPE_LIMIT},
                 {"no-new-privileges", ISOLATOR_NO_NEW_PRIVILEGES, SHAPE_TRUE},
                 {"oom-score-adj", ISOLATOR_OOM_SCORE_ADJ, SHAPE_NUMBER},
+                {"tasks-max", ISOLATOR_RESOURCE_TASKS, SHAPE_TASKS},
 };
 
 static json_object *make_object(Shape shape, const char *value)
@@ -35,7 +37,7 @@ static json_object *make_object(Shape shape, const char *value)
         json_object *o = json_object_new_object();
 
         if (json_member_add_text(o, "limit", value) >= 0 &&
-            (shape == SHAPE_LIMIT || json_member_add(o, "default", json_object_new_boolean(true)) >= 0))
+            (shape != SHAPE_RATE || json_member_add(o, "default", json_object_new_boolean(true)) >= 0))
                 return o;
         json_object_put(o);
         return NULL;
@@ -55,12 +57,29 @@ static json_object *make_value(Shape shape, const char *value, int64_t number)
         }
 }
 
+/* More numbers than a kernel has for processes stand for no limit. */
+#define TASKS_INFINITY "4194304"
+
+static int check_tasks(const Option *o, const char *value, Error *e)
+{
+        uint32_t n;
+
+        if (streq(value, "infinity") || (parse_u32(value, &n) >= 0 && n > 0))
+                return 0;
+        int r = option_invalid(o, value, e, "must be a whole number, or infinity");
+        return streq(value, "0") || streq(value, "-1") || streq(value, "unlimited") || streq(value, "max")
+                               ? error_hint(e, r, "For no limit: --%s=infinity", o->name)
+                               : r;
+}
+
 /* With none of it nothing runs; and whoever is used to other tools may mean by 0 that there is no limit. */
 static int check_limit(const Option *o, const char *value, Shape shape, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
         uint64_t n;
 
+        if (shape == SHAPE_TASKS)
+                return check_tasks(o, value, e);
         if (shape != SHAPE_LIMIT && shape != SHAPE_RATE)
                 return 0;
         if (quantity_parse(value, 1, &n, &reason) < 0)
@@ -80,7 +99,10 @@ static int add_value(const Option *o, const char *value, IsolatorType type, json
                      IsolatorList *l, Error *e)
 {
         _cleanup_json_ _unused_ json_object *owned = json;
-        const char *text = json ? json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN) : NULL;
+        const char *text =
+                        json ? json_object_to_json_string_ext(
+                                               json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+                             : NULL;
 
         return text ? option_add_isolator(o, value, isolator_type_to_string(type), text, l, e)
                     : error_oom(e);
@@ -107,7 +129,9 @@ int option_isolator_short(const Option *o, const char *value, void *target, Erro
                 int r = check_limit(o, value, forms[i].shape, e);
                 if (r < 0)
                         return r;
-                return add_value(o, value ?: "", forms[i].type, make_value(forms[i].shape, value, number),
+                bool unlimited = forms[i].shape == SHAPE_TASKS && streq(value, "infinity");
+                return add_value(o, value ?: "", forms[i].type,
+                                 make_value(forms[i].shape, unlimited ? TASKS_INFINITY : value, number),
                                  target, e);
         }
         return -EINVAL;

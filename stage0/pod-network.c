@@ -104,7 +104,7 @@ static const char port_forms[] = "must be NAME:[IP:]PORT or [IP:]PORT[-LAST]:APP
 static int parse_port(const Option *o, const char *value, const char *s, uint32_t *ret, Error *e)
 {
         if (parse_u32(s, ret) < 0 || *ret < 1 || *ret > UINT16_MAX)
-                return option_invalid(o, value, e, "'%s' is no port: a number from 1 to 65535", s);
+                return option_invalid(o, value, e, "'%s' is not a port: a number from 1 to 65535", s);
         return 0;
 }
 
@@ -143,7 +143,7 @@ static int take_ip(const Option *o, const char *value, char **s, char **ret, Err
         *end = 0;
         const char *ip = *s + brackets;
         if (inet_pton(brackets ? AF_INET6 : AF_INET, ip, &buffer) != 1)
-                return option_invalid(o, value, e, "'%s' is no IP address", ip);
+                return option_invalid(o, value, e, "'%s' is not an IP address", ip);
         free(*ret);
         *ret = strdup(ip);
         *s = rest + 1;

@@ -45,12 +45,16 @@ static Table *volume_table(const Pod *p)
 
 static Table *isolator_table(const PodReport *r)
 {
-        static const TableColumn columns[] = {
-                        {"OF", "app"}, {"ISOLATOR", "name"}, {"VERDICT", "verdict"}, {"DETAIL", "detail"}};
+        static const TableColumn columns[] = {{"OF", "app"},
+                                              {"ISOLATOR", "name"},
+                                              {"VERDICT", "verdict"},
+                                              {"SOURCE", "source"},
+                                              {"DETAIL", "detail"}};
         static const Color colors[] = {
                         [ISOLATOR_ENFORCED] = COLOR_NONE,
                         [ISOLATOR_MODIFIED] = COLOR_YELLOW,
                         [ISOLATOR_IGNORED] = COLOR_RED,
+                        [ISOLATOR_OFF] = COLOR_YELLOW,
         };
         Table *t = table_new(columns, ELEMENTSOF(columns));
 
@@ -60,6 +64,7 @@ static Table *isolator_table(const PodReport *r)
                 table_add_text(t, k->name);
                 table_add_text(t, isolator_verdict_to_string(k->verdict));
                 table_set_color(t, colors[k->verdict]);
+                table_add_text(t, grant_source_to_string(k->source));
                 table_add_text(t, k->detail);
         }
         return t;

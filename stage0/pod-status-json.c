@@ -106,6 +106,8 @@ static bool put_readiness(json_object *o, const AppReport *a)
                                              : (int64_t) a->restart_limit,
                              0);
         failed |= put_time(o, "nextStart", a->next_start_usec);
+        failed |= put_unsigned(o, "droppedLines", a->drops.lines);
+        failed |= put_unsigned(o, "droppedSize", a->drops.bytes);
         return failed;
 }
 
@@ -143,6 +145,22 @@ static json_object *isolator_json(const IsolatorReport *k)
         failed |= put_text(o, "name", k->name);
         failed |= put_text(o, "verdict", isolator_verdict_to_string(k->verdict));
         failed |= put_text(o, "detail", k->detail);
+        failed |= put_text(o, "source",
+                           k->source == GRANT_UNKNOWN ? NULL : grant_source_to_string(k->source));
+        return take_unless(failed, o);
+}
+
+static json_object *grant_json(const Grant *g)
+{
+        json_object *o = json_object_new_object();
+        bool failed = false;
+
+        failed |= put_text(o, "app", g->app);
+        failed |= put_text(o, "isolator", g->isolator);
+        failed |= put_text(o, "name", g->name);
+        failed |= put_text(o, "text", g->text);
+        failed |= put_text(o, "decision", grant_decision_to_string(g->decision));
+        failed |= put_text(o, "by", grant_source_to_string(g->by));
         return take_unless(failed, o);
 }
 
@@ -154,16 +172,24 @@ static bool append(json_object *array, json_object *item)
 
 static json_object *lists_json(const PodReport *r, json_object *o)
 {
-        json_object *apps = json_object_new_array(), *isolators = json_object_new_array();
+        json_object *apps = json_object_new_array(), *isolators = json_object_new_array(),
+                    *defaults = json_object_new_array();
+        json_object *privileges = json_object_new_array();
         bool failed = false;
 
         for (size_t i = 0; !failed && i < r->n_apps; i++)
                 failed |= append(apps, app_json(&r->apps[i]));
         for (size_t i = 0; !failed && i < r->n_isolators; i++)
                 failed |= append(isolators, isolator_json(&r->isolators[i]));
+        for (size_t i = 0; !failed && i < r->grants.n_grants; i++)
+                failed |= append(privileges, grant_json(&r->grants.grants[i]));
+        for (size_t i = 0; !failed && i < r->n_defaults; i++)
+                failed |= append(defaults, isolator_json(&r->defaults[i]));
         failed |= put_object(o, "addresses", json_new_string_list(r->addresses));
         failed |= put_object(o, "apps", apps);
         failed |= put_object(o, "isolators", isolators);
+        failed |= put_object(o, "defaults", defaults);
+        failed |= put_object(o, "privileges", privileges);
         return take_unless(failed, o);
 }
 
@@ -367,7 +393,8 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
         failed |= k->exit_idle_usec == 0 ? put_text(o, "exitIdleTime", NULL)
                                          : put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
         failed |= put_text(o, "stage1", k->stage1);
-        failed |= put_object(o, "appsExposed", json_object_new_boolean(r->apps_exposed));
+        failed |= put_object(o, "appsExposed", json_object_new_boolean(r->exposed_to != NULL));
+        failed |= put_object(o, "appsExposedTo", json_new_string_list(r->exposed_to));
         o = take_unless(failed, o);
         return o ? lists_json(r, o) : NULL;
 }

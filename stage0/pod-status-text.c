@@ -10,6 +10,7 @@
 
 #include "schema/settings.h"
 #include "stage0/pod-status-text.h"
+#include "stage1/backoff.h"
 
 void status_add_label(Text *t, const char *label)
 {
@@ -191,7 +192,7 @@ static void add_health(Text *t, const Display *d, const AppReport *a)
 /* "restarted 3 of at most 10 times in a row, again in 800ms" */
 static void add_restarts(Text *t, const Display *d, const AppReport *a)
 {
-        uint64_t n = a->status.row > 0 ? a->status.row - 1 : 0;
+        uint64_t row = backoff_row(&a->status), n = row > 0 ? row - 1 : 0;
 
         if (a->restart == RESTART_NO || (n == 0 && a->next_start_usec == 0))
                 return;
@@ -202,9 +203,24 @@ static void add_restarts(Text *t, const Display *d, const AppReport *a)
         if (a->next_start_usec > d->now) {
                 _cleanup_free_ char *span = format_span(a->next_start_usec - d->now);
                 text_addf(t, ", again in %s", span ?: "");
-        } else if (a->status.state == APP_ENDED && n > 0 && n >= a->restart_limit)
+        } else if (a->status.state == APP_ENDED && !a->status.begins && n > 0 && row > a->restart_limit)
                 text_add(t, ", and given up");
         text_add(t, "\n");
+}
+
+/* "12345 lines (1.2M) were not stored" */
+static void add_drops(Text *t, const Display *d, const LogDrops *drops)
+{
+        _cleanup_free_ char *size = format_size(drops->bytes);
+        char words[128];
+
+        if (drops->bytes == 0)
+                return;
+        snprintf(words, sizeof(words), "%" PRIu64 " line%s (%s) not in the journal", drops->lines,
+                 drops->lines == 1 ? "" : "s", size ?: "?");
+        text_addf(t, "%*s", STATUS_LABEL_WIDTH + 4, "");
+        add_colored(t, d, COLOR_YELLOW, words);
+        text_add(t, ": it writes more than --log-size= and --log-rate= allow\n");
 }
 
 /* What the app, or its health check while it does not succeed, has to say. */
@@ -243,6 +259,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
         if (a->has_health && a->status.state == APP_RUNNING && a->health.state != HEALTH_HEALTHY)
                 add_message(t, a->health.message);
         add_restarts(t, d, a);
+        add_drops(t, d, &a->drops);
 }
 
 static void add_apps(Text *t, const Display *d, const PodReport *report)
@@ -302,42 +319,113 @@ static void add_config(Text *t, const Pod *p)
         }
 }
 
-static void add_isolators(Text *t, const Display *d, const PodReport *report)
+static void add_verdict(Text *t, const Display *d, const IsolatorReport *k)
 {
         static const Color colors[] = {
                         [ISOLATOR_ENFORCED] = COLOR_NONE,
                         [ISOLATOR_MODIFIED] = COLOR_YELLOW,
                         [ISOLATOR_IGNORED] = COLOR_RED,
+                        [ISOLATOR_OFF] = COLOR_YELLOW,
         };
 
+        status_add_escaped(t, k->name);
+        text_add(t, ": ");
+        add_colored(t, d, colors[k->verdict], isolator_verdict_to_string(k->verdict));
+        if (!isempty(k->detail)) {
+                text_add(t, ", ");
+                status_add_escaped(t, k->detail);
+        }
+        if (k->source != GRANT_UNKNOWN)
+                text_addf(t, " [%s]", grant_source_to_string(k->source));
+        text_add(t, "\n");
+}
+
+/* LABEL once, and below it the lines that follow. */
+static void add_label_or_indent(Text *t, const char *label, bool first)
+{
+        if (first)
+                status_add_label(t, label);
+        else
+                text_addf(t, "%*s", STATUS_LABEL_WIDTH + 2, "");
+}
+
+static void add_isolators(Text *t, const Display *d, const PodReport *report)
+{
         for (size_t i = 0; i < report->n_isolators; i++) {
-                const IsolatorReport *k = &report->isolators[i];
+                add_label_or_indent(t, "Isolators", i == 0);
+                text_addf(t, "%s ", report->isolators[i].app ?: "pod");
+                add_verdict(t, d, &report->isolators[i]);
+        }
+}
+
+/* Of several apps, which nearly always have the same defaults, each verdict once. */
+static bool is_same_default(const IsolatorReport *a, const IsolatorReport *b)
+{
+        return !a->app == !b->app && streq(a->name, b->name) && a->verdict == b->verdict &&
+               streq(a->detail, b->detail);
+}
+
+static void add_defaults(Text *t, const Display *d, const PodReport *report)
+{
+        for (size_t i = 0; i < report->n_defaults; i++) {
+                const IsolatorReport *k = &report->defaults[i];
+                size_t before = 0, same = 0;
+
+                for (size_t j = 0; j < report->n_defaults; j++)
+                        if (is_same_default(k, &report->defaults[j])) {
+                                same++;
+                                before += j < i;
+                        }
+                if (before > 0)
+                        continue;
+                add_label_or_indent(t, "Defaults", i == 0);
+                text_add(t, !k->app ? "pod " : same > 1 ? "each of " : "");
+                for (size_t j = i, n = 0; k->app && j < report->n_defaults; j++)
+                        if (is_same_default(k, &report->defaults[j]))
+                                text_addf(t, "%s%s", n++ > 0 ? ", " : "", report->defaults[j].app);
+                text_add(t, k->app ? " " : "");
+                add_verdict(t, d, k);
+        }
+}
+
+/* "web no system call filter: asked for by its image, granted on the command line" */
+static void add_privileges(Text *t, const Display *d, const PodGrants *g)
+{
+        static const Color colors[_GRANT_DECISION_MAX] = {[GRANT_GRANTED] = COLOR_YELLOW};
+
+        for (size_t i = 0; i < g->n_grants; i++) {
+                const Grant *k = &g->grants[i];
 
                 if (i == 0)
-                        status_add_label(t, "Isolators");
+                        status_add_label(t, "Privileges");
                 else
                         text_addf(t, "%*s", STATUS_LABEL_WIDTH + 2, "");
-                text_addf(t, "%s%s", k->app ?: "pod", " ");
-                status_add_escaped(t, k->name);
-                text_add(t, ": ");
-                add_colored(t, d, colors[k->verdict], isolator_verdict_to_string(k->verdict));
-                if (!isempty(k->detail)) {
-                        text_add(t, ", ");
-                        status_add_escaped(t, k->detail);
-                }
-                text_add(t, "\n");
+                text_addf(t, "%s ", k->app);
+                status_add_escaped(t, k->text);
+                text_add(t, ": asked for by its image, ");
+                add_colored(t, d, colors[k->decision], grant_decision_to_string(k->decision));
+                text_addf(t, " %s the %s\n", k->by == GRANT_COMMAND_LINE ? "on" : "in",
+                          grant_source_to_string(k->by));
         }
 }
 
 /* What is missing is told, as of isolators: see SECURITY.md on apps of one pod. */
 static void add_exposure(Text *t, const Display *d, const PodReport *report)
 {
-        if (!report->apps_exposed)
+        if (!report->exposed_to)
                 return;
         status_add_label(t, "Neighbours");
         add_colored(t, d, COLOR_YELLOW, "exposed");
-        text_add(t, ", apps of one user can look into each other: this kernel has no Landlock, or it is off "
-                    "(lsm=)\n");
+        if (report->exposed_to_all) {
+                text_add(t, ", apps of one user can look into each other: this kernel has no Landlock, or "
+                            "it is "
+                            "off (lsm=)\n");
+                return;
+        }
+        text_add(t, " to ");
+        STRV_FOREACH (name, report->exposed_to)
+                text_addf(t, "%s%s", name == report->exposed_to ? "" : ", ", *name);
+        text_add(t, ", which may mount: Linux keeps such apps from looking into others from 6.12 on\n");
 }
 
 int pod_status_text(const Pod *p, const PodReport *report, const Display *d, char **ret)
@@ -367,6 +455,8 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
         }
         add_apps(&t, d, report);
         add_isolators(&t, d, report);
+        add_privileges(&t, d, &report->grants);
+        add_defaults(&t, d, report);
         add_exposure(&t, d, report);
         return text_take(&t, ret, NULL);
 }

@@ -169,17 +169,25 @@ int usage_show_none(Context *c, const Words *words)
         return t ? context_show_table(c, t, "running pods") : error_oom(&c->error);
 }
 
-void usage_note(const UsageSample *s)
+void usage_note(const UsageSample *s, Text *text)
 {
         const Usage *u = s->n > 0 ? &s->rows[0].usage : NULL; /* of a pod as a whole */
         bool memory = u && u->memory == UINT64_MAX, io = u && u->io_read == UINT64_MAX;
 
-        if (memory || io)
-                log_info("%s cannot be measured: this host has no cgroup v2 controller%s for pods.",
-                         memory && io ? "Memory and I/O"
-                         : memory     ? "Memory"
-                                      : "I/O",
-                         memory && io ? "s 'memory' and 'io'"
-                         : memory     ? " 'memory'"
-                                      : " 'io'");
+        static const char *const notes[] = {
+                        "I/O cannot be measured: this host has no cgroup v2 controller 'io' for pods.",
+                        "Memory cannot be measured: this host has no cgroup v2 controller 'memory' for "
+                        "pods.",
+                        "Memory and I/O cannot be measured: this host has no cgroup v2 controllers 'memory' "
+                        "and 'io' "
+                        "for pods.",
+        };
+
+        if (!memory && !io)
+                return;
+        const char *note = notes[memory && io ? 2 : memory ? 1 : 0];
+        if (text)
+                text_addf(text, "\n%s\n", note);
+        else
+                log_info("%s", note);
 }

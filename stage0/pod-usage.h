@@ -24,5 +24,5 @@ int usage_sample_take(Context *c, const Words *words, UsageSample *ret, int *ret
 Table *usage_table(const UsageSample *s, const UsageSample *before);
 /* That there is nothing to show: in words, as JSON, or by what was said of each pod already. */
 int usage_show_none(Context *c, const Words *words);
-/* Says once what this host cannot measure, if there is something. */
-void usage_note(const UsageSample *s);
+/* Says what this host cannot measure, if there is something: as a line of TEXT, or (NULL) on standard error. */
+void usage_note(const UsageSample *s, Text *text);

@@ -77,6 +77,20 @@ int option_setting(const Option *o, const char *value, void *target, Error *e)
         return 0;
 }
 
+/* Several options are one list, as several names in one option are. */
+int option_grant(const Option *o, const char *value, void *target, Error *e)
+{
+        const char *before = pair_list_get(target, SETTING_PREFIX "grant");
+        _cleanup_error_ Error reason = ERROR_NULL;
+        _cleanup_free_ char *all = NULL;
+
+        if (xasprintf(&all, "%s%s%s", before ?: "", before ? "," : "", value) < 0)
+                return error_oom(e);
+        if (app_setting_check("grant", all, &reason) < 0)
+                return option_invalid_because(o, value, e, &reason);
+        return pair_list_set(target, SETTING_PREFIX "grant", all) < 0 ? error_oom(e) : 0;
+}
+
 static int set_input(const char *value, void *target, Error *e)
 {
         return pair_list_set(target, SETTING_PREFIX "input", value) < 0 ? error_oom(e) : 0;
@@ -113,7 +127,7 @@ static int check_word(const Option *o, const char *value, int (*check)(const cha
         if (check(value, &reason) >= 0)
                 return 0;
         int r = option_invalid_because(o, value, e, &reason);
-        return error_hint(e, r, "A right one would be --%s=%s.", o->name, example);
+        return error_hint(e, r, "A valid one is --%s=%s.", o->name, example);
 }
 
 int option_pod_name(const Option *o, const char *value, void *target, Error *e)

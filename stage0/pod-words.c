@@ -34,22 +34,18 @@ int context_parse_pod(Context *c, const Option *options, void *data, int argc, c
         return r < 0 ? r : 1;
 }
 
-const char *pod_display_name(const Pod *p)
-{
-        return isempty(p->config.name) ? p->uuid : p->config.name;
-}
-
 int context_show_pod(Context *c, const Pod *p)
 {
         if (c->json == JSON_OFF) {
                 printf("%s\n", p->uuid);
-                return 0;
+                return context_flush(c);
         }
         _cleanup_json_ json_object *o = json_object_new_object();
         if (json_member_add_text(o, "uuid", p->uuid) < 0 ||
             json_member_add_text(o, "name", p->config.name) < 0)
                 return error_oom(&c->error);
-        return context_show_json(c, o);
+        int r = context_show_json(c, o);
+        return r < 0 ? r : context_flush(c);
 }
 
 typedef struct PodFunction {

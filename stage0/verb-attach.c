@@ -7,15 +7,15 @@
 
 static const Option options[] = {
                 {"Options", "app", 'a', "APP", false, "The app, if several of the pod have a standard input",
-                 NULL, option_word, offsetof(AttachOptions, app)},
+                 "app", option_word, offsetof(AttachOptions, app)},
                 {NULL, "lines", 'n', "N", false,
                  "Begin with the last N lines that the app wrote before, or all (default: 0)", NULL,
                  option_lines, offsetof(AttachOptions, lines)},
                 {NULL, "keep-stdin", 0, NULL, false,
-                 "Let the app's standard input go on when ours has ended", NULL, option_true,
+                 "Keep the app's standard input open at the end of acnspawn's", NULL, option_true,
                  offsetof(AttachOptions, keep_input)},
                 {NULL, "detach-keys", 0, "KEY[,…]", false,
-                 "Keys that leave a terminal (default: ctrl-] three times); empty: none do", NULL,
+                 "Keys that detach from a terminal (default: ctrl-] three times); empty: none", NULL,
                  option_detach_keys, offsetof(AttachOptions, keys)},
                 OPTION_END,
 };
@@ -43,7 +43,7 @@ static int attach(Context *c, const char *word, const AttachOptions *o)
         if (r >= 0)
                 r = attach_app(p, o, &status, &left, &c->error);
         if (r >= 0 && left && !c->quiet)
-                log_info("Detached from pod %s, which goes on.", pod_display_name(p));
+                log_info("Detached from pod %s, which keeps running.", pod_display_name(p));
         return r < 0 ? r : status;
 }
 
@@ -59,14 +59,15 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_attach = {
                 .name = "attach",
+                .page = "acnspawn-attach",
                 .synopsis = "[OPTIONS…] POD",
                 .brief = "POD",
-                .summary = "Be at the terminal of a running app",
+                .summary = "Attach to a running app",
                 .text = "Connects standard input, standard output and standard error with those of an app "
                         "that was started with --interactive or --stdin, until the app ends, whose exit "
                         "status is the command's. Ctrl-] three times within a second leaves a terminal, "
-                        "Ctrl-C a pipe; the app goes on. Several may be attached to one app.",
-                .words = "pod",
+                        "Ctrl-C a pipe; the app keeps running. Several users can be attached to one app.",
+                .words = "pod:running -",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

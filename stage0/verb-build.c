@@ -24,8 +24,8 @@ static int option_sign(const Option *o, const char *value, void *target, Error *
 
 static const Option options[] = {
                 {"Options", "output", 'o', "FILE.aci", false,
-                 "Where the image goes; '-': standard output (default: named by the manifest, in this "
-                 "directory)",
+                 "Write the image to FILE.aci; '-': standard output (default: a file in this directory, "
+                 "named by the manifest)",
                  "file", option_word, offsetof(Arguments, output)},
                 {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: gzip)",
                  "none|gzip|bzip2|xz|zstd", option_compression,
@@ -35,12 +35,12 @@ static const Option options[] = {
                 {NULL, "one-file-system", 0, NULL, false, "Leave out what is mounted below the rootfs", NULL,
                  option_true, offsetof(Arguments, options.pack.tree.one_file_system)},
                 {NULL, "sign", 0, "KEY", true,
-                 "Write a signature as well, by this key of yours (default: gpg's default key)", NULL,
-                 option_sign, offsetof(Arguments, options)},
+                 "Also write a signature, by this key (default: gpg's default key)", NULL, option_sign,
+                 offsetof(Arguments, options)},
                 {NULL, "encrypt", 0, "FILE", false, "Encrypt the image with the passphrase in FILE", "file",
                  option_word, offsetof(Arguments, options.passphrase_file)},
-                {NULL, "force", 'f', NULL, false, "Replace FILE.aci, and its signature, if they are there",
-                 NULL, option_true, offsetof(Arguments, options.replace)},
+                {NULL, "force", 'f', NULL, false, "Replace FILE.aci and its signature if they exist", NULL,
+                 option_true, offsetof(Arguments, options.replace)},
                 OPTION_END,
 };
 
@@ -122,9 +122,10 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_build = {
                 .name = "build",
+                .page = "acnspawn-build",
                 .synopsis = "[OPTIONS…] DIR",
                 .brief = "DIR",
-                .summary = "Make an image of a directory",
+                .summary = "Build an image from a directory",
                 .text = "Packs an image layout, that is a directory with the file 'manifest' and the "
                         "directory 'rootfs', into an image and prints its ID. The same layout always gives "
                         "the same image. With SOURCE_DATE_EPOCH in the environment no file of it is later "

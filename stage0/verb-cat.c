@@ -36,12 +36,13 @@ static int cat_manifest(Context *c, int argc, char **argv)
 
 const Verb verb_cat_manifest = {
                 .name = "cat-manifest",
+                .page = "acnspawn-cat",
                 .synopsis = "[OPTIONS…] POD",
                 .brief = "POD",
                 .summary = "Show the pod manifest of a pod",
                 .text = "Shows the reified pod manifest: with the image IDs that were resolved and the "
                         "volumes that were chosen.",
-                .words = "pod",
+                .words = "pod -",
                 .run = cat_manifest,
 };
 
@@ -203,11 +204,12 @@ static int cat(Context *c, int argc, char **argv)
 
 const Verb verb_cat = {
                 .name = "cat",
+                .page = "acnspawn-cat",
                 .synopsis = "[OPTIONS…] POD [UNIT]",
                 .brief = "POD [UNIT]",
                 .summary = "Show the units generated for a pod",
                 .text = "Shows the units that the pod's systemd reads, or one of them, by its name with or "
                         "without suffix (an app's name, for one).",
-                .words = "pod",
+                .words = "pod -",
                 .run = cat,
 };

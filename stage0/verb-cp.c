@@ -25,11 +25,11 @@ typedef struct Sides {
 
 static const Option options[] = {
                 {"Options", "archive", 'a', NULL, false,
-                 "Keep owners, which count from the pod's range of users there, set-ID bits, capabilities "
-                 "and ACLs",
-                 NULL, option_true, offsetof(Arguments, copy.archive)},
-                {NULL, "follow-link", 'L', NULL, false, "Of a symbolic link copy what it leads to", NULL,
-                 option_true, offsetof(Arguments, copy.follow)},
+                 "Also keep owners, as numbers of the pod's users, set-ID bits, capabilities and ACLs", NULL,
+                 option_true, offsetof(Arguments, copy.archive)},
+                {NULL, "follow-link", 'L', NULL, false,
+                 "If the named path is a symbolic link, copy its target", NULL, option_true,
+                 offsetof(Arguments, copy.follow)},
                 OPTION_END,
 };
 
@@ -81,7 +81,7 @@ static int say_how_to_name_app(Context *c, const Pod *p, int r)
         _cleanup_free_ char *apps = c->error.hint ? strdup(c->error.hint) : NULL;
 
         error_done(&c->error);
-        r = error_set(&c->error, r, "Pod %s has several apps: say which one", p->uuid);
+        r = error_set(&c->error, r, "Pod %s has several apps: say which one", pod_display_name(p));
         return error_hint(&c->error, r, "Name it behind the pod, as POD:APP:PATH. %s", apps ?: "");
 }
 
@@ -222,13 +222,14 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_cp = {
                 .name = "cp",
+                .page = "acnspawn-cp",
                 .synopsis = "[OPTIONS…] POD:[APP:]PATH… TARGET\n[OPTIONS…] SOURCE… POD:[APP:]PATH",
                 .brief = "SOURCE… TARGET",
                 .summary = "Copy files into an app or out of it",
-                .text = "Directories are copied with all that is in them, into the target if that is a "
-                        "directory there is, else to that name; DIRECTORY/. stands for what is in it. '-' "
-                        "is a tar archive on standard input or output. The pod may be prepared, run, or "
-                        "have ended. While the app runs its volumes are there, too.",
+                .text = "Directories are copied with their content: into the target if that is an existing "
+                        "directory, else to that name; DIRECTORY/. stands for the content alone. '-' is a "
+                        "tar archive on standard input or output. The pod may be prepared, running, or have "
+                        "ended. While the app runs, its volumes are part of its root.",
                 .words = "pod",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

@@ -37,13 +37,14 @@ static int option_other_user(const Option *o, const char *value, void *target, E
 
 static const Option options[] = {
                 {"Options (before the pod)", "app", 'a', "APP", false,
-                 "The app to enter, if the pod has several", NULL, option_word,
+                 "The app to enter, if the pod has several", "app", option_word,
                  offsetof(Arguments, enter.app)},
                 {NULL, "user", 0, "USER[:GROUP]", false,
                  "Run the command as another user of the image that the app could become", NULL,
                  option_other_user, offsetof(Arguments, enter.user)},
                 {NULL, "environment", 'E', "NAME[=VALUE]", false,
-                 "Set a variable in the environment of the command; without a value it is taken from here",
+                 "Set a variable in the environment of the command; without a value, to its value in "
+                 "acnspawn's own",
                  NULL, option_variable, offsetof(Arguments, enter.environment)},
                 {NULL, "working-directory", 0, "PATH", false, "Start in PATH of the app's root", NULL,
                  option_directory, offsetof(Arguments, enter.directory)},
@@ -117,14 +118,15 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_enter = {
                 .name = "enter",
+                .page = "acnspawn-enter",
                 .synopsis = "[OPTIONS…] POD [COMMAND [ARGUMENTS…]]",
                 .brief = "POD [COMMAND…]",
-                .summary = "Run a command beside a running app",
-                .text = "Runs the command, or the shell of the image, in all that confines the app: its "
-                        "namespaces, cgroup, user, capabilities, filter of system calls and environment. On "
-                        "a terminal the command gets one of the pod's. Exits with the command's status; 125 "
-                        "to 127 if it could not be started.",
-                .words = "pod",
+                .summary = "Run a command in a running app",
+                .text = "Runs the command, or the shell of the image, confined exactly as the app is: with "
+                        "its namespaces, cgroup, user, capabilities, filter of system calls and "
+                        "environment. On a terminal the command gets a terminal of the pod. Exits with the "
+                        "command's status; 125 to 127 if it could not be started.",
+                .words = "pod:running -",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -20,11 +20,11 @@ static int option_name(const Option *o, const char *value, void *target, Error *
         if (image_name_parse(value, &name, &reason) >= 0)
                 return option_string(o, value, target, e);
         int r = option_invalid_because(o, value, e, &reason);
-        return error_hint(e, r, "A right one would be --name=example.com/web:1.2,arch=amd64.");
+        return error_hint(e, r, "A valid one is --name=example.com/web:1.2,arch=amd64.");
 }
 
 static const Option options[] = {
-                {"Options", "app", 'a', "APP", false, "The app, if the pod has several", NULL, option_word,
+                {"Options", "app", 'a', "APP", false, "The app, if the pod has several", "app", option_word,
                  offsetof(Arguments, app)},
                 {NULL, "output", 'o', "FILE", false, "Write to FILE (default: standard output)", "file",
                  option_word, offsetof(Arguments, output)},
@@ -34,7 +34,7 @@ static const Option options[] = {
                 {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: none)",
                  "none|gzip|bzip2|xz|zstd", option_compression,
                  offsetof(Arguments, export.pack.compression)},
-                {NULL, "force", 'f', NULL, false, "Replace FILE if it is there", NULL, option_true,
+                {NULL, "force", 'f', NULL, false, "Replace FILE if it exists", NULL, option_true,
                  offsetof(Arguments, force)},
                 OPTION_END,
 };
@@ -84,8 +84,8 @@ static int export_app(Context *c, const char *word, const Arguments *a)
         if (r < 0)
                 return r;
         if (root.changing && !pod_is_paused(p) && !c->quiet)
-                log_info("Pod %s runs: what app %s writes meanwhile may be in the image or not.", p->uuid,
-                         root.app->name);
+                log_info("Pod %s runs: what app %s writes meanwhile may be in the image or not.",
+                         pod_display_name(p), root.app->name);
         (void) interrupt_catch();
         r = write_image(c, &root, a, &id);
         return r < 0 ? r : show_id(c, a, id);
@@ -114,13 +114,14 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_export = {
                 .name = "export",
+                .page = "acnspawn-cp",
                 .synopsis = "[OPTIONS…] POD [-o FILE.aci]",
                 .brief = "POD",
-                .summary = "Make an image of an app's root",
+                .summary = "Make an image from an app's root",
                 .text = "Writes what the app's image holds and what the app has written to its root, "
                         "without volumes, as an image of its own, which depends on no other. The pod may be "
                         "prepared, run, or have ended; owners are those that the app sees.",
-                .words = "pod",
+                .words = "pod -",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -28,9 +28,9 @@ static const Option options[] = {
                 {NULL, "update", 'u', NULL, false, "Same as --pull-policy=update", NULL, option_update,
                  FETCH(policy)},
                 {NULL, "signature", 0, "FILE", false,
-                 "Check the image by the detached signature in FILE, instead of the one beside the image",
+                 "Verify the image with the detached signature in FILE instead of the one beside the image",
                  "file", option_word, FETCH(signature)},
-                {NULL, "no-dependencies", 0, NULL, false, "Leave out the images that an image depends on",
+                {NULL, "no-dependencies", 0, NULL, false, "Do not fetch the images that an image depends on",
                  NULL, option_true, FETCH(no_dependencies)},
                 OPTION_END,
 };
@@ -208,9 +208,10 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_fetch = {
                 .group = "Image Commands",
                 .name = "fetch",
+                .page = "acnspawn-fetch",
                 .synopsis = "[OPTIONS…] IMAGE…",
                 .brief = "IMAGE…",
-                .summary = "Bring images into the store",
+                .summary = "Fetch images into the store",
                 .text = "Fetches images, checks them, unpacks them into the store, and prints the ID of "
                         "each. An image is NAME[:VERSION][,LABEL=VALUE…], the URL or path of an App "
                         "Container image archive, '-' for standard input, docker://REFERENCE, "

@@ -23,7 +23,7 @@ static const Option options[] = {
                  option_word, offsetof(ExportArguments, output)},
                 {NULL, "compression", 0, "KIND", false, "One of " COMPRESSION_NAMES " (default: none)",
                  "none|gzip|bzip2|xz|zstd", option_compression, offsetof(ExportArguments, compression)},
-                {NULL, "force", 'f', NULL, false, "Replace FILE if it is there", NULL, option_true,
+                {NULL, "force", 'f', NULL, false, "Replace FILE if it exists", NULL, option_true,
                  offsetof(ExportArguments, force)},
                 OPTION_END,
 };
@@ -124,6 +124,7 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_image_export = {
                 .name = "image export",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…] IMAGE [-o FILE]",
                 .brief = "IMAGE",
                 .summary = "Write an image as an archive",

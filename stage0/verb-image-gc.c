@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn image gc: removes images that nobody has used for a while. */
+/* acnspawn image gc: removes images that were not used for a while. */
 
-#include "stage0/verb.h"
+#include "stage0/collected.h"
 
 #define DEFAULT_GRACE_USEC (24 * 3600 * 1000000ULL)
 
@@ -15,30 +15,18 @@ static const Option options[] = {
                 OPTION_END,
 };
 
-static const TableColumn columns[] = {
-                {"KIND", "kind", false, 0},
-                {"ID", "id", false, 0},
-                {"NAME", "name", false, 20},
-};
-
-static void removed(const char *kind, const char *id, const char *name, void *userdata)
-{
-        table_add_text(userdata, kind);
-        table_add_text(userdata, id);
-        table_add_text(userdata, name);
-}
-
-/* What went before a failure is shown as well. */
-static int collect(Context *c, ImageGcOptions *o, Table *t)
+/* What was removed before a failure is shown as well. */
+static int collect(Context *c, ImageGcOptions *o, Collected *t)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
-        o->removed = removed;
+        o->removed = collected_add;
         o->userdata = t;
         (void) interrupt_catch();
-        int r = c->store ? image_gc(c->store, o, &e) : 0, k = 0;
-        if (c->json != JSON_OFF || table_n_rows(t) > 0)
-                k = context_show_table(c, t, NULL);
+        int r = c->store ? image_gc(c->store, o, &e) : 0;
+        int k = r >= 0 || c->json != JSON_OFF || table_n_rows(t->table) > 0
+                                ? collected_show(c, t, o->dry_run)
+                                : 0;
         if (r >= 0)
                 return k;
         (void) error_move(&c->error, &e);
@@ -48,6 +36,7 @@ static int collect(Context *c, ImageGcOptions *o, Table *t)
 static int run(Context *c, int argc, char **argv)
 {
         ImageGcOptions o = {.grace_usec = DEFAULT_GRACE_USEC};
+        _cleanup_(collected_done) Collected t = {};
 
         int r = context_parse(c, options, &o, argc, argv, NULL);
         if (r <= 0)
@@ -55,19 +44,20 @@ static int run(Context *c, int argc, char **argv)
         r = context_open_store_if_there(c);
         if (r < 0)
                 return r;
-        Table *t = table_new(columns, ELEMENTSOF(columns));
-        r = t ? collect(c, &o, t) : error_oom(&c->error);
-        (void) table_free(t);
-        return r;
+        if (collected_init(&t, false) < 0)
+                return error_oom(&c->error);
+        return collect(c, &o, &t);
 }
 
 const Verb verb_image_gc = {
                 .name = "image gc",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…]",
-                .summary = "Remove images that are not used",
-                .text = "Removes images that were used last longer ago than the grace period and that "
-                        "neither a pod nor another image needs, layers that no image has, and rendered "
-                        "trees of images that are gone. Prints what it removed.",
+                .summary = "Remove unused images",
+                .text = "Removes images that were last used before the grace period and that neither a "
+                        "pod nor another image needs, layers that no image has, and trees that were "
+                        "rendered from removed images. Prints what it removed, and how much disk space "
+                        "that freed.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -126,12 +126,13 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_image_render = {
                 .name = "image render",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…] IMAGE DIRECTORY",
                 .brief = "IMAGE DIRECTORY",
                 .summary = "Copy the root that an app would see",
                 .text = "Makes a new directory with what an app of the image would see as its root: the "
                         "image over its dependencies, without what its pathWhitelist leaves out. Files are "
-                        "cloned where the file system can, and else copied.",
+                        "cloned where the file system supports it, else copied.",
                 .words = "image",
                 .run = run,
 };

@@ -2,9 +2,7 @@
 
 /* acnspawn image show: everything that is known of an image, as text or JSON made from the same document. */
 
-#include <fts.h>
 #include <json-c/json.h>
-#include <sys/stat.h>
 
 #include "stage0/image-json.h"
 #include "stage0/verb.h"
@@ -65,34 +63,18 @@ static int put_dependencies(Context *c, json_object *o, const Image *i)
         return r < 0 ? r : json_member_add(o, "dependencies", TAKE_PTR(a));
 }
 
-static uint64_t measure(const char *path)
-{
-        char *const paths[] = {(char *) path, NULL};
-        uint64_t bytes = 0;
-        FTSENT *x;
-
-        FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-        while (f && (x = fts_read(f)))
-                if (x->fts_info != FTS_DP && x->fts_statp)
-                        bytes += (uint64_t) x->fts_statp->st_blocks * 512U /
-                                 (S_ISREG(x->fts_statp->st_mode) ? MAX(x->fts_statp->st_nlink, 1U) : 1U);
-        if (f)
-                fts_close(f);
-        return bytes;
-}
-
 /* With all of its layers, also those it shares. */
 static int put_disk_size(Context *c, json_object *o, const Image *i)
 {
         _cleanup_strv_free_ char **paths = NULL;
         uint64_t bytes = 0;
 
-        int r = strv_extendf(&paths, "%s/images/%s", store_path(c->store), i->id);
+        int r = strv_extendf(&paths, "images/%s", i->id);
         STRV_FOREACH (l, i->layer_ids)
                 if (r >= 0)
-                        r = strv_extendf(&paths, "%s/layers/%s", store_path(c->store), *l);
+                        r = strv_extendf(&paths, "layers/%s", *l);
         STRV_FOREACH (p, paths)
-                bytes += measure(*p);
+                bytes += disk_usage_at(store_fd(c->store), *p);
         return r < 0 ? r : put_number(o, "diskSize", bytes);
 }
 
@@ -122,6 +104,32 @@ static int put_app(json_object *o, const Image *i)
                                                                                        : NULL);
         json_object_put(m);
         return r;
+}
+
+static json_object *privilege_to_json(const Privilege *p)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *grant = NULL;
+
+        if (p->grantable && xasprintf(&grant, "--grant=%s", p->name) < 0)
+                return NULL;
+        if (json_member_add_text(o, "name", p->name) < 0 || json_member_add_text(o, "text", p->text) < 0 ||
+            json_member_add_text(o, "isolator", isolator_type_to_string(p->type)) < 0 ||
+            json_member_add_text(o, "option", grant ?: p->option) < 0)
+                return NULL;
+        return TAKE_PTR(o);
+}
+
+/* What the app asks for beyond what apps get by default, with the option that grants it. */
+static int put_privileges(json_object *o, const Image *i)
+{
+        _cleanup_json_ json_object *a = json_object_new_array();
+        _cleanup_(privilege_list_done) PrivilegeList l = {};
+
+        int r = !a ? -ENOMEM : i->manifest->app ? stage1_privileges(&i->manifest->app->isolators, &l) : 0;
+        for (size_t k = 0; k < l.n && r >= 0; k++)
+                r = json_list_append(a, privilege_to_json(&l.items[k]));
+        return r < 0 ? r : json_member_add(o, "privileges", TAKE_PTR(a));
 }
 
 static int put_layers(Context *c, json_object *o, const Image *i)
@@ -187,6 +195,8 @@ static json_object *make_document(Context *c, const Image *i)
                 r = put_layers(c, o, i);
         if (r >= 0)
                 r = put_app(o, i);
+        if (r >= 0)
+                r = put_privileges(o, i);
         if (r >= 0)
                 r = put_pods(c, o, i);
         if (r < 0 && c->error.code == 0)
@@ -296,6 +306,23 @@ static char *app_text(json_object *v)
         return s && exec ? text_escape_for_terminal(s) : NULL;
 }
 
+static char *privileges_text(json_object *v)
+{
+        _cleanup_text_ Text t = {};
+        char *s;
+
+        for (size_t i = 0; i < json_object_array_length(v); i++) {
+                json_object *p = json_object_array_get_idx(v, i);
+                _cleanup_free_ char *text = plain_text(json_object_object_get(p, "text"));
+                json_object *option = json_object_object_get(p, "option");
+                _cleanup_free_ char *by = option ? plain_text(option) : strdup("cannot be granted");
+                if (!text || !by)
+                        return NULL;
+                text_addf(&t, "%s%s (%s)", i > 0 ? "\n" : "", text, by);
+        }
+        return t.size == 0 || text_take(&t, &s, NULL) < 0 ? NULL : s;
+}
+
 static const struct {
         const char *key, *label;
         char *(*text)(json_object *v); /* NULL: out of memory, or nothing to be shown */
@@ -319,6 +346,7 @@ static const struct {
                 {"dependencies", "Dependencies", dependencies_text},
                 {"layers", "Layers", list_text},
                 {"app", "Exec", app_text},
+                {"privileges", "Asks For", privileges_text},
                 {"pods", "Pods", list_text},
 };
 
@@ -393,12 +421,13 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_image_show = {
                 .name = "image show",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…] IMAGE…",
                 .brief = "IMAGE…",
-                .summary = "Show what is known of images",
-                .text = "Shows everything that is known of images: name, labels, where they came from, who "
-                        "signed them, their sizes, what they depend on, their layers, and which pods use "
-                        "them.",
+                .summary = "Show details of images",
+                .text = "Shows everything that is known about images: name, labels, where they came from, "
+                        "who signed them, their sizes, their dependencies, their layers, what they ask for "
+                        "beyond the defaults of apps, and which pods use them.",
                 .words = "image",
                 .run = run,
 };

@@ -201,9 +201,10 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_image_verify = {
                 .name = "image verify",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…] [IMAGE…|all]",
                 .brief = "[IMAGE…|all]",
-                .summary = "Find what was altered in stored images",
+                .summary = "Find altered files in stored images",
                 .text = "Compares every file of images and their layers with what was unpacked: content, "
                         "owner, mode, attributes, type and target of links, what is missing and what was "
                         "added; and whether the archive still has the image's ID. Prints what differs; "

@@ -7,16 +7,25 @@
 
 /* --- list ---------------------------------------------------------------------------------------------- */
 
-#define SHORT_ID_LENGTH (7 + 12) /* "sha512-" and enough digits to tell images apart by eye */
+#define SHORT_ID_LENGTH 12 /* digits, enough to tell images apart by eye */
+
+/* What fits 80 columns. */
+static const TableColumn short_columns[] = {
+                {.header = "ID", .key = "id"},
+                {.header = "NAME", .key = "name", .shrink_to = 20, .middle = true},
+                {.header = "VERSION", .key = "version", .shrink_to = 10, .middle = true},
+                {.header = "SIZE", .key = "size", .right = true},
+                {.header = "IMPORTED", .key = "imported"},
+};
 
 static const TableColumn columns[] = {
-                {"ID", "id", false, 0},
-                {"NAME", "name", false, 20},
-                {"VERSION", "version", false, 10},
-                {"LABELS", "labels", false, 12},
-                {"IMPORTED", "imported", false, 0},
-                {"USED", "lastUsed", false, 0},
-                {"SIZE", "size", true, 0},
+                {.header = "ID", .key = "id"},
+                {.header = "NAME", .key = "name"},
+                {.header = "VERSION", .key = "version"},
+                {.header = "LABELS", .key = "labels"},
+                {.header = "SIZE", .key = "size", .right = true},
+                {.header = "IMPORTED", .key = "imported"},
+                {.header = "USED", .key = "lastUsed"},
 };
 
 typedef struct ListArguments {
@@ -24,8 +33,9 @@ typedef struct ListArguments {
 } ListArguments;
 
 static const Option list_options[] = {
-                {"Options", "full", 'l', NULL, false, "Show IDs in full on a terminal as well", NULL,
-                 option_true, offsetof(ListArguments, full)},
+                {"Options", "full", 'l', NULL, false,
+                 "Show everything in full, with labels and times of use", NULL, option_true,
+                 offsetof(ListArguments, full)},
                 OPTION_END,
 };
 
@@ -46,29 +56,44 @@ static int add_labels(Table *t, const PairList *labels)
         return 0;
 }
 
-static int add_image(Table *t, const Image *i, bool full)
+/* By the hexadecimal digits alone, which name an image as well as the whole ID does. */
+static int add_short_id(Table *t, const char *id)
 {
-        _cleanup_free_ char *id = strndup(i->id, full ? strlen(i->id) : SHORT_ID_LENGTH);
+        _cleanup_free_ char *shown = strndup(startswith(id, "sha512-") ?: id, SHORT_ID_LENGTH);
 
-        if (!id)
+        if (!shown)
                 return -ENOMEM;
-        table_add_text_as(t, i->id, id);
+        table_add_text_as(t, id, shown);
+        return 0;
+}
+
+static int add_image(Table *t, const Image *i, bool short_id, bool all)
+{
+        int r = 0;
+
+        if (short_id)
+                r = add_short_id(t, i->id);
+        else
+                table_add_text(t, i->id);
         table_add_text(t, i->manifest->name);
         table_add_text(t, pair_list_get(&i->manifest->labels, "version"));
-        int r = add_labels(t, &i->manifest->labels);
-        table_add_time(t, i->import_time);
-        table_add_time(t, i->last_used);
+        if (all && r >= 0)
+                r = add_labels(t, &i->manifest->labels);
         table_add_size(t, i->size);
+        table_add_time(t, i->import_time);
+        if (all)
+                table_add_time(t, i->last_used);
         return r;
 }
 
 static int show_images(Context *c, Image **images, size_t n, const ListArguments *a)
 {
-        _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
-        bool full = a->full || !isatty(STDOUT_FILENO);
+        bool all = a->full || c->json != JSON_OFF, short_id = !a->full && isatty(STDOUT_FILENO);
+        _cleanup_(table_freep) Table *t = all ? table_new(columns, ELEMENTSOF(columns))
+                                              : table_new(short_columns, ELEMENTSOF(short_columns));
 
         for (size_t i = 0; t && i < n; i++)
-                if (add_image(t, images[i], full) < 0)
+                if (add_image(t, images[i], short_id, all) < 0)
                         return error_oom(&c->error);
         return t ? context_show_table(c, t, "images") : error_oom(&c->error);
 }
@@ -104,9 +129,11 @@ static int list(Context *c, int argc, char **argv)
 
 const Verb verb_image_list = {
                 .name = "image list",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…]",
                 .summary = "List the images in the store",
-                .text = "Lists the images in the store, by name and version.",
+                .text = "Lists the images in the store, by name and version. On a terminal IDs are "
+                        "shortened; a prefix is enough wherever an image is named.",
                 .options = (const Option *const[]){list_options, NULL},
                 .run = list,
 };
@@ -158,12 +185,13 @@ static int rm(Context *c, int argc, char **argv)
 
 const Verb verb_image_rm = {
                 .name = "image rm",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…] IMAGE…",
                 .brief = "IMAGE…",
                 .summary = "Remove images from the store",
                 .text = "Removes images and prints their IDs. An image that a prepared or running pod "
-                        "needs, or that another image depends on, is kept, with a message that says by whom "
-                        "it is needed.",
+                        "needs, or that another image depends on, is kept, with a message that names what "
+                        "needs it.",
                 .words = "image",
                 .run = rm,
 };
@@ -192,6 +220,7 @@ static int cat_manifest(Context *c, int argc, char **argv)
 
 const Verb verb_image_cat_manifest = {
                 .name = "image cat-manifest",
+                .page = "acnspawn-image",
                 .synopsis = "[OPTIONS…] IMAGE",
                 .brief = "IMAGE",
                 .summary = "Show the manifest of an image",

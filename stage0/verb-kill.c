@@ -23,10 +23,11 @@ static int option_signal(const Option *o, const char *value, void *target, Error
 }
 
 static const Option options[] = {
-                {"Options", "app", 'a', "APP", false, "Only to this app; else to every app that runs", NULL,
-                 option_word, offsetof(Arguments, app)},
+                {"Options", "app", 'a', "APP", false,
+                 "Send it to this app only (default: every running app)", "app", option_word,
+                 offsetof(Arguments, app)},
                 {NULL, "signal", 's', "SIGNAL", false,
-                 "The signal, by name or number; SIGTERM if none is given", NULL, option_signal,
+                 "Signal to send, by name or number (default: SIGTERM)", "signal", option_signal,
                  offsetof(Arguments, signal)},
                 OPTION_END,
 };
@@ -47,17 +48,18 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         r = context_open_existing_store_as_root(c);
-        return r < 0 ? r : context_for_each_pod(c, &words, kill_it, &a);
+        return r < 0 ? r : context_for_many_pods(c, &words, &(PodWork){.function = kill_it, .userdata = &a});
 }
 
 const Verb verb_kill = {
                 .name = "kill",
+                .page = "acnspawn-stop",
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Send a signal to apps",
-                .text = "Sends a signal to the main process of each app that runs, or of one. What follows "
-                        "from that is the app's, its restart policy's and the pod's exit policy's.",
-                .words = "pod",
+                .text = "Sends a signal to the main process of every running app, or of one. What follows "
+                        "depends on the app, its restart policy and the exit policy of the pod.",
+                .words = "pod:running",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

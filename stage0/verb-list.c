@@ -125,11 +125,12 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_list = {
                 .group = "Inspection Commands",
                 .name = "list",
+                .page = "acnspawn-status",
                 .synopsis = "[OPTIONS…]",
                 .summary = "List pods",
-                .text = "Lists the pods there are, in the order in which they were made. On a terminal "
-                        "UUIDs are shortened to what is needed to tell them apart; a prefix is enough "
-                        "wherever a pod is named.",
+                .text = "Lists the pods in the order in which they were made. On a terminal UUIDs are "
+                        "shortened to what is needed to tell them apart; a prefix is enough wherever a pod "
+                        "is named.",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

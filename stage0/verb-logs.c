@@ -6,9 +6,9 @@
 
 static const Option options[] = {
                 {"Options", "follow", 'f', NULL, false,
-                 "Go on showing what is written until the pod has ended", NULL, option_true,
+                 "Continue to show new output until the pod has ended", NULL, option_true,
                  offsetof(LogOptions, follow)},
-                {NULL, "app", 'a', "APP", false, "Show only what this app wrote", NULL, option_word,
+                {NULL, "app", 'a', "APP", false, "Show only the output of this app", "app", option_word,
                  offsetof(LogOptions, app)},
                 {NULL, "lines", 'n', "N", false, "Show only the last N lines (default: all)", NULL,
                  option_lines, offsetof(LogOptions, lines)},
@@ -17,8 +17,11 @@ static const Option options[] = {
                  NULL, option_moment, offsetof(LogOptions, since_usec)},
                 {NULL, "until", 'U', "TIME", false, "Show only what was written until then", NULL,
                  option_moment, offsetof(LogOptions, until_usec)},
-                {NULL, "timestamps", 't', NULL, false, "Show in front of each line when it was written",
-                 NULL, option_true, offsetof(LogOptions, timestamps)},
+                {NULL, "timestamps", 't', NULL, false, "Show the time of each line in front of it", NULL,
+                 option_true, offsetof(LogOptions, timestamps)},
+                {NULL, "raw", 0, NULL, false,
+                 "On a terminal, write control characters as they are (default: visibly)", NULL, option_true,
+                 offsetof(LogOptions, raw)},
                 OPTION_END,
 };
 
@@ -48,12 +51,13 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_logs = {
                 .name = "logs",
+                .page = "acnspawn-logs",
                 .synopsis = "[OPTIONS…] POD",
                 .brief = "POD",
-                .summary = "Show what the apps of a pod wrote",
+                .summary = "Show the output of apps",
                 .text = "Shows the output of the pod's apps, each line with its app's name where there are "
                         "several. With --json each entry is an object on a line of its own, with its time.",
-                .words = "pod",
+                .words = "pod -",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

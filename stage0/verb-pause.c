@@ -18,27 +18,31 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         r = context_open_existing_store_as_root(c);
-        return r < 0 ? r : context_for_each_pod(c, &words, pause_or_resume, &pause);
+        return r < 0 ? r
+                     : context_for_many_pods(c, &words,
+                                             &(PodWork){.function = pause_or_resume, .userdata = &pause});
 }
 
 const Verb verb_pause = {
                 .name = "pause",
+                .page = "acnspawn-stop",
                 .synopsis = "POD…",
                 .brief = "POD…",
-                .summary = "Stop the processes of pods for a while",
-                .text = "Stops every process of the pods where it is, until 'acnspawn resume'. A pod that "
-                        "is paused can be stopped.",
-                .words = "pod",
+                .summary = "Suspend pods",
+                .text = "Suspends all processes of the pods until 'acnspawn resume'. A paused pod can be "
+                        "stopped.",
+                .words = "pod:running",
                 .run = run,
 };
 
 const Verb verb_resume = {
                 .name = "resume",
+                .page = "acnspawn-stop",
                 .synopsis = "POD…",
                 .brief = "POD…",
-                .summary = "Let paused pods go on",
-                .text = "Lets the processes of pods that were paused go on. Pods that are not paused are "
-                        "left as they are.",
-                .words = "pod",
+                .summary = "Resume paused pods",
+                .text = "Lets the processes of paused pods continue. Pods that are not paused are left as "
+                        "they are.",
+                .words = "pod:paused",
                 .run = run,
 };

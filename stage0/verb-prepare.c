@@ -47,16 +47,23 @@ static int run(Context *c, int argc, char **argv)
                 pod_abandon(p);
                 return r < 0 ? r : EXIT_SUCCESS;
         }
-        return context_show_pod(c, p);
+        r = context_show_pod(c, p);
+        if (r < 0) { /* a pod whose UUID is not known is of no use */
+                (void) pod_remove(p, NULL);
+                if (a.uuid_file)
+                        (void) unlink(a.uuid_file);
+        }
+        return r;
 }
 
 const Verb verb_prepare = {
                 .group = "Pod Commands",
                 .name = "prepare",
+                .page = "acnspawn-prepare",
                 .synopsis = "[POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE …]\n"
                             "[POD OPTIONS…] --pod-manifest=FILE",
                 .brief = "IMAGE…",
-                .summary = "Make a pod that can be run",
+                .summary = "Prepare a pod",
                 .text = "Makes a pod of one or more images and prints its UUID. An image is an ID or a "
                         "prefix of it, or what 'acnspawn fetch' takes: a name, a file, a URL, "
                         "docker://REFERENCE, oci:DIR[:TAG] and so on. Options before the first image are "

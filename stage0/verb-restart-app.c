@@ -37,12 +37,13 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_restart_app = {
                 .name = "restart-app",
+                .page = "acnspawn-stop",
                 .synopsis = "POD APP…",
                 .brief = "POD APP…",
-                .summary = "Start apps of a running pod again",
+                .summary = "Restart apps of a running pod",
                 .text = "Ends the apps in order, if they run, and starts them again, each with a clean root "
-                        "and its handlers, as in every execution. The pod does not end by that, whatever "
-                        "its exit policy.",
-                .words = "pod",
+                        "and its event handlers. The pod does not end because of that, whatever its exit "
+                        "policy is.",
+                .words = "pod:running app",
                 .run = run,
 };

@@ -12,8 +12,8 @@ typedef struct Arguments {
 static const TableColumn columns[] = {{"UUID", "uuid", false, 0}};
 
 static const Option options[] = {
-                {"Options", "force", 'f', NULL, false, "Stop pods that run, in order, and remove them then",
-                 NULL, option_true, offsetof(Arguments, force)},
+                {"Options", "force", 'f', NULL, false, "Stop running pods first", NULL, option_true,
+                 offsetof(Arguments, force)},
                 OPTION_END,
 };
 
@@ -21,24 +21,28 @@ static int remove_one(Context *c, Pod *p, void *userdata)
 {
         const Arguments *a = userdata;
 
-        int r = p->state == POD_RUNNING && !a->force ? pod_remove(p, &c->error) : discard_pod(p, &c->error);
-        if (r < 0)
-                return r;
+        return p->state == POD_RUNNING && !a->force ? pod_remove(p, &c->error) : discard_pod(p, &c->error);
+}
+
+static void show_removed(Context *c, const char *uuid, void *userdata)
+{
+        const Arguments *a = userdata;
+
         if (c->json == JSON_OFF)
-                printf("%s\n", p->uuid);
+                printf("%s\n", uuid);
         else
-                table_add_text(a->removed, p->uuid);
-        return 0;
+                table_add_text(a->removed, uuid);
 }
 
 static int remove_all(Context *c, const Words *words, Arguments *a)
 {
+        const PodWork work = {.function = remove_one, .done = show_removed, .userdata = a};
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
 
         if (!t)
                 return error_oom(&c->error);
         a->removed = t;
-        int status = context_for_each_pod(c, words, remove_one, a);
+        int status = context_for_many_pods(c, words, &work);
         if (status < 0 || c->json == JSON_OFF)
                 return status;
         int r = context_show_table(c, t, NULL);
@@ -59,12 +63,13 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_rm = {
                 .name = "rm",
+                .page = "acnspawn-stop",
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Remove pods that are not running",
                 .text = "Removes pods that are prepared or have ended, with their logs, statuses and empty "
-                        "volumes, and prints their UUIDs. With --force pods that run are stopped before.",
-                .words = "pod",
+                        "volumes, and prints their UUIDs. With --force running pods are stopped first.",
+                .words = "pod:prepared,exited",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -12,12 +12,15 @@
 #include "stage0/pod-words.h"
 
 typedef struct Arguments {
-        bool detach, remove, strict, keep_unit;
+        bool detach, remove, strict, keep_unit, raw;
         RegisterMode registration;
         PassedSockets sockets;
         DetachKeys keys;
-        uint64_t ready_timeout_usec;
+        uint64_t ready_timeout_usec, start_wait_usec;
 } Arguments;
+
+/* How long --detach waits for apps that do not say when they are ready: what systemd gives a start, too. */
+#define START_WAIT_USEC UINT64_C(90000000)
 
 static void arguments_done(Arguments *a)
 {
@@ -39,22 +42,34 @@ static int option_register(const Option *o, const char *value, void *target, Err
         return option_invalid(o, value, e, "must be yes, no or auto");
 }
 
+/* An answer that is asked for so late is not to come sooner. */
+static int option_ready_timeout(const Option *o, const char *value, void *target, Error *e)
+{
+        Arguments *a = target;
+
+        a->start_wait_usec = UINT64_MAX;
+        return option_usec(o, value, &a->ready_timeout_usec, e);
+}
+
 static const Option options[] = {
                 {"Run Options (before the first image)", "detach", 'd', NULL, false,
                  "Return once the pod is up and its apps are ready, and print its UUID", NULL, option_true,
                  offsetof(Arguments, detach)},
                 {NULL, "detach-keys", 0, "KEY[,…]", false,
-                 "Keys that leave the terminal of an app (default: ctrl-] three times); empty: none do",
+                 "Keys that detach from the terminal of an app (default: ctrl-] three times); empty: none",
                  NULL, option_detach_keys, offsetof(Arguments, keys)},
-                {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended (in the foreground only)",
-                 NULL, option_true, offsetof(Arguments, remove)},
+                {NULL, "rm", 0, NULL, false, "Remove the pod when it has ended", NULL, option_true,
+                 offsetof(Arguments, remove)},
                 {NULL, "ready-timeout", 0, "TIME", false,
-                 "Stop the pod unless it is ready within this time (default: infinity)", NULL, option_usec,
-                 offsetof(Arguments, ready_timeout_usec)},
+                 "Stop the pod unless it is ready within this time (default: infinity)", NULL,
+                 option_ready_timeout, 0},
+                {NULL, "raw", 0, NULL, false,
+                 "On a terminal, write the apps' control characters as they are (default: visibly)", NULL,
+                 option_true, offsetof(Arguments, raw)},
                 {NULL, "strict", 0, NULL, false, "Do not run unless all isolators are enforced", NULL,
                  option_true, offsetof(Arguments, strict)},
                 {NULL, "register", 0, "yes|no|auto", false,
-                 "Whether the pod is a machine of machinectl; auto (the default): where systemd-machined is",
+                 "Register the pod with systemd-machined; auto (default): if that is installed",
                  "yes|no|auto", option_register, offsetof(Arguments, registration)},
                 {NULL, "keep-unit", 0, NULL, false,
                  "Run the pod in the unit that acnspawn was started in, not in a scope of its own", NULL,
@@ -105,12 +120,14 @@ static int find_only_pod(Context *c, Pod **ret)
         return r;
 }
 
-/* Whether the word can mean nothing but an image: a file, a URL, something with "docker://" in front. */
+/* Whether the word can mean nothing but an image: a file, a URL, something with "docker://" in front, or a
+ * place from which images cannot be fetched, which is said when it is tried. */
 static bool is_image(const char *word)
 {
         _cleanup_reference_ Reference x = {};
 
-        return reference_parse(word, &x, NULL) >= 0 && x.kind != REFERENCE_IMAGE;
+        int r = reference_parse(word, &x, NULL);
+        return r == -EPROTONOSUPPORT || (r >= 0 && x.kind != REFERENCE_IMAGE);
 }
 
 /* Whether it names an image that is not in the store, but may be fetched. */
@@ -128,6 +145,19 @@ static int refuse_both(Context *c, const char *shown, const Pod *p, const Image 
                   image->manifest->name);
         return error_hint(&c->error, -ENOTUNIQ,
                           "Write the UUID of the pod, or the ID of the image, in full.");
+}
+
+/* HINT is that of the search for an image; what it says in general is said here of pods, too. */
+static int refuse_neither(Context *c, const char *shown, const char *hint)
+{
+        bool specific = hint && !startswith(hint, "'acnspawn") && !strstr(hint, "docker://");
+
+        error_set(&c->error, -ENOENT, "There is neither a pod nor an image '%s'", shown);
+        return error_hint(&c->error, -ENOENT,
+                          "%s%s'acnspawn list' and 'acnspawn image list' show what is there; an image of a "
+                          "registry "
+                          "is run with 'acnspawn run docker://%s', one in a file by its path.",
+                          specific ? hint : "", specific ? " " : "", shown);
 }
 
 /* 1: an existing pod; 0: an image. */
@@ -163,10 +193,7 @@ static int pod_or_image(Context *c, const PodArguments *a, const char *word, Pod
                 image_error = ERROR_NULL;
                 return k;
         }
-        error_set(&c->error, -ENOENT, "There is neither a pod nor an image '%s'", shown ?: "");
-        return error_hint(&c->error, -ENOENT,
-                          "%s%s'acnspawn list' and 'acnspawn image list' show what there is.",
-                          image_error.hint ?: "", image_error.hint ? " " : "");
+        return refuse_neither(c, shown ?: "", image_error.hint);
 }
 
 /* "acnspawn run --detach POD -- ARGUMENTS": there is no such image, but there is such a pod. */
@@ -221,36 +248,51 @@ static int run_and_release(Context *c, Pod *p, Arguments *a, bool *ret_left)
         _cleanup_(pod_freep) Pod *owned = p;
         const RunOptions o = {.sockets = &a->sockets,
                               .detach = a->detach,
+                              .remove = a->remove,
                               .quiet = c->quiet,
                               .strict = a->strict,
+                              .raw = a->raw,
                               .keep_unit = a->keep_unit,
                               .registration = a->registration,
                               .detach_keys = a->keys,
                               .config_dirs = context_config_dirs(c),
-                              .ready_timeout_usec = a->ready_timeout_usec};
+                              .ready_timeout_usec = a->ready_timeout_usec,
+                              .start_wait_usec = a->start_wait_usec};
 
         int r = run_pod(owned, &o, ret_left, &c->error);
-        if (r < 0 || !a->detach)
+        if (r != 0 || !a->detach)
                 return r;
-        int k = context_show_pod(c, owned);
-        return k < 0 ? k : r;
+        r = context_show_pod(c, owned);
+        if (r < 0)
+                (void) error_hint(&c->error, r,
+                                  "Pod %s was started all the same; 'acnspawn stop %s' ends it.",
+                                  owned->uuid, owned->uuid);
+        return r;
 }
 
-/* Neither its systemd nor anything else of it: its networks could not be made, for one. */
-static bool was_never_started(Pod *p)
+/* Its networks, its systemd, or the first process of each app could not be started. */
+static bool nothing_ran(Pod *p)
 {
         _cleanup_(pod_report_done) PodReport report = {};
 
-        return p->state == POD_EXITED && pod_report(p, NULL, &report, NULL) >= 0 && report.started_usec == 0;
+        if (p->state != POD_EXITED || pod_report(p, NULL, &report, NULL) < 0)
+                return false;
+        for (size_t i = 0; i < report.n_apps; i++)
+                if (report.apps[i].status.cause != CAUSE_NOT_STARTED &&
+                    report.apps[i].status.state != APP_WAITING)
+                        return false;
+        return true;
 }
 
-/* What could not be started and was made for this one run is of no use to anybody: a unit of the host that
- * is started again and again would pile it up. A pod that did run stays, with what it has to tell, unless
- * --rm was given; but a pod that somebody else has prepared, or run, is not ours to remove if we did not run
+/* A pod that could not be started and was made for this run has nothing to tell that was not said already:
+ * it would keep its name, and a unit of the host that is started again and again would pile such pods up. A
+ * pod that did run stays, unless --rm was given. A pod that was prepared before stays unless we have run
  * it. */
 static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool remove)
 {
-        if (is_new && (p->state == POD_PREPARED || was_never_started(p)))
+        if (p->state == POD_RUNNING)
+                return false;
+        if (is_new && (p->state == POD_PREPARED || nothing_ran(p)))
                 return true;
         if (p->state == POD_PREPARED)
                 return false;
@@ -276,6 +318,12 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
                                   "logs' to tell more.");
 }
 
+/* The caller waits no longer, which is no failure of the pod. */
+static bool is_left_running(int error, const Arguments *a)
+{
+        return a->detach && (error == -EINTR || error == -ETIMEDOUT);
+}
+
 static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
 {
         _cleanup_free_ char *uuid = strdup(p->uuid);
@@ -288,28 +336,30 @@ static int run_it(Context *c, Pod *p, bool is_new, Arguments *a)
         bool left = false;
         int status = run_and_release(c, p, a, &left);
         if (left)
-                log_info("Pod %s goes on; 'acnspawn attach %s' comes back to it%s.", uuid, uuid,
-                         a->remove ? ", and 'acnspawn rm' removes it" : "");
-        if (status < 0)
+                log_info("Pod %s keeps running; 'acnspawn attach %s' returns to it.", uuid, uuid);
+        if (status < 0 && !is_left_running(status, a))
                 give_up(c, uuid, was, status, is_new, a->remove);
-        if (status < 0 || !a->remove || a->detach || left)
+        if (status < 0 || !a->remove || a->detach || left) /* else the supervisor removes it */
                 return status;
         int r = remove_pod(c, uuid);
         if (r < 0) { /* the pod's own status is worth more than ours */
-                error_print(&c->error, r);
+                context_print_error(c, r);
                 error_done(&c->error);
                 return status ?: EXIT_STATUS_FAILURE;
         }
         return status;
 }
 
-/* Whoever interrupted us while the pod was being made does not want it to run, and does not know of it
- * either. In the foreground what comes from now on is for the pod. */
+/* A signal that came while the pod was being made ends that, and nothing is left of it. In the foreground
+ * what comes from now on is for the pod; with --detach it ends our waiting. */
 static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments *a)
 {
-        if (!a->detach)
+        if (a->detach)
+                (void) interrupt_catch();
+        else {
                 interrupt_block();
-        interrupt_release();
+                interrupt_release();
+        }
         int r = interrupt_check(&c->error);
         if (r < 0 && is_new)
                 (void) pod_remove(p, NULL);
@@ -332,7 +382,8 @@ static int run(Context *c, int argc, char **argv)
 {
         _cleanup_pod_arguments_ PodArguments a;
         _cleanup_(pod_freep) Pod *p = NULL;
-        _cleanup_(arguments_done) Arguments own = {.ready_timeout_usec = UINT64_MAX};
+        _cleanup_(arguments_done) Arguments own = {.ready_timeout_usec = UINT64_MAX,
+                                                   .start_wait_usec = START_WAIT_USEC};
         bool is_new = false;
 
         (void) detach_keys_parse(DETACH_KEYS_DEFAULT, &own.keys);
@@ -341,9 +392,6 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         a.options.strict = own.strict;
-        if (own.remove && own.detach)
-                return context_usage(c, "--rm works in the foreground only: it cannot be given together "
-                                        "with --detach; 'acnspawn gc' removes pods that have ended");
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
                                         "--pod-manifest=");
@@ -359,6 +407,7 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_run = {
                 .name = "run",
+                .page = "acnspawn-run",
                 .synopsis = "[RUN OPTIONS…] [POD]\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE "
                             "…]\n"
@@ -369,7 +418,7 @@ const Verb verb_run = {
                         "images, as 'acnspawn prepare' does, and runs it. In the foreground shows what the "
                         "apps write, ends the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with "
                         "the pod's status.",
-                .words = "pod",
+                .words = "pod:prepared",
                 .options = (const Option *const[]){options, pod_options, app_options, NULL},
                 .run = run,
 };

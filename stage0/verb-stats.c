@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn stats: what running pods and their apps have used so far. */
+/* acnspawn stats: resource usage of running pods and their apps. */
 
 #include "stage0/pod-usage.h"
 
@@ -28,17 +28,18 @@ static int run(Context *c, int argc, char **argv)
                 return error_oom(&c->error);
         r = context_show_table(c, t, NULL);
         if (r >= 0 && c->json == JSON_OFF)
-                usage_note(&sample);
+                usage_note(&sample, NULL);
         return r < 0 ? r : status;
 }
 
 const Verb verb_stats = {
                 .name = "stats",
+                .page = "acnspawn-status",
                 .synopsis = "[POD…]",
                 .brief = "[POD…]",
-                .summary = "Show what running pods use",
+                .summary = "Show resource usage of running pods",
                 .text = "Shows processor time, memory, I/O and number of processes of the pods, or of all "
-                        "that run, and of each of their apps. What this host cannot measure is '-'.",
-                .words = "pod",
+                        "running pods, and of each of their apps. What this host cannot measure is '-'.",
+                .words = "pod:running,paused",
                 .run = run,
 };

@@ -24,7 +24,8 @@ static int option_wait(const Option *o, const char *value, void *target, Error *
 
 static const Option options[] = {
                 {"Options", "wait", 'w', "TIMEOUT", true,
-                 "Wait until the pods have ended, or until TIMEOUT is over", NULL, option_wait, 0},
+                 "Wait until the pods, which run, have ended, or until TIMEOUT is over", NULL, option_wait,
+                 0},
                 OPTION_END,
 };
 
@@ -64,6 +65,9 @@ static int status(Context *c, Pod *p, void *userdata)
 
         if (!a->wait)
                 return show(c, p, a);
+        /* Whether such a pod is ever run is not known: it has no end that could be waited for. */
+        if (p->state != POD_RUNNING && p->state != POD_EXITED)
+                return pod_not_running(p, &c->error);
         int r = wait_for(c, p, a);
         if (r < 0)
                 return r;
@@ -89,6 +93,7 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_status = {
                 .name = "status",
+                .page = "acnspawn-status",
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Show the status of pods",

@@ -24,8 +24,9 @@ static int stop(Context *c, Pod *p, void *userdata)
         const Arguments *a = userdata;
 
         if (p->state == POD_PREPARED) {
-                int r = error_set(&c->error, -ESRCH, "Pod %s is not running: it is prepared", p->uuid);
-                return error_hint(&c->error, r, "'acnspawn rm %s' removes it.", p->uuid);
+                int r = error_set(&c->error, -ESRCH, "Pod %s is not running: it is prepared",
+                                  pod_display_name(p));
+                return error_hint(&c->error, r, "'acnspawn rm %s' removes it.", pod_display_name(p));
         }
         int r = stop_pod(p, a->force ? 0 : a->timeout_usec, &c->error);
         if (r > 0 && !a->force)
@@ -42,18 +43,19 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         r = context_open_existing_store(c);
-        return r < 0 ? r : context_for_each_pod(c, &words, stop, &a);
+        return r < 0 ? r : context_for_many_pods(c, &words, &(PodWork){.function = stop, .userdata = &a});
 }
 
 const Verb verb_stop = {
                 .name = "stop",
+                .page = "acnspawn-stop",
                 .synopsis = "[OPTIONS…] POD…",
                 .brief = "POD…",
                 .summary = "Stop running pods",
                 .text = "Asks the apps of the pods to end, runs their post-stop handlers, and returns when "
                         "the pods have ended. How long an app may take is set with --stop-timeout= when the "
                         "pod is prepared.",
-                .words = "pod",
+                .words = "pod:running,paused",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn top: the same as stats, with shares of processors instead of sums; on a terminal again and again,
- * until it is interrupted or no pod runs any more. */
+/* acnspawn top: the same as stats, with shares of processors instead of sums. On a terminal it has a screen of
+ * its own that is updated until q is pressed, it is interrupted, or no pod runs any more. */
 
+#include "stage0/cli/screen.h"
 #include "stage0/pod-usage.h"
 
 typedef struct Arguments {
@@ -20,52 +21,114 @@ static int option_delay(const Option *o, const char *value, void *target, Error 
 }
 
 static const Option options[] = {
-                {"Options", "delay", 'd', "TIME", false, "Time between two looks (default: 1s)", NULL,
+                {"Options", "delay", 'd', "TIME", false, "Time between updates (default: 1s)", NULL,
                  option_delay, offsetof(Arguments, delay_usec)},
                 OPTION_END,
 };
 
-static int show(Context *c, const UsageSample *s, const UsageSample *before, bool again)
+/* What cannot be measured is said below the table, where there is room for it. */
+static int redraw(Context *c, Screen *screen, const UsageSample *s, const UsageSample *before)
 {
         _cleanup_(table_freep) Table *t = usage_table(s, before);
+        _cleanup_free_ char *text = NULL;
+        _cleanup_text_ Text all = {};
+        Display d = display_of(STDOUT_FILENO);
 
-        if (!t)
+        if (!t || table_format(t, &d, !c->no_legend, &text) < 0)
                 return error_oom(&c->error);
-        if (again && fputs("\033[H\033[J", stdout) == EOF)
-                return -EPIPE;
-        int r = context_show_table(c, t, NULL);
-        if (r >= 0 && (again || c->json == JSON_OFF))
-                usage_note(s);
-        return r < 0 ? r : context_flush(c);
+        text_add(&all, text);
+        if (!c->quiet)
+                usage_note(s, &all);
+        if (all.failed)
+                return error_oom(&c->error);
+        screen_show(screen, all.data);
+        return context_flush(c);
 }
 
-static int watch(Context *c, const Words *words, const Arguments *a)
+static bool is_quit(int key)
+{
+        return key == 'q' || key == 'Q';
+}
+
+/* 0: q was pressed, or nothing runs any more. Positive: a pod that was named cannot be looked at any more. */
+static int update(Context *c, const Words *words, const Arguments *a, Screen *screen, UsageSample *before)
+{
+        int status = 0, key = 0;
+
+        while (before->n > 0 && status == 0) {
+                UsageSample s = {};
+
+                int r = screen_wait(screen, a->delay_usec, &c->error);
+                if (r < 0 || is_quit(key = r))
+                        return r < 0 ? r : 0;
+                r = usage_sample_take(c, words, &s, &status);
+                if (r < 0)
+                        return r;
+                r = redraw(c, screen, &s, before);
+                usage_sample_done(before);
+                *before = s;
+                if (r < 0)
+                        return r;
+        }
+        return status;
+}
+
+static int watch(Context *c, const Words *words, const Arguments *a, UsageSample *before)
+{
+        Screen screen = {};
+
+        int r = interrupt_catch();
+        if (r < 0)
+                return error_set_errno(&c->error, r, "Cannot catch signals");
+        screen_open(&screen);
+        r = update(c, words, a, &screen, before);
+        screen_close(&screen);
+        if (r > 0) { /* the message was on the screen that is gone: have it once more */
+                UsageSample s = {};
+                int status, k = usage_sample_take(c, words, &s, &status);
+                usage_sample_done(&s);
+                return k < 0 ? k : r;
+        }
+        if (r == 0 && before->n == 0)
+                log_info("No pod is running any more.");
+        return r;
+}
+
+/* Two samples and the difference between them. */
+static int show_once(Context *c, const Words *words, const Arguments *a, const UsageSample *before)
+{
+        _cleanup_(usage_sample_done) UsageSample s = {};
+        _cleanup_(table_freep) Table *t = NULL;
+        int status = 0;
+
+        (void) usleep((useconds_t) a->delay_usec);
+        int r = usage_sample_take(c, words, &s, &status);
+        if (r < 0)
+                return r;
+        t = usage_table(&s, before);
+        if (!t)
+                return error_oom(&c->error);
+        r = context_show_table(c, t, NULL);
+        if (r >= 0 && c->json == JSON_OFF)
+                usage_note(&s, NULL);
+        return r < 0 ? r : status;
+}
+
+static int show(Context *c, const Words *words, const Arguments *a)
 {
         _cleanup_(usage_sample_done) UsageSample before = {};
-        bool again = isatty(STDOUT_FILENO) && c->json == JSON_OFF;
         int status = 0;
 
         int r = usage_sample_take(c, words, &before, &status);
-        if (r >= 0 && before.n == 0) {
+        if (r < 0)
+                return r;
+        if (before.n == 0) {
                 r = usage_show_none(c, words);
                 return r < 0 ? r : status;
         }
-        while (r >= 0 && before.n > 0) {
-                UsageSample s = {};
-
-                (void) usleep((useconds_t) a->delay_usec);
-                r = usage_sample_take(c, words, &s, &status);
-                if (r < 0)
-                        break;
-                r = show(c, &s, &before, again);
-                usage_sample_done(&before);
-                before = s;
-                if (!again || status != 0)
-                        break;
-        }
-        if (r >= 0 && before.n == 0 && words->n == 0)
-                log_info("No pod is running any more.");
-        return r < 0 ? r : status;
+        r = isatty(STDOUT_FILENO) && c->json == JSON_OFF ? watch(c, words, a, &before)
+                                                         : show_once(c, words, a, &before);
+        return r != 0 ? r : status;
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -79,18 +142,19 @@ static int run(Context *c, int argc, char **argv)
         r = words.n > 0 ? context_open_existing_store(c) : context_open_store_if_there(c);
         if (r < 0)
                 return r;
-        return c->store ? watch(c, &words, &a) : usage_show_none(c, &words);
+        return c->store ? show(c, &words, &a) : usage_show_none(c, &words);
 }
 
 const Verb verb_top = {
                 .name = "top",
+                .page = "acnspawn-status",
                 .synopsis = "[OPTIONS…] [POD…]",
                 .brief = "[POD…]",
-                .summary = "Watch what running pods use",
-                .text = "As 'acnspawn stats', with the share of a processor that was used since the last "
-                        "look. On a terminal goes on until it is interrupted or the pods have ended; "
-                        "elsewhere looks once.",
-                .words = "pod",
+                .summary = "Watch resource usage of running pods",
+                .text = "The same as 'acnspawn stats', with the share of a processor that was used since "
+                        "the last update. On a terminal it continues until q is pressed or the pods have "
+                        "ended; elsewhere it shows one update.",
+                .words = "pod:running,paused",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,
 };

@@ -62,8 +62,8 @@ static int option_prefix(const Option *o, const char *value, void *target, Error
 
 static const Option options[] = {
                 {"Options", "prefix", 0, "PREFIX", false,
-                 "Trust the keys for the image PREFIX, and those whose names go on with a slash", NULL,
-                 option_prefix, offsetof(Arguments, prefix)},
+                 "Trust the keys for the image PREFIX, and for all names that begin with PREFIX and a slash",
+                 NULL, option_prefix, offsetof(Arguments, prefix)},
                 {NULL, "root", 0, NULL, false, "Trust the keys for all images", NULL, option_true,
                  offsetof(Arguments, root)},
                 {NULL, "yes", 'y', NULL, false, "Do not ask whether the fingerprints are right", NULL,
@@ -71,14 +71,14 @@ static const Option options[] = {
                 {NULL, "skip-fingerprint-review", 0, NULL, false, "Same as --yes", NULL, option_true,
                  offsetof(Arguments, yes)},
                 {NULL, "insecure-options", 0, "LIST", false,
-                 "Take keys over connections that prove nothing: http (no encryption), tls (no "
-                 "certificates)",
+                 "Accept keys over insecure connections: http (no encryption), tls (certificates not "
+                 "checked)",
                  "http|tls|none|all", option_insecure, offsetof(Arguments, insecure)},
                 {NULL, "list", 0, NULL, false, "Show the keys that are trusted", NULL, option_true,
                  offsetof(Arguments, list)},
                 {NULL, "remove", 0, "FINGERPRINT", false,
-                 "Trust a key no longer; for PREFIX or as a root key only, if that is given", NULL,
-                 option_fingerprint, offsetof(Arguments, remove)},
+                 "Stop trusting a key; with --prefix= or --root only for that", NULL, option_fingerprint,
+                 offsetof(Arguments, remove)},
                 OPTION_END,
 };
 
@@ -190,11 +190,10 @@ static int show_keys(const Arguments *a, const TrustKeys *keys, const char *what
 
 static int refuse_to_guess(Context *c, const char *what)
 {
-        int r = error_set(
-                        &c->error, -ENOTTY,
-                        "The fingerprints of %s have to be compared with those that its owner has told you, "
-                        "and there is no terminal to ask on",
-                        what);
+        int r = error_set(&c->error, -ENOTTY,
+                          "The fingerprints of %s have to be compared with those that its owner publishes, "
+                          "and there is no terminal to ask on",
+                          what);
         return error_hint(&c->error, r, "Run it on a terminal, or with --yes if the source can be trusted.");
 }
 
@@ -432,15 +431,16 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_trust = {
                 .name = "trust",
+                .page = "acnspawn-trust",
                 .synopsis = "[OPTIONS…] --prefix=PREFIX [KEYFILE|URL…]\n"
                             "[OPTIONS…] --root KEYFILE|URL…\n"
                             "[OPTIONS…] --list\n"
                             "[OPTIONS…] --remove=FINGERPRINT",
                 .brief = "[KEYFILE|URL…]",
                 .summary = "Trust keys that sign images",
-                .text = "Shows the public keys in files ('-' is standard input) or at URLs, asks whether "
-                        "their fingerprints are right, and takes signatures by them from then on. An image "
-                        "from the network needs a good signature by a key that is trusted for its name.",
+                .text = "Shows the public keys in files ('-' is standard input) or at URLs, and asks "
+                        "whether to trust them. An image from the network needs a valid signature by a key "
+                        "that is trusted for its name.",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

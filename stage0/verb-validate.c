@@ -3,6 +3,10 @@
 /* acnspawn validate: checks manifests, images and layouts against the specification and prints all that is
  * wrong with them, each with its place in the document. Needs neither root nor a store, and writes nothing.
  *
+ * Of pod manifests it also finds what prepare refuses, by the same code, as far as that does not depend on
+ * images or on the host. Of images it tells what they ask for beyond what apps get by default, which prepare
+ * refuses unless it is granted: such an image is valid all the same.
+ *
  * What a file is, its first bytes tell: JSON, or an archive, which may be encrypted; of an archive that is
  * no image the names in it. A file that cannot be read again from its beginning, such as a pipe, is looked
  * at without taking anything out of it.
@@ -15,7 +19,9 @@
 #include "prepare/fetch/fetch.h"
 #include "prepare/oci/oci.h"
 #include "prepare/trust/trust.h"
+#include "schema/settings.h"
 #include "stage0/verb.h"
+#include "stage1/stage1.h"
 
 #define PEEK_SIZE 512U
 
@@ -23,10 +29,19 @@ static const TableColumn columns[] = {
                 {"FILE", "file", false, 0},
                 {"PLACE", "path", false, 0},
                 {"MESSAGE", "message", false, 0},
+                {"SEVERITY", "severity", false, 0},
+};
+
+typedef enum Severity { SEVERITY_ERROR, SEVERITY_NOTICE, _SEVERITY_MAX } Severity;
+
+static const char *const severities[_SEVERITY_MAX] = {
+                [SEVERITY_ERROR] = "error",
+                [SEVERITY_NOTICE] = "notice",
 };
 
 typedef struct Arguments {
         const char *passphrase_file;
+        bool strict;
 } Arguments;
 
 typedef struct Validation {
@@ -38,20 +53,25 @@ typedef struct Validation {
 } Validation;
 
 static const Option options[] = {
-                {"Options", "passphrase-file", 0, "FILE", false, "What encrypted images are decrypted with",
-                 "file", option_word, offsetof(Arguments, passphrase_file)},
+                {"Options", "passphrase-file", 0, "FILE", false,
+                 "Decrypt encrypted images with the passphrase in FILE", "file", option_word,
+                 offsetof(Arguments, passphrase_file)},
+                {NULL, "strict", 0, NULL, false, "Treat warnings as findings", NULL, option_true,
+                 offsetof(Arguments, strict)},
                 OPTION_END,
 };
 
 /* --- Showing ------------------------------------------------------------------------------------------- */
 
-static void show_finding(Validation *v, const char *file, const char *path, const char *message)
+static void show_finding(Validation *v, const char *file, const char *path, const char *message,
+                         Severity severity)
 {
         _cleanup_free_ char *line = NULL, *shown = NULL;
 
         table_add_text(v->table, file);
         table_add_text(v->table, path);
         table_add_text(v->table, message);
+        table_add_text(v->table, severities[severity]);
         if (v->context->json != JSON_OFF)
                 return;
         if (xasprintf(&line, "%s: %s%s%s", file, path, path[0] ? ": " : "", message) < 0 ||
@@ -75,6 +95,17 @@ static void show_warning(Validation *v, const Finding *f)
                 fprintf(stderr, "Warning: %s\n", shown);
 }
 
+/* With --strict they are findings. */
+static void show_warnings(Validation *v, const Findings *f)
+{
+        for (size_t i = 0; i < f->n_warnings; i++)
+                if (v->arguments->strict)
+                        show_finding(v, v->file, f->warnings[i].path, f->warnings[i].message,
+                                     SEVERITY_ERROR);
+                else
+                        show_warning(v, &f->warnings[i]);
+}
+
 /* 0: valid, 1: not; what has no place in a document is shown as well. */
 static int show_result(Validation *v, int r, const char *kind, const Findings *f, const Error *e)
 {
@@ -83,11 +114,12 @@ static int show_result(Validation *v, int r, const char *kind, const Findings *f
         if (r == -ENOMEM || r == -EINTR)
                 return error_set(&c->error, r, "%s", e->message ?: strerror(-r));
         for (size_t i = 0; i < f->n; i++)
-                show_finding(v, v->file, f->items[i].path, f->items[i].message);
-        for (size_t i = 0; i < f->n_warnings; i++)
-                show_warning(v, &f->warnings[i]);
+                show_finding(v, v->file, f->items[i].path, f->items[i].message, SEVERITY_ERROR);
+        show_warnings(v, f);
+        if (r >= 0 && v->arguments->strict && f->n_warnings > 0)
+                return v->oom ? error_oom(&v->context->error) : 1;
         if (r < 0 && f->n == 0)
-                show_finding(v, v->file, "", e->message ?: strerror(-r));
+                show_finding(v, v->file, "", e->message ?: strerror(-r), SEVERITY_ERROR);
         if (r >= 0 && c->json == JSON_OFF && !c->quiet) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(v->file);
                 printf("%s: valid %s\n", shown ?: "?", kind);
@@ -111,26 +143,100 @@ static const char *document_kind(const char *text, size_t size, json_object **re
         return json_object_get_string(kind);
 }
 
-/* Without a kind the parser of image manifests says what is missing, which is right for either. */
-static int parse(const char *text, size_t size, Findings *findings, const char **ret_kind, Error *e)
-{
-        _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
-        _cleanup_(pod_manifest_freep) PodManifest *pod = NULL;
-        _cleanup_json_ json_object *document = NULL;
-        const char *kind = document_kind(text, size, &document);
+/* --- What prepare refuses ------------------------------------------------------------------------------ */
 
-        if (kind && streq(kind, "PodManifest")) {
-                *ret_kind = "pod manifest";
-                return pod_manifest_parse(text, size, &pod, findings, e);
-        }
-        *ret_kind = "image manifest";
-        return image_manifest_parse(text, size, &image, findings, e);
+/* The isolator of an app that asks for it, which is the last of its type. */
+static size_t isolator_index(const IsolatorList *l, IsolatorType type)
+{
+        size_t index = 0;
+
+        for (size_t i = 0; i < l->n; i++)
+                if (l->items[i].type == type)
+                        index = i;
+        return index;
 }
 
-static int validate_manifest(Validation *v, int fd)
+static int show_privilege(Validation *v, const Privilege *p, size_t index)
 {
+        _cleanup_free_ char *path = NULL, *message = NULL;
+        const char *option = p->grantable ? "--grant=" : p->option;
+
+        if (xasprintf(&path, "app.isolators[%zu]", index) < 0 ||
+            xasprintf(&message, "asks for %s, which is more than apps get by default and %s%s%s", p->text,
+                      option ? "needs " : "cannot be granted", option ?: "",
+                      p->grantable ? p->name : "") < 0)
+                return -ENOMEM;
+        show_finding(v, v->file, path, message, SEVERITY_NOTICE);
+        return 0;
+}
+
+/* What the image asks for; -ENOMEM is remembered. */
+static void show_privileges(Validation *v, const ImageManifest *m)
+{
+        _cleanup_(privilege_list_done) PrivilegeList l = {};
+
+        if (!m || !m->app)
+                return;
+        int r = stage1_privileges(&m->app->isolators, &l);
+        for (size_t i = 0; r >= 0 && i < l.n; i++)
+                r = show_privilege(v, &l.items[i], isolator_index(&m->app->isolators, l.items[i].type));
+        v->oom = v->oom || r < 0;
+}
+
+/* Each check stops at the first fault that it finds. */
+static int check_pod_manifest(Validation *v, const PodManifest *m)
+{
+        static int (*const checks[])(const PodManifest *m, Error *e) = {
+                        pod_template_check,
+                        pod_settings_check,
+                        stage1_manifest_check,
+        };
+        int result = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(checks); i++) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                int r = checks[i](m, &e);
+                if (r == -ENOMEM)
+                        return r;
+                if (r < 0) {
+                        show_finding(v, v->file, "", e.message ?: strerror(-r), SEVERITY_ERROR);
+                        result = 1;
+                }
+        }
+        return result;
+}
+
+static int validate_pod_manifest(Validation *v, const char *text, size_t size)
+{
+        _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
         _cleanup_findings_ Findings findings = {};
         _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = pod_manifest_parse(text, size, &m, &findings, &e);
+        int k = r < 0 ? 0 : check_pod_manifest(v, m);
+        if (k == -ENOMEM)
+                return error_oom(&v->context->error);
+        if (k == 0)
+                return show_result(v, r, "pod manifest", &findings, &e);
+        show_warnings(v, &findings);
+        return 1;
+}
+
+static int validate_image_manifest(Validation *v, const char *text, size_t size)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
+        _cleanup_findings_ Findings findings = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = image_manifest_parse(text, size, &m, &findings, &e);
+        show_privileges(v, m);
+        return show_result(v, r, "image manifest", &findings, &e);
+}
+
+/* Without a kind the parser of image manifests says what is missing, which is right for either. */
+static int validate_manifest(Validation *v, int fd)
+{
+        _cleanup_json_ json_object *document = NULL;
         _cleanup_free_ char *text = NULL;
         const char *kind;
 
@@ -142,8 +248,9 @@ static int validate_manifest(Validation *v, int fd)
         if (n < 0)
                 return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
         text[n] = 0;
-        int r = parse(text, (size_t) n, &findings, &kind, &e);
-        return show_result(v, r, kind, &findings, &e);
+        kind = document_kind(text, (size_t) n, &document);
+        return streq_ptr(kind, "PodManifest") ? validate_pod_manifest(v, text, (size_t) n)
+                                              : validate_image_manifest(v, text, (size_t) n);
 }
 
 /* --- Archives and layouts ------------------------------------------------------------------------------ */
@@ -156,7 +263,7 @@ static void report(const char *document, const char *path, const char *message, 
         if (xasprintf(&file, "%s/%s", v->file, document) < 0)
                 v->oom = true;
         else
-                show_finding(v, file, path, message);
+                show_finding(v, file, path, message, SEVERITY_ERROR);
 }
 
 static int validate_oci(Validation *v, OciCheckKind kind)
@@ -172,43 +279,18 @@ static int validate_oci(Validation *v, OciCheckKind kind)
         return show_result(v, 0, kinds[kind], &(Findings){}, NULL);
 }
 
-/* What an archive is in which that name stands. */
-static int kind_by_name(const char *name, OciCheckKind *ret)
-{
-        static const struct {
-                const char *name;
-                OciCheckKind kind;
-        } names[] = {
-                        {"oci-layout", OCI_CHECK_ARCHIVE},
-                        {"index.json", OCI_CHECK_ARCHIVE},
-                        {"blobs", OCI_CHECK_ARCHIVE},
-                        {"manifest.json", OCI_CHECK_DOCKER_ARCHIVE},
-                        {"repositories", OCI_CHECK_DOCKER_ARCHIVE},
-        };
-
-        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                const char *rest = startswith(name, names[i].name);
-                if (!rest || (*rest && *rest != '/'))
-                        continue;
-                *ret = names[i].kind;
-                return 0;
-        }
-        if (!endswith(name, ".json") && !endswith(name, ".tar"))
-                return -ENOENT;
-        *ret = OCI_CHECK_DOCKER_ARCHIVE;
-        return 0;
-}
-
 static int validate_archive(Validation *v, int fd)
 {
         _cleanup_findings_ Findings findings = {};
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
         _cleanup_free_ char *stranger = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
         OciCheckKind kind;
 
-        int r = image_check(fd, &findings, NULL, &stranger, &e);
-        if (r < 0 && stranger && !streq(v->file, "-") && kind_by_name(stranger, &kind) >= 0)
+        int r = image_check(fd, &findings, &m, &stranger, &e);
+        if (r < 0 && stranger && !streq(v->file, "-") && oci_kind_by_member(stranger, &kind) >= 0)
                 return validate_oci(v, kind);
+        show_privileges(v, m);
         return show_result(v, r, "image", &findings, &e);
 }
 
@@ -216,6 +298,7 @@ static int validate_encrypted(Validation *v, int fd)
 {
         const char *passphrase_file = v->arguments->passphrase_file;
         _cleanup_(decryption_freep) Decryption *d = NULL;
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
         _cleanup_findings_ Findings findings = {};
         _cleanup_error_ Error e = ERROR_NULL, late = ERROR_NULL;
         int plain = -EBADF;
@@ -229,9 +312,11 @@ static int validate_encrypted(Validation *v, int fd)
         int r = decryption_new(fd, passphrase_file, NULL, NULL, &d, &plain, &v->context->error);
         if (r < 0)
                 return r;
-        r = image_check(plain, &findings, NULL, NULL, &e);
+        r = image_check(plain, &findings, &m, NULL, &e);
         safe_close(plain);
         int k = decryption_finish(d, &late);
+        if (k >= 0)
+                show_privileges(v, m);
         return show_result(v, k < 0 ? k : r, "encrypted image", &findings, k < 0 ? &late : &e);
 }
 
@@ -251,6 +336,7 @@ static int validate_directory(Validation *v)
         if (is_oci || access(path, F_OK) >= 0)
                 return validate_oci(v, OCI_CHECK_LAYOUT);
         int r = layout_open(v->file, &layout, &findings, &e);
+        show_privileges(v, layout ? layout->manifest : NULL);
         return show_result(v, r, "image layout", &findings, &e);
 }
 
@@ -324,7 +410,7 @@ static int validate_file(Validation *v, int fd)
                 return error_set_errno(&v->context->error, (int) n, "Cannot read '%s'", v->file);
         const char *other = what_else(head, (size_t) n, fd);
         if (other) {
-                show_finding(v, v->file, "", other);
+                show_finding(v, v->file, "", other, SEVERITY_ERROR);
                 return v->oom ? error_oom(&v->context->error) : 1;
         }
         if (is_encrypted_data(head, (size_t) n))
@@ -369,12 +455,14 @@ static int run(Context *c, int argc, char **argv)
 
 const Verb verb_validate = {
                 .name = "validate",
+                .page = "acnspawn-build",
                 .synopsis = "[OPTIONS…] FILE…",
                 .brief = "FILE…",
                 .summary = "Check manifests, images and layouts",
                 .text = "Checks image and pod manifests, image archives, OCI layouts and archives, and "
                         "prints every finding with its place in the document. Exits with 0 if all are "
-                        "valid, 1 if not.",
+                        "valid, 1 if not. What an image asks for beyond what apps get by default is told, "
+                        "but no fault.",
                 .words = "file",
                 .options = (const Option *const[]){options, NULL},
                 .run = run,

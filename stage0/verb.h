@@ -37,11 +37,14 @@ typedef struct Context {
 struct Verb {
         const char *group;    /* heading in the list of verbs that begins with this one, or NULL */
         const char *name;     /* "list", "image list" */
+        const char *page;     /* the man page in section 1 that describes it; NULL: acnspawn(1) */
         const char *synopsis; /* one or more lines: what follows the name */
         const char *brief;    /* what follows the name in the list of verbs, or NULL: nothing */
         const char *summary;  /* a few words for the list of verbs */
         const char *text;     /* a paragraph for the verb's own help, or NULL */
-        const char *words;    /* what the shell can offer for its words, as in Option.complete; or NULL */
+        /* What the shell can offer for its words, as in Option.complete; or two kinds with a blank between
+         * them, for the first word and for the others; or NULL. */
+        const char *words;
         const Option *const *options;                  /* its option tables, NULL at the end; or NULL */
         int (*run)(Context *c, int argc, char **argv); /* without the names of program and verb */
 };
@@ -79,6 +82,9 @@ void words_done(Words *w);
 #define _cleanup_words_ _cleanup_(words_done)
 int context_parse(Context *c, const Option *options, void *data, int argc, char **argv, Words *words);
 
+/* Prints the error of the context, with the limit of the host that is behind it, if there is one. */
+void context_print_error(Context *c, int r);
+
 /* Calls FUNCTION for each word. One that fails (a negative errno, whose message is printed at once, or
  * something positive) does not keep the others from their turn. Returns the exit status. */
 int context_for_each(Context *c, const Words *words,
@@ -112,6 +118,11 @@ int context_show_document(Context *c, const char *text, size_t size);
 int context_show_text(Context *c, const char *text);
 /* Pushes everything out; an error if it could not be written. A reader that has gone away is -EPIPE. */
 int context_flush(Context *c);
+
+/* --- Completion (complete.c) --------------------------------------------------------------------------- */
+
+/* Prints what begins with CURRENT and is of the KIND, for shells. WORDS is the command line, NULL at the end. */
+int context_complete(Context *c, const char *kind, const char *current, char **words);
 
 /* --- Help (help.c) ------------------------------------------------------------------------------------- */
 

@@ -130,6 +130,7 @@ static const Field status_fields[] = {
                 {"POST_STOP_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, post_stop.exit_status)},
                 {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
                 {"ROW", FIELD_NUMBER, offsetof(AppStatus, row)},
+                {"BEGINS", FIELD_BOOL, offsetof(AppStatus, begins)},
                 {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
                 {"IDENTITY", FIELD_TEXT, offsetof(AppStatus, identity)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},

@@ -73,6 +73,7 @@ typedef struct AppStatus {
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         uint64_t starts;                   /* executions so far, this one among them */
         uint64_t row; /* starts in a row, with this one, of an app that may be started again; else 0 */
+        bool begins;  /* it has ended, and the next start, which ROW counts, has begun */
         AppReadiness readiness;
         char *identity; /* who it was started as, for the launcher; or NULL */
 } AppStatus;

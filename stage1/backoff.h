@@ -29,13 +29,25 @@ static inline bool backoff_ended_well(const AppStatus *s)
                                                               s->signal == SIGTERM || s->signal == SIGPIPE);
 }
 
+/* Starts in a row with the last one, as the next start finds them: a run that lasted begins the count
+ * anew. */
+static inline uint64_t backoff_row(const AppStatus *s)
+{
+        bool lasted = s->state == APP_ENDED && s->started_usec > 0 && s->ended_usec > s->started_usec &&
+                      s->ended_usec - s->started_usec >= RESTART_QUIET_USEC;
+
+        return lasted ? 0 : s->row;
+}
+
 /* Whether systemd starts the app again that has ended like this, by its policy and LIMIT restarts in a
  * row. */
 static inline bool backoff_starts_again(const AppStatus *s, RestartPolicy policy, uint32_t limit)
 {
+        if (s->begins)
+                return true;
         if (policy == RESTART_NO || (policy == RESTART_ON_FAILURE && backoff_ended_well(s)))
                 return false;
-        return limit == RESTART_LIMIT_NONE || s->row <= limit;
+        return limit == RESTART_LIMIT_NONE || backoff_row(s) <= limit;
 }
 
 /* In which time the first start and N restarts in a row fall, if no run was long enough to begin anew. */

@@ -4,9 +4,12 @@
  *
  * While the app starts, the launcher checks it as a part of the start (ExecStartPost=), so that whoever
  * waits for the app waits for the first check that succeeds. From then on a timer has it checked by a
- * service of its own, beside the app in the app's slice, where the app's limits hold for both. The service
- * is not bound to the app, or a timer that elapses while the app ends would start it again: the launcher
- * looks for itself whether there is anything to check.
+ * service of its own, beside the app in the app's slice, where the app's limits hold for both.
+ *
+ * Neither the timer nor the service requires the app (Requires=, BindsTo=): that would have systemd count a
+ * second start with every restart of the app, or start an app that has just ended. The app wants the timer,
+ * which stops when the app does not need it any more; and the launcher looks for itself whether there is
+ * anything to check.
  */
 
 #include "stage1/stage1-internal.h"
@@ -55,7 +58,7 @@ static int add_timer(Stage1Files *files, const char *app, const HealthCheck *h)
         if (xasprintf(&name, "health-%s.timer", app) < 0)
                 return -ENOMEM;
         add_head(&t, app);
-        text_addf(&t, "BindsTo=app-%s.service\nAfter=app-%s.service\n\n[Timer]\n", app, app);
+        text_addf(&t, "StopWhenUnneeded=yes\nAfter=app-%s.service\n\n[Timer]\n", app);
         text_addf(&t, "OnActiveSec=%lluus\nOnUnitInactiveSec=%lluus\nAccuracySec=%lluus\n", interval,
                   interval, MIN(interval / 10, 1000000ULL));
         return stage1_add_unit_text(files, name, &t);

@@ -11,6 +11,7 @@
 #include <linux/landlock.h>
 
 #include "stage1/isolators-internal.h"
+#include "stage1/seccomp-filter.h"
 
 int host_features_read(const char *file, HostFeatures *ret)
 {
@@ -65,6 +66,14 @@ static int controllers_file(const char *mount, bool keep_unit, char **ret)
 /* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such files. */
 static const char *const cgroup_mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 
+/* Every pod gets a cgroup of its own there, where there is that hierarchy: see host_pids_v1_path(). */
+#define PIDS_V1 "/sys/fs/cgroup/pids"
+
+const char *host_pids_v1_path(void)
+{
+        return access(PIDS_V1 "/cgroup.procs", W_OK) >= 0 ? PIDS_V1 : NULL;
+}
+
 int host_features_detect(bool keep_unit, HostFeatures *ret)
 {
         HostFeatures h = *ret;
@@ -80,6 +89,7 @@ int host_features_detect(bool keep_unit, HostFeatures *ret)
                         return r;
         }
         h.host_unit = keep_unit;
+        h.pids_v1 = host_pids_v1_path() != NULL;
         *ret = h;
         return 0;
 }
@@ -90,13 +100,44 @@ void host_features_detect_security(HostFeatures *h)
 {
         host_labels_detect(h);
         h->resources = prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE, 0, 0, 0) > 0;
-        /* Of version 2: the first has no rule that lets apps move files; see launch/confine.c. */
-        h->landlock = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 2;
+        int version = (int) syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+        h->landlock = version > 0 ? version : 0;
+}
+
+static int check_system_calls(const PodApp *a, Error *e)
+{
+        for (size_t i = 0; a->app && i < a->app->isolators.n; i++) {
+                const Isolator *isolator = &a->app->isolators.items[i];
+                if (isolator->type != ISOLATOR_SECCOMP_RETAIN_SET &&
+                    isolator->type != ISOLATOR_SECCOMP_REMOVE_SET)
+                        continue;
+                int r = seccomp_isolator_check(isolator, NULL, e);
+                if (r < 0)
+                        return error_prefix(e, r, "App %s", a->name);
+        }
+        return 0;
+}
+
+/* What depends on the manifest alone. */
+static int check_isolators(const PodManifest *m, bool host_network, Error *e)
+{
+        int r = sysctl_check(m, host_network, e);
+
+        for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
+                r = check_system_calls(&m->apps[i], e);
+        return r;
+}
+
+int stage1_manifest_check(const PodManifest *m, Error *e)
+{
+        int r = check_isolators(m, false, e);
+
+        return r < 0 ? r : stage1_sockets_check(m, e);
 }
 
 int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e)
 {
-        int r = sysctl_check(m, h->host_network, e);
+        int r = check_isolators(m, h->host_network, e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = labels_check(&m->apps[i], h, e);

@@ -11,6 +11,7 @@
  */
 
 #include "stage1/isolators-internal.h"
+#include "stage1/launch-protocol.h"
 
 #define APPARMOR_ENABLED "/sys/module/apparmor/parameters/enabled"
 #define APPARMOR_PROFILES "/sys/kernel/security/apparmor/profiles"
@@ -24,6 +25,7 @@ typedef enum ProfileMode {
         PROFILE_MISSING,
         PROFILE_UNCONFINED,
         PROFILE_COMPLAIN,
+        PROFILE_UNKNOWN, /* the kernel's list cannot be read */
         PROFILE_ENFORCE,
 } ProfileMode;
 
@@ -95,6 +97,7 @@ static int read_profile_mode(const char *file, const char *name, ProfileMode *re
         _cleanup_strv_free_ char **lines = NULL;
         _cleanup_free_ char *text = NULL;
         ProfileMode weakest = PROFILE_ENFORCE;
+        bool confined = false; /* a profile that is stacked on no profile is as good as that profile */
         int r = read_file_at(AT_FDCWD, file, PROFILES_SIZE_MAX, &text, NULL);
 
         if (r >= 0)
@@ -105,34 +108,45 @@ static int read_profile_mode(const char *file, const char *name, ProfileMode *re
                 _cleanup_free_ char *listed = NULL;
                 end = strstr(part, STACK_SEPARATOR);
                 r = listed_name(part, end ? (size_t) (end - part) : strlen(part), &listed);
-                if (r >= 0 && !streq(listed, "unconfined"))
-                        weakest = MIN(weakest, find_mode(lines, listed));
+                if (r < 0 || streq(listed, "unconfined"))
+                        continue;
+                confined = true;
+                weakest = MIN(weakest, find_mode(lines, listed));
         }
         if (r >= 0)
-                *ret = weakest;
+                *ret = confined ? weakest : PROFILE_UNCONFINED;
         return r;
 }
 
-/* Where the list cannot be read, nothing is known against the profile. */
 static ProfileMode profile_mode(const HostFeatures *h, const char *name)
 {
-        ProfileMode mode = PROFILE_ENFORCE;
+        ProfileMode mode = PROFILE_UNKNOWN;
 
         if (h->apparmor_profiles)
                 (void) read_profile_mode(h->apparmor_profiles, name, &mode);
         return mode;
 }
 
-IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+IsolatorVerdict apparmor_verdict(const Judged *j, Text *detail)
 {
+        const Isolator *i = j->isolator;
         const char *name = i->text ?: "";
 
-        (void) pod_scope;
-        if (!h->apparmor) {
+        if (!j->host->apparmor) {
                 text_add(detail, "AppArmor is not active on this host");
                 return ISOLATOR_IGNORED;
         }
-        switch (profile_mode(h, name)) {
+        if (streq(name, "unconfined")) {
+                text_add(detail, "the app is executed without a profile: AppArmor forbids it nothing");
+                return ISOLATOR_OFF;
+        }
+        switch (profile_mode(j->host, name)) {
+        case PROFILE_UNKNOWN:
+                text_addf(detail,
+                          "the app is executed in the profile %s; what that forbids is not known: the "
+                          "kernel's list of profiles cannot be read",
+                          name);
+                return ISOLATOR_MODIFIED;
         case PROFILE_MISSING:
                 text_addf(detail, "the profile %s is not loaded on this host", name);
                 return ISOLATOR_IGNORED;
@@ -148,6 +162,23 @@ IsolatorVerdict apparmor_verdict(const Isolator *i, bool pod_scope, const HostFe
                 text_addf(detail, "the app is executed in the profile %s", name);
                 return ISOLATOR_ENFORCED;
         }
+}
+
+const Isolator *apparmor_default(const App *app)
+{
+        static const Isolator defaults[] = {
+                        {.name = (char *) "os/linux/apparmor-profile",
+                         .type = ISOLATOR_APPARMOR_PROFILE,
+                         .text = (char *) APP_PROFILE},
+                        {.name = (char *) "os/linux/apparmor-profile",
+                         .type = ISOLATOR_APPARMOR_PROFILE,
+                         .text = (char *) APP_PROFILE_MOUNTS},
+        };
+
+        for (size_t i = 0; i < app->isolators.n; i++)
+                if (app->isolators.items[i].type == ISOLATOR_APPARMOR_PROFILE)
+                        return NULL;
+        return &defaults[stage1_app_may_mount(app)];
 }
 
 /* --- SELinux ------------------------------------------------------------------------------------------- */
@@ -175,34 +206,39 @@ static int ask_for_context(const char *file, const char *context, bool *ret_perm
         return 0;
 }
 
-/* -EINVAL: the policy has no such context. What cannot be asked counts as well. */
+/* -EINVAL: the policy has no such context. Other errors: the kernel cannot be asked. */
 static int check_context(const HostFeatures *h, const char *context, bool *ret_permissive)
 {
         *ret_permissive = false;
-        if (!h->selinux_access || ask_for_context(h->selinux_access, context, ret_permissive) != -EINVAL)
-                return 0;
-        return -EINVAL;
+        return h->selinux_access ? ask_for_context(h->selinux_access, context, ret_permissive) : -ENOENT;
 }
 
-IsolatorVerdict selinux_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+IsolatorVerdict selinux_verdict(const Judged *j, Text *detail)
 {
+        const Isolator *i = j->isolator;
         static const char *const inactive[] = {
                         [SELINUX_OFF] = "SELinux is not active on this host",
                         [SELINUX_NO_POLICY] = "SELinux is active on this host, but has no policy",
         };
         const char *context = i->text ?: "";
+        const HostFeatures *h = j->host;
         bool permissive;
 
-        (void) pod_scope;
         if (h->selinux <= SELINUX_NO_POLICY) {
                 text_add(detail, inactive[h->selinux]);
                 return ISOLATOR_IGNORED;
         }
-        if (check_context(h, context, &permissive) < 0) {
+        int r = check_context(h, context, &permissive);
+        if (r == -EINVAL) {
                 text_addf(detail, "the SELinux policy of this host has no context %s", context);
                 return ISOLATOR_IGNORED;
         }
         text_addf(detail, "the app is executed in the context %s", context);
+        if (r < 0 && h->selinux == SELINUX_ENFORCING) {
+                text_add(detail,
+                         "; whether its domain is permissive is not known: the kernel cannot be asked");
+                return ISOLATOR_MODIFIED;
+        }
         if (h->selinux == SELINUX_ENFORCING && !permissive)
                 return ISOLATOR_ENFORCED;
         text_addf(detail, ", but %s is permissive: what the policy does not allow is logged, but done",
@@ -228,7 +264,7 @@ static int check_selinux(const PodApp *app, const char *context, const HostFeatu
 {
         bool permissive;
 
-        if (h->selinux <= SELINUX_NO_POLICY || check_context(h, context, &permissive) >= 0)
+        if (h->selinux <= SELINUX_NO_POLICY || check_context(h, context, &permissive) != -EINVAL)
                 return 0;
         int r = error_set(e, -EINVAL,
                           "App %s is to run in the SELinux context %s, which the policy of this host does "

@@ -2,7 +2,14 @@
 
 /* Kernel parameters of pods (spec: ace.md, "os/unix/sysctl"): those that each of the pod's own namespaces
  * has for itself. Everything else is the host's, and a pod that asks for it is refused by the parameter's
- * name. The values are written from outside (stage0/run/parameters.c), before the first process of an app
+ * name.
+ *
+ * An image can be granted those of a list: limits of interprocess communication, and how the pod's own
+ * connections behave. What concerns the pod's interfaces, what it forwards and which addresses it answers for
+ * is not among them: on a bridge other pods are the ones to suffer. Nor is what makes the kernel load a module
+ * (tcp_congestion_control). The operator may set these, too, on the command line or in a pod manifest.
+ *
+ * The values are written from outside (stage0/run/parameters.c), before the first process of an app
  * runs: root in the pod may not be allowed to, and what /proc/sys shows in an app is read-only.
  *
  * The specification has them at pod scope. An image may ask for them all the same; as the pod's apps share
@@ -11,23 +18,58 @@
 
 #include "stage1/isolators-internal.h"
 
-/* Paths below /proc/sys; one that ends with a slash stands for everything below it. */
-static const char *const own_parameters[] = {
-                /* the network's */
-                "net/",
+/* Paths below /proc/sys; one that ends with a slash stands for everything below it. The first that fits
+ * counts. */
+static const struct {
+        const char *path;
+        ParameterScope scope;
+} own_parameters[] = {
                 /* System V and POSIX interprocess communication */
-                "fs/mqueue/",
-                "kernel/msgmax",
-                "kernel/msgmnb",
-                "kernel/msgmni",
-                "kernel/sem",
-                "kernel/shm_rmid_forced",
-                "kernel/shmall",
-                "kernel/shmmax",
-                "kernel/shmmni",
+                {"fs/mqueue/", PARAMETER_SAFE},
+                {"kernel/msgmax", PARAMETER_SAFE},
+                {"kernel/msgmnb", PARAMETER_SAFE},
+                {"kernel/msgmni", PARAMETER_SAFE},
+                {"kernel/sem", PARAMETER_SAFE},
+                {"kernel/shm_rmid_forced", PARAMETER_SAFE},
+                {"kernel/shmall", PARAMETER_SAFE},
+                {"kernel/shmmax", PARAMETER_SAFE},
+                {"kernel/shmmni", PARAMETER_SAFE},
+                /* how sockets behave */
+                {"net/core/somaxconn", PARAMETER_SAFE},
+                {"net/ipv4/ip_local_port_range", PARAMETER_SAFE},
+                {"net/ipv4/ip_local_reserved_ports", PARAMETER_SAFE},
+                {"net/ipv4/ip_unprivileged_port_start", PARAMETER_SAFE},
+                {"net/ipv4/ping_group_range", PARAMETER_SAFE},
+                {"net/ipv4/tcp_abort_on_overflow", PARAMETER_SAFE},
+                {"net/ipv4/tcp_ecn", PARAMETER_SAFE},
+                {"net/ipv4/tcp_fastopen", PARAMETER_SAFE},
+                {"net/ipv4/tcp_fin_timeout", PARAMETER_SAFE},
+                {"net/ipv4/tcp_keepalive_intvl", PARAMETER_SAFE},
+                {"net/ipv4/tcp_keepalive_probes", PARAMETER_SAFE},
+                {"net/ipv4/tcp_keepalive_time", PARAMETER_SAFE},
+                {"net/ipv4/tcp_max_syn_backlog", PARAMETER_SAFE},
+                {"net/ipv4/tcp_max_tw_buckets", PARAMETER_SAFE},
+                {"net/ipv4/tcp_mtu_probing", PARAMETER_SAFE},
+                {"net/ipv4/tcp_notsent_lowat", PARAMETER_SAFE},
+                {"net/ipv4/tcp_orphan_retries", PARAMETER_SAFE},
+                {"net/ipv4/tcp_retries1", PARAMETER_SAFE},
+                {"net/ipv4/tcp_retries2", PARAMETER_SAFE},
+                {"net/ipv4/tcp_rmem", PARAMETER_SAFE},
+                {"net/ipv4/tcp_sack", PARAMETER_SAFE},
+                {"net/ipv4/tcp_slow_start_after_idle", PARAMETER_SAFE},
+                {"net/ipv4/tcp_syn_retries", PARAMETER_SAFE},
+                {"net/ipv4/tcp_synack_retries", PARAMETER_SAFE},
+                {"net/ipv4/tcp_syncookies", PARAMETER_SAFE},
+                {"net/ipv4/tcp_timestamps", PARAMETER_SAFE},
+                {"net/ipv4/tcp_tw_reuse", PARAMETER_SAFE},
+                {"net/ipv4/tcp_window_scaling", PARAMETER_SAFE},
+                {"net/ipv4/tcp_wmem", PARAMETER_SAFE},
+                {"net/unix/max_dgram_qlen", PARAMETER_SAFE},
+                /* the rest of the network's: interfaces, neighbours, routes, forwarding, filters */
+                {"net/", PARAMETER_OPERATOR},
                 /* the names */
-                "kernel/domainname",
-                "kernel/hostname",
+                {"kernel/domainname", PARAMETER_OPERATOR},
+                {"kernel/hostname", PARAMETER_OPERATOR},
 };
 
 /* As sysctl(8) has it: the separator is whichever of "." and "/" comes first, and the other stands for it
@@ -45,20 +87,35 @@ static int parameter_path(const char *name, char **ret)
         return 0;
 }
 
-static bool is_own(const char *path)
+static ParameterScope path_scope(const char *path)
 {
-        for (size_t i = 0; i < ELEMENTSOF(own_parameters); i++)
-                if (own_parameters[i][strlen(own_parameters[i]) - 1] == '/'
-                                    ? startswith(path, own_parameters[i]) != NULL
-                                    : streq(path, own_parameters[i]))
-                        return true;
-        return false;
+        for (size_t i = 0; i < ELEMENTSOF(own_parameters); i++) {
+                const char *own = own_parameters[i].path;
+                if (own[strlen(own) - 1] == '/' ? startswith(path, own) != NULL : streq(path, own))
+                        return own_parameters[i].scope;
+        }
+        return PARAMETER_HOST;
+}
+
+/* Without memory for the path the answer is the one that allows nothing. */
+ParameterScope sysctl_scope(const char *name)
+{
+        _cleanup_free_ char *path = NULL;
+
+        return parameter_path(name, &path) < 0 ? PARAMETER_HOST : path_scope(path);
+}
+
+bool sysctl_same(const char *a, const char *b)
+{
+        _cleanup_free_ char *x = NULL, *y = NULL;
+
+        return parameter_path(a, &x) >= 0 && parameter_path(b, &y) >= 0 && streq(x, y);
 }
 
 static int check_parameter(const char *name, const char *path, const char *whose, bool host_network,
                            Error *e)
 {
-        if (!is_own(path)) {
+        if (path_scope(path) == PARAMETER_HOST) {
                 int r = error_set(e, -EPERM,
                                   "%s wants the kernel parameter %s, which is the host's: no pod has one of "
                                   "its own",
@@ -116,6 +173,8 @@ int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++) {
                 _cleanup_free_ char *whose = NULL;
+                if (!m->apps[i].app)
+                        continue;
                 r = xasprintf(&whose, "App %s", m->apps[i].name) < 0 ? error_oom(e) : 0;
                 if (r >= 0)
                         r = collect_list(&m->apps[i].app->isolators, whose, host_network, &l, e);
@@ -137,13 +196,14 @@ int sysctl_check(const PodManifest *m, bool host_network, Error *e)
         return r;
 }
 
-IsolatorVerdict sysctl_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+IsolatorVerdict sysctl_verdict(const Judged *j, Text *detail)
 {
-        (void) h;
+        const Isolator *i = j->isolator;
         for (size_t k = 0; k < i->sysctl.n; k++)
                 text_addf(detail, "%s%s", k > 0 ? ", " : "", i->sysctl.items[k].name);
-        text_add(detail, i->sysctl.n == 0 ? "no parameter is named"
-                         : pod_scope      ? ": set in the pod's namespaces before its apps start"
-                                     : ": set in the pod's namespaces, for all its apps, before they start");
+        text_add(detail,
+                 i->sysctl.n == 0 ? "no parameter is named"
+                 : j->pod_scope   ? ": set in the pod's namespaces before its apps start"
+                                  : ": set in the pod's namespaces, for all its apps, before they start");
         return ISOLATOR_ENFORCED;
 }

@@ -22,6 +22,7 @@ static const char *const verdicts[] = {
                 [ISOLATOR_ENFORCED] = "enforced",
                 [ISOLATOR_MODIFIED] = "modified",
                 [ISOLATOR_IGNORED] = "ignored",
+                [ISOLATOR_OFF] = "off",
 };
 
 const char *isolator_verdict_to_string(IsolatorVerdict v)
@@ -158,30 +159,31 @@ static const char *rivals(bool pod_scope)
 }
 
 /* What a whole pod asks for is set on its scope; a unit that somebody else has written is not touched. */
-static bool is_left_to_unit(bool pod_scope, const HostFeatures *h, const char *directive, Text *detail)
+static bool is_left_to_unit(const Judged *j, const char *directive, Text *detail)
 {
-        if (!pod_scope || !h->host_unit)
+        if (!j->pod_scope || !j->host->host_unit)
                 return false;
         text_addf(detail, "against others the pod has what its unit has (%s)", directive);
         return true;
 }
 
-static IsolatorVerdict memory_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+static IsolatorVerdict memory_verdict(const Judged *j, Text *detail)
 {
+        const Isolator *i = j->isolator;
         uint64_t request = 0;
 
         if (i->has_limit)
                 text_addf(detail, "%s at most %llu bytes, without swap",
-                          pod_scope ? "all apps together" : "the app", (unsigned long long) i->limit);
+                          j->pod_scope ? "all apps together" : "the app", (unsigned long long) i->limit);
         if (!i->has_request)
                 return i->has_limit ? ISOLATOR_ENFORCED : ISOLATOR_IGNORED;
         (void) effective_request(i, &request);
         if (i->has_limit)
                 text_add(detail, "; ");
-        if (is_left_to_unit(pod_scope, h, "MemoryLow=", detail))
+        if (is_left_to_unit(j, "MemoryLow=", detail))
                 return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         text_addf(detail, "%llu bytes are kept for it where %s compete, not against the rest of the host",
-                  (unsigned long long) request, rivals(pod_scope));
+                  (unsigned long long) request, rivals(j->pod_scope));
         return ISOLATOR_MODIFIED;
 }
 
@@ -195,45 +197,50 @@ static void cpu_limit_detail(const Isolator *i, bool pod_scope, Text *detail)
                 text_add(detail, ", the least there is");
 }
 
-static IsolatorVerdict cpu_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+static IsolatorVerdict cpu_verdict(const Judged *j, Text *detail)
 {
+        const Isolator *i = j->isolator;
         bool exact;
 
         if (i->has_limit)
-                cpu_limit_detail(i, pod_scope, detail);
+                cpu_limit_detail(i, j->pod_scope, detail);
         if (!i->has_request)
                 return !i->has_limit              ? ISOLATOR_IGNORED
                        : cpu_limit(i) == i->limit ? ISOLATOR_ENFORCED
                                                   : ISOLATOR_MODIFIED;
         if (i->has_limit)
                 text_add(detail, "; ");
-        if (is_left_to_unit(pod_scope, h, "CPUWeight=", detail))
+        if (is_left_to_unit(j, "CPUWeight=", detail))
                 return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         text_addf(detail, "a weight of %llu where %s compete, instead of a guarantee",
-                  (unsigned long long) cpu_request_weight(i, &exact), rivals(pod_scope));
+                  (unsigned long long) cpu_request_weight(i, &exact), rivals(j->pod_scope));
         return ISOLATOR_MODIFIED;
 }
 
-static IsolatorVerdict cpu_shares_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h,
-                                          Text *detail)
+static IsolatorVerdict cpu_shares_verdict(const Judged *j, Text *detail)
 {
+        const Isolator *i = j->isolator;
+        const Isolator *cpu = find_isolator(j->list, ISOLATOR_RESOURCE_CPU);
         bool exact;
         uint64_t weight = cpu_shares_weight(i, &exact);
 
-        if (is_left_to_unit(pod_scope, h, "CPUWeight=", detail))
+        if (cpu && cpu->has_request) {
+                text_add(detail, "resource/cpu requests a weight, which takes the place of this one");
                 return ISOLATOR_IGNORED;
-        text_addf(detail, "a weight of %llu%s where %s compete, unless resource/cpu requests one",
-                  (unsigned long long) weight, exact ? "" : " (as near as weights come)", rivals(pod_scope));
+        }
+        if (is_left_to_unit(j, "CPUWeight=", detail))
+                return ISOLATOR_IGNORED;
+        text_addf(detail, "a weight of %llu%s where %s compete", (unsigned long long) weight,
+                  exact ? "" : " (as near as weights come)", rivals(j->pod_scope));
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
 /* The kernel lets nobody but the host's own root go below the value that the pod was started with; so what
  * is below zero is written from outside (stage0/run/app-limits.c). */
-static IsolatorVerdict oom_score_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h,
-                                         Text *detail)
+static IsolatorVerdict oom_score_verdict(const Judged *j, Text *detail)
 {
-        (void) pod_scope;
-        if (oom_score(i) < 0 && !h->resources) {
+        const Isolator *i = j->isolator;
+        if (oom_score(i) < 0 && !j->host->resources) {
                 text_addf(detail,
                           "%d takes CAP_SYS_RESOURCE, which is not to be had here; the app starts with no "
                           "less than its pod",
@@ -270,19 +277,20 @@ uint64_t stage1_block_limit(const Isolator *i)
         return MAX(i->limit, UINT64_C(1));
 }
 
-static IsolatorVerdict block_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, Text *detail)
+static IsolatorVerdict block_verdict(const Judged *j, Text *detail)
 {
+        const Isolator *i = j->isolator;
         bool bytes = i->type == ISOLATOR_RESOURCE_BLOCK_BANDWIDTH;
 
         if (!i->has_limit)
                 return ISOLATOR_IGNORED;
-        if (!h->block_device) {
+        if (!j->host->block_device) {
                 text_add(detail, "the disk that the pod's files are on is not known (not a block device, or "
                                  "several)");
                 return ISOLATOR_IGNORED;
         }
         text_addf(detail, "%s at most %llu %s a second read from each disk of the pod, and as many written",
-                  pod_scope ? "all apps together" : "the app", (unsigned long long) stage1_block_limit(i),
+                  j->pod_scope ? "all apps together" : "the app", (unsigned long long) stage1_block_limit(i),
                   bytes ? "bytes" : "operations");
         if (stage1_block_limit(i) == i->limit)
                 return ISOLATOR_ENFORCED;
@@ -298,6 +306,7 @@ typedef struct IsolatorRule {
         size_t feature;      /* offset in HostFeatures of what it needs */
         const char *needs;   /* how that is called; NULL: nothing */
         bool app_only;       /* means nothing for a pod as a whole */
+        bool adds_up;        /* of several in a list each counts, not the last alone */
         const char *ignored; /* what is not done, where nothing is */
 } IsolatorRule;
 
@@ -312,8 +321,9 @@ static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
                 [ISOLATOR_RESOURCE_MEMORY] = {memory_directives, memory_verdict, FEATURE(memory)},
                 [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {NOTHING("network traffic is not shaped")},
+                [ISOLATOR_RESOURCE_TASKS] = {.verdict = tasks_verdict},
                 [ISOLATOR_CAPABILITIES_RETAIN_SET] = {LAUNCHER(capabilities_verdict)},
-                [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict)},
+                [ISOLATOR_CAPABILITIES_REMOVE_SET] = {LAUNCHER(capabilities_verdict), .adds_up = true},
                 [ISOLATOR_SECCOMP_RETAIN_SET] = {LAUNCHER(seccomp_verdict)},
                 [ISOLATOR_SECCOMP_REMOVE_SET] = {LAUNCHER(seccomp_verdict)},
                 [ISOLATOR_NO_NEW_PRIVILEGES] = {LAUNCHER(no_new_privileges_verdict)},
@@ -329,30 +339,41 @@ static const IsolatorRule *rule_of(const Isolator *i)
         return &rules[(size_t) i->type < ELEMENTSOF(rules) ? i->type : ISOLATOR_UNKNOWN];
 }
 
-static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Isolator *i, bool pod_scope,
-                                  const HostFeatures *h, Text *detail)
+/* Several of one name can be in a list, and most of them take the place of those before. */
+static bool is_superseded(const IsolatorRule *rule, const Judged *j)
+{
+        return !rule->adds_up && j->isolator->type != ISOLATOR_UNKNOWN &&
+               find_isolator(j->list, j->isolator->type) != j->isolator;
+}
+
+static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Judged *j, Text *detail)
 {
         if (!rule->verdict) {
                 text_add(detail, rule->ignored);
                 return ISOLATOR_IGNORED;
         }
-        if (rule->app_only && pod_scope) {
+        if (rule->app_only && j->pod_scope) {
                 text_add(detail, "it is for apps, and means nothing for a pod as a whole");
                 return ISOLATOR_IGNORED;
         }
-        if (rule->needs && !*(const bool *) ((const char *) h + rule->feature)) {
+        if (is_superseded(rule, j)) {
+                text_add(detail, "a later one of this name takes its place");
+                return ISOLATOR_IGNORED;
+        }
+        if (rule->needs && !*(const bool *) ((const char *) j->host + rule->feature)) {
                 text_addf(detail, "this host has no cgroup v2 controller '%s' for pods", rule->needs);
                 return ISOLATOR_IGNORED;
         }
-        return rule->verdict(i, pod_scope, h, detail);
+        return rule->verdict(j, detail);
 }
 
-int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret,
-                     char **ret_detail)
+int isolator_verdict(const IsolatorList *l, const Isolator *i, bool pod_scope, const HostFeatures *h,
+                     IsolatorVerdict *ret, char **ret_detail)
 {
+        const Judged j = {.isolator = i, .list = l, .pod_scope = pod_scope, .host = h};
         _cleanup_text_ Text detail = {};
         _cleanup_free_ char *text = NULL;
-        IsolatorVerdict v = apply_rule(rule_of(i), i, pod_scope, h, &detail);
+        IsolatorVerdict v = apply_rule(rule_of(i), &j, &detail);
 
         if (detail.size == 0)
                 text_add(&detail, "neither a request nor a limit is given");
@@ -363,6 +384,20 @@ int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, I
         if (ret_detail)
                 *ret_detail = TAKE_PTR(text);
         return 0;
+}
+
+size_t stage1_default_isolators(const IsolatorList *l, const App *app, const HostFeatures *h,
+                                const Isolator *ret[static STAGE1_DEFAULTS_MAX])
+{
+        const Isolator *tasks = tasks_default(l, !app),
+                       *profile = app && h->apparmor ? apparmor_default(app) : NULL;
+        size_t n = 0;
+
+        if (tasks)
+                ret[n++] = tasks;
+        if (profile)
+                ret[n++] = profile;
+        return n;
 }
 
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service)

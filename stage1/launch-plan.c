@@ -29,14 +29,14 @@ static uint64_t mask_of_names(char *const *names)
         return mask;
 }
 
-uint64_t stage1_app_capabilities(const App *app)
+uint64_t stage1_capabilities(const IsolatorList *l)
 {
         uint64_t mask = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(default_capabilities); i++)
                 mask |= UINT64_C(1) << default_capabilities[i];
-        for (size_t i = 0; i < app->isolators.n; i++) {
-                const Isolator *isolator = &app->isolators.items[i];
+        for (size_t i = 0; l && i < l->n; i++) {
+                const Isolator *isolator = &l->items[i];
                 if (isolator->type == ISOLATOR_CAPABILITIES_RETAIN_SET)
                         mask = mask_of_names(isolator->set);
                 else if (isolator->type == ISOLATOR_CAPABILITIES_REMOVE_SET)
@@ -45,12 +45,19 @@ uint64_t stage1_app_capabilities(const App *app)
         return mask;
 }
 
+uint64_t stage1_app_capabilities(const App *app)
+{
+        return stage1_capabilities(&app->isolators);
+}
+
 static bool wants_no_new_privileges(const App *app)
 {
+        bool enabled = false;
+
         for (size_t i = 0; i < app->isolators.n; i++)
                 if (app->isolators.items[i].type == ISOLATOR_NO_NEW_PRIVILEGES)
-                        return app->isolators.items[i].enabled;
-        return false;
+                        enabled = app->isolators.items[i].enabled;
+        return enabled;
 }
 
 static int plan_label(const App *app, IsolatorType type, char **ret)
@@ -160,6 +167,11 @@ static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
         return 0;
 }
 
+bool stage1_app_may_mount(const App *app)
+{
+        return seccomp_allows(&app->isolators, stage1_app_capabilities(app), "mount");
+}
+
 static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
 {
         _cleanup_seccomp_program_ SeccompProgram program = {};
@@ -170,8 +182,20 @@ static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
         c->filter = TAKE_PTR(program.items);
         c->n_filter = program.n;
         c->has_filter = true;
-        c->may_mount = seccomp_allows(&pa->app->isolators, c->capabilities, "mount");
+        c->may_mount = stage1_app_may_mount(pa->app);
         return 0;
+}
+
+/* Version 1 of Landlock has no rule that lets apps move files between directories, and before version 6 no
+ * domain leaves mounting alone. */
+bool stage1_app_is_confined(const App *app, const HostFeatures *h)
+{
+        uint64_t capabilities = stage1_app_capabilities(app);
+
+        if (h->landlock >= 6)
+                return true;
+        return h->landlock >= 2 && !(capabilities & UINT64_C(1) << CAP_SYS_ADMIN &&
+                                     seccomp_allows(&app->isolators, capabilities, "mount"));
 }
 
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e)

@@ -55,9 +55,15 @@ static const struct {
                 {"etc/os-release", "ID=acnspawn\nNAME=\"acnspawn pod\"\nPRETTY_NAME=\"acnspawn pod\"\n"},
                 {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
                 {"etc/group", "root:x:0:\n"},
-                /* Every line of an app is kept: no rate limit, and nothing of the host's kernel. */
+                /* What an app may store is bounded where its output passes (stage0/run/pump-bound.c), not here:
+                 * no rate limit, and nothing of the host's kernel. The hash table
+                 * of a journal file is as large as SystemMaxFileSize= requires, and journald has all of it in
+                 * memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB. Readers open all files at
+                 * once, so there are no more than 128: 1 GiB of log. */
                 {"etc/systemd/journald.conf", "[Journal]\n"
                                               "Storage=persistent\n"
+                                              "SystemMaxFileSize=8M\n"
+                                              "SystemMaxFiles=128\n"
                                               "RateLimitIntervalSec=0\n"
                                               "SplitMode=none\n"
                                               "ForwardToSyslog=no\n"
@@ -75,7 +81,14 @@ static const struct {
                                             /* The kernel kills one process, which may be one that somebody
                                              * runs beside the app. If it is the app's main process, the app
                                              * ends as when any signal kills it. */
-                                            "DefaultOOMPolicy=continue\n"},
+                                            "DefaultOOMPolicy=continue\n"
+                                            /* The slices of apps have limits. */
+                                            "DefaultTasksMax=infinity\n"
+                                            /* Those of services on any host with systemd, whatever the
+                                             * environment is that this one was started from. */
+                                            "DefaultLimitNOFILE=1024:524288\n"
+                                            "DefaultLimitMEMLOCK=8388608\n"
+                                            "DefaultLimitCORE=0:infinity\n"},
 };
 
 static const char *const directories[] = {

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The default filter of apps, step by step: what a service needs, by systemd's groups; less what reaches
- * parts of the kernel that know nothing of pods; plus what a capability that the app may have is for.
+ * parts of the kernel that know nothing of pods, and what container engines refuse for its history; plus what
+ * a capability that the app may have is for. Every difference to the filters of podman and systemd-nspawn is
+ * in a table of acnspawn-defaults(7), which tests/unit/test-filter-table.py compares with what is built here.
  *
  * Whatever has a name but is not allowed fails with EPERM. What has none, being newer than this build, fails
- * with ENOSYS, so that programs fall back on what they did before the call existed. Nothing is killed. New
- * user namespaces are refused, which hold most of what a process could reach more of the kernel with;
- * clone3() hides its flags from filters, and with ENOSYS C libraries use clone(). The kernel decides on all
- * the rest as it would without a filter.
+ * with ENOSYS, so that programs fall back on what they did before the call existed; the same goes for calls
+ * that kernels are built without. Nothing is killed. New user namespaces are refused, which hold most of what
+ * a process could reach more of the kernel with; clone3() hides its flags from filters, and with ENOSYS C
+ * libraries use clone(). The kernel decides on all the rest as it would without a filter.
  */
 
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/netlink.h>
 #include <sched.h>
+#include <sys/personality.h>
 #include <sys/socket.h>
 
 #include "stage1/seccomp-rules.h"
@@ -45,19 +48,46 @@ static const SeccompTable clone_check = {SECCOMP_ARGUMENT(CLONE_FLAGS), NAMESPAC
 static const SeccompTable unshare_check = {SECCOMP_ARGUMENT(0), NAMESPACES | CLONE_NEWTIME, REFUSE, no_flag,
                                            ELEMENTSOF(no_flag)};
 
-/* AF_VSOCK reaches the hypervisor past every network namespace; audit is the host's, and programs that are
- * told that it is missing do without. Both look like a kernel that was built without them. */
+/* Sockets of the families that services are made of. Each of the others is a protocol of its own in the
+ * kernel, most of them little used and little tested; AF_ALG is the kernel's cryptography, and AF_VSOCK
+ * reaches the hypervisor past every network namespace. They look like a kernel that was built without them.
+ * Of netlink, audit is the host's, and programs that are told that it is missing do without; NETLINK_CRYPTO
+ * is another way to what AF_ALG is. */
+#define NO_FAMILY SECCOMP_ERRNO(EAFNOSUPPORT)
+#define NO_PROTOCOL SECCOMP_ERRNO(EPROTONOSUPPORT)
+
 static const SeccompEntry netlink_protocols[] = {
-                {NETLINK_AUDIT, NETLINK_AUDIT, SECCOMP_ERRNO(EPROTONOSUPPORT), NULL}};
+                {NETLINK_AUDIT, NETLINK_AUDIT, NO_PROTOCOL, NULL},
+                {NETLINK_CRYPTO, NETLINK_CRYPTO, NO_PROTOCOL, NULL},
+};
 static const SeccompTable netlink_check = {SECCOMP_ARGUMENT(2), 0, ALLOW, netlink_protocols,
                                            ELEMENTSOF(netlink_protocols)};
-static const SeccompEntry families[] = {
-                {AF_NETLINK, AF_NETLINK, ALLOW, &netlink_check},
-                {AF_VSOCK, AF_VSOCK, SECCOMP_ERRNO(EAFNOSUPPORT), NULL},
+static const SeccompTable netlink_audit_check = {SECCOMP_ARGUMENT(2), 0, ALLOW, netlink_protocols + 1,
+                                                 ELEMENTSOF(netlink_protocols) - 1};
+
+#define FAMILIES(netlink)                                                                                   \
+        {                                                                                                   \
+                {AF_UNIX, AF_INET, ALLOW, NULL}, {AF_INET6, AF_INET6, ALLOW, NULL},                         \
+                                {AF_NETLINK, AF_NETLINK, ALLOW, (netlink)},                                 \
+                                {AF_PACKET, AF_PACKET, ALLOW, NULL},                                        \
+        }
+static const SeccompEntry families[] = FAMILIES(&netlink_check);
+static const SeccompEntry families_with_audit[] = FAMILIES(&netlink_audit_check);
+static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families, ELEMENTSOF(families)};
+static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families_with_audit,
+                                                ELEMENTSOF(families_with_audit)};
+
+/* Other values take protections from a process (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC, MMAP_PAGE_ZERO), or are
+ * for binaries of systems that are long gone. */
+static const SeccompEntry personalities[] = {
+                {PER_LINUX, PER_LINUX, ALLOW, NULL},
+                {PER_LINUX32, PER_LINUX32, ALLOW, NULL},
+                {UNAME26, UNAME26, ALLOW, NULL},
+                {UNAME26 | PER_LINUX32, UNAME26 | PER_LINUX32, ALLOW, NULL},
+                {UINT32_MAX, UINT32_MAX, ALLOW, NULL}, /* asks for the present one */
 };
-static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0), 0, ALLOW, families, ELEMENTSOF(families)};
-static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0), 0, ALLOW, families + 1,
-                                                ELEMENTSOF(families) - 1};
+static const SeccompTable personality_check = {SECCOMP_ARGUMENT(0), 0, REFUSE, personalities,
+                                               ELEMENTSOF(personalities)};
 
 /* Later steps win over earlier ones. A step with capabilities is for apps that have at least one of them.
  * Names that this build's tables do not have (yet, or any more) are no error. */
@@ -79,14 +109,18 @@ static const struct {
                 {"clone3", MISSING},
                 {"setns", REFUSE},
                 {"socket", ALLOW, 0, &socket_check},
+                {"socketpair", ALLOW, 0, &socket_check},
+                {"personality", ALLOW, 0, &personality_check},
+                {"nice", REFUSE}, /* 32-bit calls that C libraries gave up decades ago */
+                {"oldfstat", REFUSE},
+                {"oldlstat", REFUSE},
+                {"oldolduname", REFUSE},
+                {"oldstat", REFUSE},
+                {"olduname", REFUSE},
 
                 /* Debuggers, sandboxes and what is newer than the groups. */
-                {"adjtimex", ALLOW}, /* reads, too; setting takes CAP_SYS_TIME */
                 {"cachestat", ALLOW},
                 {"chroot", ALLOW},
-                {"clock_adjtime", ALLOW},
-                {"clock_adjtime64", ALLOW},
-                {"fanotify_mark", ALLOW},
                 {"fchmodat2", ALLOW},
                 {"file_getattr", ALLOW},
                 {"file_setattr", ALLOW},
@@ -100,17 +134,11 @@ static const struct {
                 {"landlock_restrict_self", ALLOW},
                 {"listmount", ALLOW},
                 {"listxattrat", ALLOW},
-                {"lsm_get_self_attr", ALLOW},
-                {"lsm_list_modules", ALLOW},
-                {"lsm_set_self_attr", ALLOW},
                 {"map_shadow_stack", ALLOW},
                 {"membarrier", ALLOW},
                 {"memfd_secret", ALLOW},
                 {"mincore", ALLOW},
-                {"modify_ldt", ALLOW},
                 {"mseal", ALLOW},
-                {"pidfd_getfd", ALLOW},
-                {"process_madvise", ALLOW},
                 {"process_mrelease", ALLOW},
                 {"ptrace", ALLOW},
                 {"removexattrat", ALLOW},
@@ -125,6 +153,22 @@ static const struct {
                 {"get_tls", ALLOW}, /* 32-bit ARM */
                 {"breakpoint", ALLOW},
 
+                /* Newer systemd has some of these in its groups. */
+                {"@clock",
+                 REFUSE}, /* which has calls that could also read: by a pointer, not by an argument */
+                {"fanotify_init", REFUSE},
+                {"fanotify_mark", REFUSE},
+                {"kcmp", REFUSE}, /* where objects of the kernel are in memory, and other processes */
+                {"migrate_pages", REFUSE},
+                {"move_pages", REFUSE},
+                {"pidfd_getfd", REFUSE},
+                {"process_madvise", REFUSE},
+                {"vmsplice", REFUSE},           /* user pages in pipes: a source of exploits */
+                {"lsm_get_self_attr", MISSING}, /* labels are the launcher's to choose; */
+                {"lsm_list_modules", MISSING},  /* libraries fall back on /proc */
+                {"lsm_set_self_attr", MISSING},
+                {"modify_ldt", MISSING}, /* 16-bit programs */
+
                 {"socket", ALLOW, CAPABILITY(CAP_AUDIT_CONTROL) | CAPABILITY(CAP_AUDIT_READ),
                  &socket_audit_check},
                 {"bpf", ALLOW, CAPABILITY(CAP_BPF)},
@@ -134,6 +178,11 @@ static const struct {
                 {"@module", ALLOW, CAPABILITY(CAP_SYS_MODULE)},
                 {"acct", ALLOW, CAPABILITY(CAP_SYS_PACCT)},
                 {"@raw-io", ALLOW, CAPABILITY(CAP_SYS_RAWIO)},
+                {"kcmp", ALLOW, CAPABILITY(CAP_SYS_PTRACE)},
+                {"pidfd_getfd", ALLOW, CAPABILITY(CAP_SYS_PTRACE)},
+                {"process_madvise", ALLOW, CAPABILITY(CAP_SYS_PTRACE)},
+                {"migrate_pages", ALLOW, CAPABILITY(CAP_SYS_NICE)},
+                {"move_pages", ALLOW, CAPABILITY(CAP_SYS_NICE)},
                 {"@clock", ALLOW, CAPABILITY(CAP_SYS_TIME)},
                 {"stime", ALLOW, CAPABILITY(CAP_SYS_TIME)},
                 {"vhangup", ALLOW, CAPABILITY(CAP_SYS_TTY_CONFIG)},
@@ -143,6 +192,7 @@ static const struct {
                 {"clone", ALLOW, ADMIN},
                 {"clone3", ALLOW, ADMIN},
                 {"fanotify_init", ALLOW, ADMIN},
+                {"fanotify_mark", ALLOW, ADMIN},
                 {"lookup_dcookie", ALLOW, ADMIN},
                 {"open_tree_attr", ALLOW, ADMIN},
                 {"perf_event_open", ALLOW, ADMIN},

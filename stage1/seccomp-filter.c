@@ -12,16 +12,25 @@
  *     @appc.io/empty      remove: the default filter alone, whatever else is in the set
  *     @acnspawn/default   retain: what the default filter allows; remove: what it refuses, which is refused
  * anyway
+ *     @acnspawn/within-default
+ *                         retain: of what the rest of the set names only what the default filter allows, with
+ *                         its checks of arguments; with @appc.io/all that is the default filter
  *     @systemd/GROUP      the group of that name of systemd's (see systemd-analyze syscall-filter)
  *
  * and the names that images have from rkt for the defaults of its time, which are taken as
  * @acnspawn/default.
+ *
+ * A set of an image gets @acnspawn/within-default when a pod is made, unless the operator has granted the image
+ * more. What that would take away is what the image asks for beyond the default filter: no filter, or calls
+ * that it names and that the filter refuses. A group of systemd's that is part of @system-service and of
+ * which the filter allows something is meant as "the usual calls of this kind" and asks for nothing more.
  */
 
 #include "stage1/seccomp-rules.h"
 #include "stage1/seccomp-filter.h"
 
 #define LIFE_CYCLE "@default"
+#define USUAL "@system-service"
 #define ERRNO_MAX 4095
 #define GROUP_SIZE 64U
 
@@ -31,6 +40,7 @@ typedef enum NameKind {
         NAME_DEFAULT, /* @acnspawn/default */
         NAME_OLD,     /* the same, by rkt's name */
         NAME_MASK,    /* masks all else in the set */
+        NAME_WITHIN,  /* bounds the set by the default filter */
 } NameKind;
 
 static const struct {
@@ -40,6 +50,7 @@ static const struct {
 } wildcards[] = {
                 {"@appc.io/all", ISOLATOR_SECCOMP_RETAIN_SET, NAME_MASK},
                 {"@appc.io/empty", ISOLATOR_SECCOMP_REMOVE_SET, NAME_MASK},
+                {SECCOMP_WITHIN_DEFAULT, ISOLATOR_SECCOMP_RETAIN_SET, NAME_WITHIN},
                 {"@acnspawn/default", ISOLATOR_SECCOMP_RETAIN_SET, NAME_DEFAULT},
                 {"@acnspawn/default", ISOLATOR_SECCOMP_REMOVE_SET, NAME_DEFAULT},
                 {"@docker/default-whitelist", ISOLATOR_SECCOMP_RETAIN_SET, NAME_OLD},
@@ -67,15 +78,25 @@ static NameKind classify(const Isolator *i, const char *name, char buffer[static
         return seccomp_name_check(*ret) >= 0 ? NAME_CALLS : NAME_UNKNOWN;
 }
 
-static bool is_masked(const Isolator *i)
+static bool has_kind(const Isolator *i, NameKind kind)
 {
         char buffer[GROUP_SIZE];
         const char *text;
 
         STRV_FOREACH (name, i->set)
-                if (classify(i, *name, buffer, &text) == NAME_MASK)
+                if (classify(i, *name, buffer, &text) == kind)
                         return true;
         return false;
+}
+
+static bool is_masked(const Isolator *i)
+{
+        return has_kind(i, NAME_MASK);
+}
+
+static bool opts_out(const Isolator *i)
+{
+        return i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i) && !has_kind(i, NAME_WITHIN);
 }
 
 /* --- What blocked calls get ---------------------------------------------------------------------------- */
@@ -141,6 +162,8 @@ static int retain_rules(const Isolator *i, const SeccompRules *defaults, uint32_
                 return r;
         (void) seccomp_rules_set(ret, LIFE_CYCLE, (SeccompRule){SECCOMP_RET_ALLOW, NULL, false});
         apply_set(i, defaults, SECCOMP_RET_ALLOW, ret);
+        if (has_kind(i, NAME_WITHIN))
+                seccomp_rules_limit(ret, defaults);
         return 0;
 }
 
@@ -187,7 +210,7 @@ int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, Seccom
                 int r = apply_isolator(i, &rules, e);
                 if (r < 0)
                         return r;
-                if (i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i)) {
+                if (opts_out(i)) {
                         *ret = (SeccompProgram){};
                         return 0;
                 }
@@ -203,13 +226,88 @@ bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const 
         _cleanup_seccomp_rules_ SeccompRules rules = {};
         const Isolator *i = find_isolator(isolators);
 
-        if (i && i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i))
+        if (i && opts_out(i))
                 return true;
         if (seccomp_rules_init_default(&rules, capabilities) < 0 ||
             (i && apply_isolator(i, &rules, NULL) < 0))
                 return false;
         const SeccompRule *rule = seccomp_rules_get(&rules, call);
         return rule && (rule->check || rule->action == SECCOMP_RET_ALLOW || rule->action == SECCOMP_RET_LOG);
+}
+
+bool seccomp_has_filter(const IsolatorList *isolators)
+{
+        const Isolator *i = find_isolator(isolators);
+
+        return !i || !opts_out(i);
+}
+
+/* The calls that the set stands for, for comparison with the default filter. */
+static int wanted_rules(const Isolator *i, const SeccompRules *defaults, bool usual, SeccompRules *ret)
+{
+        char buffer[GROUP_SIZE];
+        const char *text;
+
+        int r = seccomp_rules_init(ret, SECCOMP_RET_KILL_PROCESS);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (name, i->set)
+                if (classify(i, *name, buffer, &text) == NAME_CALLS &&
+                    (usual || text[0] != '@' || !seccomp_group_is_common(text, USUAL, defaults)))
+                        (void) seccomp_rules_set(ret, text, (SeccompRule){SECCOMP_RET_ALLOW, NULL, true});
+        return 0;
+}
+
+/* USUAL: also what is in the set only by a group of usual calls. */
+static int compare_to_default(const Isolator *i, uint64_t capabilities, bool usual, bool checks, char ***ret)
+{
+        _cleanup_seccomp_rules_ SeccompRules defaults = {}, wanted = {};
+        _cleanup_strv_free_ char **calls = NULL;
+
+        if (i->type != ISOLATOR_SECCOMP_RETAIN_SET)
+                return 0;
+        int r = seccomp_rules_init_default(&defaults, capabilities);
+        if (r >= 0)
+                r = wanted_rules(i, &defaults, usual, &wanted);
+        if (r >= 0)
+                r = seccomp_rules_beyond(&wanted, &defaults, checks, &calls);
+        if (r >= 0)
+                *ret = TAKE_PTR(calls);
+        return r;
+}
+
+int seccomp_beyond_default(const Isolator *i, uint64_t capabilities, char ***ret)
+{
+        return compare_to_default(i, capabilities, false, false, ret);
+}
+
+int seccomp_limited_by_default(const Isolator *i, uint64_t capabilities, char ***ret)
+{
+        return compare_to_default(i, capabilities, true, true, ret);
+}
+
+bool seccomp_is_within_default(const Isolator *i)
+{
+        return has_kind(i, NAME_WITHIN);
+}
+
+bool seccomp_names_all(const Isolator *i)
+{
+        return i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i);
+}
+
+bool seccomp_names_life_cycle(const Isolator *i)
+{
+        char buffer[GROUP_SIZE];
+        const char *text;
+
+        STRV_FOREACH (name, i->set) {
+                NameKind kind = classify(i, *name, buffer, &text);
+                if (kind == NAME_MASK || kind == NAME_DEFAULT || kind == NAME_OLD ||
+                    (kind == NAME_CALLS && (streq(text, LIFE_CYCLE) || streq(text, USUAL))))
+                        return true;
+        }
+        return false;
 }
 
 /* The launcher's own last call is behind the filter. */

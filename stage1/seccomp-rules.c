@@ -136,20 +136,75 @@ static bool allows(const SeccompRule *rule)
         return rule->action == SECCOMP_RET_ALLOW;
 }
 
+static bool is_missing(const SeccompRule *rule)
+{
+        return rule->action == SECCOMP_ERRNO(ENOSYS);
+}
+
 void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from)
 {
         for (size_t i = 0; i < SECCOMP_N_CALLS; i++)
-                if (allows(&from->items[i]) && !allows(&r->items[i]))
+                if ((allows(&from->items[i]) || is_missing(&from->items[i])) && !allows(&r->items[i]))
                         r->items[i] = from->items[i];
+        r->otherwise = from->otherwise;
 }
 
-/* What follows the number is a pointer here, which no filter can look behind: what would be checked by its
- * arguments takes the action that the rule has without. */
+void seccomp_rules_limit(SeccompRules *r, const SeccompRules *limit)
+{
+        for (size_t i = 0; i < SECCOMP_N_CALLS; i++)
+                if (allows(&r->items[i]))
+                        r->items[i] = limit->items[i];
+}
+
+static bool refuses(const SeccompRule *rule)
+{
+        return !rule->check && !allows(rule) && !is_missing(rule);
+}
+
+int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool checks, char ***ret)
+{
+        for (size_t i = 0; i < SECCOMP_N_CALLS; i++) {
+                const SeccompRule *l = &limit->items[i];
+                if (!allows(&r->items[i]) || (checks ? allows(l) && !l->check : !refuses(l)))
+                        continue;
+                if (strv_extend(ret, seccomp_calls[i].name) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
+static bool group_has(int group, uint16_t call)
+{
+        for (size_t i = 0; i < seccomp_groups[group].n; i++)
+                if (seccomp_groups[group].calls[i] == call)
+                        return true;
+        return false;
+}
+
+bool seccomp_group_is_common(const char *group, const char *of, const SeccompRules *rules)
+{
+        int g = group_find(group + 1), o = group_find(of + 1);
+        bool some = false;
+
+        for (size_t i = 0; g >= 0 && o >= 0 && i < seccomp_groups[g].n; i++) {
+                uint16_t call = seccomp_groups[g].calls[i];
+                if (!group_has(o, call))
+                        return false;
+                some = some || !refuses(&rules->items[call]);
+        }
+        return some;
+}
+
+/* What follows the number is a pointer here, which no filter can look behind: a call that is decided by its
+ * arguments is refused, as kernels do that were built without it. Programs of 64 bits can make 32-bit calls,
+ * too, so that letting it pass would undo the check for all. */
 static uint32_t subcall_action(const SeccompRules *r, const char *name, uint32_t otherwise)
 {
         int i = call_find(name);
 
-        return i < 0 ? otherwise : r->items[i].action;
+        if (i < 0)
+                return otherwise;
+        return r->items[i].check ? SECCOMP_ERRNO(ENOSYS) : r->items[i].action;
 }
 
 static void split_multiplexer(const SeccompRules *r, Architecture *a, size_t m, SeccompEntry *entry)

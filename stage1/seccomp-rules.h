@@ -26,8 +26,17 @@ int seccomp_rules_init(SeccompRules *r, uint32_t action);
 /* NAME is a call, or with a leading "@" a group of systemd's. -ENOENT: there is no such name. */
 int seccomp_name_check(const char *name);
 int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule);
-/* What FROM allows, if only after a look at the arguments, R allows as well. */
+/* What FROM allows, if only after a look at the arguments, R allows as well. What is missing in FROM, that is
+ * fails with ENOSYS, is missing in R, too, unless R allows it: programs rely on that error to fall back. */
 void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from);
+/* What R allows gets the rule that it has in LIMIT: R never allows more than LIMIT, and what LIMIT decides by
+ * arguments, or answers as if the call did not exist, R does, too. */
+void seccomp_rules_limit(SeccompRules *r, const SeccompRules *limit);
+/* Appends the calls that R allows and LIMIT refuses; CHECKS: or allows with some arguments only, or answers as
+ * if they did not exist. */
+int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool checks, char ***ret);
+/* Whether GROUP ("@NAME") is part of the group OF, and RULES allow some of it. */
+bool seccomp_group_is_common(const char *group, const char *of, const SeccompRules *rules);
 const SeccompRule *seccomp_rules_get(const SeccompRules *r,
                                      const char *call); /* NULL: there is no such name */
 int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret);

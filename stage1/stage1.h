@@ -69,6 +69,8 @@ int stage1_app_slice_name(const char *app, char **ret);
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
 /* The capabilities that an app's processes may have at all: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
+/* The same of these isolators; NULL: the default. */
+uint64_t stage1_capabilities(const IsolatorList *l);
 
 /* --- The host's systemd (host-files.c) ----------------------------------------------------------------- */
 
@@ -93,7 +95,12 @@ int stage1_sockets_check(const PodManifest *m, Error *e);
 
 /* --- Isolators (isolators*.c) -------------------------------------------------------------------------- */
 
-typedef enum IsolatorVerdict { ISOLATOR_ENFORCED, ISOLATOR_MODIFIED, ISOLATOR_IGNORED } IsolatorVerdict;
+typedef enum IsolatorVerdict {
+        ISOLATOR_ENFORCED,
+        ISOLATOR_MODIFIED,
+        ISOLATOR_IGNORED,
+        ISOLATOR_OFF, /* it asks for a confinement to be left out, and that is done */
+} IsolatorVerdict;
 const char *isolator_verdict_to_string(IsolatorVerdict v);
 
 /* How far SELinux goes on a host. */
@@ -107,6 +114,8 @@ typedef enum SelinuxState {
 /* What the host offers, as far as isolators depend on it. */
 typedef struct HostFeatures {
         bool cpu, memory, io, pids; /* cgroup v2 controllers that a pod can use */
+        bool pids_v1;               /* the controller of this name is in a hierarchy of version 1 */
+        bool own_users;             /* the pod has a range of users of its own */
         bool apparmor;              /* this security module is active */
         SelinuxState selinux;
         /* Files of the kernel that tell what profiles and contexts there are; NULL: not to be asked. */
@@ -114,16 +123,27 @@ typedef struct HostFeatures {
         bool resources;    /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
         bool block_device; /* the disk that the pod's files are on is known */
         bool host_network; /* the pod has no network of its own */
-        bool landlock;     /* apps can be kept from looking into each other */
+        int landlock;      /* version of Landlock, which keeps apps from looking into each other; 0: none */
         bool host_unit;    /* the pod is in a unit of the host whose settings are not ours */
 } HostFeatures;
 
-/* What becomes of one isolator on such a host; RET_DETAIL says how or why in a few words. */
-int isolator_verdict(const Isolator *i, bool pod_scope, const HostFeatures *h, IsolatorVerdict *ret,
-                     char **ret_detail);
+/* What becomes of I, one of L, on such a host; RET_DETAIL says how or why in a few words. */
+int isolator_verdict(const IsolatorList *l, const Isolator *i, bool pod_scope, const HostFeatures *h,
+                     IsolatorVerdict *ret, char **ret_detail);
 /* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is
  * to enforce. */
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
+/* How many processes and threads an app, or all apps of a pod together, may have; STAGE1_TASKS_UNLIMITED: as
+ * many as the host has. */
+#define STAGE1_TASKS_UNLIMITED UINT64_MAX
+uint64_t stage1_tasks_max(const IsolatorList *l, bool pod_scope);
+/* What holds on such a host for APP, or, if it is NULL, for a pod as a whole, where none of its isolators L says
+ * otherwise: as isolators, which are static. Returns how many. */
+#define STAGE1_DEFAULTS_MAX 2U
+size_t stage1_default_isolators(const IsolatorList *l, const App *app, const HostFeatures *h,
+                                const Isolator *ret[static STAGE1_DEFAULTS_MAX]);
+/* Whether the filter of APP lets it mount, should its capabilities do so. */
+bool stage1_app_may_mount(const App *app);
 /* What the isolators of a pod ask for the pod as a whole, against other pods; 0: nothing. */
 typedef struct PodRequests {
         uint64_t cpu_weight; /* 1…10000, as cpu.weight of cgroup v2 has it */
@@ -133,17 +153,57 @@ void stage1_pod_requests(const IsolatorList *l, PodRequests *ret);
 /* The rate that a block-bandwidth or block-iops isolator comes to. */
 uint64_t stage1_block_limit(const Isolator *i);
 
+/* Whether the launcher can keep processes of APP, on such a host, from looking into those of other apps; see
+ * apply_landlock(). */
+bool stage1_app_is_confined(const App *app, const HostFeatures *h);
+
 /* Refuses what a pod of this manifest cannot have on such a host and must not run without: kernel parameters
- * that are not a pod's own (-EPERM) or are to have two values (-EINVAL), an AppArmor profile that is not
+ * that are not a pod's own (-EPERM) or are to have two values (-EINVAL), a set of system calls that cannot be
+ * applied (-EINVAL), an AppArmor profile that is not
  * loaded (-ENOENT), a context that the SELinux policy does not have (-EINVAL). The error names app and
  * isolator. */
 int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e);
+/* Of the manifest alone, whatever the host: the same of kernel parameters and sets of system calls, and ports that
+ * cannot be socket-activated. Apps without an app object, as templates have them, are left out. */
+int stage1_manifest_check(const PodManifest *m, Error *e);
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
 int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
+
+/* --- What images ask for (privileges.c) --- */
+
+/* Something that the isolators of an app ask for beyond what an app gets by default. */
+typedef struct Privilege {
+        IsolatorType type; /* of the isolator that asks for it; ISOLATOR_UNKNOWN: none does */
+        char *name;        /* as a grant names it: CAP_SYS_ADMIN, seccomp, sysctl:NAME, … */
+        char *text;        /* for people: "no system call filter" */
+        char *option;      /* the option that gives it instead of the image, or NULL */
+        bool grantable;    /* an image may have it, if the operator grants it */
+} Privilege;
+
+typedef struct PrivilegeList {
+        Privilege *items;
+        size_t n, allocated;
+} PrivilegeList;
+
+void privilege_list_done(PrivilegeList *l);
+/* What the isolators L of an app ask for, in a fixed order. */
+int stage1_privileges(const IsolatorList *l, PrivilegeList *ret);
+/* Appends what the ports of an app that is to be in the host's network ask for, in a pod with users of its own: to
+ * be listened for by root of the host, where the app could not listen by itself. M's exposed ports are asked for
+ * by the operator. */
+int stage1_port_privileges(const PodManifest *m, const App *a, PrivilegeList *ret);
+/* Whether GRANTS (see grants_parse()) give it. */
+bool privilege_is_granted(const Privilege *p, char *const *grants);
+/* Bounds a retain set of system calls among L by the default filter. */
+int stage1_bound_system_calls(IsolatorList *l, Error *e);
+/* Takes out of L what goes beyond the defaults, in isolators of the types that are bits of TYPES. */
+int stage1_withhold_privileges(IsolatorList *l, uint32_t types, Error *e);
 
 /* The controllers that a pod would have if it were started now by us; KEEP_UNIT: beside us in the unit of
  * the host's systemd that we are in. */
 int host_features_detect(bool keep_unit, HostFeatures *ret);
+/* Where the hierarchy of version 1 that has the pids controller is mounted and can be written to, or NULL. */
+const char *host_pids_v1_path(void);
 /* The same from the list of controllers in FILE, of a cgroup. */
 int host_features_read(const char *file, HostFeatures *ret);
 /* What does not depend on cgroups. */

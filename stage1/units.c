@@ -147,6 +147,15 @@ static void add_time(Text *t, const char *key, uint64_t usec)
                 text_addf(t, "%s=%lluus\n", key, (unsigned long long) usec);
 }
 
+/* Where there is the controller for it; services have no limit of their own: see etc/systemd/system.conf. */
+static void add_tasks_max(Text *t, uint64_t max)
+{
+        if (max == STAGE1_TASKS_UNLIMITED)
+                text_add(t, "TasksMax=infinity\n");
+        else
+                text_addf(t, "TasksMax=%llu\n", (unsigned long long) max);
+}
+
 static int add_slice(Stage1Files *files, const char *name, const char *description, const char *detail,
                      const IsolatorList *isolators, bool pod_scope, Text *service)
 {
@@ -156,6 +165,7 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
         /* The one controller that systemd does not have count by itself. */
         if (!pod_scope)
                 text_add(&t, "IOAccounting=yes\n");
+        add_tasks_max(&t, stage1_tasks_max(isolators, pod_scope));
         int r = stage1_isolator_directives(isolators, pod_scope, &t, service);
         return r < 0 ? r : stage1_add_unit_text(files, name, &t);
 }
@@ -207,11 +217,11 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
                 text_add(t, "FailureAction=exit\n");
         if (o->exit_on_any && s->restart == RESTART_NO)
                 text_add(t, "SuccessAction=exit\n");
-        text_addf(t, "\n[Service]\nType=%s\nSlice=%s\n", s->notify ? "notify" : "exec", slice);
-        /* Whoever is in the app's cgroup: a script may leave the telling to a program that it starts. The
-         * launcher needs it, too, to wait before a restart for longer than a start may take. */
+        text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
+        /* The launcher asks for time to wait before a restart, and status texts of the app are passed on in the
+         * name of its main process. The socket itself is in no app's root. */
         if (s->notify || waits_longer(s))
-                text_add(t, "NotifyAccess=all\n");
+                text_add(t, "NotifyAccess=exec\n");
 }
 
 /* What ends an app, and what is done then. */
@@ -274,7 +284,8 @@ static void add_service_commands(Text *t, const PodApp *app, const AppSettings *
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
         text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
         if (app_settings_readiness(s)) {
-                text_addf(t, "ExecStartPost=/acnspawn/launch ready %s", app->name);
+                text_addf(t, "ExecStartPost=/acnspawn/launch ready %s%s", app->name,
+                          s->notify ? " notify" : "");
                 stage1_health_arguments(&s->health, true, t);
                 text_add(t, "\n");
         }

@@ -1,43 +1,35 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # fish completion for acnspawn(1).
 #
-# Verbs and options come from the program itself ("acnspawn --dump-options", one per line, fields between tabs), so
-# that this file does not have to know them. Pods and images are asked for with the --dir= of the line.
+# Commands and options come from the program itself ("acnspawn --dump-options", one per line, fields between tabs),
+# so that this file does not have to know them. Pods, apps, images, networks and the like do, too ("acnspawn
+# --complete KIND CURRENT WORDS...").
 
-# UUIDs and names, or IDs and names; "-" is none. Not being allowed to look is no reason to say anything.
-function __acnspawn_names
-    for line in ($argv --no-legend 2>/dev/null)
-        set -l fields (string split -n ' ' -- $line)
-        printf '%s\n' $fields[1]
-        test "$fields[2]" = -; or printf '%s\n' $fields[2]
-    end
-end
-
-# What a value or a word of a KIND may be, CURRENT being there already; then the command that knows pods and images.
+# What a value or a word of a KIND may be, CURRENT being there already; then the program and the words of the line.
 function __acnspawn_offer -a kind current
     switch $kind
         case file
             __fish_complete_path $current
         case directory
             __fish_complete_directories $current
-        case pod
-            __acnspawn_names $argv[3..-1] list
         case image
-            __acnspawn_names $argv[3..-1] image list
+            $argv[3] --complete image "$current" $argv[4..-1] 2>/dev/null
             for path in (__fish_complete_path $current)
                 string match -q -r '(/|\.aci)(\t|$)' -- $path; and printf '%s\n' $path
             end
         case verb
             __acnspawn_verbs (eval (string escape -- $argv[3]) --dump-options 2>/dev/null)
         case -
-        case '*'
+        case '*|*'
             string split '|' -- $kind
+        case '*'
+            $argv[3] --complete $kind "$current" $argv[4..-1] 2>/dev/null
     end
 end
 
 # Of what --dump-options says, the first words of all verbs.
 function __acnspawn_verbs
-    string replace -r -f '^verb\t([^\t ]+)\t[^\t]*\t(.*)' '$1\t$2' -- $argv
+    string replace -r -f '^verb\t([^\t ]+)\t[^\t]*\t([^\t]*)\t.*' '$1\t$2' -- $argv
     printf 'image\tList, remove and look at images\n'
 end
 
@@ -47,23 +39,21 @@ function __acnspawn_complete
     set -l program $words[1]
     set -l dump ($program --dump-options 2>/dev/null)
     or return
-    set -l command $program
+    set -l command $program $words[2..-1]
     set -l verb
+    set -l first 1
     set -l option # whose value comes next
     set -l arguments 0
 
     # The verb is the first words that are neither options nor values of options.
     for word in $words[2..-1]
         if test -n "$option"
-            string match -q -r '\t--dir\t' -- $option; and set command $program --dir=$word
             set option
         else if test "$word" = --; and test -n "$verb"
-            # The arguments of an app; nobody but the app knows them.
+            # The arguments of an app, which only the app knows.
             set arguments 1
         else if test "$word" = ---
             set arguments 0
-        else if string match -q -- '--dir=*' $word
-            set command $program $word
         else if string match -q -r '^-.' -- $word
             set -l name (string escape --style=regex -- $word)
             set -l which (string escape --style=regex -- "$verb")
@@ -72,6 +62,8 @@ function __acnspawn_complete
             set verb $word
         else if test "$verb" = image
             set verb "image $word"
+        else
+            set first 0
         end
     end
     test $arguments = 1; and return
@@ -94,14 +86,19 @@ function __acnspawn_complete
     else if test -z "$verb"
         __acnspawn_verbs $dump
     else if test "$verb" = image
-        string replace -r -f '^verb\timage ([^\t]+)\t[^\t]*\t(.*)' '$1\t$2' -- $dump
+        string replace -r -f '^verb\timage ([^\t]+)\t[^\t]*\t([^\t]*)\t.*' '$1\t$2' -- $dump
     else if test "$verb" = cp
         # POD: or a file of the host; what is in a pod is not looked up.
         string match -q -- '*:*' $current; and return
-        printf '%s:\n' (__acnspawn_names $command list)
+        printf '%s:\n' ($program --complete pod "$current" $words[2..-1] 2>/dev/null)
         __fish_complete_path $current
     else
         set -l kind (string replace -r -f "^verb\t$which\t([^\t]*)\t.*" '$1' -- $dump)
+        # One kind for the first word and another for the others.
+        if string match -q '* *' -- $kind
+            set -l kinds (string split ' ' -- $kind)
+            test $first = 1; and set kind $kinds[1]; or set kind $kinds[2]
+        end
         test "$verb" = run; and __acnspawn_offer image "$current" $command
         test -n "$kind"; and __acnspawn_offer $kind "$current" $command
     end

@@ -18,7 +18,7 @@ int build_options_from_environment(BuildOptions *o, Error *e)
                 return 0;
         if (parse_u64(s, &n) < 0 || n > INT64_MAX) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(s);
-                int r = error_set(e, -EINVAL, "SOURCE_DATE_EPOCH is '%s', which is no number of seconds",
+                int r = error_set(e, -EINVAL, "SOURCE_DATE_EPOCH is '%s', which is not a number of seconds",
                                   shown ?: "?");
                 return error_hint(e, r, "Set it to seconds since 1970, or unset it.");
         }

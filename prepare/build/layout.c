@@ -11,7 +11,7 @@ static int layout_error(Error *e, int code, const char *dir, const char *why)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(dir);
 
-        int r = error_set(e, code, "'%s' is no image layout: %s", shown ?: "?", why);
+        int r = error_set(e, code, "'%s' is not an image layout: %s", shown ?: "?", why);
         return error_hint(e, r, "%s", layout_hint);
 }
 
@@ -44,7 +44,7 @@ static int open_rootfs(Layout *l, Error *e)
         if (l->rootfs_fd == -ENOENT)
                 return layout_error(e, -ENOENT, l->path, "it has no rootfs");
         if (l->rootfs_fd == -ELOOP || l->rootfs_fd == -ENOTDIR)
-                return layout_error(e, -EINVAL, l->path, "its rootfs is no directory");
+                return layout_error(e, -EINVAL, l->path, "its rootfs is not a directory");
         return error_set_errno(e, l->rootfs_fd, "Cannot open the rootfs of '%s'", l->path);
 }
 
@@ -58,7 +58,7 @@ static int read_manifest(Layout *l, Findings *findings, Error *e)
                 return layout_error(e, -EINVAL, l->path, "its manifest is a symbolic link");
         int r = fd < 0 ? fd : read_fd_bounded(fd, MANIFEST_SIZE_MAX, &l->manifest_text, &l->manifest_size);
         if (r == -EBADMSG)
-                return layout_error(e, -EINVAL, l->path, "its manifest is no regular file");
+                return layout_error(e, -EINVAL, l->path, "its manifest is not a regular file");
         if (r == -EFBIG)
                 return error_set(e, r, "The manifest of '%s' is longer than %u bytes", l->path,
                                  MANIFEST_SIZE_MAX);
@@ -82,7 +82,7 @@ int layout_open(const char *dir, Layout **ret, Findings *findings, Error *e)
                 return error_oom(e);
         l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (l->dir_fd < 0 && errno == ENOTDIR)
-                return layout_error(e, -ENOTDIR, dir, "it is no directory");
+                return layout_error(e, -ENOTDIR, dir, "it is not a directory");
         if (l->dir_fd < 0) {
                 int r = error_set_errno(e, errno, "Cannot open the layout '%s'", l->path);
                 return r == -ENOENT ? error_hint(e, r, "%s", layout_hint) : r;

@@ -11,17 +11,23 @@ extern const char *const needing_places[N_NEEDING_PLACES];
 
 typedef struct LayersCollect {
         bool dry_run;
-        void (*removed)(const char *id, void *userdata); /* for each that goes, or would; or NULL */
+        char *const *gone_images; /* what a dry run counts as removed already: IDs of images … */
+        char *const *gone_trees;  /* … and keys of rendered trees */
+        /* For each layer and rendered tree that is removed, or would be; or NULL. */
+        void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
 } LayersCollect;
 
-/* Removes the layers that nobody needs (layers.c). Takes the store's lock exclusively. */
+/* Removes the layers that neither an image nor a pod needs, and the trees rendered from them (layers.c).
+ * Takes the store's lock exclusively. */
 int layers_collect(Store *s, const LayersCollect *c, Error *e);
 
 /* What the store's lock is held for exclusively (image-remove.c). -EBUSY, with a message: a pod that is
  * prepared or running, or another image but those of GONE, needs the image. The index X is brought up to
  * date. */
 int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *gone, Error *e);
+/* The keys of the trees that were rendered from the image. */
+int image_rendered_trees(Store *s, const char *id, char ***ret, Error *e);
 /* Takes it out of the store, with what was rendered from it; store_temporary_done() then removes it. */
 int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e);
 /* The pods that are prepared or running and whose files name WHAT: an ID, the key of a rendered tree. */

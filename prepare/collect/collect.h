@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/collect/: removing what nobody needs any more. It sees images and pods, which do not see each
- * other's users. */
+/* prepare/collect/: removing pods, images, layers and downloads that are not used. It sees images and pods,
+ * which do not see each other's users. */
 
 #include "prepare/pods/pods.h"
 
 typedef struct GcItem {
-        const char *kind;  /* "pod", "image", "download", "name", "uids", "layer", "origin" */
+        const char *kind;  /* "pod", "image", "download", "name", "uids", "layer", "rendered", "origin" */
         const char *id;    /* UUID; what it is called in the store; the place that an image came from */
-        const char *name;  /* of a pod that has one, or NULL */
+        const char *name;  /* of a pod or image that has one, or NULL */
         const char *state; /* of a pod: what it was; "unfinished"; or NULL */
+        uint64_t size;     /* bytes of disk space */
 } GcItem;
 
 typedef struct GcOptions {
@@ -26,16 +27,15 @@ typedef struct GcOptions {
         void *userdata;
 } GcOptions;
 
-/* Removes what nobody needs any more: pods that ended, preparations that were aborted, unpacked halves of
- * images, names and uid ranges without a pod. Goes on after a failure and returns the first. */
+/* Removes pods that ended, preparations that were interrupted, partly unpacked images, unused layers, names
+ * and uid ranges without a pod. Goes on after a failure and returns the first. */
 int store_gc(Store *s, const GcOptions *o, Error *e);
 
 typedef struct ImageGcOptions {
         uint64_t grace_usec; /* images used less long ago stay */
         bool dry_run;
-        /* Called for each "image", "layer" or "rendered" tree that was removed (or would be); NAME may be
-         * NULL. May be NULL. */
-        void (*removed)(const char *kind, const char *id, const char *name, void *userdata);
+        /* Called for each "image", "layer" or "rendered" tree that was removed (or would be). May be NULL. */
+        void (*removed)(const GcItem *item, void *userdata);
         void *userdata;
 } ImageGcOptions;
 

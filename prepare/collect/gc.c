@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Removes what nobody needs any more.
+/* Removes unused pods, partly unpacked images, layers and downloads.
  *
- * Nothing has to be remembered for that: what is rubbish can be told from where it lies, from its age, and
- * from the fact that its lock can be taken. So any number of collectors may run at the same time, and at the
- * same time as everything else, and whichever of them is killed, the next one does what it did not. What
- * cannot be removed now is tried again next time.
+ * No state is kept for that: what can be removed is known from its place, from its age, and from the fact
+ * that its lock can be taken. So any number of collectors may run at the same time, and at the same time as
+ * everything else, and if one of them is killed, the next one does the rest. What cannot be removed now is
+ * tried again next time.
  */
 
 #include <sys/file.h>
@@ -95,6 +95,7 @@ static int lock_if_due(Collector *c, Pod *p, Error *e)
 static int remove_pod(Collector *c, Pod *p, Error *e)
 {
         const char *was = pod_state_to_string(p->state);
+        uint64_t size = c->options->removed ? disk_usage_at(p->dir_fd, ".") : 0;
         int r = 0;
 
         if (!c->options->dry_run && c->options->release)
@@ -102,8 +103,11 @@ static int remove_pod(Collector *c, Pod *p, Error *e)
         if (r >= 0 && !c->options->dry_run)
                 r = pod_remove(p, e);
         if (r >= 0)
-                note_removed(c,
-                             &(GcItem){.kind = "pod", .id = p->uuid, .name = p->config.name, .state = was});
+                note_removed(c, &(GcItem){.kind = "pod",
+                                          .id = p->uuid,
+                                          .name = p->config.name,
+                                          .state = was,
+                                          .size = size});
         return r;
 }
 
@@ -174,12 +178,13 @@ static void collect_temporary(Collector *c, int tmp_fd, const char *name)
         int r = lock_temporary(tmp_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT)
                 return;
+        uint64_t size = disk_usage_at(tmp_fd, name);
         if (r >= 0 && !c->options->dry_run)
                 r = rm_rf_at(tmp_fd, name);
         if (r < 0) {
                 note_failure(c, removal_failed(c, name, r, &e), &e);
         } else
-                note_removed(c, &(GcItem){.kind = "image", .id = name, .state = "unfinished"});
+                note_removed(c, &(GcItem){.kind = "image", .id = name, .state = "unfinished", .size = size});
 }
 
 static void collect_temporaries(Collector *c)
@@ -247,13 +252,15 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
         int r = lock_temporary(downloads_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
                 return; /* somebody is at it, or was just now */
+        uint64_t size = disk_usage_at(downloads_fd, name);
         if (r >= 0)
                 r = remove_download(c, downloads_fd, name);
         if (r < 0) {
                 (void) error_set_errno(&e, r, "Cannot remove %s/downloads/%s", store_path(c->store), name);
                 note_failure(c, r, &e);
         } else
-                note_removed(c, &(GcItem){.kind = "download", .id = name, .state = "unfinished"});
+                note_removed(c,
+                             &(GcItem){.kind = "download", .id = name, .state = "unfinished", .size = size});
 }
 
 static void collect_downloads(Collector *c)
@@ -274,21 +281,35 @@ static void collect_downloads(Collector *c)
                 collect_download(c, fd, *name);
 }
 
+static void collect_keys(Collector *c, const char *kind, int r, char *const *removed, Error *e)
+{
+        if (r < 0)
+                note_failure(c, r, e);
+        STRV_FOREACH (key, removed)
+                note_removed(c, &(GcItem){.kind = kind, .id = *key});
+}
+
 static void collect_registry(Collector *c, Registry g, const char *kind)
 {
         _cleanup_strv_free_ char **removed = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = registry_collect(c->store, g, c->options->dry_run, &removed, &e);
-        if (r < 0)
-                note_failure(c, r, &e);
-        STRV_FOREACH (key, removed)
-                note_removed(c, &(GcItem){.kind = kind, .id = *key});
+        collect_keys(c, kind, r, removed, &e);
 }
 
-static void note_layer(const char *id, void *userdata)
+static void collect_host_uids(Collector *c)
 {
-        note_removed(userdata, &(GcItem){.kind = "layer", .id = id});
+        _cleanup_strv_free_ char **removed = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = host_uids_collect(c->store, c->options->dry_run, &removed, &e);
+        collect_keys(c, "uids", r, removed, &e);
+}
+
+static void note_layer(const GcItem *item, void *userdata)
+{
+        note_removed(userdata, item);
 }
 
 static void collect_layers(Collector *c)
@@ -324,5 +345,6 @@ int store_gc(Store *s, const GcOptions *o, Error *e)
         collect_remotes(&c);
         collect_registry(&c, REGISTRY_NAMES, "name");
         collect_registry(&c, REGISTRY_UIDS, "uids");
+        collect_host_uids(&c);
         return c.result;
 }

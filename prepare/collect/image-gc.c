@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Removing images that nobody has used for a while, and what is left of images that are gone.
+/* Removing images that were not used for a while, and what is left of images that are gone.
  *
- * An image goes when it was used last before the grace period and neither a pod nor another image needs it.
- * What one image needed may go once that one is gone, so the images are gone through until nothing more can
- * be removed. Whether an image is due is looked at again under the lock, as somebody may just have found it.
+ * An image is removed if it was last used before the grace period and neither a pod nor another image needs it.
+ * Its dependencies may follow it, so the images are gone through until nothing more can be removed. Whether an
+ * image is due is checked again under the lock, since another process may have found it in the meantime.
  *
- * Then the rendered trees of which something that they were made of is gone are removed, and the layers that
- * no image names (layers.c).
+ * Then the rendered trees that were made from something that is gone are removed, and the layers that no
+ * image names (layers.c).
+ *
+ * A dry run takes the same way and reports the same things: it keeps lists of what would be gone by then.
  */
 
 #include "prepare/collect/collect-internal.h"
@@ -16,8 +18,9 @@ typedef struct Collection {
         Store *store;
         ImageIndex *index;
         const ImageGcOptions *options;
-        char **gone; /* images that were removed, or would be */
-        int result;  /* of the first failure */
+        char **gone;       /* images that were removed, or would be */
+        char **gone_trees; /* rendered trees that were, or would be */
+        int result;        /* of the first failure */
         Error *error;
 } Collection;
 
@@ -29,10 +32,67 @@ static void note_failure(Collection *c, int r, Error *e)
         (void) error_move(c->error, e);
 }
 
-static void note_removed(const Collection *c, const char *kind, const char *id, const char *name)
+static void note_removed(const Collection *c, const GcItem *item)
 {
         if (c->options->removed)
-                c->options->removed(kind, id, name, c->options->userdata);
+                c->options->removed(item, c->options->userdata);
+}
+
+/* What KIND/NAME in the store takes. */
+static uint64_t measure(const Collection *c, const char *kind, const char *name)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (!c->options->removed || xasprintf(&path, "%s/%s", kind, name) < 0)
+                return 0;
+        return disk_usage_at(c->store->fd, path);
+}
+
+/* Rendered trees that go: together with their image, or because their image is gone. */
+typedef struct Trees {
+        char **keys;
+        uint64_t *sizes;
+} Trees;
+
+static void trees_done(Trees *t)
+{
+        strv_free(t->keys);
+        free(t->sizes);
+}
+
+/* Those of an image that were not reported before, each with its size. */
+static int find_trees(const Collection *c, const char *id, Trees *ret, Error *e)
+{
+        _cleanup_(trees_done) Trees t = {};
+        _cleanup_strv_free_ char **keys = NULL;
+        size_t n = 0;
+
+        int r = image_rendered_trees(c->store, id, &keys, e);
+        if (r < 0)
+                return r;
+        t.sizes = calloc(strv_length(keys) + 1, sizeof(uint64_t));
+        if (!t.sizes)
+                return error_oom(e);
+        STRV_FOREACH (key, keys) {
+                if (strv_contains(c->gone_trees, *key))
+                        continue;
+                if (strv_extend(&t.keys, *key) < 0)
+                        return error_oom(e);
+                t.sizes[n++] = measure(c, "rendered", *key);
+        }
+        *ret = t;
+        t = (Trees){};
+        return 0;
+}
+
+static int note_trees(Collection *c, const Trees *t, Error *e)
+{
+        for (size_t i = 0; t->keys && t->keys[i]; i++) {
+                if (strv_extend(&c->gone_trees, t->keys[i]) < 0)
+                        return error_oom(e);
+                note_removed(c, &(GcItem){.kind = "rendered", .id = t->keys[i], .size = t->sizes[i]});
+        }
+        return 0;
 }
 
 /* --- Images -------------------------------------------------------------------------------------------- */
@@ -55,7 +115,7 @@ static int check_still_due(const Collection *c, const char *id, Error *e)
 }
 
 /* 1: it is gone. */
-static int remove_image(Collection *c, const Image *i, Error *e)
+static int remove_image(Collection *c, const Image *i, Trees *ret_trees, Error *e)
 {
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
         _cleanup_close_ int lock = -EBADF;
@@ -65,6 +125,8 @@ static int remove_image(Collection *c, const Image *i, Error *e)
                 r = check_still_due(c, i->id, e);
         if (r >= 0)
                 r = image_check_unneeded(c->store, c->index, i->id, c->gone, e);
+        if (r >= 0)
+                r = find_trees(c, i->id, ret_trees, e);
         if (r >= 0 && !c->options->dry_run)
                 r = image_detach(c->store, i->id, &t, e);
         if (r == -EBUSY || r == -ENOENT)
@@ -76,18 +138,22 @@ static int remove_image(Collection *c, const Image *i, Error *e)
 
 static int collect_one(Collection *c, const Image *i)
 {
+        _cleanup_(trees_done) Trees trees = {};
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *name = NULL;
 
         if (!is_due(c, i))
                 return 0;
-        int r = remove_image(c, i, &e);
-        if (r < 0)
-                note_failure(c, r, &e);
+        uint64_t size = measure(c, "images", i->id);
+        int r = remove_image(c, i, &trees, &e);
         if (r > 0) {
                 (void) image_name_format(i->manifest->name, &i->manifest->labels, &name);
-                note_removed(c, "image", i->id, name);
+                note_removed(c, &(GcItem){.kind = "image", .id = i->id, .name = name, .size = size});
+                int k = note_trees(c, &trees, &e);
+                r = k < 0 ? k : r;
         }
+        if (r < 0)
+                note_failure(c, r, &e);
         return r;
 }
 
@@ -129,22 +195,29 @@ static int remove_rendered(Collection *c, const char *name, Error *e)
 
         if (xasprintf(&path, "rendered/%s", name) < 0)
                 return error_oom(e);
+        uint64_t size = measure(c, "rendered", name);
         int r = c->options->dry_run ? 0 : store_detach_tree(c->store, path, &t, e);
         if (r == -EBUSY || r == -ENOENT)
                 return 0;
+        if (r >= 0 && strv_extend(&c->gone_trees, name) < 0)
+                return error_oom(e);
         if (r >= 0)
-                note_removed(c, "rendered", name, NULL);
+                note_removed(c, &(GcItem){.kind = "rendered", .id = name, .size = size});
         return r;
 }
 
-static void note_layer(const char *id, void *userdata)
+static void note_layer(const GcItem *item, void *userdata)
 {
-        note_removed(userdata, "layer", id, NULL);
+        note_removed(userdata, item);
 }
 
 static void collect_layers(Collection *c)
 {
-        const LayersCollect o = {.dry_run = c->options->dry_run, .removed = note_layer, .userdata = c};
+        const LayersCollect o = {.dry_run = c->options->dry_run,
+                                 .gone_images = c->gone,
+                                 .gone_trees = c->gone_trees,
+                                 .removed = note_layer,
+                                 .userdata = c};
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = layers_collect(c->store, &o, &e);
@@ -186,7 +259,7 @@ static int collect_trees(Collection *c, Error *e)
         int r = list_directory(c->store, "rendered", &keys, e);
         STRV_FOREACH (key, keys) {
                 _cleanup_strv_free_ char **pods = NULL;
-                if (r < 0 || (*key)[0] == '.')
+                if (r < 0 || (*key)[0] == '.' || strv_contains(c->gone_trees, *key))
                         continue;
                 r = is_orphaned(c, *key);
                 if (r < 0)
@@ -223,5 +296,6 @@ int image_gc(Store *s, const ImageGcOptions *o, Error *e)
         if (!interrupt_pending())
                 collect_layers(&c);
         (void) strv_free(c.gone);
+        (void) strv_free(c.gone_trees);
         return c.result < 0 ? c.result : interrupt_check(e);
 }

@@ -234,27 +234,49 @@ int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *g
 
 /* --- What was rendered from it ------------------------------------------------------------------------- */
 
-static int remove_rendered(Store *s, const char *id, Error *e)
+int image_rendered_trees(Store *s, const char *id, char ***ret, Error *e)
 {
         _cleanup_closedir_ DIR *d = open_dir(s->fd, "rendered");
+        _cleanup_strv_free_ char **keys = NULL;
         const char *key;
 
-        if (!d)
-                return errno == ENOENT ? 0 : error_set_errno(e, errno, "Cannot list %s/rendered", s->path);
-        while ((key = next_name(d))) {
-                _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
-                _cleanup_free_ char *layers = NULL, *path = NULL;
+        if (!d && errno != ENOENT)
+                return error_set_errno(e, errno, "Cannot list %s/rendered", s->path);
+        while (d && (key = next_name(d))) {
+                _cleanup_free_ char *layers = NULL;
 
-                if (xasprintf(&layers, "rendered/%s/layers", key) < 0 ||
-                    xasprintf(&path, "rendered/%s", key) < 0)
+                if (xasprintf(&layers, "rendered/%s/layers", key) < 0)
                         return error_oom(e);
                 int r = file_names(s->fd, layers, id);
-                if (r > 0)
-                        r = store_detach_tree(s, path, &t, e);
+                if (r < 0)
+                        return error_set_errno(e, r, "Cannot read %s/%s", s->path, layers);
+                if (r > 0 && strv_extend(&keys, key) < 0)
+                        return error_oom(e);
+        }
+        if (d && errno != 0)
+                return error_set_errno(e, errno, "Cannot list %s/rendered", s->path);
+        *ret = TAKE_PTR(keys);
+        return 0;
+}
+
+static int remove_rendered(Store *s, const char *id, Error *e)
+{
+        _cleanup_strv_free_ char **keys = NULL;
+
+        int r = image_rendered_trees(s, id, &keys, e);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (key, keys) {
+                _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
+                _cleanup_free_ char *path = NULL;
+
+                if (xasprintf(&path, "rendered/%s", *key) < 0)
+                        return error_oom(e);
+                r = store_detach_tree(s, path, &t, e);
                 if (r < 0 && r != -ENOENT)
                         return error_prefix(e, r, "Cannot remove what was rendered from the image %s", id);
         }
-        return errno != 0 ? error_set_errno(e, errno, "Cannot list %s/rendered", s->path) : 0;
+        return 0;
 }
 
 int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e)

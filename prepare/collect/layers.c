@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Removes the layers that no image names any more, and no pod runs from.
+/* Removes the layers that no image names any more and that no pod runs from.
  *
- * Whoever brings layers into the store holds its lock shared until the image that names them is there; we
- * hold it exclusively while we look, so a layer that nobody names now nobody will. Which layers are named is
- * read from the files of images and pods; if one of these cannot be read, nothing is removed. Trees that
- * were rendered from a layer go before it.
+ * An import holds the store's lock shared until the image that names its layers is in place; the collection
+ * holds it exclusively, so a layer without a name now will not get one. Which layers are named is read from
+ * the files of images and pods; if one of these cannot be read, nothing is removed. Trees that were rendered
+ * from a layer are removed before it. A dry run goes the same way without removing anything; the images that
+ * it was told are gone name nothing.
  */
 
 #include "prepare/collect/collect-internal.h"
@@ -83,13 +84,15 @@ static int list_directory(int dir_fd, const char *path, char ***ret)
 
 /* --- Who names layers ---------------------------------------------------------------------------------- */
 
-static int add_images(Named *n, Store *s)
+static int add_images(Named *n, Store *s, char *const *gone)
 {
         _cleanup_strv_free_ char **images = NULL;
 
         int r = list_directory(s->fd, "images", &images);
         for (char *const *i = images; r >= 0 && i && *i; i++) {
                 _cleanup_free_ char *path = NULL;
+                if (strv_contains(gone, *i))
+                        continue;
                 r = xasprintf(&path, "images/%s/layers", *i);
                 if (r >= 0)
                         r = add_file(n, s->fd, path, NULL);
@@ -148,8 +151,26 @@ static int add_pods(Named *n, Store *s)
 
 /* --- Removing ------------------------------------------------------------------------------------------ */
 
-/* Trees that were rendered from a layer that nobody names. */
-static int detach_rendered(Store *s, const Named *named, StoreTemporary *t, size_t *n, Error *e)
+/* Takes a tree out of the store, unless this is a dry run, and reports it. The tree is measured before. */
+static int detach(Store *s, const LayersCollect *c, const char *kind, const char *path, StoreTemporary *t,
+                  size_t *n, Error *e)
+{
+        uint64_t size = c->removed ? disk_usage_at(s->fd, path) : 0;
+
+        int r = c->dry_run ? 0 : store_detach_tree(s, path, &t[*n], e);
+        if (r == -EBUSY || r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return r;
+        *n += !c->dry_run;
+        if (c->removed)
+                c->removed(&(GcItem){.kind = kind, .id = strrchr(path, '/') + 1, .size = size}, c->userdata);
+        return 0;
+}
+
+/* Trees that were rendered from a layer that is not needed. */
+static int detach_rendered(Store *s, const Named *named, const LayersCollect *c, StoreTemporary *t,
+                           size_t *n, Error *e)
 {
         _cleanup_strv_free_ char **keys = NULL;
 
@@ -161,6 +182,8 @@ static int detach_rendered(Store *s, const Named *named, StoreTemporary *t, size
                 _cleanup_free_ char *path = NULL, *layers = NULL;
                 bool unneeded = false;
 
+                if (strv_contains(c->gone_trees, *k))
+                        continue;
                 if (xasprintf(&path, "rendered/%s", *k) < 0 || xasprintf(&layers, "%s/layers", path) < 0)
                         return error_oom(e);
                 r = add_file(&from, s->fd, layers, NULL);
@@ -168,9 +191,7 @@ static int detach_rendered(Store *s, const Named *named, StoreTemporary *t, size
                         return error_set_errno(e, r, "Cannot read %s/%s", s->path, layers);
                 for (size_t i = 0; i < from.n && !unneeded; i++)
                         unneeded = !is_named(named, from.ids[i]);
-                r = unneeded ? store_detach_tree(s, path, &t[*n], e) : 0;
-                *n += unneeded && r >= 0;
-                r = r == -EBUSY || r == -ENOENT ? 0 : r;
+                r = unneeded ? detach(s, c, "rendered", path, t, n, e) : 0;
         }
         return r;
 }
@@ -190,18 +211,14 @@ static int detach_layers(Store *s, const Named *named, const LayersCollect *c, S
                         continue;
                 if (xasprintf(&path, "layers/%s", *id) < 0)
                         return error_oom(e);
-                r = c->dry_run ? 0 : store_detach_tree(s, path, &t[*n], e);
-                if (r >= 0 && c->removed)
-                        c->removed(*id, c->userdata);
-                *n += r >= 0 && !c->dry_run;
-                r = r == -EBUSY || r == -ENOENT ? 0 : r;
+                r = detach(s, c, "layer", path, t, n, e);
         }
         return r;
 }
 
-static int find_named(Store *s, Named *ret, Error *e)
+static int find_named(Store *s, const LayersCollect *c, Named *ret, Error *e)
 {
-        int r = add_images(ret, s);
+        int r = add_images(ret, s, c->gone_images);
 
         if (r >= 0)
                 r = add_pods(ret, s);
@@ -222,9 +239,9 @@ static int collect_batch(Store *s, const LayersCollect *c, Error *e)
 
         int r = store_lock_exclusive(s, &lock, e);
         if (r >= 0)
-                r = find_named(s, &named, e);
-        if (r >= 0 && !c->dry_run)
-                r = detach_rendered(s, &named, removed, &n, e);
+                r = find_named(s, c, &named, e);
+        if (r >= 0)
+                r = detach_rendered(s, &named, c, removed, &n, e);
         if (r >= 0)
                 r = detach_layers(s, &named, c, removed, &n, e);
         /* Emptied after the lock is given back. */

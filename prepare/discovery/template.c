@@ -176,7 +176,7 @@ static int add_template(Discovery *d, const char *template, const char *name, co
         if (strv_length(d->unusable) >= ENDPOINTS_MAX)
                 return 0;
         if (!startswith(template, "https://") && !startswith(template, "http://"))
-                return strv_extendf(&d->unusable, "%s: it is no https URL", template);
+                return strv_extendf(&d->unusable, "%s: it is not an https URL", template);
         if (!strstr(template, "{ext}"))
                 return strv_extendf(&d->unusable,
                                     "%s: it has no {ext}, so that image and signature cannot be told apart",

@@ -22,6 +22,7 @@ void archive_done(Archive *a)
         a->check = signature_check_free(a->check);
         a->decryption = decryption_free(a->decryption);
         signer_done(&a->signer);
+        free(a->stranger);
 }
 
 /* --- What it has to be --------------------------------------------------------------------------------- */
@@ -195,6 +196,7 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e)
                         .observe = a->check && !encrypted ? see : NULL,
                         .approve = approve,
                         .progress = progress,
+                        .ret_stranger = &a->stranger,
                         .userdata = a,
         };
 

@@ -73,6 +73,7 @@ typedef struct Archive {
         SignatureCheck *check; /* NULL: nobody vouches for it */
         bool offered;          /* by a key that is trusted for this once */
         Decryption *decryption;
+        char *stranger; /* of an archive that is no image: the name by which it may be known what it is */
         Signer signer; /* filled in once the signature has been found to be good */
 } Archive;
 

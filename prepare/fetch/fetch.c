@@ -12,6 +12,7 @@
  */
 
 #include "prepare/fetch/fetch-internal.h"
+#include "schema/oci.h"
 
 #define WAIT_USEC 100000U /* between looks whether we were interrupted */
 
@@ -110,6 +111,7 @@ int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e)
 {
         const TransferOptions o = {
                         .insecure = f->options.insecure,
+                        .speed_min = f->options.speed_min,
                         .config_dirs = f->options.config_dirs,
                         .note = give_note,
                         .userdata = f,
@@ -261,6 +263,21 @@ static int remind_of_near(Error *e, int r, const Error *in_store)
         return error_hint(e, r, "%s%s%s", in_store->hint, hint ? "\n" : "", hint ?: "");
 }
 
+/* What a registry calls an image is a name of the same form as those that discovery finds. */
+static int remind_of_registries(Error *e, int r, const char *reference)
+{
+        static const int others[] = {-EINTR, -ENOMEM, -ENOSPC, -EKEYREJECTED, -ENOKEY, -EBADMSG, -EPERM};
+        _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(others); i++)
+                if (r == others[i])
+                        return r;
+        if (!oci_reference_is_likely(reference) || (hint && strstr(hint, "docker://")))
+                return r;
+        return error_hint(e, r, "%s%sIf it is an image of a registry, it is named 'docker://%s'.",
+                          hint ?: "", hint ? "\n" : "", reference);
+}
+
 /* Whether what was found as REFERENCE is of that name; else it was meant by its ID. */
 static bool is_by_name(const char *reference, const Image *i)
 {
@@ -278,8 +295,10 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
         _cleanup_(image_freep) Image *i = NULL;
         bool fetchable = can_be_fetched(r->body);
 
-        if (fetchable && f->options.policy == PULL_UPDATE)
-                return fetch_by_name(f, r->body, ret, ret_found, e);
+        if (fetchable && f->options.policy == PULL_UPDATE) {
+                int k = fetch_by_name(f, r->body, ret, ret_found, e);
+                return k < 0 ? remind_of_registries(e, k, r->body) : k;
+        }
         int k = fetcher_look_up_reference(f, r->body, &i, &error);
         if (k >= 0) {
                 *ret_found = true;
@@ -291,7 +310,7 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
         if (k != -ENOENT || !fetchable || f->options.policy == PULL_NEVER)
                 return error_move(e, &error);
         k = fetch_by_name(f, r->body, ret, ret_found, e);
-        return k < 0 ? remind_of_near(e, k, &error) : k;
+        return k < 0 ? remind_of_registries(e, remind_of_near(e, k, &error), r->body) : k;
 }
 
 /* --- Everything ---------------------------------------------------------------------------------------- */

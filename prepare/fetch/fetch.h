@@ -32,6 +32,10 @@ void reference_done(Reference *r);
 /* Looks at the file system for one thing only: whether a word with a slash in it is a file, or else a
  * name. */
 int reference_parse(const char *s, Reference *ret, Error *e);
+/* What the app of the image S is called by S itself, if that is a reference of a registry, or of a layout or
+ * an archive with such a reference behind it: the same image may be in the store by another name. -EINVAL:
+ * S does not say. */
+int reference_app_name(const char *s, char **ret);
 
 /* --- Fetching (fetch.c) -------------------------------------------------------------------------------- */
 
@@ -57,6 +61,7 @@ typedef enum FetchPhase {
 typedef struct FetchOptions {
         PullPolicy policy;
         unsigned insecure;     /* InsecureOptions */
+        uint64_t speed_min;    /* as in TransferOptions */
         const char *signature; /* file with the detached signature, instead of the one beside the image */
         const char *passphrase_file;    /* for encrypted images */
         const char *const *config_dirs; /* NULL: the usual ones */

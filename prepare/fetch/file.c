@@ -18,6 +18,7 @@
 #include <sys/vfs.h>
 
 #include "prepare/fetch/fetch-internal.h"
+#include "prepare/oci/oci.h"
 
 #define QUIET_SECONDS 3    /* for so long a file has to be unchanged before it is read */
 #define PATIENCE_MSEC 1000 /* until we say what we are waiting for */
@@ -148,9 +149,32 @@ static void keep_place(Fetcher *f, int fd, const char *place, const Image *i)
 
 /* --- Import -------------------------------------------------------------------------------------------- */
 
-static int import_file(Fetcher *f, int fd, const struct stat *st, const char *origin, const char *what,
+/* What turned out to be an archive of another kind is read as such; a pipe has been read in part. */
+static int import_other(Fetcher *f, const char *stranger, const struct stat *st, const char *path,
+                        const char *what, int result, Image **ret, Error *e)
+{
+        static const ReferenceKind kinds[] = {[OCI_CHECK_ARCHIVE] = REFERENCE_OCI_ARCHIVE,
+                                              [OCI_CHECK_DOCKER_ARCHIVE] = REFERENCE_DOCKER_ARCHIVE};
+        static const char *const prefixes[] = {[OCI_CHECK_ARCHIVE] = "oci-archive:",
+                                               [OCI_CHECK_DOCKER_ARCHIVE] = "docker-archive:"};
+        OciCheckKind kind;
+        bool found;
+
+        if (result != -EBADMSG || !stranger || oci_kind_by_member(stranger, &kind) < 0)
+                return result;
+        if (!path || !S_ISREG(st->st_mode))
+                return error_hint(e, result, "It looks like one that is read with '%s%s'.", prefixes[kind],
+                                  path ?: "-");
+        const Reference r = {.kind = kinds[kind], .body = (char *) path};
+        error_done(e);
+        return fetch_oci(f, &r, what, ret, &found, e);
+}
+
+/* PATH: NULL for standard input. */
+static int import_file(Fetcher *f, int fd, const struct stat *st, const char *path, const char *what,
                        Image **ret, Error *e)
 {
+        const char *origin = path ?: what;
         _cleanup_archive_ Archive a = {
                         .fetcher = f,
                         .what = what,
@@ -159,7 +183,24 @@ static int import_file(Fetcher *f, int fd, const struct stat *st, const char *or
         };
 
         int r = f->options.signature ? archive_read_signature(&a, f->options.signature, e) : 0;
-        return r < 0 ? r : archive_import(&a, fd, ret, e);
+        if (r >= 0)
+                r = archive_import(&a, fd, ret, e);
+        return r < 0 ? import_other(f, a.stranger, st, path, what, r, ret, e) : r;
+}
+
+/* A directory is an image only as an OCI layout. */
+static int fetch_directory(Fetcher *f, const char *path, const char *what, Image **ret, bool *ret_found,
+                           Error *e)
+{
+        const Reference r = {.kind = REFERENCE_OCI, .body = (char *) path};
+
+        return fetch_oci(f, &r, what, ret, ret_found, e);
+}
+
+static bool is_layout(int fd, const struct stat *st)
+{
+        return S_ISDIR(st->st_mode) && (faccessat(fd, "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) >= 0 ||
+                                        faccessat(fd, "index.json", F_OK, AT_SYMLINK_NOFOLLOW) >= 0);
 }
 
 int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e)
@@ -171,6 +212,8 @@ int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bo
 
         if (fd < 0)
                 return fd;
+        if (r->kind == REFERENCE_FILE && fstat(fd, &st) >= 0 && is_layout(fd, &st))
+                return fetch_directory(f, r->body, what, ret, ret_found, e);
         int k = check_type(fd, what, &st, e);
         if (k >= 0 && S_ISFIFO(st.st_mode))
                 k = wait_for_data(f, fd, what, e);
@@ -185,7 +228,7 @@ int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bo
                 *ret_found = true;
                 return 0;
         }
-        k = import_file(f, fd, &st, r->kind == REFERENCE_FILE ? r->body : what, what, ret, e);
+        k = import_file(f, fd, &st, r->kind == REFERENCE_FILE ? r->body : NULL, what, ret, e);
         if (k == -EPERM && geteuid() != 0)
                 return error_hint(e, k, "Images have files of several users: run it as root.");
         if (k >= 0)

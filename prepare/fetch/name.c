@@ -199,8 +199,7 @@ static int discover_keys(Fetcher *f, const ImageName *name, Discovery *d, Error 
 /* The usual directories of keys, with one of our own before them. */
 static int open_own_trust(Fetcher *f, const StoreTemporary *dir, Trust **ret, Error *e)
 {
-        static const char *const usual[] = {"/etc/acnspawn", "/usr/lib/acnspawn", NULL};
-        const char *const *dirs = f->options.config_dirs ?: usual;
+        const char *const *dirs = f->options.config_dirs ?: usual_config_dirs;
         const char *all[16] = {};
         _cleanup_free_ char *own = NULL;
 

@@ -19,7 +19,9 @@ typedef struct Blob {
         uint64_t done, total;
 } Blob;
 
-/* An image on its way. The blobs come side by side; what the user sees is their sum. */
+/* An image on its way. The blobs come side by side, and are unpacked as they come; what the user sees is
+ * first how much of all layers has been downloaded, and then, of those that were, how much has been unpacked,
+ * each against a total that does not change. */
 typedef struct Pull {
         Fetcher *fetcher;
         const char *what;
@@ -27,6 +29,10 @@ typedef struct Pull {
         pthread_mutex_t lock; /* of what follows */
         Blob blobs[BLOBS_MAX];
         size_t n_blobs;
+        uint64_t expected;   /* bytes of the layers that are needed; 0: not known yet */
+        uint64_t downloaded; /* of all blobs since that is known, as far as it was shown */
+        uint64_t before;     /* bytes that had come before that: the config */
+        bool remote;
 } Pull;
 
 static void pull_done(Pull *p)
@@ -39,7 +45,7 @@ static void pull_done(Pull *p)
 static void blob_progress(const char *what, uint64_t done, uint64_t total, void *userdata)
 {
         Pull *p = userdata;
-        uint64_t all_done = 0, all = 0;
+        uint64_t all_done = 0;
         size_t i = 0;
 
         (void) pthread_mutex_lock(&p->lock);
@@ -51,12 +57,20 @@ static void blob_progress(const char *what, uint64_t done, uint64_t total, void 
                 p->blobs[i].done = done;
                 p->blobs[i].total = total;
         }
-        for (i = 0; i < p->n_blobs; i++) {
+        for (i = 0; i < p->n_blobs; i++)
                 all_done += p->blobs[i].done;
-                all += MAX(p->blobs[i].total, p->blobs[i].done);
-        }
+        if (p->expected == 0) {
+                p->before = all_done;
+                all_done = 0;
+        } else
+                all_done = MIN(all_done - MIN(all_done, p->before), p->expected);
+        /* A blob that is fetched once more, from elsewhere, does not take anything back. */
+        p->downloaded = all_done = MAX(p->downloaded, all_done);
+        uint64_t expected = p->expected;
+        bool show = expected == 0 || all_done < expected;
         (void) pthread_mutex_unlock(&p->lock);
-        fetcher_progress(p->fetcher, p->what, FETCH_DOWNLOADING, all_done, all);
+        if (show)
+                fetcher_progress(p->fetcher, p->what, FETCH_DOWNLOADING, all_done, expected);
 }
 
 static void give_note(const char *line, void *userdata)
@@ -68,9 +82,15 @@ static void give_note(const char *line, void *userdata)
 
 static void import_progress(uint64_t done, uint64_t total, void *userdata)
 {
-        const Pull *p = userdata;
+        Pull *p = userdata;
 
-        fetcher_progress(p->fetcher, p->what, FETCH_IMPORTING, done, total);
+        (void) pthread_mutex_lock(&p->lock);
+        if (p->expected == 0)
+                p->expected = total;
+        bool show = !p->remote || p->downloaded >= p->expected;
+        (void) pthread_mutex_unlock(&p->lock);
+        if (show)
+                fetcher_progress(p->fetcher, p->what, FETCH_IMPORTING, done, total);
 }
 
 static int set_reference(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
@@ -171,6 +191,7 @@ static int fetch_registry(Pull *p, const char *reference, Image **ret, bool *ret
         if (r < 0)
                 return r;
         p->reference = place;
+        p->remote = true;
         r = pull(p, &o, ret, ret_found, e);
         fetcher_end(p->fetcher, place);
         return r;

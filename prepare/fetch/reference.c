@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "prepare/fetch/fetch.h"
+#include "schema/oci.h"
 
 static const struct {
         const char *prefix;
@@ -26,6 +27,19 @@ static const struct {
                 {"oci:", REFERENCE_OCI, false, true, "oci:DIRECTORY:TAG"},
                 {"docker-archive:", REFERENCE_DOCKER_ARCHIVE, false, true, "docker-archive:FILE"},
                 {"oci-archive:", REFERENCE_OCI_ARCHIVE, false, true, "oci-archive:FILE:TAG"},
+};
+
+/* Where other tools keep images, which are theirs to read. */
+static const struct {
+        const char *prefix;
+        const char *what;
+} foreign[] = {
+                {"containers-storage:", "the storage of podman, buildah and CRI-O"},
+                {"docker-daemon:", "the storage of the Docker daemon"},
+                {"containerd:", "the storage of containerd"},
+                {"dir:", "a directory as skopeo writes it"},
+                {"ostree:", "an OSTree repository"},
+                {"sif:", "an image of Singularity"},
 };
 
 void reference_done(Reference *r)
@@ -91,6 +105,42 @@ static int unknown_scheme(const char *s, Error *e)
                                  "docker-archive:.");
 }
 
+static int check_foreign(const char *s, Error *e)
+{
+        for (size_t i = 0; i < ELEMENTSOF(foreign); i++) {
+                const char *rest = startswith(s, foreign[i].prefix);
+                _cleanup_free_ char *shown = text_escape_for_terminal(s);
+
+                if (isempty(rest))
+                        continue;
+                int r = error_set(e, -EPROTONOSUPPORT, "Images cannot be fetched from '%s': that is %s",
+                                  shown ?: "?", foreign[i].what);
+                if (streq(foreign[i].prefix, "containerd:"))
+                        return error_hint(e, r,
+                                          "Export it first: ctr images export FILE.tar '%s', then 'acnspawn "
+                                          "fetch oci-archive:FILE.tar'.",
+                                          shown ? shown + strlen("containerd:") : "?");
+                return error_hint(e, r,
+                                  "Copy it first: skopeo copy '%s' oci:DIRECTORY:TAG, then 'acnspawn fetch "
+                                  "oci:DIRECTORY:TAG'.",
+                                  shown ?: "?");
+        }
+        return 1;
+}
+
+int reference_app_name(const char *s, char **ret)
+{
+        _cleanup_reference_ Reference r = {};
+
+        if (reference_parse(s, &r, NULL) < 0)
+                return -EINVAL;
+        if (r.kind == REFERENCE_DOCKER)
+                return oci_app_name_from_reference(r.body, ret);
+        /* What is behind a path may be a tag alone. */
+        return r.tag && strpbrk(r.tag, "/:") && r.tag[0] != '@' ? oci_app_name_from_reference(r.tag, ret)
+                                                                : -EINVAL;
+}
+
 int reference_parse(const char *s, Reference *ret, Error *e)
 {
         _cleanup_reference_ Reference n = {};
@@ -105,6 +155,8 @@ int reference_parse(const char *s, Reference *ret, Error *e)
         for (size_t i = 0; r > 0 && i < ELEMENTSOF(prefixes); i++)
                 if (strncasecmp(s, prefixes[i].prefix, strlen(prefixes[i].prefix)) == 0)
                         r = parse_prefixed(i, s, &n, e);
+        if (r > 0)
+                r = check_foreign(s, e);
         if (r > 0 && has_scheme(s))
                 r = unknown_scheme(s, e);
         if (r > 0) {

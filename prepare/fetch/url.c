@@ -47,7 +47,7 @@ static int check_path(const char *url, Error *e)
 
         if (host && host[3 + strcspn(host + 3, "/?#")] == '/')
                 return 0;
-        int r = error_set(e, -EINVAL, "'%s' is no URL of an image: it names a host alone", shown ?: "?");
+        int r = error_set(e, -EINVAL, "'%s' is not a URL of an image: it names a host alone", shown ?: "?");
         return error_hint(e, r, "Write it like 'https://example.com/app.aci'.");
 }
 

@@ -24,7 +24,7 @@ static int read_manifest(AciReader *x, struct archive *a, struct archive_entry *
         if (x->manifest)
                 return error_set(e, -EBADMSG, "The archive has two manifests");
         if (archive_entry_hardlink(entry) || archive_entry_filetype(entry) != AE_IFREG)
-                return error_set(e, -EBADMSG, "The archive's manifest is no regular file");
+                return error_set(e, -EBADMSG, "The archive's manifest is not a regular file");
         if (archive_entry_size(entry) > (int64_t) MANIFEST_SIZE_MAX)
                 return error_set(e, -EFBIG, "The archive's manifest is longer than %u bytes (%" PRId64 ")",
                                  MANIFEST_SIZE_MAX, (int64_t) archive_entry_size(entry));

@@ -14,31 +14,32 @@ static int check_entry(const char *path, struct archive *a, struct archive_entry
         return unpack_check_entry(userdata, path, a, entry, e);
 }
 
-static int check(AciReader *x, UnpackCheck *c, int fd, PipelineResult *result, Findings *findings, Error *e)
+static int check(AciReader *x, UnpackCheck *c, int fd, ImageManifest **ret_manifest, Findings *findings,
+                 Error *e)
 {
-        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
         const PipelineOptions o = {.size_max = IMAGE_CHECK_MAX};
+        PipelineResult result = {};
 
         int r = archive_reader_new(fd, &o, &x->reader, e);
         if (r >= 0)
-                r = archive_reader_run(x->reader, aci_reader_entry, x, result, e);
-        return r < 0 ? r : aci_reader_finish(x, unpack_check_has_rootfs(c), &m, findings, e);
+                r = archive_reader_run(x->reader, aci_reader_entry, x, &result, e);
+        free(result.id);
+        return r < 0 ? r : aci_reader_finish(x, unpack_check_has_rootfs(c), ret_manifest, findings, e);
 }
 
-int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, Error *e)
+int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_stranger, Error *e)
 {
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
         _cleanup_(unpack_check_freep) UnpackCheck *c = NULL;
-        PipelineResult result = {};
 
         int r = unpack_check_new(&c, e);
         if (r < 0)
                 return r;
         _cleanup_(aci_reader_done) AciReader x = {.entry = check_entry, .userdata = c};
-        r = check(&x, c, fd, &result, findings, e);
+        r = check(&x, c, fd, &m, findings, e);
         if (ret_stranger)
                 *ret_stranger = TAKE_PTR(x.stranger);
-        if (r >= 0 && ret_id)
-                *ret_id = TAKE_PTR(result.id);
-        free(result.id);
+        if (r >= 0 && ret_manifest)
+                *ret_manifest = TAKE_PTR(m);
         return r;
 }

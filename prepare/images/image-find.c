@@ -48,7 +48,7 @@ static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
                 if (!must_be_file(reference))
                         return 0;
                 return error_set(e, S_ISDIR(st.st_mode) ? -EISDIR : -EBADMSG,
-                                 "The image %s is no regular file", shown);
+                                 "The image %s is not a regular file", shown);
         }
         int r = image_import(s, fd, reference, ret, e);
         return r < 0 ? r : 1;
@@ -97,7 +97,7 @@ static int find_by_id(ImageIndex *x, const char *reference, char **ret, Error *e
         if (!digits && (strlen(reference) < HEX_PREFIX_MIN || !is_hex(reference)))
                 return 0;
         if (digits && isempty(digits)) {
-                int r = error_set(e, -EINVAL, "'%s' is no image ID: it has no digits", reference);
+                int r = error_set(e, -EINVAL, "'%s' is not an image ID: it has no digits", reference);
                 return error_hint(e, r, "All images are shown by 'acnspawn image list'.");
         }
         if (xasprintf(&prefix, IMAGE_ID_PREFIX "%s", digits ?: reference) < 0)
@@ -206,9 +206,16 @@ static int not_found(const ImageIndex *x, const char *reference, const ImageName
                                   HEX_PREFIX_MIN);
         if (startswith(reference, "docker:"))
                 return error_hint(e, r, "Of a registry it is 'docker://%s'.", shown + strlen("docker:"));
+        if (oci_reference_is_likely(reference))
+                return error_hint(e, r,
+                                  "%s If it is an image of a registry, it is named 'docker://%s': 'acnspawn "
+                                  "fetch' and 'acnspawn run' get it from there.",
+                                  n > 0 ? "'acnspawn image list' shows what there is."
+                                        : "There are no images there.",
+                                  shown);
         return error_hint(e, r,
-                          n > 0 ? "'acnspawn image list' shows what there is, 'acnspawn fetch' brings more."
-                                : "There are no images there; 'acnspawn fetch' brings some.");
+                          "'acnspawn image list' shows the images in the store, 'acnspawn fetch' fetches "
+                          "more.");
 }
 
 static int find_by_name(ImageIndex *x, const char *reference, Image **ret, Error *e)

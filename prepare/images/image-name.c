@@ -35,7 +35,7 @@ static int parse_label(ImageName *n, char *text, const char *whole, Error *e)
         char *equals = strchr(text, '=');
 
         if (!equals) {
-                int r = error_set(e, -EINVAL, "'%s' in the image name '%s' is no label", text, whole);
+                int r = error_set(e, -EINVAL, "'%s' in the image name '%s' is not a label", text, whole);
                 return error_hint(e, r, "Write name:version,label=value,…");
         }
         *equals = 0;
@@ -62,7 +62,7 @@ int image_name_parse(const char *s, ImageName *ret, Error *e)
                 *version++ = 0;
         int r = ac_identifier_check(first, e);
         if (r < 0) {
-                r = error_prefix(e, r, "'%s' is no image name", shown);
+                r = error_prefix(e, r, "'%s' is not an image name", shown);
                 return error_hint(e, r,
                                   "An image is named by a file, an image ID, or "
                                   "name[:version][,label=value]….");

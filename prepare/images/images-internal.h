@@ -4,6 +4,7 @@
 /* What the files of prepare/images/ share. */
 
 #include "prepare/images/images.h"
+#include "schema/oci.h"
 
 /* What says nothing of an image: it can be read once there is more of what we lack. */
 static inline bool image_is_shortage(int r)
@@ -24,10 +25,6 @@ Image **image_index_by_name(const ImageIndex *x);
 /* Owner, mode and attributes of the directory FROM for the directory TO, and what FROM's status is; the
  * times are to be set when nothing else is done to TO. */
 int directory_copy_metadata(const Store *s, int from, int to, struct stat *ret);
-
-/* What FROM has, SIZE bytes, for the empty file TO: cloned, or else copied with its holes
- * (render-copy.c). */
-int file_copy_content(int from, int to, off_t size);
 
 /* --- Trees made from layers (rendered.c) --------------------------------------------------------------- */
 
@@ -62,8 +59,6 @@ int layers_imply(Store *s, char *const *layers, size_t n, Error *e);
 /* What image_list_best() gives. What has come since the last look is noticed only if nothing else fits.
  * -ENOENT, without a message: there is none. The ID is the index's, until it changes. */
 int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels, const char **ret, Error *e);
-/* The layers of an OCI image, from its file "layers". */
-int image_read_layer_ids(int image_fd, char ***ret, Error *e);
 /* Says that an image was used now. Failure does not matter. */
 void image_touch(const Image *i);
 /* The image's own overlay lower directories, uppermost first, relative to the store: "images/ID/rootfs", or

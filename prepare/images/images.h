@@ -114,6 +114,7 @@ typedef struct ImportOptions {
          * into the store only if this returns >= 0. May fill in the reference and the signer of INFO. */
         int (*approve)(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e);
         void (*progress)(uint64_t done, void *userdata); /* bytes read, now and then; by that thread */
+        char **ret_stranger; /* set on failure, too: the name that no image has, see image_check(); or NULL */
         void *userdata;
 } ImportOptions;
 
@@ -121,15 +122,18 @@ typedef struct ImportOptions {
  * reference and the signer of this import. */
 int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e);
 /* Whether the archive that FD delivers is a valid image, by every check of importing one; nothing is
- * written. FINDINGS (or NULL) has what is wrong with its manifest. *RET_STRANGER (or NULL; set also on
- * failure): the name in the archive that no image has, by which it may be known what it is instead. */
-int image_check(int fd, Findings *findings, char **ret_id, char **ret_stranger, Error *e);
+ * written. FINDINGS (or NULL) has what is wrong with its manifest, which is *RET_MANIFEST (or NULL).
+ * *RET_STRANGER (or NULL; set also on failure): the name in the archive that no image has, by which it may be
+ * known what it is instead. */
+int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_stranger, Error *e);
 /* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in
  * .aci), an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
  * name[:version][,label=value]…. Of several that match a name those for this host's os and arch win, then
  * the highest version, then the latest import. Messages list candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
+/* The layers of an OCI image, from its file "layers". */
+int image_read_layer_ids(int image_fd, char ***ret, Error *e);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
@@ -156,6 +160,9 @@ int image_export(const Image *i, ImageSink sink, void *userdata, Error *e);
  * directory DIR_FD: the layers merged, whiteouts and whitelists applied (render-image.c). The image and its
  * dependencies must not be removed meanwhile: hold the store's lock. */
 int image_render(Store *s, const Image *i, int dir_fd, Error *e);
+/* What FROM has, SIZE bytes, for the empty file TO: cloned, or else copied with its holes
+ * (render-copy.c). */
+int file_copy_content(int from, int to, off_t size);
 
 /* --- Names (image-name.c) ------------------------------------------------------------------------------ */
 

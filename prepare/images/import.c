@@ -147,6 +147,8 @@ int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Err
                 image_touch(image); /* somebody wants it: it is not for collection now */
         if (r >= 0 && was_there)
                 r = image_info_update(image, &i.info, e);
+        if (o->ret_stranger)
+                *o->ret_stranger = TAKE_PTR(i.aci.stranger);
         if (r < 0)
                 return error_prefix(e, r, "Cannot import %s", shown ?: "the image");
         *ret = TAKE_PTR(image);

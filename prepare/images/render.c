@@ -74,7 +74,10 @@ static int read_paths(Rendering *x, char *const *paths, Error *e)
                 int r = check_path(*p, e);
                 if (r < 0)
                         return r;
-                r = path_normalize(*p, &x->paths[x->n_paths]);
+                _cleanup_free_ char *absolute = NULL;
+                if (xasprintf(&absolute, "/%s", *p) < 0)
+                        return error_oom(e);
+                r = path_normalize(absolute, &x->paths[x->n_paths]);
                 if (r < 0)
                         return error_set_errno(e, r, "Its pathWhitelist has a path that is not valid");
                 x->n_paths++;

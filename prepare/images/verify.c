@@ -278,7 +278,7 @@ int image_verify_layers(Store *s, char *const *layers, Error *e)
                 if (r >= 0)
                         r = relative && *relative == '/'
                                             ? add_lowers(s, relative + 1, &lowers, e)
-                                            : error_set(e, -EINVAL, "'%s' is no layer of the store", *l);
+                                            : error_set(e, -EINVAL, "'%s' is not a layer of the store", *l);
         }
         STRV_FOREACH (l, lowers)
                 if (r >= 0)

@@ -80,7 +80,12 @@ int attributes_layer(Store *s, const Layer *layers, size_t n, Layer *ret, Error 
                 r = make_id(layers, n, &id, e);
         if (r < 0)
                 return r;
-        *ret = (Layer){.descriptor = &none, .id = id, .number = (unsigned) n + 1, .temporary = temporary};
+        *ret = (Layer){.descriptor = &none,
+                       .diff_id = "",
+                       .id = id,
+                       .trusted = true,
+                       .number = (unsigned) n + 1,
+                       .temporary = temporary};
         temporary = STORE_TEMPORARY_NULL;
         return 1;
 }

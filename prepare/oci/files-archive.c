@@ -188,27 +188,47 @@ static int scan_error(Scan *s, Error *e)
                          archive_error_string(s->reader) ?: "unknown error");
 }
 
+/* The headers of ENTRY, which begin at START, are those that the reader has just taken. */
+static int check_headers(const Scan *s, uint64_t start, struct archive_entry *entry, Error *e)
+{
+        size_t n = (size_t) ((uint64_t) archive_filter_bytes(s->reader, 0) - start);
+        _cleanup_free_ char *headers = malloc(n + 1);
+
+        if (!headers)
+                return error_oom(e);
+        ssize_t k = pread(s->archive->fd, headers, n, (off_t) start);
+        if (k < 0)
+                return error_set_errno(e, errno, "Cannot read the archive");
+        return tar_headers_check(headers, (size_t) k, archive_entry_pathname(entry) ?: "", e);
+}
+
 static int scan_members(Scan *s, Error *e)
 {
         struct archive_entry *entry;
-        int k, r = 0;
 
-        while (r >= 0 && (k = archive_read_next_header(s->reader, &entry)) != ARCHIVE_EOF) {
+        for (;;) {
+                uint64_t start = (uint64_t) archive_filter_bytes(s->reader, 0);
+                int k = archive_read_next_header(s->reader, &entry);
+                if (k == ARCHIVE_EOF)
+                        return 0;
                 if (k != ARCHIVE_OK && k != ARCHIVE_WARN)
                         return scan_error(s, e);
-                r = interrupt_check(e);
+                int r = interrupt_check(e);
+                if (r >= 0)
+                        r = check_headers(s, start, entry, e);
                 if (r >= 0)
                         r = add_member(s->archive, s->reader, entry, e);
-                if (r >= 0 && archive_read_data_skip(s->reader) != ARCHIVE_OK)
+                if (r < 0)
+                        return r;
+                if (archive_read_data_skip(s->reader) != ARCHIVE_OK)
                         return scan_error(s, e);
                 s->n_read = 0;
         }
-        return r;
 }
 
 static int no_archive(Error *e)
 {
-        int r = error_set(e, -EBADMSG, "The file is no tar archive");
+        int r = error_set(e, -EBADMSG, "The file is not a tar archive");
 
         return error_hint(e, r, "It has to be a plain tar archive: if it is compressed, unpack that first.");
 }
@@ -245,7 +265,7 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
         if (!m)
                 return -ENOENT;
         if (!m->usable || m->link)
-                return error_set(e, -EBADMSG, "The member %s of the archive is no regular file", normal);
+                return error_set(e, -EBADMSG, "The member %s of the archive is not a regular file", normal);
         if (m->offset > a->size || m->size > a->size - m->offset)
                 return error_set(e, -EBADMSG, "The archive is truncated in its member %s", normal);
         fd = fd_reopen(a->fd, O_RDONLY);
@@ -344,7 +364,7 @@ static int check_type(int fd, Error *e)
         if (S_ISDIR(st.st_mode))
                 return error_set(e, -EISDIR, "It is a directory, not an archive");
         if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
-                return error_set(e, -EBADMSG, "It is no regular file and no pipe");
+                return error_set(e, -EBADMSG, "It is neither a regular file nor a pipe");
         return 0;
 }
 

@@ -68,7 +68,7 @@ static int directory_open(Files *f, const char *name, int *ret_fd, uint64_t *ret
                 return error_set_errno(e, fd < 0 ? fd : -errno, "Cannot open the file %s of the layout",
                                        name);
         if (!S_ISREG(st.st_mode))
-                return error_set(e, -EBADMSG, "The file %s of the layout is no regular file", name);
+                return error_set(e, -EBADMSG, "The file %s of the layout is not a regular file", name);
         *ret_fd = TAKE_FD(fd);
         *ret_size = (uint64_t) st.st_size;
         return 0;

@@ -193,23 +193,16 @@ static int read_config(Import *i, Error *e)
 
 static int add_layer(Import *i, size_t k, Error *e)
 {
-        const char *digits = startswith(i->config->diff_ids[k], "sha256:");
-        Layer *l = &i->layers[i->n_layers];
+        Layer *l = &i->layers[i->n_layers++];
 
-        if (!digits)
-                return error_set(e, -EPROTONOSUPPORT,
-                                 "Layer %zu is named by a digest that the store does not use (%s)", k + 1,
-                                 i->config->diff_ids[k]);
         *l = (Layer){
                         .descriptor = &i->manifest->layers[k],
+                        .diff_ids = i->config->diff_ids,
                         .diff_id = i->config->diff_ids[k],
                         .number = (unsigned) k + 1,
                         .temporary = STORE_TEMPORARY_NULL,
         };
-        if (xasprintf(&l->id, "sha256-%s", digits) < 0)
-                return error_oom(e);
-        i->n_layers++;
-        return 0;
+        return layer_set_ids(l, e);
 }
 
 static bool comes_again_above(const Import *i, size_t k)
@@ -237,6 +230,25 @@ static int list_layers(Import *i, Error *e)
         for (size_t k = 0; k < n && r >= 0; k++)
                 r = comes_again_above(i, k) ? 0 : add_layer(i, k, e);
         return r;
+}
+
+/* An image that the store has, of the same config, has these very layers, wherever they came from. */
+static int trust_layers_of_image(Import *i, Error *e)
+{
+        _cleanup_strv_free_ char **ids = NULL;
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        if (xasprintf(&path, "images/%s", i->id) < 0)
+                return error_oom(e);
+        fd = open_beneath(i->store->fd, path, O_RDONLY | O_DIRECTORY);
+        if (fd < 0 || image_read_layer_ids(fd, &ids, NULL) < 0)
+                return 0;
+        for (size_t k = 0; k < i->n_layers; k++) {
+                Layer *l = &i->layers[k];
+                l->trusted = strv_contains(ids, l->content_id) || strv_contains(ids, l->chain_id);
+        }
+        return 0;
 }
 
 /* Leaves out those below one that hides all of them, which overlayfs would show, and adds what has to be on
@@ -330,6 +342,8 @@ static int publish_layers(Import *i, Error *e)
                 int r = store_temporary_publish(&l->temporary, path, e);
                 if (r < 0)
                         return r;
+                if (r == 0) /* it has come from elsewhere meanwhile, or was not known to be of this blob */
+                        layer_note_blob(i->store, l);
         }
         return 0;
 }
@@ -388,6 +402,8 @@ static int import(Import *i, Image **ret, Error *e)
                 r = read_config(i, e);
         if (r >= 0)
                 r = list_layers(i, e);
+        if (r >= 0)
+                r = trust_layers_of_image(i, e);
         if (r < 0)
                 return r;
         int published = import_layers(i, &temporary, e);

@@ -11,14 +11,23 @@
  * here, after the layer has been read or in the middle of it. What was unpacked of it is removed, and the
  * layer is read once more from the next place.
  *
- * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "implied"
- * (directories without an entry of their own, see attributes.c) and, if it hides something of the layers
- * below it, "whiteouts".
+ * A layer that the store has is taken from there only if it was made of the very blob that the manifest
+ * names: what the config says of the content is the image's own claim, by which it would get a layer of
+ * another image that its source never had. So a layer has a list of the blobs that were found to be its
+ * content; one that is not in it is read and hashed, and added.
+ *
+ * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "blobs" (their
+ * digests), "implied" (directories without an entry of their own, see attributes.c) and, if it hides
+ * something of the layers below it, "whiteouts".
  */
+
+#include <sys/stat.h>
 
 #include "prepare/oci/oci-internal.h"
 
 #define PARALLEL_MAX 8U
+#define BLOBS_FILE "blobs"
+#define BLOBS_SIZE_MAX (64U << 10) /* of that file; when it is full it begins anew */
 
 typedef struct Readers {
         Store *store;
@@ -41,6 +50,7 @@ typedef struct Reading {
         Unpack unpack;
         Digester digester;
         ArchiveReader *archive;
+        Pipeline *pipeline; /* where nothing is unpacked */
         PipelineResult result;
         int fd;
         off_t offset; /* at which the blob begins in it */
@@ -49,6 +59,7 @@ typedef struct Reading {
 static void reading_done(Reading *x)
 {
         x->archive = archive_reader_free(x->archive);
+        x->pipeline = pipeline_free(x->pipeline);
         unpack_done(&x->unpack);
         digester_done(&x->digester);
         free(x->result.id);
@@ -58,8 +69,11 @@ static void reading_done(Reading *x)
 void layer_done(Layer *l)
 {
         store_temporary_done(&l->temporary);
+        l->links = links_below_free(l->links);
+        free(l->content_id);
+        free(l->chain_id);
         free(l->id);
-        l->id = NULL;
+        l->content_id = l->chain_id = l->id = NULL;
 }
 
 int layer_path(const Layer *l, char **ret)
@@ -72,6 +86,91 @@ bool layer_is_there(Store *s, const Layer *l)
         _cleanup_free_ char *path = NULL;
 
         return layer_path(l, &path) >= 0 && faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
+}
+
+/* --- Which blobs a layer was made of ------------------------------------------------------------------- */
+
+/* 1: DIR_FD, a layer, was made of that blob; 0: perhaps not; -ENOENT: nothing is known of its blobs. */
+static int was_made_of(int dir_fd, const char *digest)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t n = strlen(digest);
+
+        int r = read_file_at(dir_fd, BLOBS_FILE, BLOBS_SIZE_MAX, &text, NULL);
+        if (r < 0)
+                return r == -EFBIG ? 0 : r;
+        for (const char *p = text; (p = strstr(p, digest)); p++)
+                if ((p == text || p[-1] == '\n') && p[n] == '\n')
+                        return 1;
+        return 0;
+}
+
+static int note_blob(int dir_fd, const char *digest)
+{
+        _cleanup_close_ int fd = openat(dir_fd, BLOBS_FILE,
+                                        O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+        _cleanup_free_ char *line = NULL;
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        /* After a line that was cut off, too, this one stands by itself. */
+        if (xasprintf(&line, "%s%s\n", st.st_size > 0 ? "\n" : "", digest) < 0)
+                return -ENOMEM;
+        if (st.st_size > BLOBS_SIZE_MAX / 2 && ftruncate(fd, 0) < 0)
+                return -errno;
+        return loop_write(fd, line, strlen(line));
+}
+
+/* If this fails, the blob is read again the next time. */
+void layer_note_blob(Store *s, const Layer *l)
+{
+        _cleanup_close_ int fd = l->content_id ? layer_open(s, l, NULL) : -EBADF; /* else it has no blob */
+
+        if (fd >= 0 && was_made_of(fd, l->descriptor->digest) != 1)
+                (void) note_blob(fd, l->descriptor->digest);
+}
+
+/* What has to be done for a layer that may be in the store by that ID. */
+static LayerNeed find_need(Store *s, const Layer *l, const char *id, bool by_diff_id)
+{
+        _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        if (xasprintf(&path, "layers/%s", id) < 0)
+                return LAYER_NEEDS_ALL;
+        fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return LAYER_NEEDS_ALL;
+        if (l->trusted)
+                return LAYER_NEEDS_NOTHING;
+        int r = was_made_of(fd, l->descriptor->digest);
+        if (r < 0)
+                return LAYER_NEEDS_ALL;
+        /* A source that names layers by what the config says has not said which blob it has. */
+        return r > 0 && !by_diff_id ? LAYER_NEEDS_NOTHING : LAYER_NEEDS_DIGEST;
+}
+
+/* Finds out what L needs, and its ID in the store. */
+static int look_for_layer(Store *s, const OciSource *src, Layer *l, Error *e)
+{
+        const char *const ids[] = {l->chain_id, l->content_id};
+        const char *id = NULL;
+
+        l->need = LAYER_NEEDS_NOTHING;
+        if (l->temporary.name || !l->content_id)
+                return 0;
+        l->need = LAYER_NEEDS_ALL;
+        for (size_t i = 0; i < ELEMENTSOF(ids) && l->need == LAYER_NEEDS_ALL; i++) {
+                id = ids[i];
+                l->need = find_need(s, l, id, src->layers_by_diff_id);
+        }
+        char *copy = strdup(id);
+        if (!copy)
+                return error_oom(e);
+        free(l->id);
+        l->id = copy;
+        return 0;
 }
 
 /* --- One layer ----------------------------------------------------------------------------------------- */
@@ -105,18 +204,23 @@ static bool was_stopped(Readers *r)
         return stopped;
 }
 
+static int stopped(Error *e)
+{
+        return error_set(e, -ECANCELED, "Another layer cannot be imported");
+}
+
 static int take_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
 {
         Reading *x = userdata;
 
         if (was_stopped(x->readers))
-                return error_set(e, -ECANCELED, "Another layer cannot be imported");
+                return stopped(e);
         return unpack_layer_entry(&x->unpack, a, entry, e);
 }
 
-static int read_archive(Reading *x, Error *e)
+static PipelineOptions pipeline_options(Reading *x)
 {
-        PipelineOptions o = {
+        return (PipelineOptions){
                         .sha256 = true,
                         .lenient = true,
                         .hooks = {.length = x->layer->descriptor->size,
@@ -124,6 +228,11 @@ static int read_archive(Reading *x, Error *e)
                                   .progress = progress,
                                   .userdata = x},
         };
+}
+
+static int read_archive(Reading *x, Error *e)
+{
+        PipelineOptions o = pipeline_options(x);
 
         if (__builtin_add_overflow(x->unpack.budget, STREAM_SLACK, &o.size_max))
                 o.size_max = UINT64_MAX;
@@ -145,11 +254,11 @@ static int check_digests(Reading *x, Error *e)
         if (!x->readers->source->layers_by_diff_id && !streq(found, d->digest))
                 return error_set(e, -EBADMSG, "It is damaged or was exchanged: its digest is %s, not %s",
                                  found, d->digest);
-        if (!streq(x->result.id, x->layer->id))
+        if (!streq(x->result.id, x->layer->content_id))
                 return error_set(e, -EBADMSG,
                                  "Uncompressed, it is not what the image's config says: its digest is %s, "
                                  "not %s",
-                                 x->result.id, x->layer->id);
+                                 x->result.id, x->layer->content_id);
         return 0;
 }
 
@@ -165,24 +274,68 @@ static int write_files(Reading *x, Error *e)
                 r = implied_write(dir_fd, &u->implied);
         if (r >= 0 && u->has_whiteouts)
                 r = write_file_new_at(dir_fd, "whiteouts", "", 0, 0644);
+        if (r >= 0)
+                r = note_blob(dir_fd, x->layer->descriptor->digest);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the layer's files to the store");
-        return record_write(dir_fd, u->digests, e);
+        /* The record comes when all files are there. */
+        return u->links_below ? 0 : record_write(dir_fd, u->digests, e);
+}
+
+static int open_blob(Reading *x, Error *e)
+{
+        int r = x->readers->source->vtable->open_blob(x->readers->source, x->layer->descriptor, &x->fd, e);
+
+        if (r < 0)
+                return r;
+        x->offset = lseek(x->fd, 0, SEEK_CUR);
+        return digester_init(&x->digester, x->layer->descriptor->digest) < 0 ? error_oom(e) : 0;
+}
+
+/* Without unpacking it: is the blob what the config says? Then the layer that the store has is taken. */
+static int read_digest(Reading *x, Error *e)
+{
+        PipelineOptions o = pipeline_options(x);
+        const void *block;
+        ssize_t n;
+
+        /* It cannot be longer than the layer that has this digest. */
+        int r = layer_read_size(x->readers->store, x->layer, &o.size_max, e);
+        if (r >= 0)
+                r = open_blob(x, e);
+        if (r >= 0)
+                r = pipeline_new(x->fd, &o, &x->pipeline, e);
+        if (r < 0)
+                return r;
+        while ((n = pipeline_next(x->pipeline, &block, e)) > 0)
+                if (was_stopped(x->readers))
+                        return stopped(e);
+        if (n == -ENOSPC)
+                return error_set(e, -EBADMSG,
+                                 "Uncompressed, it is not what the image's config says: it is longer than "
+                                 "%" PRIu64 " bytes",
+                                 o.size_max);
+        r = n < 0 ? (int) n : pipeline_finish(x->pipeline, &x->result, e);
+        if (r >= 0)
+                r = check_digests(x, e);
+        if (r < 0)
+                return r;
+        x->layer->trusted = true;
+        layer_note_blob(x->readers->store, x->layer);
+        return 0;
 }
 
 static int read_layer(Reading *x, Error *e)
 {
         Store *s = x->readers->store;
 
-        int r = x->readers->source->vtable->open_blob(x->readers->source, x->layer->descriptor, &x->fd, e);
-        x->offset = r >= 0 ? lseek(x->fd, 0, SEEK_CUR) : 0;
+        int r = open_blob(x, e);
         if (r >= 0)
                 r = store_temporary_new(s, &x->layer->temporary, e);
         if (r >= 0)
                 r = unpack_layer_init(&x->unpack, x->layer->temporary.dir_fd, s->flags & STORE_UNPRIVILEGED,
                                       e);
-        if (r >= 0 && digester_init(&x->digester, x->layer->descriptor->digest) < 0)
-                r = error_oom(e);
+        x->unpack.link_below = true;
         if (r >= 0)
                 r = read_archive(x, e);
         if (r >= 0)
@@ -193,6 +346,8 @@ static int read_layer(Reading *x, Error *e)
                 r = write_files(x, e);
         if (r < 0)
                 store_temporary_done(&x->layer->temporary);
+        else
+                x->layer->links = TAKE_PTR(x->unpack.links_below);
         return r;
 }
 
@@ -216,6 +371,7 @@ static int blame(Reading *x, int why, Error *e)
         _cleanup_error_ Error error = ERROR_NULL;
 
         x->archive = archive_reader_free(x->archive); /* whose thread reads from the same file */
+        x->pipeline = pipeline_free(x->pipeline);
         int r = is_damaged(x, why, &error);
         if (r < 0)
                 return error_set(e, r, "%s", error.message ?: strerror(-r));
@@ -231,16 +387,11 @@ static int try_layer(Readers *r, Layer *l, Error *e)
 {
         _cleanup_(reading_done) Reading x = {.readers = r, .layer = l, .unpack = UNPACK_NULL, .fd = -EBADF};
 
-        int k = read_layer(&x, e);
+        int k = l->need == LAYER_NEEDS_DIGEST ? read_digest(&x, e) : read_layer(&x, e);
         return k < 0 ? blame(&x, k, e) : 0;
 }
 
 /* --- All of them --------------------------------------------------------------------------------------- */
-
-static bool is_to_be_read(const Readers *r, const Layer *l)
-{
-        return !l->temporary.name && !layer_is_there(r->store, l);
-}
 
 static Layer *next_layer(Readers *r)
 {
@@ -249,7 +400,7 @@ static Layer *next_layer(Readers *r)
         pthread_mutex_lock(&r->mutex);
         while (!l && r->result >= 0 && r->next < r->n_layers) {
                 Layer *candidate = &r->layers[r->next++];
-                l = is_to_be_read(r, candidate) ? candidate : NULL;
+                l = candidate->need != LAYER_NEEDS_NOTHING ? candidate : NULL;
         }
         pthread_mutex_unlock(&r->mutex);
         return l;
@@ -291,7 +442,7 @@ static unsigned n_helpers(const Readers *r)
         if (n == 0)
                 n = processors > 0 ? (unsigned) MIN(processors, (long) PARALLEL_MAX) : 1;
         for (size_t i = 0; i < r->n_layers; i++)
-                pending += is_to_be_read(r, &r->layers[i]);
+                pending += r->layers[i].need != LAYER_NEEDS_NOTHING;
         return (unsigned) MIN((size_t) MIN(n, PARALLEL_MAX), MAX(pending, 1)) - 1;
 }
 
@@ -309,15 +460,23 @@ int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImpo
 {
         Readers r = {.store = s, .source = src, .layers = layers, .n_layers = n, .options = o};
 
-        for (size_t i = 0; i < n; i++)
-                if (is_to_be_read(&r, &layers[i]))
+        for (size_t i = 0; i < n; i++) {
+                int k = look_for_layer(s, src, &layers[i], e);
+                if (k < 0)
+                        return k;
+                if (layers[i].need != LAYER_NEEDS_NOTHING)
                         r.total += layers[i].descriptor->size;
+        }
+        if (o->progress && r.total > 0)
+                o->progress(0, r.total, o->userdata);
         pthread_mutex_init(&r.mutex, NULL);
         run_threads(&r);
         pthread_mutex_destroy(&r.mutex);
-        if (r.result < 0)
+        if (r.result < 0) {
                 (void) error_move(e, &r.error);
-        return r.result;
+                return r.result;
+        }
+        return layers_fill_links(s, layers, n, e);
 }
 
 /* --- What is known of a layer -------------------------------------------------------------------------- */

@@ -31,13 +31,26 @@ int digest_check_bytes(const char *digest, const void *p, size_t n, const char *
 
 /* --- Layers (layers.c) --------------------------------------------------------------------------------- */
 
+/* What has to be done for a layer. */
+typedef enum LayerNeed {
+        LAYER_NEEDS_NOTHING, /* the store has it, or it is in its temporary directory */
+        LAYER_NEEDS_DIGEST,  /* the store has it, if the blob is what the config says */
+        LAYER_NEEDS_ALL,
+} LayerNeed;
+
 /* A layer of the image that is imported. */
 typedef struct Layer {
         const OciDescriptor *descriptor;
+        char *const *diff_ids; /* of all layers of the image; this one's is that of NUMBER - 1 */
         const char *diff_id;
-        char *id;                 /* how the store calls it: "sha256-…" */
-        unsigned number;          /* in the image, from 1 on, the lowest first */
+        unsigned number;  /* in the image, from 1 on, the lowest first */
+        char *content_id; /* "sha256-…", by its own digest */
+        char *chain_id;   /* the same by those of all layers up to it, see links.c; NULL: never used */
+        char *id;         /* how the store calls it: one of these */
+        LayerNeed need;
+        bool trusted;             /* the layer of that ID in the store was made of this very blob */
         StoreTemporary temporary; /* unpacked, not published yet */
+        LinksBelow *links;        /* of it that need files of the layers below, or NULL */
         uint64_t done;            /* bytes read */
 } Layer;
 
@@ -45,8 +58,14 @@ void layer_done(Layer *l);
 int layer_path(const Layer *l, char **ret); /* relative to the store */
 /* Whether the store has it. */
 bool layer_is_there(Store *s, const Layer *l);
+/* Sets the IDs. */
+int layer_set_ids(Layer *l, Error *e);
+/* Writes down that the layer, which is in the store, was made of its blob. */
+void layer_note_blob(Store *s, const Layer *l);
 /* Reads and unpacks those of LAYERS that are neither in the store nor in a temporary directory. */
 int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImportOptions *o, Error *e);
+/* Gives the links of LAYERS (lowest first) their files. */
+int layers_fill_links(Store *s, Layer *layers, size_t n, Error *e);
 /* Opens its directory, wherever that is now. */
 int layer_open(Store *s, const Layer *l, Error *e);
 /* Bytes of the uncompressed layer. */

@@ -62,8 +62,8 @@ typedef struct OciImportOptions {
         /* Everything has been read and checked; the image is published only if this returns >= 0. May fill
          * INFO. May be NULL, as all of these. */
         int (*approve)(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e);
-        /* Bytes of layers that have been read, and how many there are to be read. Called by several threads,
-         * one at a time. */
+        /* Bytes of layers that have been read, and how many there are to be read; with 0 of them first. Called
+         * by several threads, one at a time. */
         void (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;
 } OciImportOptions;
@@ -76,6 +76,9 @@ int oci_import(Store *s, OciSource *src, const OciImportOptions *o, Image **ret,
 /* --- Checking (check.c) -------------------------------------------------------------------------------- */
 
 typedef enum OciCheckKind { OCI_CHECK_LAYOUT, OCI_CHECK_ARCHIVE, OCI_CHECK_DOCKER_ARCHIVE } OciCheckKind;
+
+/* What an archive seems to be in which there is a member of that name. -ENOENT: no image of these kinds. */
+int oci_kind_by_member(const char *name, OciCheckKind *ret);
 
 /* Something that is wrong: in which file of the layout, where in it ("": the whole of it), what. */
 typedef void (*OciReport)(const char *document, const char *path, const char *message, void *userdata);

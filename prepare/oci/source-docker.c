@@ -216,7 +216,7 @@ static int read_manifest_json(Docker *d, Error *e)
 
         int r = files_read(d->files, "manifest.json", &text, &size, e);
         if (r == -ENOENT) {
-                r = error_set(e, r, "It is no archive of Docker's: it has no file manifest.json");
+                r = error_set(e, r, "It is not an archive of Docker's: it has no file manifest.json");
                 return error_hint(
                                 e, r,
                                 "Archives that Docker wrote before 1.10 have to be loaded and saved again; "

@@ -260,7 +260,7 @@ static int read_layout(Layout *l, Error *e)
 
         int r = files_read(l->files, "oci-layout", &marker, &size, e);
         if (r == -ENOENT) {
-                r = error_set(e, r, "It is no OCI image layout: it has no file oci-layout");
+                r = error_set(e, r, "It is not an OCI image layout: it has no file oci-layout");
                 return error_hint(
                                 e, r,
                                 "App Container images are named by their path alone, their layouts are for "
@@ -271,7 +271,7 @@ static int read_layout(Layout *l, Error *e)
         if (r >= 0)
                 r = files_read(l->files, "index.json", &l->index_text, &l->index_size, e);
         if (r == -ENOENT)
-                return error_set(e, r, "It is no OCI image layout: it has no file index.json");
+                return error_set(e, r, "It is not an OCI image layout: it has no file index.json");
         return r < 0 ? r : oci_index_parse(l->index_text, l->index_size, &l->index, NULL, e);
 }
 

@@ -117,7 +117,7 @@ static int add_acl(const unsigned char *value, size_t size, const char *path, co
 
         if (r == -ENOMEM)
                 return error_oom(e);
-        return r < 0 ? xattr_error(e, -ENOTSUP, path, name, "is no ACL that is known here") : 0;
+        return r < 0 ? xattr_error(e, -ENOTSUP, path, name, "is not an ACL that is known here") : 0;
 }
 
 /* --- All ----------------------------------------------------------------------------------------------- */

@@ -347,7 +347,7 @@ static int visit(Walk *w, Level *l, const char *name, Error *e)
         fd = openat(l->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return errno == ENOENT ? pack_error(e, -EAGAIN, w->path,
-                                                    "it went away while the tree was read")
+                                                    "it was removed meanwhile while the tree was read")
                                        : pack_error_errno(e, errno, w->path, "cannot open it");
         if (w->options->leave_out && w->options->leave_out(fd, &st, w->path, w->options->userdata))
                 return 0;

@@ -127,7 +127,9 @@ int reify_write_credentials(Reify *r, Error *e)
         for (size_t i = 0; k >= 0 && i < r->manifest->n_apps; i++)
                 k = write_app(fd, r->manifest->apps[i].name, q->template ? &none : &q->apps[i].credentials,
                               &q->credentials);
-        return k < 0 ? error_set_errno(e, k, "Cannot keep the credentials of pod %s", r->pod->uuid) : 0;
+        return k < 0 ? error_set_errno(e, k, "Cannot keep the credentials of pod %s",
+                                       pod_display_name(r->pod))
+                     : 0;
 }
 
 bool pod_app_has_credentials(const Pod *p, const char *app)

@@ -260,7 +260,7 @@ static int check_texts(const PodConfig *c, Error *e)
                         continue;
                 const char *s = *(char *const *) member_of(c, &members[i]);
                 if (s && !utf8_is_valid(s, strlen(s)))
-                        return error_set(e, -EINVAL, "The pod's %s is no valid UTF-8", members[i].key);
+                        return error_set(e, -EINVAL, "The pod's %s is not valid UTF-8", members[i].key);
         }
         return 0;
 }
@@ -275,7 +275,7 @@ static int check_values(const PodConfig *c, Error *e)
         if (!uid_base_is_valid(c->uid_base))
                 return error_set(e, -EINVAL, "%u does not begin a range of uids for pods", c->uid_base);
         if (c->stage1 && !path_is_absolute(c->stage1))
-                return error_set(e, -EINVAL, "stage1 is no absolute path: '%s'", c->stage1);
+                return error_set(e, -EINVAL, "stage1 is not an absolute path: '%s'", c->stage1);
         if ((c->net == NET_NETWORKS) != (strv_length(c->networks) > 0))
                 return error_set(e, -EINVAL, "the list of networks does not fit to the mode '%s'",
                                  net_mode_to_string(c->net));
@@ -335,7 +335,7 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e)
         if (r < 0)
                 return r;
         if (!json_object_is_type(o, json_type_object))
-                return error_set(e, -EINVAL, "it is no JSON object");
+                return error_set(e, -EINVAL, "it is not a JSON object");
         r = check_keys(o, e);
         if (r < 0)
                 return r;
@@ -352,7 +352,11 @@ int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e)
                         return error_oom(e);
                 if (r < 0)
                         return error_set(e, -EINVAL, "'%s' cannot be %s", members[i].key,
-                                         v ? json_object_to_json_string(v) : "null");
+                                         v ? json_object_to_json_string_ext(
+                                                             v,
+                                                             JSON_C_TO_STRING_PLAIN |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE)
+                                           : "null");
         }
         r = check_values(&c, e);
         if (r < 0)

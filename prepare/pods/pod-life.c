@@ -61,7 +61,7 @@ static int advance(Pod *p, PodState to, Error *e)
 
         int r = pod_move(p, to);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot move pod %s from %s to %s", p->uuid,
+                return error_set_errno(e, r, "Cannot move pod %s from %s to %s", pod_display_name(p),
                                        pod_state_to_place(from), pod_state_to_place(to));
         return sync_places(p, from, to, e);
 }
@@ -139,7 +139,7 @@ static int write_part(Pod *p, const char *name, const char *text, size_t size, E
 {
         int r = write_file_new_at(p->dir_fd, name, text, size, 0600);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot write '%s' of pod %s", name, p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write '%s' of pod %s", name, pod_display_name(p)) : 0;
 }
 
 /* The manifest as it will be read when the pod starts: what cannot be read back must not be published. */
@@ -165,6 +165,8 @@ static int sync_content(Pod *p, Error *e)
         _cleanup_sync_ SyncSet s = {};
 
         int r = registry_add_to_sync(p->store, REGISTRY_UIDS, &s, e);
+        if (r >= 0)
+                r = host_uids_add_to_sync(p->store, &s, e);
         if (r >= 0 && p->config.name)
                 r = registry_add_to_sync(p->store, REGISTRY_NAMES, &s, e);
         if (r < 0)
@@ -172,7 +174,7 @@ static int sync_content(Pod *p, Error *e)
         r = sync_add_tree(&s, p->dir_fd);
         if (r >= 0)
                 r = sync_finish(&s);
-        return r < 0 ? error_set_errno(e, r, "Cannot write pod %s to disk", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write pod %s to disk", pod_display_name(p)) : 0;
 }
 
 static int publish(Pod *p, Error *e)
@@ -180,7 +182,7 @@ static int publish(Pod *p, Error *e)
         _cleanup_free_ char *config = NULL, *manifest = NULL;
 
         if (p->state != POD_PREPARING || !p->locked || !p->manifest)
-                return error_set(e, -EINVAL, "Pod %s is not ready to be published", p->uuid);
+                return error_set(e, -EINVAL, "Pod %s is not ready to be published", pod_display_name(p));
         int r = pod_config_format(&p->config, &config, e);
         if (r >= 0)
                 r = format_manifest(p, &manifest, e);
@@ -218,7 +220,7 @@ static const struct {
                 [POD_PREPARING] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_ABORTED_PREPARE] = {-ESTALE, "was never fully prepared",
                                          "Prepare another one; 'acnspawn gc' removes this one."},
-                [POD_PREPARED] = {-EBUSY, "is just being started or removed by somebody else",
+                [POD_PREPARED] = {-EBUSY, "is just being started or removed by another process",
                                   "See what became of it with 'acnspawn list'."},
                 [POD_RUNNING] = {-EBUSY, "is running already", "Prepare another one to run it twice."},
                 [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", "Prepare another one."},
@@ -227,8 +229,8 @@ static const struct {
 
 static int refuse_start(const Pod *p, PodState state, Error *e)
 {
-        int r = error_set(e, not_startable[state].code, "Pod %s cannot be started: it %s", p->uuid,
-                          not_startable[state].why);
+        int r = error_set(e, not_startable[state].code, "Pod %s cannot be started: it %s",
+                          pod_display_name(p), not_startable[state].why);
 
         return not_startable[state].hint ? error_hint(e, r, "%s", not_startable[state].hint) : r;
 }
@@ -254,16 +256,14 @@ int pod_begin_run(Pod *p, Error *e)
         if (r == -EBUSY)
                 return refuse_start_now(p, e);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot lock pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot lock pod %s", pod_display_name(p));
         p->locked = true;
-        r = pod_move(p, POD_RUNNING);
-        if (r < 0) {
-                if (!was_locked)
-                        p->locked = flock(p->dir_fd, LOCK_UN) < 0;
-                return r == -ENOENT ? refuse_start_now(p, e)
-                                    : error_set_errno(e, r, "Cannot start pod %s", p->uuid);
-        }
-        return 0;
+        r = host_uids_claim(p, e);
+        if (r >= 0 && (r = pod_move(p, POD_RUNNING)) < 0)
+                (void) error_set_errno(e, r, "Cannot start pod %s", pod_display_name(p));
+        if (r < 0 && !was_locked)
+                p->locked = flock(p->dir_fd, LOCK_UN) < 0;
+        return r == -ENOENT ? refuse_start_now(p, e) : r;
 }
 
 int pod_sync_run(const Pod *p, Error *e)
@@ -284,7 +284,7 @@ static void write_ended(Pod *p, uint64_t usec)
 int pod_end_run(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING || !p->locked)
-                return error_set(e, -EINVAL, "Pod %s is not run by us", p->uuid);
+                return error_set(e, -EINVAL, "Pod %s is not run by us", pod_display_name(p));
         (void) rm_rf_at(p->dir_fd, "credentials"); /* also if nobody came to take them */
         write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
         return advance(p, POD_EXITED, e);
@@ -351,12 +351,12 @@ int pod_lock(Pod *p, bool wait, Error *e)
         if (!find_place(p, &place)) {
                 if (r >= 0)
                         (void) flock(p->dir_fd, LOCK_UN);
-                return error_set(e, -ENOENT, "Pod %s is gone", p->uuid);
+                return error_set(e, -ENOENT, "Pod %s is gone", pod_display_name(p));
         }
         if (r == -EBUSY)
-                return error_set(e, r, "Pod %s is in use by somebody else", p->uuid);
+                return error_set(e, r, "Pod %s is in use by another process", pod_display_name(p));
         if (r < 0)
-                return error_set_errno(e, r, "Cannot lock pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot lock pod %s", pod_display_name(p));
         p->place = place;
         p->state = state_unlocked(place);
         p->locked = true;

@@ -188,7 +188,7 @@ static int refuse_unknown(Store *s, const char *reference, Error *e)
                 return error_hint(e, r,
                                   "There are pods of these names: %s. All are shown by 'acnspawn list'.",
                                   similar);
-        return error_hint(e, r, "All pods are shown by 'acnspawn list'.");
+        return error_hint(e, r, "'acnspawn list' shows all pods.");
 }
 
 static bool is_uuid_prefix(const char *s)
@@ -256,5 +256,13 @@ int pod_find(Store *s, const char *reference, Pod **ret, Error *e)
         if (r < 0)
                 return r;
         r = pod_open(s, uuid, ret, e);
-        return r == -ENOENT ? refuse_unknown(s, reference, e) : r;
+        if (r < 0)
+                return r == -ENOENT ? refuse_unknown(s, reference, e) : r;
+        (*ret)->found_by_uuid = !streq_ptr((*ret)->config.name, reference);
+        return r;
+}
+
+const char *pod_display_name(const Pod *p)
+{
+        return isempty(p->config.name) || p->found_by_uuid ? p->uuid : p->config.name;
 }

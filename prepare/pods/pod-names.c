@@ -38,7 +38,7 @@ static int refuse(Error *e, const char *what, const char *s, const char *why)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(s);
 
-        return error_set(e, -EINVAL, "'%s' cannot be the %s of a pod: %s", shown ?: "?", what, why);
+        return error_set(e, -EINVAL, "'%s' is not a valid %s for a pod: %s", shown ?: "?", what, why);
 }
 
 int pod_name_check(const char *s, Error *e)

@@ -15,9 +15,9 @@ static int removal_failed(const Pod *p, const char *name, int r, Error *e)
 
         if (mounted)
                 r = error_set(e, -EBUSY, "Cannot remove '%s' of pod %s: a file system is mounted in it",
-                              name, p->uuid);
+                              name, pod_display_name(p));
         else
-                r = error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, p->uuid);
+                r = error_set_errno(e, r, "Cannot remove '%s' of pod %s", name, pod_display_name(p));
         if ((!mounted && !immutable) || pod_path(p, &path) < 0)
                 return r;
         return error_hint(e, r,
@@ -35,7 +35,7 @@ static int remove_content(Pod *p, Error *e)
 
         int r = list_names(p->dir_fd, &names);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read the directory of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot read the directory of pod %s", pod_display_name(p));
         STRV_FOREACH (name, names) {
                 bool later = false;
 
@@ -63,7 +63,7 @@ static int remove_locked(Pod *p, Error *e)
         p->store_lock_fd = safe_close(p->store_lock_fd);
         /* Not synced: what a loss of power undoes of a removal, the collector does again. */
         if (p->place != POD_GARBAGE && (r = pod_move(p, POD_GARBAGE)) < 0)
-                r = error_set_errno(e, r, "Cannot move pod %s to %s", p->uuid,
+                r = error_set_errno(e, r, "Cannot move pod %s to %s", pod_display_name(p),
                                     pod_state_to_place(POD_GARBAGE));
         if (r >= 0 && p->config.name)
                 registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
@@ -74,10 +74,13 @@ static int remove_locked(Pod *p, Error *e)
         if (pod_place_path(p->uuid, POD_GARBAGE, &path) < 0)
                 return error_oom(e);
         if (unlinkat(store_fd(p->store), path, AT_REMOVEDIR) < 0 && errno != ENOENT)
-                return error_set_errno(e, errno, "Cannot remove the directory of pod %s", p->uuid);
+                return error_set_errno(e, errno, "Cannot remove the directory of pod %s",
+                                       pod_display_name(p));
         snprintf(base, sizeof(base), "%u", p->config.uid_base);
-        if (p->config.uid_base != 0)
+        if (p->config.uid_base != 0) {
                 registry_drop(p->store, REGISTRY_UIDS, base, p->uuid);
+                host_uids_drop(p, p->config.uid_base);
+        }
         return 0;
 }
 
@@ -87,12 +90,12 @@ int pod_remove(Pod *p, Error *e)
         int r;
 
         if (!ours && (p->state == POD_EMBRYO || p->state == POD_PREPARING))
-                return error_set(e, -EBUSY, "Pod %s is still being prepared", p->uuid);
+                return error_set(e, -EBUSY, "Pod %s is still being prepared", pod_display_name(p));
         if (p->state == POD_RUNNING) {
-                r = error_set(e, -EBUSY, "Pod %s is running", p->uuid);
+                r = error_set(e, -EBUSY, "Pod %s is running", pod_display_name(p));
                 return error_hint(e, r,
-                                  "Stop it first: acnspawn stop %s; or have 'acnspawn rm --force' do that",
-                                  p->config.name ?: p->uuid);
+                                  "Stop it first: 'acnspawn stop %s'; or do both: 'acnspawn rm --force %s'.",
+                                  pod_display_name(p), pod_display_name(p));
         }
         r = pod_lock(p, true, e);
         return r < 0 ? r : remove_locked(p, e);

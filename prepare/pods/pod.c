@@ -214,9 +214,10 @@ static int read_part(const Pod *p, const char *name, size_t max, char **ret, siz
         int r = read_file_at(p->dir_fd, name, max, ret, ret_size);
 
         if (r == -ENOENT)
-                return error_set(e, r, "Pod %s has no %s", p->uuid, streq(name, "pod") ? "manifest" : name);
+                return error_set(e, r, "Pod %s has no %s", pod_display_name(p),
+                                 streq(name, "pod") ? "manifest" : name);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read '%s' of pod %s", name, p->uuid);
+                return error_set_errno(e, r, "Cannot read '%s' of pod %s", name, pod_display_name(p));
         return 0;
 }
 
@@ -231,7 +232,7 @@ static int load_config(Pod *p, Error *e)
                 return r;
         r = pod_config_parse(text, size, &c, e);
         if (r < 0)
-                return error_prefix(e, r, "The configuration of pod %s is damaged", p->uuid);
+                return error_prefix(e, r, "The configuration of pod %s is damaged", pod_display_name(p));
         pod_config_done(&p->config);
         p->config = c;
         c = (PodConfig){};
@@ -259,7 +260,7 @@ static int load_manifest(Pod *p, Error *e)
         if (r >= 0)
                 r = check_reified(m, e);
         if (r < 0)
-                return error_prefix(e, r, "The manifest of pod %s is damaged", p->uuid);
+                return error_prefix(e, r, "The manifest of pod %s is damaged", pod_display_name(p));
         pod_manifest_free(p->manifest);
         p->manifest = TAKE_PTR(m);
         return 0;

@@ -39,6 +39,19 @@ int registry_take(Store *s, Registry g, const char *key, const char *uuid, char 
 /* Takes KEY away from the pod, if that has it. */
 void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
+/* --- The ranges of all stores of this host (uids-host.c) ----------------------------------------------- */
+
+/* -EEXIST (without a message): another pod than P has the range at BASE. */
+int host_uids_find(const Pod *p, uint32_t base, Error *e);
+/* Gives P, which is being prepared, the range at BASE. -EEXIST (without a message): another pod has it. */
+int host_uids_take(const Pod *p, uint32_t base, Error *e);
+/* Before P is started: the range it was prepared with is still its own, or is now. -EUSERS: another pod's. */
+int host_uids_claim(const Pod *p, Error *e);
+void host_uids_drop(const Pod *p, uint32_t base);
+int host_uids_add_to_sync(const Store *s, SyncSet *set, Error *e);
+/* For unit tests, whose stores are otherwise not registered: another directory; NULL: the host's. Not copied. */
+void host_uids_set_directory(const char *path);
+
 bool uid_base_is_valid(uint32_t base);
 /* The N-th base that a pod of that UUID tries. */
 uint32_t uid_base_nth(const char *uuid, uint32_t n);

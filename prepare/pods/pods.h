@@ -90,7 +90,11 @@ typedef struct Pod {
         int store_lock_fd;     /* prepare's own: keeps the images until the pod is published */
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
+        bool found_by_uuid;    /* by pod_find() */
 } Pod;
+
+/* What messages call the pod: its name, unless it has none or the user has given its UUID. */
+const char *pod_display_name(const Pod *p);
 
 Pod *pod_free(Pod *p); /* closes and so unlocks */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Pod *, pod_free);
@@ -157,6 +161,60 @@ typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
 const char *registry_directory(Registry g); /* "names" */
 /* Removes the links whose pods are no more; appends their keys to the list. */
 int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error *e);
+/* The same for ranges of uids that are registered on the host for pods of any store; those of S are removed, but
+ * not appended. */
+int host_uids_collect(const Store *s, bool dry_run, char ***removed, Error *e);
+
+/* --- Where isolators come from, and what images were granted (pod-grants.c) ---------------------------- */
+
+typedef enum GrantSource {
+        GRANT_UNKNOWN, /* not recorded: the pod is older */
+        GRANT_IMAGE,   /* the image's manifest */
+        GRANT_COMMAND_LINE,
+        GRANT_POD_MANIFEST,
+        _GRANT_SOURCE_MAX,
+} GrantSource;
+
+/* What became of a privilege that an image asked for (see stage1/privileges.c). */
+typedef enum GrantDecision {
+        GRANT_GRANTED,  /* the app has it */
+        GRANT_REPLACED, /* another isolator stands in the place of the image's */
+        GRANT_WITHHELD, /* the app runs within the defaults */
+        _GRANT_DECISION_MAX,
+} GrantDecision;
+
+const char *grant_source_to_string(GrantSource s);
+const char *grant_decision_to_string(GrantDecision d);
+
+typedef struct IsolatorOrigin {
+        char *app; /* NULL: the pod's own */
+        char *isolator;
+        GrantSource source;
+} IsolatorOrigin;
+
+typedef struct Grant {
+        char *app, *isolator; /* isolator: NULL if none asks for it */
+        char *name, *text;    /* as of a Privilege */
+        GrantDecision decision;
+        GrantSource by; /* who decided */
+} Grant;
+
+typedef struct PodGrants {
+        IsolatorOrigin *origins;
+        size_t n_origins, origins_allocated;
+        Grant *grants;
+        size_t n_grants, grants_allocated;
+} PodGrants;
+
+void pod_grants_done(PodGrants *g);
+/* APP is NULL for an isolator of the pod as a whole. All strings are copied. */
+int pod_grants_add_origin(PodGrants *g, const char *app, const char *isolator, GrantSource source);
+int pod_grants_add(PodGrants *g, const Grant *grant);
+GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *isolator);
+/* Writes the record into the pod directory (state preparing); nothing if there is nothing to record. */
+int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);
+/* Empty for a pod that has no record. */
+int pod_grants_read(const Pod *p, PodGrants *ret, Error *e);
 
 /* --- Reifying (reify*.c; spec: pods.md) ---------------------------------------------------------------- */
 
@@ -222,6 +280,10 @@ typedef struct PodRequest {
 } PodRequest;
 
 void pod_request_done(PodRequest *r);
+
+/* What is wrong with a template, as far as that can be said without its images and without the host; the error
+ * is the one that pod_reify() would give. */
+int pod_template_check(const PodManifest *t, Error *e);
 
 /* Fills in the pod P (state preparing): resolves every image, merges what was asked, satisfies mount points
  * by volumes (or by implicit empty volumes, each with a warning), checks host volumes, and writes apps/ and

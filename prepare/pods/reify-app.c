@@ -8,7 +8,9 @@
  * has to look into the image again.
  */
 
+#include "prepare/fetch/fetch.h"
 #include "prepare/pods/reify-internal.h"
+#include "schema/oci.h"
 
 /* --- Isolators ----------------------------------------------------------------------------------------- */
 
@@ -78,22 +80,43 @@ int isolators_override(IsolatorList *into, const IsolatorList *overrides, const 
 
 /* --- What to execute ----------------------------------------------------------------------------------- */
 
-/* --exec replaces the image's executable and its arguments; arguments are appended to whichever holds. */
-static int override_exec(App *a, const AppOverrides *o, const char *name, Error *e)
+static int check_exec(const App *a, const char *name, Error *e)
 {
-        if (o && o->exec && o->exec[0]) {
+        if (a->exec && !isempty(a->exec[0]))
+                return 0;
+        return error_set(e, -ENOEXEC, "The image of app %s does not say what to execute", name);
+}
+
+static void cut_off(char **l, size_t n)
+{
+        for (size_t i = n; i < strv_length(l);) {
+                free(l[i]);
+                memmove(l + i, l + i + 1, (strv_length(l + i + 1) + 1) * sizeof(char *));
+        }
+}
+
+/* --exec replaces the image's executable and its arguments. The user's arguments are appended to whichever
+ * holds; the Cmd of an OCI image, which is only a default, makes room for them first. */
+static int override_exec(App *a, const AppOverrides *o, const Image *i, const char *name, Error *e)
+{
+        bool has_args = o && o->args && o->args[0], has_exec = o && o->exec && o->exec[0];
+        bool oci = i->info.kind == IMAGE_KIND_OCI;
+
+        if (oci && has_args && !has_exec && a->exec)
+                cut_off(a->exec, oci_entrypoint_size(&i->manifest->annotations, strv_length(a->exec)));
+        if (has_exec) {
                 char **exec = NULL;
                 if (strv_copy(o->exec, &exec) < 0)
                         return error_oom(e);
                 strv_free(a->exec);
                 a->exec = exec;
         }
-        if (!a->exec || isempty(a->exec[0])) {
-                int r = error_set(e, -ENOEXEC, "The image of app %s does not say what to execute", name);
+        /* An OCI image may have neither; then the arguments are all there is. */
+        int r = oci && has_args ? 0 : check_exec(a, name, e);
+        if (r < 0)
                 return error_hint(e, r,
                                   "Say it with --exec=PROGRAM after the image, arguments following '--'.");
-        }
-        if (o)
+        if (has_args)
                 STRV_FOREACH (arg, o->args)
                         if (strv_extend(&a->exec, *arg) < 0)
                                 return error_oom(e);
@@ -200,12 +223,12 @@ static int check_platform(Reify *r, const char *app, const Image *i, Error *e)
                           arch, host_arch_label());
 }
 
-static int check_app_name(Reify *r, const char *name, const char *image_name, Error *e)
+static int check_name(const char *name, const char *image_name, Error *e)
 {
         int k = ac_name_check(name, e);
 
         if (k < 0) {
-                k = error_prefix(e, k, "The app of image %s cannot be called so", image_name);
+                k = error_prefix(e, k, "The app of image %s needs another name", image_name);
                 return error_hint(e, k, "Names of apps have lower case letters, digits and '-'.");
         }
         if (strlen(name) > APP_NAME_MAX) {
@@ -214,6 +237,15 @@ static int check_app_name(Reify *r, const char *name, const char *image_name, Er
                               APP_NAME_MAX);
                 return error_hint(e, k, "Give it a shorter one with --name= after the image.");
         }
+        return 0;
+}
+
+static int check_app_name(Reify *r, const char *name, const char *image_name, Error *e)
+{
+        int k = check_name(name, image_name, e);
+
+        if (k < 0)
+                return k;
         if (!pod_manifest_find_app(r->manifest, name))
                 return 0;
         k = error_set(e, -EEXIST, "Two apps of the pod are called '%s'", name);
@@ -274,7 +306,7 @@ static int add_mounts(PodApp *a, const Mount *mounts, size_t n, Error *e)
 }
 
 /* What comes last in the same way, whichever way the app was asked for. O may be NULL. */
-static int complete_app(Reify *r, PodApp *a, const AppOverrides *o, Error *e)
+static int complete_app(Reify *r, PodApp *a, const AppOverrides *o, const Image *i, Error *e)
 {
         const PodRequest *q = r->request;
 
@@ -284,7 +316,7 @@ static int complete_app(Reify *r, PodApp *a, const AppOverrides *o, Error *e)
         if (k >= 0 && o)
                 k = override_app(a, o, e);
         if (k >= 0)
-                k = override_exec(a->app, o, a->name, e);
+                k = override_exec(a->app, o, i, a->name, e);
         if (k >= 0)
                 k = add_mounts(a, q->mounts, q->n_mounts, e);
         if (k >= 0 && o)
@@ -298,7 +330,9 @@ static int app_name_of(const AppOverrides *o, const Image *i, char **ret, Error 
 {
         if (o->name)
                 return copy_string(o->name, ret) < 0 ? error_oom(e) : 0;
-        int r = app_name_from_image_name(i->manifest->name, ret);
+        int r = reference_app_name(o->reference, ret);
+        if (r == -EINVAL)
+                r = app_name_from_image_name(i->manifest->name, ret);
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0) {
@@ -324,7 +358,7 @@ static int reify_requested_app(Reify *r, size_t index, Error *e)
         if (k >= 0)
                 k = set_app(a, i->manifest->app, e);
         if (k >= 0)
-                k = complete_app(r, a, o, e);
+                k = complete_app(r, a, o, i, e);
         if (k >= 0)
                 k = reify_image_settings(r, a, i->manifest, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
@@ -350,10 +384,23 @@ static int reify_template_app(Reify *r, size_t index, Error *e)
                 return error_oom(e);
         k = add_mounts(a, t->mounts, t->n_mounts, e);
         if (k >= 0)
-                k = complete_app(r, a, NULL, e);
+                k = complete_app(r, a, NULL, i, e);
         if (k >= 0)
                 k = reify_image_settings(r, a, i->manifest, e);
         return k < 0 ? k : keep_image(r, TAKE_PTR(i), e);
+}
+
+int template_app_check(const PodApp *t, Error *e)
+{
+        int r = check_name(t->name, t->image_name ?: t->image_id ?: "?", e);
+
+        if (r < 0 || !t->app)
+                return r;
+        if (check_exec(t->app, t->name, NULL) < 0)
+                return error_set(e, -ENOEXEC, "The app object of app %s does not say what to execute",
+                                 t->name);
+        r = check_environment(&t->app->environment, t->name, e);
+        return r < 0 ? r : mount_points_check(t, e);
 }
 
 int reify_apps(Reify *r, Error *e)

@@ -50,6 +50,11 @@ int reify_take_image(Reify *r, size_t i, Image **ret, Error *e);
 int reify_apps(Reify *r, Error *e);
 /* What the image says about how its app is run, where the user says nothing (reify-image-settings.c). */
 int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e);
+/* What can be checked of the apps and volumes of a template without their images and without the host. */
+int template_app_check(const PodApp *t, Error *e);
+int template_volume_check(const Volume *v, Error *e);
+/* A's own mount points: how many they are, and that no two have the same path. */
+int mount_points_check(const PodApp *a, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */
 int reify_volumes(Reify *r, Error *e);
 int reify_mounts(Reify *r, Error *e);

@@ -208,9 +208,13 @@ static int keep_read_only(App *a, const Mount *m, Error *e)
 }
 
 /* One mount can satisfy only one of them. */
-static int check_mount_points(const PodApp *a, Error *e)
+int mount_points_check(const PodApp *a, Error *e)
 {
         const MountPoint *points = a->app->mount_points;
+
+        if (a->n_mounts + a->app->n_mount_points > APP_MOUNTS_MAX)
+                return error_set(e, -E2BIG, "App %s has more than %u mounts and mount points", a->name,
+                                 APP_MOUNTS_MAX);
 
         for (size_t i = 0; i < a->app->n_mount_points; i++)
                 for (size_t k = i + 1; k < a->app->n_mount_points; k++)
@@ -228,10 +232,7 @@ static int check_mount_points(const PodApp *a, Error *e)
 
 static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
 {
-        if (a->n_mounts + a->app->n_mount_points > APP_MOUNTS_MAX)
-                return error_set(e, -E2BIG, "App %s has more than %u mounts and mount points", a->name,
-                                 APP_MOUNTS_MAX);
-        int k = check_mount_points(a, e);
+        int k = mount_points_check(a, e);
         if (k >= 0)
                 k = resolve_targets(a, e);
         for (size_t n = 0; n < a->n_mounts && k >= 0; n++)

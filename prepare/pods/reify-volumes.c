@@ -77,11 +77,10 @@ static int open_source(const Volume *v, const VolumeSettings *s)
         return fd < 0 ? -errno : fd;
 }
 
-static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
+/* What can be said of it without looking at the host. */
+static int check_source(const Volume *v, char **ret_normal, Error *e)
 {
         _cleanup_free_ char *normal = NULL;
-        _cleanup_close_ int fd = -EBADF;
-        struct stat st;
 
         if (!v->source)
                 return error_set(e, -EINVAL, "Volume '%s' needs a source, as it is of kind host", v->name);
@@ -92,6 +91,18 @@ static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
                 return error_set(e, r, "The source of volume '%s' must be an absolute path without '..'",
                                  v->name);
         r = check_text(normal, "source", v->name, e);
+        if (r >= 0)
+                *ret_normal = TAKE_PTR(normal);
+        return r;
+}
+
+static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
+{
+        _cleanup_free_ char *normal = NULL;
+        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
+
+        int r = check_source(v, &normal, e);
         if (r < 0)
                 return r;
         free(v->source);
@@ -125,6 +136,13 @@ static int check_empty_volume(const Volume *v, Error *e)
         if (v->mode > 07777)
                 return error_set(e, -EINVAL, "Volume '%s' cannot have the mode %o", v->name, v->mode);
         return 0;
+}
+
+int template_volume_check(const Volume *v, Error *e)
+{
+        _cleanup_free_ char *normal = NULL;
+
+        return v->kind == VOLUME_HOST ? check_source(v, &normal, e) : check_empty_volume(v, e);
 }
 
 static int check_volume(const PodManifest *m, Volume *v, Error *e)

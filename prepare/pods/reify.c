@@ -133,7 +133,7 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
         int r = error_set(e, -ENOENT, "The port '%s' cannot be exposed: no app has a port of that name",
                           name);
         if (known)
-                return error_hint(e, r, "These ports there are: %s.", known);
+                return error_hint(e, r, "Available ports: %s.", known);
         return error_hint(e, r,
                           "The images declare no ports; --port=PORT:APPPORT exposes one that no image knows "
                           "of.");
@@ -153,20 +153,20 @@ static bool same_protocol(const PodManifest *m, const ExposedPort *a, const Expo
         for (size_t i = 0; i < 2; i++) {
                 const Port *p = both[i]->pod_port;
                 for (size_t k = 0; !p && k < m->n_apps; k++)
-                        p = find_port(m->apps[k].app, both[i]->name);
+                        if (m->apps[k].app)
+                                p = find_port(m->apps[k].app, both[i]->name);
                 protocols[i] = p ? p->protocol : NULL;
         }
         return !protocols[0] || !protocols[1] || streq(protocols[0], protocols[1]);
 }
 
-static int reify_ports(Reify *r, Error *e)
+/* COMPLETE: all apps have their app objects, so that it is known which ports there are. */
+static int check_ports(const PodManifest *m, bool complete, Error *e)
 {
-        const PodManifest *m = r->manifest;
-
         for (size_t i = 0; i < m->n_ports; i++) {
                 const ExposedPort *p = &m->ports[i];
 
-                int k = p->pod_port ? 0 : check_port_name(m, p->name, e);
+                int k = p->pod_port || !complete ? 0 : check_port_name(m, p->name, e);
                 if (k < 0)
                         return k;
                 for (size_t j = 0; j < i; j++)
@@ -179,23 +179,50 @@ static int reify_ports(Reify *r, Error *e)
         return 0;
 }
 
+static int reify_ports(Reify *r, Error *e)
+{
+        return check_ports(r->manifest, true, e);
+}
+
+/* --- Templates ----------------------------------------------------------------------------------------- */
+
+static int refuse_empty(bool template, Error *e)
+{
+        int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was asked for");
+
+        return error_hint(e, r, "%s",
+                          template ? "Name images under 'apps' in the pod manifest."
+                                   : "Name an image, as in: acnspawn run example.com/app");
+}
+
+int pod_template_check(const PodManifest *t, Error *e)
+{
+        bool complete = true;
+        int r = t->n_apps == 0 ? refuse_empty(true, e) : 0;
+
+        for (size_t i = 0; r >= 0 && i < t->n_apps; i++) {
+                r = template_app_check(&t->apps[i], e);
+                complete = complete && t->apps[i].app;
+        }
+        for (size_t i = 0; r >= 0 && i < t->n_volumes; i++)
+                r = template_volume_check(&t->volumes[i], e);
+        return r < 0 ? r : check_ports(t, complete, e);
+}
+
 /* --- The whole ----------------------------------------------------------------------------------------- */
 
 static int check_request(const Pod *p, const PodRequest *q, Error *e)
 {
         if (p->state != POD_PREPARING || !p->locked || p->manifest)
-                return error_set(e, -EINVAL, "Pod %s is not being prepared by us", p->uuid);
+                return error_set(e, -EINVAL, "Pod %s is not being prepared by us", pod_display_name(p));
         if (p->config.private_users && p->config.uid_base == 0)
-                return error_set(e, -EINVAL, "Pod %s has no range of uids yet", p->uuid);
+                return error_set(e, -EINVAL, "Pod %s has no range of uids yet", pod_display_name(p));
         if (q->template && q->n_apps > 0)
                 return error_set(e, -EINVAL,
                                  "A pod is made either from a pod manifest or from images, not from both");
-        if ((q->template ? q->template->n_apps : q->n_apps) > 0)
-                return 0;
-        int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was asked for");
-        return error_hint(e, r, "%s",
-                          q->template ? "Name images under 'apps' in the pod manifest."
-                                      : "Name an image, as in: acnspawn run example.com/app");
+        if (q->template)
+                return pod_template_check(q->template, e);
+        return q->n_apps > 0 ? 0 : refuse_empty(false, e);
 }
 
 static int reify_all(Reify *r, Error *e)

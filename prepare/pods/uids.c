@@ -5,8 +5,8 @@
  *
  * The bases are those that systemd sets aside for containers, 0x80000 to 0x6FFF0000 in steps of 65536. Which
  * one a pod gets follows from its UUID, so that two processes that look at the same time rarely want the
- * same, and from there on the next free one. Free is a range that no other pod has (uids/), whose base is
- * neither a user nor a group of the host, that does not overlap what /etc/subuid and /etc/subgid give away,
+ * same, and from there on the next free one. Free is a range that no other pod has, of this store (uids/) or
+ * another one of the host (uids-host.c), whose base is neither a user nor a group of the host, that does not overlap what /etc/subuid and /etc/subgid give away,
  * and that systemd-nspawn has not picked for a container of its own at the moment.
  */
 
@@ -109,6 +109,40 @@ static bool is_picked_by_nspawn(uint32_t base)
         return access(path, F_OK) >= 0;
 }
 
+/* Whether somebody outside of acnspawn has uids of the range. */
+static bool is_of_others(const char *subuids, const char *subgids, uint32_t base)
+{
+        return subids_overlap(subuids, base) || subids_overlap(subgids, base) || is_picked_by_nspawn(base) ||
+               is_user_or_group(base);
+}
+
+/* -EEXIST: it is. */
+static int is_of_another_pod(const Pod *p, uint32_t base, Error *e)
+{
+        char key[16];
+
+        snprintf(key, sizeof(key), "%u", base);
+        int r = registry_find(p->store, REGISTRY_UIDS, key, NULL, e);
+        if (r != -ENOENT)
+                return r < 0 ? r : -EEXIST;
+        return host_uids_find(p, base, e);
+}
+
+/* -EEXIST: another pod has it. */
+static int take_range(Pod *p, uint32_t base, Error *e)
+{
+        char key[16];
+
+        snprintf(key, sizeof(key), "%u", base);
+        int r = host_uids_take(p, base, e);
+        if (r < 0)
+                return r;
+        r = registry_take(p->store, REGISTRY_UIDS, key, p->uuid, NULL, e);
+        if (r < 0)
+                host_uids_drop(p, base);
+        return r;
+}
+
 int pod_allocate_uids(Pod *p, Error *e)
 {
         _cleanup_free_ char *subuids = NULL, *subgids = NULL;
@@ -120,16 +154,12 @@ int pod_allocate_uids(Pod *p, Error *e)
                 return r;
         for (uint32_t i = 0; i < N_UID_BASES; i++) {
                 uint32_t base = uid_base_nth(p->uuid, i);
-                char key[16];
 
-                if (subids_overlap(subuids, base) || subids_overlap(subgids, base))
-                        continue;
-                snprintf(key, sizeof(key), "%u", base);
-                r = registry_find(p->store, REGISTRY_UIDS, key, NULL, e); /* before the slow questions */
-                if (r >= 0 || is_picked_by_nspawn(base) || is_user_or_group(base))
-                        continue;
-                if (r == -ENOENT)
-                        r = registry_take(p->store, REGISTRY_UIDS, key, p->uuid, NULL, e);
+                r = is_of_another_pod(p, base, e); /* before the slow questions */
+                if (r == 0 && !is_of_others(subuids, subgids, base))
+                        r = take_range(p, base, e);
+                else if (r == 0)
+                        r = -EEXIST;
                 if (r == -EEXIST)
                         continue;
                 if (r < 0)
@@ -137,8 +167,9 @@ int pod_allocate_uids(Pod *p, Error *e)
                 p->config.uid_base = base;
                 return 0;
         }
-        r = error_set(e, -ENOSPC, "No range of %u uids is free for pod %s", UID_RANGE_SIZE, p->uuid);
+        r = error_set(e, -ENOSPC, "No range of %u uids is free for pod %s", UID_RANGE_SIZE,
+                      pod_display_name(p));
         return error_hint(e, r,
-                          "Remove pods that have ended with 'acnspawn gc', or look at /etc/subuid and "
-                          "/etc/subgid.");
+                          "Remove pods that have ended with 'acnspawn gc', in each store of this host, or "
+                          "look at /etc/subuid and /etc/subgid.");
 }

@@ -13,11 +13,17 @@
  * If one cannot say anything, that is told, and it is as if it was not named: what is for everybody can be
  * fetched by those without credentials as well.
  *
+ * A file that says something of a registry must be nobody else's to write, as it may name programs; one with
+ * a password or a token nobody else's to read either. That is as with auth.d.
+ *
  * All that was read is wiped before it is freed, and no message has any of it.
  */
 
+#include <sys/stat.h>
+
 #include "library/libcrypto.h"
 #include "prepare/registry/registry-internal.h"
+#include "prepare/transfer/transfer.h"
 
 #define AUTH_FILE_SIZE_MAX (1024U * 1024U)
 #define AUTH_LENGTH_MAX 65536U
@@ -216,7 +222,8 @@ static int find_in_tree(json_object *file, const char *what, const char *name, R
         const char *key = NULL;
 
         if (!json_object_is_type(file, json_type_object))
-                return error_set(e, -EINVAL, "%s is no file of credentials: it is not a JSON object", what);
+                return error_set(e, -EINVAL, "%s is not a file of credentials: it is not a JSON object",
+                                 what);
         auths = get_object(file, "auths");
         if (auths)
                 entry = find_entry(auths, name, &key);
@@ -246,7 +253,7 @@ int auth_file_find(const char *text, size_t size, const char *what, const char *
 
         int r = json_parse_strict(text, size, &file, NULL, &why);
         if (r < 0)
-                return error_set(e, r, "%s is no file of credentials: %s", what,
+                return error_set(e, r, "%s is not a file of credentials: %s", what,
                                  why.message ?: strerror(-r));
         if (xasprintf(&name, "%s/%s", host, repository) < 0)
                 return error_oom(e);
@@ -295,6 +302,19 @@ static int ask_helper(const CredentialHelper *h, const char *path, const Notes *
         return 1;
 }
 
+/* SECRET: there is something in it that others must not read. */
+static int check_file(int fd, const char *path, bool secret, Error *e)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(e, errno, "Cannot look at %s", path);
+        if (!secret && (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & 0022))
+                return 0;
+        int r = secret_file_check(fd, path, e);
+        return r < 0 ? r : 0;
+}
+
 static int find_in_file(const char *path, bool needed, const char *host, const char *repository,
                         const Notes *n, RegistryCredentials *ret, Error *e)
 {
@@ -303,13 +323,18 @@ static int find_in_file(const char *path, bool needed, const char *host, const c
         _cleanup_free_ char *text = NULL;
         size_t size = 0;
 
-        int r = read_file_at(AT_FDCWD, path, AUTH_FILE_SIZE_MAX, &text, &size);
-        if ((r == -ENOENT || r == -ENOTDIR) && !needed)
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (fd < 0 && (errno == ENOENT || errno == ENOTDIR) && !needed)
                 return 0;
+        int r = fd < 0 ? -errno : read_fd_bounded(fd, AUTH_FILE_SIZE_MAX, &text, &size);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the credentials in %s", path);
         r = auth_file_find(text, size, path, host, repository, &c, &helper, e);
         explicit_bzero(text, size);
+        if (r > 0 || (r == 0 && helper.name)) {
+                int k = check_file(fd, path, r > 0, e);
+                r = k < 0 ? k : r;
+        }
         if (r >= 0 && helper.name) {
                 int k = ask_helper(&helper, path, n, &c, e);
                 r = k != 0 ? k : r;

@@ -255,17 +255,17 @@ static int take_answer(json_object *o, RegistryCredentials *c, Error *e)
         return c->identity_token || (c->user && c->password) ? 1 : error_oom(e);
 }
 
-static int parse_answer(const Helper *h, RegistryCredentials *ret, Error *e)
+int credential_helper_parse(const char *answer, size_t size, RegistryCredentials *ret, Error *e)
 {
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
         _cleanup_json_ json_object *o = NULL;
 
         /* What a parser has to say of it could quote it. */
-        int r = json_parse_strict(h->answer.data ?: "", h->answer.size, &o, NULL, NULL);
+        int r = json_parse_strict(answer, size, &o, NULL, NULL);
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0 || !json_object_is_type(o, json_type_object))
-                return error_set(e, -EBADMSG, "its answer is no JSON object");
+                return error_set(e, -EBADMSG, "its answer is not a JSON object");
         r = take_answer(o, &c, e);
         wipe(get_text(o, "Secret"));
         if (r > 0) {
@@ -312,6 +312,6 @@ int credential_helper_ask(const char *name, const char *server, uint64_t time_ma
         if (r < 0)
                 return r;
         if (WIFEXITED(h.status) && WEXITSTATUS(h.status) == 0)
-                return parse_answer(&h, ret, e);
+                return credential_helper_parse(h.answer.data ?: "", h.answer.size, ret, e);
         return explain_failure(&h, e);
 }

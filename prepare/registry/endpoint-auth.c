@@ -74,7 +74,8 @@ static int read_auth_d(Endpoint *p, Error *e)
         /* With that scheme in any case: credentials are for the name, and nothing is sent here. */
         if (xasprintf(&url, "https://%s/", p->place.host) < 0)
                 return error_oom(e);
-        int r = transfer_authorization(p->transfer, url, &header, e);
+        free(TAKE_PTR(p->origin));
+        int r = transfer_authorization(p->transfer, url, &header, &p->origin, e);
         if (r <= 0 || !header)
                 return r;
         if (strncasecmp(header, "Bearer ", strlen("Bearer ")) == 0)
@@ -92,6 +93,8 @@ static int read_files(Endpoint *p, Error *e)
         int r = registry_credentials_find(p->place.host, p->place.repository, &notes, &c, e);
         if (r <= 0)
                 return r;
+        free(p->origin);
+        p->origin = TAKE_PTR(c.origin);
         if (c.identity_token) {
                 p->identity_token = TAKE_PTR(c.identity_token);
                 return 1;
@@ -100,7 +103,7 @@ static int read_files(Endpoint *p, Error *e)
         if (r == -EINVAL)
                 return error_set(e, r,
                                  "%s: the user or password for '%s' has characters that it cannot have",
-                                 c.origin, p->place.host);
+                                 p->origin, p->place.host);
         return r < 0 ? error_oom(e) : 1;
 }
 
@@ -155,7 +158,8 @@ static int format_purpose(const Endpoint *p, const RegistryChallenge *c, char **
 }
 
 /* The token service in messages: what is refused there is not the registry's doing. */
-static int token_error(const RegistryChallenge *c, int code, const TransferReply *reply, Error *e)
+static int token_error(const Endpoint *p, const RegistryChallenge *c, int code, const TransferReply *reply,
+                       Error *e)
 {
         _cleanup_free_ char *text = NULL, *error_code = NULL, *service = url_for_display(c->realm);
 
@@ -165,6 +169,11 @@ static int token_error(const RegistryChallenge *c, int code, const TransferReply
                                  reply->status, text);
         else
                 code = error_prefix(e, code, "its token service '%s' gives out no token", service ?: "?");
+        if ((reply->status == 401 || reply->status == 403) && p->origin && (p->basic || p->identity_token))
+                return error_hint(e, code,
+                                  "The credentials from %s were sent: see whether user and password in it "
+                                  "are right.",
+                                  p->origin);
         const char *hint = registry_error_hint(error_code, reply->status);
         return hint ? error_hint(e, code, "%s", hint) : code;
 }
@@ -204,11 +213,11 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
         if (r == -EINTR || r == -ENOMEM)
                 return r;
         if (r < 0)
-                return token_error(c, r, &reply, e);
+                return token_error(p, c, r, &reply, e);
         r = registry_token_parse(body, size, &token, ret_seconds, &why);
         if (r < 0) {
                 error_set(e, r, "%s", why.message ?: strerror(-r));
-                return token_error(c, r, &reply, e);
+                return token_error(p, c, r, &reply, e);
         }
         return xasprintf(ret, "Bearer %s", token) < 0 ? error_oom(e) : 0;
 }
@@ -225,7 +234,7 @@ static int check_realm(const Endpoint *p, const RegistryChallenge *c, Error *e)
                 _cleanup_free_ char *shown = url_for_display(c->realm);
                 r = error_set(e, r, "it wants a token from '%s', which is not asked: %s", shown ?: "?",
                               r == -EPERM ? "it would be sent without protection"
-                                          : "that is no URL of a service");
+                                          : "that is not a URL of a service");
                 return r == -EPERM ? error_hint(e, r,
                                                 "Whoever runs the registry has to offer tokens by https.")
                                    : r;
@@ -271,15 +280,19 @@ static int refuse(const Endpoint *p, const RegistryChallenge *c, const char *use
 {
         int r;
 
-        if (!isempty(used) && (p->basic || p->bearer))
-                r = error_set(e, -EACCES, "it does not take the credentials that are there for it (401)");
-        else if (!c->basic && !c->bearer)
+        if (!isempty(used) && (p->basic || p->bearer)) {
+                r = error_set(e, -EACCES, "it does not take the credentials from %s, which were sent (401)",
+                              p->origin ?: "this host");
+                return error_hint(e, r, "See whether user and password in %s are right.",
+                                  p->origin ?: "its files");
+        }
+        if (!c->basic && !c->bearer)
                 r = error_set(e, -EACCES,
-                              "it wants to know who asks, by the scheme '%s', which is not spoken here",
+                              "it requires authentication by the scheme '%s', which is not supported",
                               c->other ?: "?");
         else
                 r = error_set(e, -EACCES,
-                              "it wants to know who asks, and there are no credentials for it (401)");
+                              "it requires authentication, and there are no credentials for it (401)");
         return error_hint(e, r, "%s", registry_error_hint(NULL, 401));
 }
 
@@ -305,7 +318,7 @@ static int authenticate(Endpoint *p, const char *challenge, const char *used, Er
                 return 0;
         if (!challenge)
                 return error_set(e, -EACCES,
-                                 "it wants to know who asks, but does not say how to tell it (401)");
+                                 "it requires authentication, but does not say by which scheme (401)");
         int r = registry_challenge_parse(challenge, &c, e);
         if (r >= 0)
                 r = find_credentials(p, e);

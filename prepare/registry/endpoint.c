@@ -31,6 +31,7 @@ void endpoint_done(Endpoint *p)
         authorization_free(p->basic);
         authorization_free(p->bearer);
         authorization_free(p->identity_token);
+        free(p->origin);
         authorization_free(p->authorization);
         (void) pthread_mutex_destroy(&p->lock);
 }

@@ -25,6 +25,7 @@ typedef struct Endpoint {
         bool credentials_known;
         char *basic, *bearer;  /* credentials as headers, or NULL */
         char *identity_token;  /* a third kind, or NULL */
+        char *origin;          /* the file that these are from, or NULL */
         char *authorization;   /* what is sent now, or NULL */
         uint64_t expires_usec; /* of CLOCK_BOOTTIME: until when; UINT64_MAX: for good */
 } Endpoint;

@@ -84,7 +84,7 @@ static int check_host(char *s, Error *e)
         uint32_t port;
 
         if (!(s[0] == '[' ? ipv6_is_valid(s, n) : host_name_is_valid(s, n)))
-                return error_set(e, -EINVAL, "'%s' is no host name or address", s);
+                return error_set(e, -EINVAL, "'%s' is not a host name or address", s);
         if (s[n] && (s[n] != ':' || parse_u32(s + n + 1, &port) < 0 || port == 0 || port > UINT16_MAX))
                 return error_set(e, -EINVAL, "'%s' has no valid port", s);
         for (char *c = s; *c; c++)
@@ -300,7 +300,7 @@ int registry_reference_parse(const char *s, RegistryReference *ret, Error *e)
         if (q == -ENOMEM)
                 return error_oom(e);
         if (q < 0) {
-                q = error_set(e, q, "'%s' is no reference to an image of a registry: %s", shown,
+                q = error_set(e, q, "'%s' is not a reference to an image of a registry: %s", shown,
                               why.message);
                 return error_hint(e, q, "Write " GRAMMAR ".");
         }

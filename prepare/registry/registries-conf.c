@@ -10,7 +10,6 @@
  * not know must not believe them blocked.
  */
 
-#include "config.h"
 #include "prepare/registry/registry-internal.h"
 
 #define FILES_MAX 256U
@@ -107,8 +106,8 @@ static int read_location(const Source *s, const Key *k, json_object *v, void *ta
                                  s->file, s->table, text);
         int r = registry_location_parse(streq(k->name, "prefix") && wild ? wild : text, &host, &path, &why);
         if (r < 0)
-                return error_set(s->e, r, "%s: %s'%s' is '%s', which is no place of a registry: %s", s->file,
-                                 s->table, k->name, text, why.message ?: strerror(-r));
+                return error_set(s->e, r, "%s: %s'%s' is '%s', which is not a place of a registry: %s",
+                                 s->file, s->table, k->name, text, why.message ?: strerror(-r));
         r = xasprintf(place, "%s%s%s%s", text != wild && streq(k->name, "prefix") && wild ? "*." : "", host,
                       path ? "/" : "", path ?: "");
         return r < 0 ? error_oom(s->e) : 0;
@@ -413,8 +412,7 @@ static int add_directory_beside(RegistriesConf *c, const char *base, const char 
 
 int registries_conf_load(const char *const *config_dirs, const Notes *n, RegistriesConf *ret, Error *e)
 {
-        static const char *const default_dirs[] = {ACNSPAWN_SYSCONFDIR, "/usr/lib/acnspawn", NULL};
-        const char *const *dirs = config_dirs ?: default_dirs;
+        const char *const *dirs = config_dirs ?: usual_config_dirs;
         _cleanup_(registries_conf_done) RegistriesConf c = {};
         const char *chosen = secure_getenv("CONTAINERS_REGISTRIES_CONF");
         const char *file = isempty(chosen) ? "/etc/containers/registries.conf" : chosen;

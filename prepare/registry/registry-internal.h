@@ -111,6 +111,8 @@ int auth_file_find(const char *text, size_t size, const char *what, const char *
  * be put after who it is. (credential-helper.c) */
 int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec,
                           RegistryCredentials *ret, Error *e);
+/* What one that has ended well has said. As above. */
+int credential_helper_parse(const char *answer, size_t size, RegistryCredentials *ret, Error *e);
 /* The same in the files of this host. */
 int registry_credentials_find(const char *host, const char *repository, const Notes *n,
                               RegistryCredentials *ret, Error *e);

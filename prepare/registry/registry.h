@@ -30,7 +30,7 @@ int registry_reference_format(const RegistryReference *r, char **ret);
 
 typedef struct RegistryOptions {
         unsigned insecure; /* InsecureOptions: the same as the Transfer's */
-        /* What has registries.d in it, strongest first; NULL: /etc/acnspawn, /usr/lib/acnspawn. */
+        /* What has registries.d in it, strongest first; NULL: usual_config_dirs. */
         const char *const *config_dirs;
         /* What is worth a line to the user: holes that configuration opens, mirrors that did not do, keys of
          * configuration files that are not used. May come from several threads. */

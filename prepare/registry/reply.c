@@ -55,7 +55,7 @@ int registry_token_parse(const char *text, size_t size, char **ret, uint64_t *re
 
         int r = json_parse_strict(text, size, &reply, NULL, &why);
         if (r < 0)
-                return error_set(e, -EBADMSG, "its reply is no token: %s", why.message ?: strerror(-r));
+                return error_set(e, -EBADMSG, "its reply is not a token: %s", why.message ?: strerror(-r));
         const char *token = get_string(reply, "token") ?: get_string(reply, "access_token");
         if (!token)
                 return error_set(e, -EBADMSG, "its reply has no token");
@@ -164,7 +164,7 @@ const char *registry_error_hint(const char *code, unsigned status)
                         {NULL, 403,
                          "The credentials used, or none at all, do not allow to read this repository."},
                         {NULL, 404,
-                         "Look at how the repository and the tag are written. If the host is no registry "
+                         "Look at how the repository and the tag are written. If the host is not a registry "
                          "itself, registries.conf can say where it has its own; see "
                          "acnspawn-registries(5)."},
                         {NULL, 429,

@@ -104,7 +104,7 @@ static int add_unicode(TomlReader *r, size_t digits, Text *t)
                 c = c << 4 | ((uint32_t) (d - all) & 15);
         }
         if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-                return toml_fault(r, "an escape that is no character");
+                return toml_fault(r, "an escape that is not a character");
         size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
         static const unsigned char leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
         for (size_t i = n - 1; i > 0; i--, c >>= 6)

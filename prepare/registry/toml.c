@@ -42,7 +42,7 @@ static int step(TomlReader *r, const char *key, json_object **table)
         if (json_object_is_type(next, json_type_array))
                 next = json_object_array_get_idx(next, json_object_array_length(next) - 1);
         if (!json_object_is_type(next, json_type_object))
-                return toml_fault(r, "'%s' is no table", key);
+                return toml_fault(r, "'%s' is not a table", key);
         *table = next;
         return 0;
 }
@@ -137,7 +137,7 @@ int toml_parse(const char *text, size_t size, const char *what, json_object **re
         if (size > TOML_SIZE_MAX)
                 return error_set(e, -EFBIG, "%s is larger than %u bytes", what, TOML_SIZE_MAX);
         if (!utf8_is_valid(text, size) || memchr(text, 0, size))
-                return error_set(e, -EBADMSG, "%s is no text: it has bytes that are not UTF-8, or zeros",
+                return error_set(e, -EBADMSG, "%s is not text: it has bytes that are not UTF-8, or zeros",
                                  what);
         /* With a NUL behind it, where searching for the end of a word stops. */
         _cleanup_free_ char *copy = strndup(text, size);

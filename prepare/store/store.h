@@ -60,6 +60,12 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
 int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
 void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
 
+/* --- Disk usage (usage.c) ------------------------------------------------------------------------------ */
+
+/* Bytes of disk space that the file or tree NAME takes. A file with several names counts in parts; what cannot
+ * be read, and what is mounted below the tree, counts nothing. */
+uint64_t disk_usage_at(int dir_fd, const char *name);
+
 /* --- Durability (sync.c) ------------------------------------------------------------------------------- */
 
 /* What is to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree() adds the

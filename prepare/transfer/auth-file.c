@@ -26,8 +26,7 @@ static void wipe(void *p, size_t n)
 
 /* --- Reading what is secret ---------------------------------------------------------------------------- */
 
-/* 0: it is /dev/null. */
-static int check_secret_file(int fd, const char *path, Error *e)
+int secret_file_check(int fd, const char *path, Error *e)
 {
         struct stat st;
         int r;
@@ -63,7 +62,7 @@ static int read_secret_file(int dir_fd, const char *name, const char *path, size
 
         if (fd < 0)
                 return error_set_errno(e, errno, "Cannot read the credentials in %s", path);
-        int r = check_secret_file(fd, path, e);
+        int r = secret_file_check(fd, path, e);
         if (r <= 0)
                 return r;
         r = read_fd_bounded(fd, max, ret, ret_size);
@@ -183,7 +182,7 @@ static int section_check_key(const Section *s)
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)
                 return error_set_errno(s->error, errno, "Cannot read the key in %s", path);
-        int r = check_secret_file(fd, path, s->error);
+        int r = secret_file_check(fd, path, s->error);
         return r != 0 ? r : section_error(s, s->begin, "the file with the key is empty");
 }
 
@@ -197,7 +196,7 @@ static int section_add(Section *s, const Credential *c)
                 return error_oom(s->error);
         if (strv_length(hosts) == 0)
                 return section_error(s, s->begin, "the section needs a 'Name=' of the host");
-        r = credentials_add(s->credentials, c, hosts, &host);
+        r = credentials_add(s->credentials, c, s->path, hosts, &host);
         if (r == -ENOMEM)
                 return error_oom(s->error);
         if (r >= 0)
@@ -205,7 +204,7 @@ static int section_add(Section *s, const Credential *c)
         _cleanup_free_ char *shown = text_escape_for_terminal(host), *why = NULL;
         if (xasprintf(&why,
                       r == -EEXIST ? "there are credentials for '%s' in this directory already"
-                                   : "'%s' is no HOST or HOST:PORT",
+                                   : "'%s' is not a HOST or HOST:PORT",
                       shown ?: "?") < 0)
                 return error_oom(s->error);
         return section_error(s, s->begin, why);
@@ -293,7 +292,7 @@ static int section_line(Section *s, char *line)
         return r;
 }
 
-static int parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e)
+int credentials_parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e)
 {
         Section s = {.credentials = c, .path = path, .directory = directory, .error = e};
         char *copy = strdup(text);
@@ -331,11 +330,11 @@ static int load_file(Credentials *c, size_t directory, int dir_fd, const char *d
         if (r <= 0)
                 return r;
         if (strlen(text) != size)
-                r = error_set(e, -EINVAL, "%s is no text: there are NUL bytes in it", path);
+                r = error_set(e, -EINVAL, "%s is not text: there are NUL bytes in it", path);
         else if (endswith(name, ".json"))
                 r = credentials_parse_json(c, directory, path, text, size, e);
         else
-                r = parse_ini(c, directory, path, text, e);
+                r = credentials_parse_ini(c, directory, path, text, e);
         wipe(text, size);
         return r;
 }

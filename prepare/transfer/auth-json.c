@@ -117,14 +117,14 @@ int credentials_parse_json(Credentials *c, size_t directory, const char *path, c
         r = read_document(&d, &template, &hosts);
         if (r < 0)
                 return r;
-        r = credentials_add(c, &template, hosts, &host);
+        r = credentials_add(c, &template, path, hosts, &host);
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0)
                 return document_error(
                                 &d,
                                 r == -EEXIST ? "there are credentials for '%s' in this directory already"
-                                             : "'%s' is no HOST or HOST:PORT",
+                                             : "'%s' is not a HOST or HOST:PORT",
                                 host);
         return 0;
 }

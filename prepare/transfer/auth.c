@@ -23,6 +23,7 @@ void credential_done(Credential *c)
         authorization_free(c->authorization);
         free(c->certificate);
         free(c->key);
+        free(c->origin);
         *c = (Credential){};
 }
 
@@ -98,7 +99,7 @@ static bool same_place(const Credential *a, const Credential *b)
         return a->port == b->port && streq(a->host, b->host);
 }
 
-static int add_one(Credentials *l, const Credential *template, const char *host)
+static int add_one(Credentials *l, const Credential *template, const char *origin, const char *host)
 {
         _cleanup_(credential_done) Credential c = {.directory = template->directory};
 
@@ -110,7 +111,7 @@ static int add_one(Credentials *l, const Credential *template, const char *host)
                         return -EEXIST;
         if ((template->authorization && !(c.authorization = strdup(template->authorization))) ||
             (template->certificate && !(c.certificate = strdup(template->certificate))) ||
-            (template->key && !(c.key = strdup(template->key))))
+            (template->key && !(c.key = strdup(template->key))) || !(c.origin = strdup(origin)))
                 return -ENOMEM;
         r = GREEDY_REALLOC(l->items, l->allocated, l->n + 1);
         if (r < 0)
@@ -120,10 +121,11 @@ static int add_one(Credentials *l, const Credential *template, const char *host)
         return 0;
 }
 
-int credentials_add(Credentials *c, const Credential *template, char *const *hosts, const char **ret_host)
+int credentials_add(Credentials *c, const Credential *template, const char *origin, char *const *hosts,
+                    const char **ret_host)
 {
         STRV_FOREACH (host, hosts) {
-                int r = add_one(c, template, *host);
+                int r = add_one(c, template, origin, *host);
                 if (r < 0) {
                         *ret_host = *host;
                         return r;

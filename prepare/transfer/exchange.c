@@ -307,6 +307,36 @@ static int check_stall(Exchange *x)
                               (unsigned long long) x->sink->done);
 }
 
+/* A server that sends just enough not to stall could keep us for ever: what counts is all of the transfer,
+ * with the requests by which it was resumed. */
+static int check_speed(Exchange *x)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC), size = x->sink->received + x->body_size;
+        uint64_t floor = x->transfer->options.speed_min, usec = x->sink->active_usec;
+
+        if (x->window_usec == 0) /* it has not been sent */
+                return 0;
+        if (x->begin_usec == 0)
+                x->begin_usec = now;
+        usec += now - x->begin_usec;
+        if (floor == 0 || usec < x->transfer->options.speed_grace_usec || size / floor >= usec / 1000000)
+                return 0;
+        x->again = AGAIN_NEVER;
+        int r = exchange_error(x, &x->error, -ETIMEDOUT,
+                               "the server is too slow: %llu bytes in %.0f s, less than %llu per second",
+                               (unsigned long long) size, (double) usec / 1e6, (unsigned long long) floor);
+        return error_hint(&x->error, r,
+                          "If the network is no faster, --min-speed= takes a lower bound; 0 is none.");
+}
+
+/* For the requests that follow. */
+static void add_up(Exchange *x)
+{
+        if (x->begin_usec != 0)
+                x->sink->active_usec += now_usec(CLOCK_MONOTONIC) - x->begin_usec;
+        x->sink->received += x->body_size;
+}
+
 static int wait_for_something(Exchange *x, CURLM *multi)
 {
         struct curl_waitfd wake = {.fd = interrupt_fd(), .events = CURL_WAIT_POLLIN};
@@ -346,6 +376,8 @@ static int drive(Exchange *x, CURLM *multi, CURLcode *ret)
                 int r = interrupt_check(&x->error);
                 if (r >= 0)
                         r = check_stall(x);
+                if (r >= 0)
+                        r = check_speed(x);
                 if (r >= 0 && x->deadline_usec != 0 && now_usec(CLOCK_MONOTONIC) >= x->deadline_usec)
                         r = exchange_error(x, &x->error, -ETIMEDOUT, "it takes too long");
                 if (r >= 0)
@@ -411,6 +443,7 @@ static int run(Exchange *x, Handle *h)
         if (curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
                 return error_oom(&x->error);
         r = drive(x, h->multi, &code);
+        add_up(x);
         note_peer(x);
         if (r >= 0)
                 r = finish(x, code);

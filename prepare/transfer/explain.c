@@ -6,6 +6,7 @@
 
 #include <openssl/x509_vfy.h>
 
+#include "config.h"
 #include "prepare/transfer/transfer-internal.h"
 
 /* With FORMAT NULL: what the error already says is the reason. */
@@ -42,10 +43,10 @@ static const struct {
         const char *why, *hint;
 } tls_reasons[] = {
                 {X509_V_ERR_CERT_HAS_EXPIRED, "has expired",
-                 "Tell whoever runs the server; or the clock of this host is wrong: see date(1)."},
+                 "Tell the administrator of the server; or the clock of this host is wrong: see date(1)."},
                 {X509_V_ERR_CERT_NOT_YET_VALID, "is not valid yet",
                  "The clock of this host may be wrong: see date(1)."},
-                {X509_V_ERR_CERT_REVOKED, "has been revoked", "Tell whoever runs the server."},
+                {X509_V_ERR_CERT_REVOKED, "has been revoked", "Tell the administrator of the server."},
                 {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
                  "is signed by itself, by no authority that is trusted here", NULL},
                 {X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, "is signed by an authority that is not trusted here",
@@ -192,8 +193,7 @@ static int explain_proxy(const Exchange *x, const char *host, const char *detail
 
 static int explain_tls(const Exchange *x, const char *host, const char *detail, Error *e)
 {
-        return exchange_error(x, e, -EKEYREJECTED, "'%s' and this host do not come to terms about TLS (%s)",
-                              host, detail);
+        return exchange_error(x, e, -EKEYREJECTED, "the TLS handshake with '%s' failed (%s)", host, detail);
 }
 
 static int explain_ca_file(const Exchange *x, const char *host, const char *detail, Error *e)
@@ -270,7 +270,7 @@ int exchange_explain(Exchange *x, CURLcode code, Error *e)
 /* --- Statuses ------------------------------------------------------------------------------------------ */
 
 static const char *const auth_hint =
-                "If it is not for everybody, put credentials into /etc/acnspawn/auth.d/ "
+                "If it is not for everybody, put credentials into " ACNSPAWN_SYSCONFDIR "/auth.d/ "
                 "(acnspawn-auth.d(5)).";
 
 static const struct {
@@ -280,7 +280,7 @@ static const struct {
         const char *why, *hint;
 } status_reasons[] = {
                 {400, -EREMOTEIO, AGAIN_NEVER, "the server does not understand the request", NULL},
-                {401, -EACCES, AGAIN_NEVER, "the server wants to know who asks", NULL},
+                {401, -EACCES, AGAIN_NEVER, "the server requires authentication", NULL},
                 {403, -EACCES, AGAIN_NEVER, "the server does not allow it", NULL},
                 {404, -ENOENT, AGAIN_NEVER, "the server does not have it",
                  "See whether name and version are spelled right."},
@@ -297,6 +297,26 @@ static const struct {
                  "Try again later."},
 };
 
+static bool has_credentials(const Exchange *x)
+{
+        return x->credential && x->credential->authorization;
+}
+
+/* A caller that gives the header itself says where it is from. */
+static int explain_credentials(Exchange *x, Error *e)
+{
+        const char *why = x->response.status == 401 ? "the server does not take"
+                                                    : "the server does not allow it with";
+        const char *origin = x->credential->origin;
+
+        if (x->request->authorization)
+                return exchange_error(x, e, -EACCES, "%s the credentials that were sent (%u)", why,
+                                      x->response.status);
+        int r = exchange_error(x, e, -EACCES, "%s the credentials from %s, which were sent (%u)", why,
+                               origin ?: "the URL", x->response.status);
+        return error_hint(e, r, "See whether user and password in %s are right.", origin ?: "the URL");
+}
+
 int exchange_explain_status(Exchange *x, Error *e)
 {
         unsigned status = x->response.status;
@@ -308,6 +328,8 @@ int exchange_explain_status(Exchange *x, Error *e)
                 if (status_reasons[i].status != status)
                         continue;
                 x->again = status_reasons[i].again;
+                if ((status == 401 || status == 403) && has_credentials(x))
+                        return explain_credentials(x, e);
                 int r = exchange_error(x, e, status_reasons[i].code, "%s (%u)", status_reasons[i].why,
                                        status);
                 const char *hint = status == 401 || status == 403 ? auth_hint : status_reasons[i].hint;

@@ -49,6 +49,7 @@ static int find_credentials(Step *s, Error *e)
         if (!given && !s->url.user)
                 return 0;
         s->credential.authorization = authorization_free(s->credential.authorization);
+        free(TAKE_PTR(s->credential.origin));
         if (given && !given[0])
                 return 0;
         if (given) {
@@ -129,8 +130,8 @@ static int check_redirect(const Step *s, const Exchange *x, const Url *to, const
         if (!secure && streq(s->url.scheme, "https")) {
                 int r = exchange_error(x, e, -EPERM, "it redirects to '%s', from https to http", shown);
                 return error_hint(e, r,
-                                  "Anybody on the way could change what comes from there. Tell whoever runs "
-                                  "the server.");
+                                  "Anybody on the way could change what comes from there. Tell the "
+                                  "administrator of the server.");
         }
         if (s->n_redirects >= REDIRECTS_MAX)
                 return exchange_error(x, e, -ELOOP, "it redirects more than %u times, now to '%s'",

@@ -40,6 +40,7 @@ typedef struct Credential {
         uint16_t port; /* 0: the scheme's own */
         char *authorization;
         char *certificate, *key; /* files for TLS, or NULL */
+        char *origin;            /* the file it is from, or NULL: the caller's, or the URL's */
         size_t directory;        /* which of the directories it is from */
 } Credential;
 
@@ -53,11 +54,13 @@ void credential_done(Credential *c);
 void credentials_done(Credentials *c);
 /* Reads auth.d of all DIRS. */
 int credentials_load(Credentials *c, const char *const *dirs, Error *e);
-/* Adds a copy of C for each of HOSTS ("example.com", "example.com:8443"). -EINVAL: a host is malformed
+/* Adds a copy of TEMPLATE, which is from the file ORIGIN, for each of HOSTS ("example.com", "example.com:8443"). -EINVAL: a host is malformed
  * (named by *RET_HOST). -EEXIST: there is one from the same directory. */
-int credentials_add(Credentials *c, const Credential *template, char *const *hosts, const char **ret_host);
+int credentials_add(Credentials *c, const Credential *template, const char *origin, char *const *hosts,
+                    const char **ret_host);
 const Credential *credentials_find(const Credentials *c, const Url *u);
-/* One file's text. PATH is for messages. */
+/* One file's text, NAME.conf or NAME.json. PATH is for messages. */
+int credentials_parse_ini(Credentials *c, size_t directory, const char *path, const char *text, Error *e);
 int credentials_parse_json(Credentials *c, size_t directory, const char *path, const char *text, size_t size,
                            Error *e);
 int authorization_bearer(const char *token, char **ret);
@@ -117,6 +120,8 @@ struct Sink {
         uint64_t size_max;      /* or UNKNOWN */
         uint64_t shown_usec;    /* when progress was told of last */
         uint64_t time_max_usec; /* for each request; 0: as long as something comes */
+        uint64_t active_usec;   /* how long the requests before this one have taken, and */
+        uint64_t received;      /* how many bytes they have brought */
         /* Adds request headers (Range); may be NULL. */
         int (*headers)(Sink *s, struct curl_slist **l);
         /* A body follows that answers what was asked for. Sets DONE and TOTAL. -ESTALE: not as asked for,
@@ -155,6 +160,7 @@ typedef struct Exchange {
         bool begun, enough;
         uint64_t n_headers, header_size, body_size; /* bytes */
         uint64_t window_usec, window_size;          /* since when, and how much there was, for the stall */
+        uint64_t begin_usec;                        /* since when the answer is waited for; 0: not yet */
         uint64_t deadline_usec;
         Text error_body;
         int result; /* of a callback */

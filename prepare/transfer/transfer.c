@@ -15,6 +15,8 @@
 #define DEFAULT_RETRIES 4U
 #define DEFAULT_CONNECT_TIMEOUT_USEC (30 * 1000000ULL)
 #define DEFAULT_STALL_TIMEOUT_USEC (60 * 1000000ULL)
+#define DEFAULT_SPEED_MIN 512ULL
+#define DEFAULT_SPEED_GRACE_USEC (120 * 1000000ULL)
 #define DEFAULT_RETRY_DELAY_USEC (500 * 1000ULL)
 #define DEFAULT_RETRY_AFTER_MAX_USEC (60 * 1000000ULL)
 
@@ -32,6 +34,12 @@ static void fill_in_defaults(TransferOptions *o)
                 o->connect_timeout_usec = DEFAULT_CONNECT_TIMEOUT_USEC;
         if (o->stall_timeout_usec == 0)
                 o->stall_timeout_usec = DEFAULT_STALL_TIMEOUT_USEC;
+        if (o->speed_min == 0)
+                o->speed_min = DEFAULT_SPEED_MIN;
+        else if (o->speed_min == TRANSFER_SPEED_ANY)
+                o->speed_min = 0;
+        if (o->speed_grace_usec == 0)
+                o->speed_grace_usec = DEFAULT_SPEED_GRACE_USEC;
         if (o->retry_delay_usec == 0)
                 o->retry_delay_usec = DEFAULT_RETRY_DELAY_USEC;
         if (o->retry_after_max_usec == 0)
@@ -145,7 +153,14 @@ int transfer_take_handle(Transfer *t, Handle **ret, Error *e)
 
 void transfer_return_handle(Transfer *t, Handle *h)
 {
-        curl_easy_reset(h->easy); /* keeps connections, forgets everything about the request */
+        /* A new one for each request: libcurl 7.88 keeps a pointer to the last header of an answer when it is reset,
+         * and follows it if the next answer begins with a folded line. Connections are the multi handle's. */
+        curl_easy_cleanup(h->easy);
+        h->easy = curl_easy_init();
+        if (!h->easy) {
+                handle_free(h);
+                return;
+        }
         (void) pthread_mutex_lock(&t->lock);
         h->next = t->idle;
         t->idle = h;
@@ -201,7 +216,7 @@ static int copy_credential(const Credential *c, Credential *ret)
 
         if ((c->authorization && !(copy.authorization = strdup(c->authorization))) ||
             (c->certificate && !(copy.certificate = strdup(c->certificate))) ||
-            (c->key && !(copy.key = strdup(c->key))))
+            (c->key && !(copy.key = strdup(c->key))) || (c->origin && !(copy.origin = strdup(c->origin))))
                 return -ENOMEM;
         *ret = copy;
         copy = (Credential){};
@@ -230,7 +245,7 @@ int transfer_find_credential(Transfer *t, const Url *u, Credential *ret, Error *
         return r;
 }
 
-int transfer_authorization(Transfer *t, const char *url, char **ret, Error *e)
+int transfer_authorization(Transfer *t, const char *url, char **ret, char **ret_origin, Error *e)
 {
         _cleanup_(credential_done) Credential c = {};
         _cleanup_(url_done) Url u = {};
@@ -245,5 +260,7 @@ int transfer_authorization(Transfer *t, const char *url, char **ret, Error *e)
         if (r <= 0 || !c.authorization)
                 return r < 0 ? r : 0;
         *ret = TAKE_PTR(c.authorization);
+        if (ret_origin)
+                *ret_origin = TAKE_PTR(c.origin);
         return 1;
 }

@@ -43,6 +43,7 @@ char *url_for_display(const char *url);
 typedef struct Transfer Transfer;
 
 #define TRANSFER_RETRIES_NONE UINT32_MAX
+#define TRANSFER_SPEED_ANY UINT64_MAX
 
 /* What is 0 or NULL has the default in parentheses. */
 typedef struct TransferOptions {
@@ -52,6 +53,8 @@ typedef struct TransferOptions {
         uint32_t n_retries;            /* after the first try (4) */
         uint64_t connect_timeout_usec; /* for one connection, with TLS (30 s) */
         uint64_t stall_timeout_usec;   /* after so long with hardly a byte it is broken off (60 s) */
+        uint64_t speed_min; /* bytes per second, averaged over all of a transfer: less is given up (512) */
+        uint64_t speed_grace_usec;     /* after so long, for the first time (120 s) */
         uint64_t retry_delay_usec;     /* before the first retry; doubled each time, with jitter (0.5 s) */
         uint64_t retry_after_max_usec; /* what a server may have us wait (60 s) */
         /* Told once when an insecure option is made use of, and when something is tried again. Not called by
@@ -131,10 +134,13 @@ int transfer_download(Transfer *t, const TransferRequest *r, Store *s, int *ret_
 
 /* --- Credentials (auth.c, auth-file.c) ----------------------------------------------------------------- */
 
-/* The value of an Authorization header that auth.d has for the host of URL, for who has to present it
- * elsewhere in the protocol (a registry's token server). 0: none. Wipe it after use
- * (authorization_free()). */
-int transfer_authorization(Transfer *t, const char *url, char **ret, Error *e);
+/* The value of an Authorization header that auth.d has for the host of URL, to be presented elsewhere in the
+ * protocol (to a registry's token server). *RET_ORIGIN (or NULL): the file that has it. 0: none. Wipe it
+ * after use (authorization_free()). */
+int transfer_authorization(Transfer *t, const char *url, char **ret, char **ret_origin, Error *e);
+/* Whether FD, the file PATH, may be read for secrets: a regular file of root's or ours that others can
+ * neither read nor write. 1; 0: it is empty, or /dev/null; -EPERM. */
+int secret_file_check(int fd, const char *path, Error *e);
 char *authorization_free(char *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(char *, authorization_free);
 /* "Basic …" of user and password. */

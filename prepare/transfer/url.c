@@ -159,7 +159,7 @@ int url_check(const char *url, unsigned insecure, Error *e)
         if (r == -ENOMEM || !shown)
                 return error_oom(e);
         if (r < 0)
-                return error_set(e, -EINVAL, "What was given is no URL of the form https://HOST/PATH");
+                return error_set(e, -EINVAL, "What was given is not a URL of the form https://HOST/PATH");
         if (streq(u.scheme, "https"))
                 return 0;
         if (!streq(u.scheme, "http")) {

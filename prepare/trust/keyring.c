@@ -11,11 +11,8 @@
 
 #include <sys/stat.h>
 
-#include "config.h"
 #include "prepare/trust/trust-internal.h"
 #include "schema/schema.h"
-
-static const char *const default_dirs[] = {ACNSPAWN_SYSCONFDIR, "/usr/lib/acnspawn", NULL};
 
 bool trust_prefix_covers(const char *prefix, const char *name)
 {
@@ -115,7 +112,7 @@ static int read_key_file(int parent_fd, const char *name, TrustFile *f, Error *e
         if (S_ISLNK(st.st_mode))
                 return check_mask(fd, f->path, e);
         if (!S_ISREG(st.st_mode))
-                return error_set(e, -EPERM, "'%s', a file of a trusted key, is no regular file", f->path);
+                return error_set(e, -EPERM, "'%s', a file of a trusted key, is not a regular file", f->path);
         /* Nobody can set the time of the last change of anything. */
         if (xasprintf(&f->stamp, "%ju.%jd.%jd.%09ld", (uintmax_t) st.st_ino, (intmax_t) st.st_size,
                       (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec) < 0)
@@ -314,7 +311,7 @@ int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trus
         t->home = GPG_HOME_NULL;
         if (fingerprint && !(t->only = strdup(fingerprint)))
                 return error_oom(e);
-        for (const char *const *d = config_dirs ?: default_dirs; *d; d++)
+        for (const char *const *d = config_dirs ?: usual_config_dirs; *d; d++)
                 if (strv_extend(&t->dirs, *d) < 0)
                         return error_oom(e);
         int r = trust_reload(t, e);

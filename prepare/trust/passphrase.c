@@ -20,7 +20,7 @@ static int check_private(int fd, const char *path, Error *e)
         if (S_ISFIFO(st.st_mode)) /* of a shell: <(...) */
                 return 0;
         if (!S_ISREG(st.st_mode))
-                return error_set(e, -EINVAL, "The passphrase file '%s' is no regular file", path);
+                return error_set(e, -EINVAL, "The passphrase file '%s' is not a regular file", path);
         if (st.st_uid != 0 && st.st_uid != geteuid())
                 return error_set(e, -EPERM, "The passphrase file '%s' belongs to user %u", path,
                                  (unsigned) st.st_uid);

@@ -7,6 +7,9 @@
  * byte for byte, with a warning that is expected here; every other warning means that something of the
  * archive would be lost, and is an error. The locale is the thread's, so a reader belongs to the thread that
  * made it.
+ *
+ * The bytes that libarchive takes for the headers of an entry are checked once more (tar-headers.c). They are
+ * looked at where they lie; only those that reach over the end of a block are copied.
  */
 
 #include <locale.h>
@@ -24,6 +27,9 @@ struct ArchiveReader {
         size_t block_size;
         uint64_t fed;     /* bytes that the tar reader was given */
         uint64_t fed_max; /* more than that while it reads headers: refused */
+        bool in_headers;  /* the tar reader is at those of an entry */
+        uint64_t start;   /* where these begin in the archive */
+        Text headers;     /* those of them that were in blocks before this one */
         Recipe *recipe;   /* the caller's, or NULL */
         Error error;      /* of feeding it */
         locale_t locale, locale_before;
@@ -37,6 +43,7 @@ ArchiveReader *archive_reader_free(ArchiveReader *r)
                 (void) archive_read_free(r->archive);
         (void) pipeline_free(r->pipeline);
         error_done(&r->error);
+        text_done(&r->headers);
         if (r->locale_before)
                 (void) uselocale(r->locale_before);
         if (r->locale)
@@ -53,9 +60,20 @@ void archive_reader_set_recipe(ArchiveReader *r, Recipe *recipe)
                 recipe_begin_block(recipe, r->block, r->block_size);
 }
 
+/* The part of the block that belongs to the headers, which end at END. */
+static void add_headers(ArchiveReader *r, uint64_t end)
+{
+        uint64_t from = r->fed - r->block_size, begin = MAX(r->start, from);
+
+        if (r->block && begin < end)
+                text_add_bytes(&r->headers, (const char *) r->block + (begin - from), end - begin);
+}
+
 /* The block before it is given back by this, so the recipe has to be done with it. */
 static ssize_t next_block(ArchiveReader *r, const void **ret, Error *e)
 {
+        if (r->in_headers)
+                add_headers(r, r->fed);
         int k = r->recipe ? recipe_end_block(r->recipe, e) : 0;
         ssize_t n = k < 0 ? k : pipeline_next(r->pipeline, ret, e);
 
@@ -100,7 +118,8 @@ int archive_reader_error(ArchiveReader *r, Error *e)
                 if (why && startswith(why, "Unrecognized archive format"))
                         return error_hint(
                                         e,
-                                        error_set(e, -EBADMSG, "The file is no image: it is no tar archive"),
+                                        error_set(e, -EBADMSG,
+                                                  "The file is not an image: it is not a tar archive"),
                                         "Images are tar archives, plain or compressed with gzip, bzip2, xz "
                                         "or zstd.");
                 return error_set(e, -EBADMSG, "The archive is damaged: %s", why ?: "unknown error");
@@ -116,17 +135,37 @@ static bool warning_is_expected(ArchiveReader *r)
         return why && strstr(why, "can't be converted from");
 }
 
+static int check_headers(ArchiveReader *r, struct archive_entry *entry, Error *e)
+{
+        uint64_t end = (uint64_t) archive_filter_bytes(r->archive, 0), from = r->fed - r->block_size;
+        const char *path = archive_entry_pathname(entry) ?: "";
+
+        if (r->block && r->start >= from && end <= r->fed)
+                return tar_headers_check((const char *) r->block + (r->start - from), end - r->start, path,
+                                         e);
+        /* What was copied reaches beyond the headers if the tar reader has looked ahead. */
+        add_headers(r, MIN(end, r->fed));
+        if (r->headers.failed)
+                return error_oom(e);
+        return tar_headers_check(r->headers.data ?: "", MIN(r->headers.size, end - r->start), path, e);
+}
+
 /* 1: an entry; 0: the end. */
 static int next_entry(ArchiveReader *r, struct archive_entry **ret, Error *e)
 {
         r->fed_max = r->fed + ENTRY_HEADERS_MAX;
+        r->start = (uint64_t) archive_filter_bytes(r->archive, 0);
+        r->headers.size = 0;
+        r->in_headers = true;
         int a = archive_read_next_header(r->archive, ret);
+        r->in_headers = false;
         r->fed_max = UINT64_MAX;
         if (a == ARCHIVE_EOF)
                 return 0;
-        if (a == ARCHIVE_OK || (a == ARCHIVE_WARN && warning_is_expected(r)))
-                return 1;
-        return archive_reader_error(r, e);
+        if (a != ARCHIVE_OK && !(a == ARCHIVE_WARN && warning_is_expected(r)))
+                return archive_reader_error(r, e);
+        int k = check_headers(r, *ret, e);
+        return k < 0 ? k : 1;
 }
 
 int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e)

@@ -172,7 +172,7 @@ static int open_parent(UnpackCheck *c, Entry *x, Error *e)
                                             "the name leads through a symbolic link of the archive");
                 if (c->nodes[i].type > NODE_IMPLIED)
                         return unpack_error(e, -EBADMSG, x->path,
-                                            "the name leads through something that is no directory");
+                                            "the name leads through something that is not a directory");
                 x->parent = i;
         }
         x->name = p;
@@ -240,8 +240,8 @@ static int check_node(UnpackCheck *c, const Entry *x, Error *e)
         return create(c, x, NODE_OTHER, e);
 }
 
-/* What TARGET is, or the reason that it is nothing to link to. */
-static int find_target(UnpackCheck *c, const Entry *x, const char *target, Error *e)
+/* What kind of node TARGET is, or the reason that it cannot be linked to. */
+static int find_target(UnpackCheck *c, const Entry *x, const char *target, NodeType *ret, Error *e)
 {
         uint32_t i = 0;
 
@@ -256,23 +256,24 @@ static int find_target(UnpackCheck *c, const Entry *x, const char *target, Error
                                             "the hard link leads to no earlier entry of the archive");
                 p += n + (p[n] == '/');
         }
-        if (c->nodes[i].type != NODE_FILE)
-                return unpack_error(e, -EBADMSG, x->path,
-                                    "the hard link leads to something that is no regular file");
+        if (c->nodes[i].type <= NODE_IMPLIED)
+                return unpack_error(e, -EBADMSG, x->path, "the hard link leads to a directory");
+        *ret = c->nodes[i].type;
         return 0;
 }
 
 static int check_hard_link(UnpackCheck *c, const Entry *x, Error *e)
 {
         _cleanup_free_ char *target = NULL;
+        NodeType type = NODE_OTHER;
 
         int r = unpack_normalize_path(archive_entry_hardlink(x->entry), &target, e);
         if (r < 0)
                 return error_prefix(e, r, "Cannot unpack the hard link '%s'", x->path);
         if (!startswith(target, "rootfs/"))
                 return unpack_error(e, -EBADMSG, x->path, "the hard link leads out of rootfs");
-        r = find_target(c, x, target, e);
-        return r < 0 ? r : create(c, x, NODE_FILE, e);
+        r = find_target(c, x, target, &type, e);
+        return r < 0 ? r : create(c, x, type, e);
 }
 
 static const struct {

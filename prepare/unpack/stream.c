@@ -304,7 +304,7 @@ static int detect(Stream *s, Error *e)
                 }
                 if (has_tar_header(s))
                         break;
-                int r = error_set(e, -EBADMSG, "The file is no image: it is %s", magics[i].foreign);
+                int r = error_set(e, -EBADMSG, "The file is not an image: it is %s", magics[i].foreign);
                 return error_hint(e, r,
                                   "Images are tar archives, plain or compressed with gzip, bzip2, xz or "
                                   "zstd.");
@@ -318,7 +318,7 @@ static int read_magic(Stream *s, Error *e)
 
         if (r < 0)
                 return r;
-        return s->input_size == 0 ? error_set(e, -EBADMSG, "The input is no archive: it is empty") : 0;
+        return s->input_size == 0 ? error_set(e, -EBADMSG, "The input is not an archive: it is empty") : 0;
 }
 
 int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e)

@@ -26,6 +26,16 @@ int unpack_make_way(int parent_fd, const char *name, const char *path, bool dire
 /* Hides what layers below have in the directory FD. */
 int unpack_set_opaque(Unpack *u, int fd, const char *path, Error *e);
 
+/* --- Hard links to files of lower layers (links-below.c) ----------------------------------------------- */
+
+/* Keeps the place of TARGET, which is not in the layer, for the hard link PATH to it. U's parent directory
+ * is another one then. -EBADMSG: the layers below cannot have it, or are not to be asked. */
+int links_below_add(Unpack *u, const char *target, const char *path, const struct timespec *mtime, Error *e);
+/* Takes note that PATH is another name of the file ST, if that keeps a place. L may be NULL. */
+int links_below_note_name(LinksBelow *l, const struct stat *st, const char *path, Error *e);
+/* Whether PATH, which is the file ST, only keeps the place of a target. */
+bool links_below_is_target(const LinksBelow *l, const struct stat *st, const char *path);
+
 /* --- Recipes (recipe.c) -------------------------------------------------------------------------------- */
 
 /* For the archive reader: a block of the archive, until the end of which it stays where it is. */

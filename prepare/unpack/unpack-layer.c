@@ -120,7 +120,15 @@ static int make_whiteout(Unpack *u, const char *path, struct archive_entry *entr
         if (r < 0)
                 return r;
         u->has_whiteouts = true;
-        if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0)
+        bool is_there = fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0;
+        if (is_there && links_below_is_target(u->links_below, &st, path)) {
+                /* It is there only for a hard link to what is hidden now. */
+                if (unlinkat(parent_fd, name, 0) < 0)
+                        return unpack_error_errno(e, errno, path, "cannot make the whiteout");
+                is_there = false;
+                errno = ENOENT;
+        }
+        if (is_there)
                 return S_ISDIR(st.st_mode) ? make_opaque(u, parent_fd, name, path, e) : 0;
         if (errno != ENOENT || mknodat(parent_fd, name, S_IFCHR, makedev(0, 0)) < 0)
                 return unpack_error_errno(e, errno, path, "cannot make the whiteout");

@@ -108,7 +108,8 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
                         return r;
         }
         if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-                return unpack_error(e, -EBADMSG, path, "it is no directory, but something is to be in it");
+                return unpack_error(e, -EBADMSG, path,
+                                    "it is not a directory, but something is to be in it");
         if (fd < 0)
                 return unpack_error_errno(e, errno, path, "cannot open the directory");
         *ret_fd = TAKE_FD(fd);
@@ -156,7 +157,7 @@ static int open_directory(Unpack *u, const char *directory, const char *path, co
                                     "the name leads through a symbolic link of the archive");
         if (fd == -ENOTDIR)
                 return unpack_error(e, -EBADMSG, path,
-                                    "the name leads through something that is no directory");
+                                    "the name leads through something that is not a directory");
         if (fd < 0)
                 return unpack_error_errno(e, fd, path, "cannot open its directory");
         *ret_fd = fd;

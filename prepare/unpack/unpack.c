@@ -105,6 +105,7 @@ void unpack_done(Unpack *u)
         safe_close(u->parent_fd);
         free(u->parent);
         text_done(&u->implied);
+        (void) links_below_free(u->links_below);
         if (u->directories)
                 fclose(u->directories);
         if (u->digests)
@@ -329,12 +330,6 @@ static int link_target(const Unpack *u, const Entry *x, char **ret, Error *e)
         return 0;
 }
 
-/* Linking to what cannot be opened by its name later is harmless, but only builders of layers do it. */
-static bool can_be_linked(const Unpack *u, const struct stat *st)
-{
-        return S_ISREG(st->st_mode) || (u->layer && (S_ISLNK(st->st_mode) || S_ISFIFO(st->st_mode)));
-}
-
 /* 1: the entry is there, and the same file. */
 static int is_linked(const Entry *x, const struct stat *st)
 {
@@ -344,6 +339,35 @@ static int is_linked(const Entry *x, const struct stat *st)
                there.st_dev == st->st_dev && there.st_ino == st->st_ino;
 }
 
+/* 1: TARGET, which an earlier entry has made, is in the directory *RET_FD and is *RET; 0: there is none. */
+static int find_link_target(const Unpack *u, const Entry *x, char *target, int *ret_fd, struct stat *ret,
+                            Error *e)
+{
+        char *slash = strrchr(target, '/');
+
+        *slash = 0;
+        _cleanup_close_ int fd = open_beneath(u->dir_fd, target, O_PATH | O_DIRECTORY);
+        *slash = '/';
+        if (fd == -ELOOP)
+                return unpack_error(e, -EBADMSG, x->path, "the hard link leads through a symbolic link");
+        if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
+                return unpack_error_errno(e, fd, x->path, "cannot open the directory of its target");
+        if (fd < 0 || fstatat(fd, slash + 1, ret, AT_SYMLINK_NOFOLLOW) < 0 || unpack_is_whiteout(ret))
+                return 0;
+        *ret_fd = TAKE_FD(fd);
+        return 1;
+}
+
+/* The target is in the layers below, if anywhere. */
+static int find_target_below(Unpack *u, Entry *x, char *target, int *ret_fd, struct stat *ret, Error *e)
+{
+        int r = links_below_add(u, target, x->path, &x->metadata.times[1], e);
+
+        if (r >= 0)
+                r = unpack_open_parent(u, x->path, &x->metadata.times[1], &x->parent_fd, &x->name, e);
+        return r < 0 ? r : find_link_target(u, x, target, ret_fd, ret, e);
+}
+
 static int make_hard_link(Unpack *u, Entry *x, Error *e)
 {
         _cleanup_free_ char *target = NULL;
@@ -351,31 +375,25 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         bool hides;
         struct stat st;
 
-        int r = link_target(u, x, &target, e); /* made by an earlier entry */
+        int r = link_target(u, x, &target, e);
         if (r < 0)
                 return r;
-        char *slash = strrchr(target, '/');
-        *slash = 0;
-        fd = open_beneath(u->dir_fd, target, O_PATH | O_DIRECTORY);
-        *slash = '/';
-        if (fd == -ELOOP)
-                return unpack_error(e, -EBADMSG, x->path, "the hard link leads through a symbolic link");
-        if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
-                return unpack_error_errno(e, fd, x->path, "cannot open the directory of its target");
-        if (fd < 0 || fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return unpack_error(e, -EBADMSG, x->path,
-                                    "the hard link leads to no earlier entry of the archive");
-        if (!can_be_linked(u, &st))
-                return unpack_error(e, -EBADMSG, x->path,
-                                    "the hard link leads to something that is no regular file");
+        r = find_link_target(u, x, target, &fd, &st, e);
+        if (r == 0)
+                r = find_target_below(u, x, target, &fd, &st, e);
+        if (r < 0)
+                return r;
+        if (S_ISDIR(st.st_mode))
+                return unpack_error(e, -EBADMSG, x->path, "the hard link leads to a directory");
         if (u->layer && is_linked(x, &st))
                 return 0;
         r = u->layer ? unpack_make_way(x->parent_fd, x->name, x->path, false, &hides, e) : 0;
         if (r < 0)
                 return r;
-        if (linkat(fd, slash + 1, x->parent_fd, x->name, 0) < 0)
+        /* Of a symbolic link this makes another name, too. */
+        if (linkat(fd, strrchr(target, '/') + 1, x->parent_fd, x->name, 0) < 0)
                 return create_error(e, errno, x);
-        return 0;
+        return links_below_note_name(u->links_below, &st, x->path, e);
 }
 
 static const struct {

@@ -87,6 +87,12 @@ void archive_reader_set_recipe(ArchiveReader *r, Recipe *recipe);
  * says itself. */
 int archive_reader_error(ArchiveReader *r, Error *e);
 
+/* --- Headers of tar entries (tar-headers.c) ------------------------------------------------------------ */
+
+/* Refuses headers with numbers that are none, which libarchive reads as something else: HEADERS are the N
+ * bytes that it took for the entry PATH, up to where the entry's content begins. -EBADMSG. */
+int tar_headers_check(const void *headers, size_t n, const char *path, Error *e);
+
 /* --- Hashes of content (content-hash.c) ---------------------------------------------------------------- */
 
 #define CONTENT_HASH_SIZE 32U
@@ -183,12 +189,33 @@ struct stat;
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
 
+/* A file of a lower layer that hard links of a layer lead to. Until it is copied, an empty file keeps its
+ * place: DIR_FD/below/NUMBER, and all names below "rootfs" that no later entry has replaced. */
+typedef struct LinkBelow {
+        ino_t inode;  /* of the empty file */
+        char *target; /* "rootfs/…", in the layers below; the first of its names */
+        char **names; /* of the links, likewise */
+} LinkBelow;
+
+typedef struct LinksBelow {
+        LinkBelow *links;
+        size_t n, allocated;
+        size_t names_size;
+} LinksBelow;
+
+#define LINKS_BELOW "below"
+
+LinksBelow *links_below_free(LinksBelow *l);
+DEFINE_TRIVIAL_CLEANUP_FUNC(LinksBelow *, links_below_free);
+
 typedef struct Unpack {
-        int dir_fd;         /* where "rootfs" goes */
-        bool unprivileged;  /* owners that cannot be set stay ours */
-        bool layer;         /* a layer of an OCI image, see unpack_layer_init() */
-        bool has_whiteouts; /* the layer hides something of those below it */
-        Text implied;       /* after unpack_finish(): its directories that have no entry of their own, each
+        int dir_fd;              /* where "rootfs" goes */
+        bool unprivileged;       /* owners that cannot be set stay ours */
+        bool layer;              /* a layer of an OCI image, see unpack_layer_init() */
+        bool link_below;         /* hard links of the layer may lead to files of those below it */
+        bool has_whiteouts;      /* the layer hides something of those below it */
+        LinksBelow *links_below; /* those that do, or NULL: the caller has to give them their content */
+        Text implied; /* after unpack_finish(): its directories that have no entry of their own, each
                                ended by a NUL; a merged directory takes their metadata from below */
         uint64_t n_entries;
         uint64_t budget;    /* bytes of disk that may still be used */
@@ -241,6 +268,10 @@ int recipe_replay(int dir_fd, RecipeSink sink, void *userdata, Error *e);
  * and ".." are refused, and so is what is too long or too deep. */
 int unpack_normalize_path(const char *name, char **ret, Error *e);
 bool unpack_is_whiteout(const struct stat *st);
+/* Looks for PATH ("rootfs/…") in the directory of a layer. 1: it is there, in *RET_PARENT_FD, and is *RET;
+ * 0: the layers below decide; -ENOENT: it is not there, whatever they have; -ELOOP: a symbolic link is on
+ * the way. */
+int layer_look_up(int dir_fd, const char *path, int *ret_parent_fd, struct stat *ret);
 /* Whether the directory FD of a layer hides what layers below have in it. */
 bool unpack_is_opaque(int fd);
 /* An error about one entry: "Cannot unpack PATH: …". */

@@ -102,27 +102,51 @@ size_t text_width(const char *s)
         return w;
 }
 
-char *text_ellipsize(const char *s, size_t width, bool utf8)
+/* Skips characters of S, of at most WIDTH columns together. */
+static const char *skip_columns(const char *s, size_t width)
 {
-        const char *dots = utf8 ? "\xe2\x80\xa6" : "...", *p = s;
-        size_t room, w = 0;
+        for (size_t w = 0; *s;) {
+                const char *next = s;
+
+                w += character_width(next_character(&next));
+                if (w > width)
+                        break;
+                s = next;
+        }
+        return s;
+}
+
+/* S without its middle: at most HEAD columns of its beginning and TAIL of its end. */
+static char *cut_text(const char *s, size_t head, size_t tail, const char *dots)
+{
+        const char *end = skip_columns(s, head), *rest = end;
         char *t;
+
+        while (text_width(rest) > tail)
+                (void) next_character(&rest);
+        return xasprintf(&t, "%.*s%s%s", (int) (end - s), s, dots, rest) < 0 ? NULL : t;
+}
+
+static char *ellipsize(const char *s, size_t width, bool utf8, bool middle)
+{
+        const char *dots = utf8 ? "\xe2\x80\xa6" : "...";
 
         if (text_width(s) <= width)
                 return strdup(s);
         if (width < text_width(dots))
                 return strndup(dots, width); /* only the three dots are ever cut, and they are ASCII */
-        room = width - text_width(dots);
-        for (;;) {
-                const char *q = p;
-                size_t k = character_width(next_character(&q));
+        size_t room = width - text_width(dots), head = middle ? room / 3 : room;
+        return cut_text(s, head, room - head, dots);
+}
 
-                if (w + k > room)
-                        break;
-                w += k;
-                p = q;
-        }
-        return xasprintf(&t, "%.*s%s", (int) (p - s), s, dots) < 0 ? NULL : t;
+char *text_ellipsize(const char *s, size_t width, bool utf8)
+{
+        return ellipsize(s, width, utf8, false);
+}
+
+char *text_ellipsize_middle(const char *s, size_t width, bool utf8)
+{
+        return ellipsize(s, width, utf8, true);
 }
 
 void text_wrap(Text *t, const char *s, size_t indent, size_t width)
@@ -224,7 +248,7 @@ char *format_size(uint64_t bytes)
                 whole /= 1024;
                 u++;
         }
-        int r = tenths > 0 && u > 0 ? xasprintf(&s, "%" PRIu64 ".%" PRIu64 "%c", whole, tenths, units[u])
-                                    : xasprintf(&s, "%" PRIu64 "%c", whole, units[u]);
+        int r = u > 0 ? xasprintf(&s, "%" PRIu64 ".%" PRIu64 "%c", whole, tenths, units[u])
+                      : xasprintf(&s, "%" PRIu64 "%c", whole, units[u]);
         return r < 0 ? NULL : s;
 }

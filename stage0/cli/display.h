@@ -34,6 +34,8 @@ const char *color_sequence(const Display *d, Color c);
 size_t text_width(const char *s);
 /* S in at most WIDTH columns, with an ellipsis at the end if something was cut off. NULL: out of memory. */
 char *text_ellipsize(const char *s, size_t width, bool utf8);
+/* The same with the ellipsis in the middle: a third of what is left is its beginning, the rest its end. */
+char *text_ellipsize_middle(const char *s, size_t width, bool utf8);
 /* Breaks S between words into lines of at most WIDTH columns (a longer word stands alone). Every line after
  * the first begins with INDENT spaces, which count. */
 void text_wrap(Text *t, const char *s, size_t indent, size_t width);
@@ -42,4 +44,4 @@ void text_wrap(Text *t, const char *s, size_t indent, size_t width);
 char *format_timestamp(uint64_t usec);              /* "Thu 2016-05-12 08:30:00 UTC", local time */
 char *format_relative(uint64_t usec, uint64_t now); /* "2min 3s ago", "5min left" */
 char *format_span(uint64_t usec);                   /* "1h 30min"; the two largest units */
-char *format_size(uint64_t bytes);                  /* "1.5M", powers of 1024 */
+char *format_size(uint64_t bytes);                  /* "1.5M", "2.0G", powers of 1024 */

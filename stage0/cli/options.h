@@ -102,4 +102,6 @@ const char *nearest_match(const char *word, const char *const *first, size_t n, 
 /* What a command ("ps", "image ls") or an option ("--publish", "-w") of other tools is called here, an
  * option without dashes; NULL: not known (synonyms.c). */
 const char *verb_synonym(const char *word);
+/* What is done instead of a command that others have, as a sentence; or NULL. */
+const char *verb_instead(const char *word);
 const char *option_synonym(const char *word);

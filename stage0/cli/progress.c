@@ -98,8 +98,10 @@ char *progress_format(const ProgressItem *i, const Display *d, uint64_t now)
             (known && !(bar = format_bar(i, d, BAR_MAX))) || !(sizes = format_sizes(i)) ||
             format_rate(i, now, &rate, &left) < 0)
                 return NULL;
-        add_part(&t, &width, columns, share ?: i->phase);
-        if (columns >= 80)
+        if (!share || columns >= 60)
+                add_part(&t, &width, columns, i->phase);
+        add_part(&t, &width, columns, share);
+        if (columns >= 100)
                 add_part(&t, &width, columns, bar);
         if (i->done > 0)
                 add_part(&t, &width, columns, sizes);
@@ -256,10 +258,12 @@ void progress_update(Progress *p, const char *what, const char *phase, uint64_t 
 
         if (!i)
                 return;
+        /* Within a phase the count only grows: a part that is read once more is not counted twice. */
+        bool same = i->phase == phase && i->total == total;
         if (i->phase != phase)
                 i->phase_usec = now;
         i->phase = phase;
-        i->done = done;
+        i->done = same ? MAX(i->done, done) : done;
         i->total = total;
         if (announce && !i->announced) {
                 i->announced = true;
@@ -270,6 +274,13 @@ void progress_update(Progress *p, const char *what, const char *phase, uint64_t 
                 }
         }
         draw(p, false);
+}
+
+const uint64_t *progress_done(Progress *p, const char *what)
+{
+        const ProgressItem *i = find(p, what);
+
+        return i ? &i->done : NULL;
 }
 
 static char *format_end(const ProgressItem *i, ProgressState state, uint64_t size)

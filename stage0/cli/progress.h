@@ -38,6 +38,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Progress *, progress_free);
 void progress_update(Progress *p, const char *what, const char *phase, uint64_t done, uint64_t total,
                      bool announce);
 void progress_end(Progress *p, const char *what, ProgressState state, uint64_t size);
+/* How much of WHAT is done, as it is shown; NULL: nothing is known of it. For tests. */
+const uint64_t *progress_done(Progress *p, const char *what);
 /* A line of its own, which stays. */
 void progress_note(Progress *p, const char *line);
 /* Takes away what is shown, until something is updated: before messages. */

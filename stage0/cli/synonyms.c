@@ -13,14 +13,36 @@ typedef struct Synonym {
         const char *word, *here;
 } Synonym;
 
+/* What no command here does, and what is done instead, in a sentence. */
+typedef struct Missing {
+        const char *word, *instead;
+} Missing;
+
+static const Missing missing[] = {
+                {"login",
+                 "Credentials for registries are read from files: acnspawn-auth.d(5). A shell beside an "
+                 "app is 'acnspawn enter'."},
+                {"logout", "Credentials for registries are read from files: acnspawn-auth.d(5)."},
+                {"push", "'acnspawn image export' writes an archive, which other tools can upload."},
+                {"rename", "A pod keeps its name; 'acnspawn prepare --name=' gives a new one its own."},
+                {"search", "Registries are not searched; 'acnspawn fetch' takes the name of an image."},
+                {"tag", "An image has the name that it was fetched or built with."},
+};
+
 static const Synonym verbs[] = {
                 {"commit", "export"},
                 {"create", "prepare"},
+                {"copy", "cp"},
+                {"copy-from", "cp"},
+                {"copy-to", "cp"},
                 {"delete", "rm"},
                 {"exec", "enter"},
                 {"freeze", "pause"},
+                {"history", "image show"},
+                {"image build", "build"},
                 {"image delete", "image rm"},
                 {"image extract", "image render"},
+                {"image history", "image show"},
                 {"image import", "fetch"},
                 {"image inspect", "image show"},
                 {"image load", "fetch"},
@@ -36,7 +58,6 @@ static const Synonym verbs[] = {
                 {"inspect", "status --json"},
                 {"journal", "logs"},
                 {"load", "fetch"},
-                {"login", "enter"},
                 {"ls", "list"},
                 {"poweroff", "stop"},
                 {"prune", "gc"},
@@ -50,7 +71,7 @@ static const Synonym verbs[] = {
                 {"shell", "enter"},
                 {"show", "status"},
                 {"start", "run"},
-                {"terminate", "stop"},
+                {"terminate", "stop --force"},
                 {"thaw", "resume"},
                 {"unpause", "resume"},
                 {"wait", "status --wait"},
@@ -75,6 +96,7 @@ static const Synonym options[] = {
                 {"--label", "user-label"},
                 {"--machine", "name"},
                 {"--network", "net"},
+                {"--pids-limit", "tasks-max"},
                 {"--pod-id-file", "uuid-file"},
                 {"--pty", "interactive"},
                 {"--publish", "port"},
@@ -107,6 +129,14 @@ static const char *look_up(const Synonym *table, size_t n, const char *word)
         for (size_t i = 0; i < n; i++)
                 if (streq(table[i].word, word))
                         return table[i].here;
+        return NULL;
+}
+
+const char *verb_instead(const char *word)
+{
+        for (size_t i = 0; i < ELEMENTSOF(missing); i++)
+                if (streq(missing[i].word, word))
+                        return missing[i].instead;
         return NULL;
 }
 

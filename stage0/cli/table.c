@@ -248,8 +248,9 @@ static void measure_columns(const Table *t, const Display *d, bool legend, char 
 static int add_field(Text *out, const Table *t, const Display *d, size_t column, const char *s, size_t width,
                      Color c)
 {
-        _cleanup_free_ char *cut = text_ellipsize(s, width, d->utf8);
         const TableColumn *k = &t->columns[column];
+        _cleanup_free_ char *cut = k->middle ? text_ellipsize_middle(s, width, d->utf8)
+                                             : text_ellipsize(s, width, d->utf8);
         bool last = column + 1 == t->n_columns;
 
         if (!cut)
@@ -330,6 +331,11 @@ int json_to_text(json_object *o, bool pretty, char **ret)
         int flags = JSON_C_TO_STRING_NOSLASHESCAPE |
                     (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : 0);
         const char *s = o ? json_object_to_json_string_ext(o, flags) : NULL;
+        _cleanup_text_ Text t = {};
 
-        return s ? xasprintf(ret, "%s\n", s) : -ENOMEM;
+        if (!s)
+                return -ENOMEM;
+        text_add_json(&t, s);
+        text_add(&t, "\n");
+        return text_take(&t, ret, NULL);
 }

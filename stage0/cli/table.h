@@ -12,6 +12,7 @@ typedef struct TableColumn {
         const char *key;    /* the member's name in JSON: "uuid" */
         bool right;         /* aligned to the right: numbers */
         size_t shrink_to;   /* on a terminal too narrow it may be cut to this width; 0: never */
+        bool middle;        /* cut in the middle: what stands at the end tells the rows apart */
 } TableColumn;
 
 typedef struct Table Table;

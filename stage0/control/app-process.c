@@ -6,7 +6,8 @@
  * it is looked at; if systemd, which has to reap the process first, still says the same afterwards, it was
  * the right one. A process that systemd calls the app's may still be systemd itself, which is about to
  * execute the launcher, or the launcher, which is not confined yet. Both are in the pod's root, or come from
- * there: who took them for the app would have what is to be the app's done where the pod's systemd is.
+ * there: an action meant for the app would be done where the pod's systemd is. And the process has to be in
+ * the app's cgroup: systemd can be told by its clients, or by messages, that another one is the main process.
  */
 
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
         const PodManifest *m = p->manifest;
 
         if (!m || m->n_apps == 0)
-                return error_set(e, -ENOENT, "Pod %s has no apps", p->uuid);
+                return error_set(e, -ENOENT, "Pod %s has no apps", pod_display_name(p));
         const PodApp *app = name ? pod_manifest_find_app(m, name) : m->n_apps == 1 ? &m->apps[0] : NULL;
         if (app) {
                 *ret = app;
@@ -34,17 +35,17 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
                 if (strv_extend(&names, m->apps[i].name) < 0)
                         return error_oom(e);
         list = strv_join(names, ", ");
-        int r = name ? error_set(e, -ENOENT, "Pod %s has no app '%s'", p->uuid, shown ?: "")
+        int r = name ? error_set(e, -ENOENT, "Pod %s has no app '%s'", pod_display_name(p), shown ?: "")
                      : error_set(e, -ENOTUNIQ,
-                                 "Pod %s has several apps: say which one with --app=", p->uuid);
+                                 "Pod %s has several apps: say which one with --app=", pod_display_name(p));
         return error_hint(e, r, "Its apps are: %s", list ?: "");
 }
 
 int pod_check_running(Pod *p, Error *e)
 {
         if (p->state == POD_RUNNING && pod_is_paused(p)) {
-                int r = error_set(e, -EBUSY, "Pod %s is paused", p->uuid);
-                return error_hint(e, r, "'acnspawn resume %s' lets it go on.", p->uuid);
+                int r = error_set(e, -EBUSY, "Pod %s is paused", pod_display_name(p));
+                return error_hint(e, r, "'acnspawn resume %s' lets it continue.", pod_display_name(p));
         }
         if (p->state == POD_RUNNING)
                 return 0;
@@ -93,20 +94,6 @@ static int find_main_process(sd_bus *bus, void *data, int *ret_fd, Error *e)
 }
 
 /* --- What the host knows ------------------------------------------------------------------------------- */
-
-static int pid_of_pidfd(int fd, pid_t *ret)
-{
-        _cleanup_free_ char *text = NULL;
-        char path[64];
-
-        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-        int r = read_file_at(AT_FDCWD, path, 4096, &text, NULL);
-        const char *p = r < 0 ? NULL : strstr(text, "\nPid:");
-        if (!p)
-                return r < 0 ? r : -EBADMSG;
-        *ret = (pid_t) strtol(p + strlen("\nPid:"), NULL, 10);
-        return *ret > 0 ? 0 : -ESRCH;
-}
 
 static int stat_of(pid_t pid, const char *name, struct stat *ret)
 {
@@ -167,13 +154,14 @@ int app_not_running(Pod *p, const PodApp *app, Error *e)
                 state = statuses[app - p->manifest->apps].state;
                 app_statuses_free(statuses, n);
         }
-        return error_set(e, -ESRCH, "App %s of pod %s is not running: %s", app->name, p->uuid,
+        return error_set(e, -ESRCH, "App %s of pod %s is not running: %s", app->name, pod_display_name(p),
                          state == APP_ENDED       ? "it has ended"
                          : state == APP_PRE_START ? "its pre-start handler runs"
                          : state == APP_POST_STOP ? "its post-stop handler runs"
                                                   : "it has not started");
 }
 
+/* 0: systemd knows of none. */
 static int ask(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
 {
         Question q = {};
@@ -184,10 +172,52 @@ static int ask(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
         int r = pod_manager_call(p, find_main_process, &q, sizeof(q), &fd, e);
         if (r < 0)
                 return r;
-        if (fd < 0 || pid_of_pidfd(fd, &pid) < 0)
-                return app_not_running(p, app, e);
+        if (fd < 0 || process_number(fd, &pid) < 0)
+                return 0;
         *ret = (AppProcess){.pid = pid, .pid_fd = TAKE_FD(fd)};
-        return 0;
+        return 1;
+}
+
+/* Whether the process is in the app's cgroup; -ESRCH: it has ended. */
+static int is_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *process)
+{
+        int r = pod_app_has_process(p, app->name, process->pid);
+
+        return r >= 0 && !process_is_alive(process->pid_fd) ? -ESRCH : r;
+}
+
+static int not_in_cgroup(const Pod *p, const PodApp *app, const AppProcess *process, Error *e)
+{
+        return error_set(e, -EPERM,
+                         "Process %d, which the systemd of pod %s calls that of app %s, is not in the app's "
+                         "cgroup",
+                         (int) process->pid, pod_display_name(p), app->name);
+}
+
+int app_main_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
+{
+        uint64_t end = now_usec(CLOCK_MONOTONIC) + START_TIMEOUT_USEC;
+
+        for (;;) {
+                AppProcess process = {.pid_fd = -EBADF};
+                int r = ask(p, app, &process, e);
+
+                if (r <= 0)
+                        return r;
+                r = is_in_cgroup(p, app, &process);
+                if (r > 0) {
+                        *ret = process;
+                        return 1;
+                }
+                safe_close(process.pid_fd);
+                if (r < 0 && r != -ESRCH)
+                        return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name,
+                                               pod_display_name(p));
+                /* systemd's own process goes to the cgroup just before it executes the launcher. */
+                if (now_usec(CLOCK_MONOTONIC) >= end)
+                        return not_in_cgroup(p, app, &process, e);
+                (void) usleep(20000);
+        }
 }
 
 int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
@@ -200,9 +230,14 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
 
                 if (r >= 0)
                         r = ask(p, app, &process, e);
+                if (r == 0)
+                        r = app_not_running(p, app, e);
                 if (r < 0)
                         return r;
                 r = is_app(p, process.pid);
+                bool elsewhere = r > 0;
+                if (r > 0)
+                        r = is_in_cgroup(p, app, &process);
                 if (r > 0) {
                         *ret = process;
                         return 0;
@@ -212,12 +247,15 @@ int app_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e)
                         return error_set(e, -EOPNOTSUPP,
                                          "App %s of pod %s cannot be reached: its first thread has ended, "
                                          "though others go on",
-                                         app->name, p->uuid);
+                                         app->name, pod_display_name(p));
                 if (r < 0 && r != -ESRCH)
-                        return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name, p->uuid);
+                        return error_set_errno(e, r, "Cannot look at app %s of pod %s", app->name,
+                                               pod_display_name(p));
+                if (now_usec(CLOCK_MONOTONIC) >= end && elsewhere)
+                        return not_in_cgroup(p, app, &process, e);
                 if (now_usec(CLOCK_MONOTONIC) >= end)
                         return error_set(e, -ETIME, "App %s of pod %s has not begun to run in time",
-                                         app->name, p->uuid);
+                                         app->name, pod_display_name(p));
                 (void) usleep(20000);
         }
 }

@@ -59,13 +59,14 @@ static int find_app(Pod *p, const char *name, const PodApp **ret, AppInput *ret_
         *ret_input = input;
         if (input != INPUT_NULL)
                 return 0;
-        r = error_set(e, -ENOTCONN, "App %s of pod %s reads nothing: nobody can be attached to it",
-                      (*ret)->name, p->uuid);
+        r = error_set(e, -ENOTCONN,
+                      "App %s of pod %s cannot be attached to: its standard input is /dev/null",
+                      (*ret)->name, pod_display_name(p));
         return error_hint(e, r,
                           "It takes --interactive or --stdin when the pod is made; 'acnspawn logs --follow "
                           "%s' shows what is written, and 'acnspawn enter %s' runs a command beside the "
                           "app.",
-                          p->uuid, p->uuid);
+                          pod_display_name(p), pod_display_name(p));
 }
 
 /* --- The request --------------------------------------------------------------------------------------- */
@@ -75,7 +76,8 @@ static int refused(Pod *p, const PodApp *app, const AttachMessage *m, Error *e)
         if (m->status == -ESRCH)
                 return app_not_running(p, app, e);
         return error_set(e, m->status < 0 ? m->status : -EBADMSG,
-                         "Cannot be attached to app %s of pod %s: %s", app->name, p->uuid, m->text);
+                         "Cannot be attached to app %s of pod %s: %s", app->name, pod_display_name(p),
+                         m->text);
 }
 
 static int request(Attachment *a, Pod *p, const PodApp *app, Error *e)
@@ -94,7 +96,7 @@ static int request(Attachment *a, Pod *p, const PodApp *app, Error *e)
                 r = attach_receive(f->socket, &m, f->fds, ELEMENTSOF(f->fds), &n);
         if (r <= 0)
                 return error_set_errno(e, r < 0 ? r : -ECONNRESET,
-                                       "The process that runs pod %s does not answer", p->uuid);
+                                       "The process that runs pod %s does not answer", pod_display_name(p));
         if (m.event == ATTACH_ACCEPTED && n == (a->terminal ? 2 : 3))
                 return 0;
         return refused(p, app, &m, e);
@@ -107,7 +109,8 @@ static int connect_to(Attachment *a, Pod *p, const PodApp *app, Error *e)
         if (r == -ENOENT || r == -ECONNREFUSED)
                 return app_not_running(p, app, e);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot reach the process that runs pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot reach the process that runs pod %s",
+                                       pod_display_name(p));
         return request(a, p, app, e);
 }
 
@@ -181,7 +184,7 @@ static int stay(Attachment *a, Pod *p, const PodApp *app, Error *e)
         int r = forward_streams(f, e);
         if (r == -ECONNRESET)
                 return error_set(e, r, "The process that runs pod %s was killed, and app %s with it",
-                                 p->uuid, app->name);
+                                 pod_display_name(p), app->name);
         return r;
 }
 

@@ -22,6 +22,9 @@ int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
 
 /* --- app-process.c ------------------------------------------------------------------------------------- */
 
+/* The main process of the app's unit, be it the launcher still, in the app's cgroup. 1: *RET is held by a
+ * descriptor; 0: there is none. -EPERM: what systemd calls so is not in that cgroup. */
+int app_main_process_open(Pod *p, const PodApp *app, AppProcess *ret, Error *e);
 /* The error of an app that should run and does not. */
 int app_not_running(Pod *p, const PodApp *app, Error *e);
 
@@ -30,6 +33,13 @@ int app_not_running(Pod *p, const PodApp *app, Error *e);
 /* Whether files of the apps' images are replaced, or volumes lie over what is asked for: WARNINGS gets lines
  * that say so. To be called when the pod's apps are written. */
 int check_name_files(Pod *p, char ***warnings, Error *e);
+
+/* --- privileges.c -------------------------------------------------------------------------------------- */
+
+/* Refuses the reified pod if its images ask for more than the operator grants (-EPERM, with all of it and what
+ * grants it in the message); else bounds its isolators by what is granted, and records that in the pod
+ * directory. To be called when the pod's apps are written. */
+int decide_privileges(Pod *p, const PodRequest *request, Error *e);
 
 /* --- launcher.c ---------------------------------------------------------------------------------------- */
 

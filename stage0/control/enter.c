@@ -79,13 +79,11 @@ static int change_config(LaunchConfig *c, const EnterOptions *o, bool terminal)
         return r;
 }
 
-/* An app without a label needs no look at the host. */
-static uint32_t find_modules(const LaunchConfig *c)
+static uint32_t find_modules(void)
 {
         HostFeatures h = {};
 
-        if (c->apparmor_profile || c->selinux_context)
-                host_features_detect_security(&h);
+        host_features_detect_security(&h);
         return security_modules(&h);
 }
 
@@ -100,7 +98,7 @@ static int make_launch_file(Pod *p, const PodApp *app, const EnterOptions *o, En
         int r = read_launch_config(p, app, &c, e);
         if (r < 0)
                 return r;
-        q->modules = find_modules(&c);
+        q->modules = find_modules();
         r = change_config(&c, o, q->terminal);
         if (r >= 0)
                 r = launch_config_format(&c, &data, &size);
@@ -198,7 +196,7 @@ static int fill_request(Session *s, Pod *p, const EnterOptions *o, Error *e)
         int r = pod_metadata_url_read(p, &url);
         if (r < 0 && r != -ENOENT)
                 return error_set_errno(e, r, "Cannot read the address of the metadata service of pod %s",
-                                       p->uuid);
+                                       pod_display_name(p));
         if (url)
                 snprintf(q->metadata_url, sizeof(q->metadata_url), "%s", url);
         return 0;
@@ -227,9 +225,9 @@ static int find_place(Session *s, Pod *p, const PodApp *app, Error *e)
         r = pod_cgroup_open_process(p, process.pid, s->fds + ENTER_FD_CGROUPS, ENTER_CGROUPS_MAX, &n);
         s->n_fds += n;
         if (r == -ESRCH)
-                return error_set(e, r, "App %s of pod %s has just ended", app->name, p->uuid);
+                return error_set(e, r, "App %s of pod %s has just ended", app->name, pod_display_name(p));
         return r < 0 ? error_set_errno(e, r, "Cannot find the cgroups of app %s of pod %s", app->name,
-                                       p->uuid)
+                                       pod_display_name(p))
                      : 0;
 }
 

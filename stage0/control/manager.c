@@ -84,7 +84,7 @@ static _noreturn_ void inner_child(const Call *c)
 
         if (r >= 0)
                 r = connect_manager(c, &bus);
-        r = r < 0 ? error_set_errno(&e, r, "Cannot reach the systemd of pod %s", c->pod->uuid)
+        r = r < 0 ? error_set_errno(&e, r, "Cannot reach the systemd of pod %s", pod_display_name(c->pod))
                   : c->function(bus, c->data, &fd, &e);
         answer.code = MIN(r, 0);
         snprintf(answer.message, sizeof(answer.message), "%s", e.message ?: "");
@@ -143,7 +143,7 @@ static int take_answer(const Call *c, int sock, int *ret_fd, Error *e)
         ssize_t n = recv_fds(sock, &answer, sizeof(answer), &fd, 1, &n_fds);
         if (n != (ssize_t) sizeof(answer))
                 return error_set(e, -ECONNRESET, "The systemd of pod %s cannot be reached: the pod ends",
-                                 c->pod->uuid);
+                                 pod_display_name(c->pod));
         if (answer.code < 0) {
                 (void) error_set(e, answer.code, "%s", answer.message);
                 return answer.hint[0] ? error_hint(e, answer.code, "%s", answer.hint) : answer.code;
@@ -187,17 +187,17 @@ static int open_leader(Pod *p, Call *c, Error *e)
         if (r >= 0 && runtime.leader <= 0)
                 r = -ENOENT;
         if (r < 0)
-                return error_set(e, -ESRCH, "Pod %s is not up yet", p->uuid);
+                return error_set(e, -ESRCH, "Pod %s is not up yet", pod_display_name(p));
         c->leader_fd = (int) syscall(SYS_pidfd_open, runtime.leader, 0);
         snprintf(path, sizeof(path), "/proc/%d/root", (int) runtime.leader);
         c->root_fd = c->leader_fd < 0 ? -EBADF : open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (c->root_fd < 0)
-                return error_set(e, -ESRCH, "Pod %s is about to end", p->uuid);
+                return error_set(e, -ESRCH, "Pod %s is about to end", pod_display_name(p));
         r = pod_cgroup_open_process(p, runtime.leader, fds, ELEMENTSOF(fds), &n);
         for (size_t i = 0; i < n; i++)
                 safe_close(fds[i]);
         if (r == -ESRCH || syscall(SYS_pidfd_send_signal, c->leader_fd, 0, NULL, 0) < 0)
-                return error_set(e, -ESRCH, "Pod %s is about to end", p->uuid);
+                return error_set(e, -ESRCH, "Pod %s is about to end", pod_display_name(p));
         return 0;
 }
 

@@ -54,10 +54,10 @@ static int write_root(Pod *p, Error *e)
                         .stop_timeout_usec = p->config.stop_timeout_usec,
         };
         if (mkdirat(p->dir_fd, "root", 0755) < 0)
-                return error_set_errno(e, -errno, "Cannot make the root of pod %s", p->uuid);
+                return error_set_errno(e, -errno, "Cannot make the root of pod %s", pod_display_name(p));
         root_fd = openat(p->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
-                return error_set_errno(e, -errno, "Cannot open the root of pod %s", p->uuid);
+                return error_set_errno(e, -errno, "Cannot open the root of pod %s", pod_display_name(p));
         return stage1_write_root(root_fd, p->manifest, &o, pod_root_uid(p), e);
 }
 
@@ -114,6 +114,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = take_name(p, o, e);
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
+        if (r >= 0)
+                r = decide_privileges(p, request, e);
         if (r >= 0)
                 r = pod_volumes_check(p, warnings, e);
         if (r >= 0)

@@ -119,7 +119,7 @@ static int open_units(Pod *p, Error *e)
 {
         int fd = open_beneath(p->dir_fd, "root/acnspawn/units", O_RDONLY | O_DIRECTORY);
 
-        return fd < 0 ? error_set_errno(e, fd, "Cannot open the units of pod %s", p->uuid) : fd;
+        return fd < 0 ? error_set_errno(e, fd, "Cannot open the units of pod %s", pod_display_name(p)) : fd;
 }
 
 /* The row of restarts ends here. */
@@ -153,7 +153,7 @@ int stop_app(Pod *p, const char *name, Error *e)
                 return r;
         snprintf(x.unit, sizeof(x.unit), "app-%s.service", app->name);
         r = pod_manager_call(p, stop, &x, sizeof(x), NULL, e);
-        return r < 0 ? error_prefix(e, r, "App %s of pod %s", app->name, p->uuid) : 0;
+        return r < 0 ? error_prefix(e, r, "App %s of pod %s", app->name, pod_display_name(p)) : 0;
 }
 
 int restart_app(Pod *p, const char *name, Error *e)
@@ -175,5 +175,5 @@ int restart_app(Pod *p, const char *name, Error *e)
         forget_starts(p, app);
         snprintf(x.unit, sizeof(x.unit), "app-%s.service", app->name);
         r = pod_manager_call(p, restart, &x, sizeof(x), NULL, e);
-        return r < 0 ? error_prefix(e, r, "App %s of pod %s", app->name, p->uuid) : 0;
+        return r < 0 ? error_prefix(e, r, "App %s of pod %s", app->name, pod_display_name(p)) : 0;
 }

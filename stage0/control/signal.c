@@ -1,44 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A signal to the main process of an app, by the pod's systemd, which knows it and cannot mistake another
- * process for it. */
+/* A signal to the main process of an app. The pod's systemd knows which process that is; the signal is sent
+ * from here, by a descriptor of the process, once that is known to be in the app's cgroup. */
+
+#include <sys/syscall.h>
 
 #include "stage0/control/control-internal.h"
 
 #define LOST_TIMEOUT_USEC (5 * UINT64_C(1000000))
 
-typedef struct KillCall {
-        char unit[300];
-        int32_t signal;
-        bool gone; /* there is no main process */
-} KillCall;
-
-static int kill_unit(sd_bus *bus, void *data, int *ret_fd, Error *e)
-{
-        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
-        KillCall *k = data;
-
-        int r = sd_bus_call_method(bus, "org.freedesktop.systemd1", "/org/freedesktop/systemd1",
-                                   "org.freedesktop.systemd1.Manager", "KillUnit", &error, NULL, "ssi",
-                                   k->unit, "main", k->signal);
-        if (r >= 0)
-                return 0;
-        if (sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchProcess") ||
-            sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit")) {
-                k->gone = true;
-                return 0;
-        }
-        return manager_error(&error, r, "send the signal", e);
-}
-
 /* 1: sent, 0: it does not run. */
 static int kill_one(Pod *p, const PodApp *app, int signal, Error *e)
 {
-        KillCall k = {.signal = signal};
+        AppProcess process = {.pid_fd = -EBADF};
+        int r = app_main_process_open(p, app, &process, e);
 
-        snprintf(k.unit, sizeof(k.unit), "app-%s.service", app->name);
-        int r = pod_manager_call(p, kill_unit, &k, sizeof(k), NULL, e);
-        return r < 0 ? r : !k.gone;
+        if (r <= 0)
+                return r;
+        if (syscall(SYS_pidfd_send_signal, process.pid_fd, signal, NULL, 0) < 0)
+                r = errno == ESRCH ? 0
+                                   : error_set_errno(e, -errno, "Cannot send the signal to app %s of pod %s",
+                                                     app->name, pod_display_name(p));
+        safe_close(process.pid_fd);
+        return r;
 }
 
 /* A pod may end by the signal before its systemd can say that it was sent, and by that of one app before it
@@ -70,5 +54,5 @@ int kill_app(Pod *p, const char *name, int signal, Error *e)
                 return r;
         if (n_sent == 0 && app)
                 return app_not_running(p, app, e);
-        return n_sent == 0 ? error_set(e, -ESRCH, "No app of pod %s is running", p->uuid) : 0;
+        return n_sent == 0 ? error_set(e, -ESRCH, "No app of pod %s is running", pod_display_name(p)) : 0;
 }

@@ -33,6 +33,16 @@ int pause_pod(Pod *p, bool pause, Error *e)
         return pod_freeze(p, pause, e);
 }
 
+/* What the pod was given by the host's systemd is given back, too. */
+static int wait_for_end(Pod *p, uint64_t timeout_usec, Error *e)
+{
+        int r = pod_wait(p, timeout_usec, e);
+
+        if (r >= 0)
+                pod_cgroup_wait_for_scope(p);
+        return r;
+}
+
 static int kill_pod(Pod *p, Error *e)
 {
         int r = send_patiently(p, CONTROL_KILL, e);
@@ -40,7 +50,7 @@ static int kill_pod(Pod *p, Error *e)
         if (r < 0)
                 r = kill_without_supervisor(p, e);
         if (r >= 0)
-                r = pod_wait(p, UINT64_MAX, e);
+                r = wait_for_end(p, UINT64_MAX, e);
         return r < 0 ? r : 1;
 }
 
@@ -52,7 +62,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                 return kill_pod(p, e);
         int r = send_patiently(p, CONTROL_STOP, e);
         if (r >= 0)
-                r = pod_wait(p, timeout_usec, e);
+                r = wait_for_end(p, timeout_usec, e);
         if (r != -ETIME)
                 return r < 0 ? r : 0;
         error_done(e);

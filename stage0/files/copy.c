@@ -301,7 +301,7 @@ static int visit(Copy *c, const char *name, Error *e)
                 return r;
         _cleanup_close_ int fd = openat(dirfd(l->dir), name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && errno == ENOENT) {
-                note(c, "it went away");
+                note(c, "it was removed meanwhile");
                 return 0;
         }
         if (fd < 0 || fstat(fd, &st) < 0)

@@ -111,6 +111,6 @@ int files_export(const AppRoot *root, const ExportOptions *o, int out_fd, const 
                 return error_hint(e, r,
                                   "The app writes to it: 'acnspawn pause %s' before, and 'acnspawn resume "
                                   "%s' after.",
-                                  root->pod->uuid, root->pod->uuid);
+                                  pod_display_name(root->pod), pod_display_name(root->pod));
         return r;
 }

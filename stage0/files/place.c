@@ -33,8 +33,7 @@ int side_show(const CopySide *s, char **ret)
         if (!s->root)
                 return xasprintf(ret, "%s", path);
         const Pod *p = s->root->pod;
-        return xasprintf(ret, "%s:%s:%s", isempty(p->config.name) ? p->uuid : p->config.name,
-                         s->root->app->name, path);
+        return xasprintf(ret, "%s:%s:%s", pod_display_name(p), s->root->app->name, path);
 }
 
 int side_error(Error *e, int code, const CopySide *s, const char *format, ...)
@@ -56,7 +55,7 @@ static int side_error_errno(Error *e, int code, const CopySide *s, const char *w
         if (code == -ENOENT)
                 return side_error(e, code, s, "does not exist");
         if (code == -ENOTDIR)
-                return side_error(e, code, s, "leads through something that is no directory");
+                return side_error(e, code, s, "leads through something that is not a directory");
         return side_error(e, code, s, "%s: %s", what, strerror(-code));
 }
 

@@ -42,7 +42,8 @@ static int open_process_root(Pod *p, const PodApp *app, int *ret_fd, Error *e)
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         /* If the process is there still, the number was its own when it was looked at. */
         if (fd < 0 || syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) < 0)
-                return error_set(e, -ESRCH, "App %s of pod %s has just ended", app->name, p->uuid);
+                return error_set(e, -ESRCH, "App %s of pod %s has just ended", app->name,
+                                 pod_display_name(p));
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
@@ -104,9 +105,10 @@ static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
                 fd = open_mounted(runtime.supervisor, app->name);
         }
         if (fd == -ENOENT)
-                return error_set(e, -ESRCH, "App %s of pod %s has no root yet", app->name, p->uuid);
+                return error_set(e, -ESRCH, "App %s of pod %s has no root yet", app->name,
+                                 pod_display_name(p));
         if (fd < 0 || fstatfs(fd, &fs) < 0 || fs.f_type != OVERLAYFS_SUPER_MAGIC)
-                return error_set(e, -ESRCH, "Pod %s is about to end", p->uuid);
+                return error_set(e, -ESRCH, "Pod %s is about to end", pod_display_name(p));
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
@@ -136,8 +138,8 @@ static int open_resting(Pod *p, AppRootView view, AppRoot *x, Error *e)
         if (r < 0)
                 return r;
         if (p->state != POD_PREPARED && p->state != POD_EXITED)
-                return error_set(e, -ESRCH, "Pod %s has no files to be looked at: it is %s", p->uuid,
-                                 pod_state_to_string(p->state));
+                return error_set(e, -ESRCH, "Pod %s has no files to be looked at: it is %s",
+                                 pod_display_name(p), pod_state_to_string(p->state));
         return app_root_mount(p, x->app, view == APP_ROOT_WRITE, &x->fd, e);
 }
 

@@ -87,7 +87,7 @@ static int check_several(const CopySide *target, Error *e)
 
         int r = target_open(target, &t, e);
         return r >= 0 && t.name ? side_error(e, -ENOTDIR, target,
-                                             "is no directory, and there are several files to be copied")
+                                             "is not a directory, and there are several files to be copied")
                                 : r;
 }
 

@@ -90,9 +90,9 @@ static int check_target(const CopySide *target, Error *e)
         _cleanup_(target_done) Target t = TARGET_NULL;
 
         int r = target_open(target, &t, e);
-        return r >= 0 && t.name
-                               ? side_error(e, -ENOTDIR, target, "is no directory, and an archive needs one")
-                               : r;
+        return r >= 0 && t.name ? side_error(e, -ENOTDIR, target,
+                                             "is not a directory, and an archive needs one")
+                                : r;
 }
 
 int files_unpack(Store *s, int in_fd, const CopySide *target, const CopyOptions *o, Error *e)

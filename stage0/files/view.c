@@ -27,7 +27,7 @@ static int become_root_of_pod(const Pod *p, Error *e)
         if (setns(fd, CLONE_NEWUSER) < 0 || setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 ||
             setresuid(0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
             prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-                return error_set_errno(e, -errno, "Cannot join the users of pod %s", p->uuid);
+                return error_set_errno(e, -errno, "Cannot join the users of pod %s", pod_display_name(p));
         return 0;
 }
 

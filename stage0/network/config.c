@@ -9,8 +9,11 @@
  * file that is wrong hinders no network but its own.
  */
 
+#include <limits.h>
+
 #include "stage0/network/network-internal.h"
 
+#define DEFAULT_NETWORK_FILE "99-default.conflist"
 #define CNI_FILES_MAX 1024U /* of one directory */
 
 CniNetwork *cni_network_free(CniNetwork *n)
@@ -80,18 +83,18 @@ static int check_plugin(json_object *plugin, size_t number, Error *e)
         json_object *v;
 
         if (!json_object_is_type(plugin, json_type_object))
-                return error_set(e, -EINVAL, "plugin %zu is no JSON object", number);
+                return error_set(e, -EINVAL, "plugin %zu is not a JSON object", number);
         if (!type_is_valid(cni_plugin_type(plugin)))
                 return error_set(e, -EINVAL, "the \"type\" of plugin %zu is not the name of a program",
                                  number);
         if (json_object_object_get_ex(plugin, "capabilities", &v) &&
             !json_object_is_type(v, json_type_object))
-                return error_set(e, -EINVAL, "the \"capabilities\" of plugin %zu are no JSON object",
+                return error_set(e, -EINVAL, "the \"capabilities\" of plugin %zu are not a JSON object",
                                  number);
         if (!json_object_object_get_ex(plugin, "ipam", &v) || !v)
                 return 0;
         if (!json_object_is_type(v, json_type_object))
-                return error_set(e, -EINVAL, "the \"ipam\" of plugin %zu is no JSON object", number);
+                return error_set(e, -EINVAL, "the \"ipam\" of plugin %zu is not a JSON object", number);
         if (json_object_object_length(v) > 0 && !type_is_valid(cni_plugin_type(v)))
                 return error_set(e, -EINVAL,
                                  "the \"type\" in the \"ipam\" of plugin %zu is not the name of a program",
@@ -134,7 +137,7 @@ static int take_plugins(json_object *o, bool list, CniNetwork *n, Error *e)
 static int add_known_versions(json_object *list, CniNetwork *n, Error *e)
 {
         if (!json_object_is_type(list, json_type_array))
-                return error_set(e, -EINVAL, "\"cniVersions\" is no list");
+                return error_set(e, -EINVAL, "\"cniVersions\" is not a list");
         for (size_t k = ELEMENTSOF(known_versions); k-- > 0;)
                 for (size_t i = 0; i < json_object_array_length(list); i++) {
                         const char *s = json_object_get_string(json_object_array_get_idx(list, i));
@@ -198,7 +201,7 @@ int cni_network_parse(const char *text, size_t size, bool list, const char *file
                                  CNI_CONFIG_SIZE_MAX);
         int r = json_parse_strict(text, size, &o, NULL, e);
         if (r >= 0 && !json_object_is_type(o, json_type_object))
-                r = error_set(e, -EINVAL, "it is no JSON object");
+                r = error_set(e, -EINVAL, "it is not a JSON object");
         if (r >= 0)
                 r = take_members(o, list, n, e);
         if (r < 0)
@@ -300,14 +303,35 @@ static int look_in_directory(Search *s, const char *directory)
         return 0;
 }
 
+/* A build that is not installed has the default network beside the program (see meson.build), and uses that
+ * also where another version is installed. */
+static int add_built(char ***l)
+{
+        _cleanup_free_ char *directory = NULL, *file = NULL;
+        char self[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+        if (n < 0)
+                return 0;
+        self[n] = 0;
+        *strrchr(self, '/') = 0;
+        if (xasprintf(&directory, "%s/network", self) < 0 ||
+            xasprintf(&file, "%s/" DEFAULT_NETWORK_FILE, directory) < 0)
+                return -ENOMEM;
+        return access(file, F_OK) < 0 ? 0 : strv_extend(l, directory);
+}
+
 int cni_config_directories(const char *const *config_dirs, char ***ret)
 {
-        static const char *const usual[] = {"/etc/acnspawn", "/usr/lib/acnspawn", NULL};
         _cleanup_strv_free_ char **l = NULL;
         int r = 0;
 
-        for (const char *const *d = config_dirs ?: usual; r >= 0 && *d; d++)
-                r = strv_extendf(&l, "%s/net.d", *d);
+        for (const char *const *d = config_dirs ?: usual_config_dirs; r >= 0 && *d; d++) {
+                if (!config_dirs && !d[1])
+                        r = add_built(&l);
+                if (r >= 0)
+                        r = strv_extendf(&l, "%s/net.d", *d);
+        }
         /* Where users of CNI have theirs. */
         if (r >= 0 && !config_dirs)
                 r = strv_extend(&l, "/etc/cni/net.d");
@@ -325,7 +349,7 @@ static int explain_missing(const Search *s, char *const *directories, Error *e)
         if (s->problem.message)
                 return error_hint(e, r, "One file could not be used: %s.", s->problem.message);
         if (names)
-                return error_hint(e, r, "These networks there are: %s.", names);
+                return error_hint(e, r, "Available networks: %s.", names);
         return error_hint(e, r, "Networks are configured by files *.conflist and *.conf in %s.",
                           places ?: "net.d");
 }
@@ -344,4 +368,21 @@ int cni_network_find(char *const *directories, const char *name, CniNetwork **re
                 }
         }
         return explain_missing(&s, directories, e);
+}
+
+int network_names(const char *const *config_dirs, char ***ret)
+{
+        _cleanup_(search_done) Search s = {.name = ""};
+        _cleanup_strv_free_ char **directories = NULL;
+
+        int r = cni_config_directories(config_dirs, &directories);
+        STRV_FOREACH (d, directories) {
+                if (r < 0)
+                        return r;
+                r = look_in_directory(&s, *d);
+        }
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s.names);
+        return 0;
 }

@@ -125,10 +125,11 @@ int network_enter(const Pod *p, Error *e)
                 return 0;
         fd = open_namespace(p);
         if (fd < 0)
-                return error_set_errno(e, fd, "Cannot open the network namespace of pod %s", p->uuid);
+                return error_set_errno(e, fd, "Cannot open the network namespace of pod %s",
+                                       pod_display_name(p));
         return setns(fd, CLONE_NEWNET) < 0
                                ? error_set_errno(e, -errno, "Cannot enter the network namespace of pod %s",
-                                                 p->uuid)
+                                                 pod_display_name(p))
                                : 0;
 }
 

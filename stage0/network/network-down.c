@@ -27,14 +27,14 @@ static int tell_leftover(const Pod *p, int r, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
-        r = error_prefix(e, r, "Cannot take pod %s out of its networks", p->uuid);
+        r = error_prefix(e, r, "Cannot take pod %s out of its networks", pod_display_name(p));
         if ((e && e->hint) || pod_path(p, &path) < 0)
                 return r;
         return error_hint(
                         e, r,
                         "It is tried again by 'acnspawn rm %s'; if nothing is left to be undone, remove the "
                         "file %s/network.",
-                        p->uuid, path);
+                        pod_display_name(p), path);
 }
 
 /* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every

@@ -10,9 +10,8 @@
 
 #include <sched.h>
 
+#include "config.h"
 #include "stage0/network/network-internal.h"
-
-#define DEFAULT_PLUGIN_PATH "/usr/lib/cni:/opt/cni/bin"
 
 struct PodNetwork {
         int *ports;
@@ -101,7 +100,7 @@ static int check_ports_can(const Pod *p, const WantedList *l, size_t n_ports, Er
         int r = error_set(e, -EOPNOTSUPP,
                           "The ports of pod %s cannot be exposed: no plugin of its networks has "
                           "the capability \"portMappings\"",
-                          p->uuid);
+                          pod_display_name(p));
         return error_hint(e, r, "The network 'default' has one.");
 }
 
@@ -290,15 +289,15 @@ static int build(Pod *p, NetworkRecord *record, const CniTarget *t, Error *e)
                 r = attach_all(p, record, t, e);
         if (r < 0)
                 (void) network_down(p, NULL);
-        return r < 0 ? error_prefix(e, r, "Cannot connect pod %s", p->uuid) : 0;
+        return r < 0 ? error_prefix(e, r, "Cannot connect pod %s", pod_display_name(p)) : 0;
 }
 
 static int plugin_path(char **ret)
 {
         const char *first = getenv("CNI_PATH");
 
-        return isempty(first) ? xasprintf(ret, DEFAULT_PLUGIN_PATH)
-                              : xasprintf(ret, "%s:" DEFAULT_PLUGIN_PATH, first);
+        return isempty(first) ? xasprintf(ret, ACNSPAWN_PLUGIN_PATH)
+                              : xasprintf(ret, "%s:" ACNSPAWN_PLUGIN_PATH, first);
 }
 
 static int reserve(Pod *p, const NetworkRecord *record, PodNetwork *n, Error *e)

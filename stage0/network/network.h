@@ -86,7 +86,7 @@ int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
 /* Whether the networks that the pod asks for are known, and its ports can be mapped. -ENETUNREACH: it has no
  * network that they could be mapped to. WARNINGS gets lines about ports that are not where they are said to
  * be. To be called when the pod is prepared; CONFIG_DIRS is where net.d is looked for, NULL meaning
- * /etc/acnspawn and /usr/lib/acnspawn, and /etc/cni after those. */
+ * usual_config_dirs, and /etc/cni after those. */
 int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e);
 
 /* What the process that runs a pod holds for as long as it runs: the ports of the host. */
@@ -120,5 +120,7 @@ int network_enter(const Pod *p, Error *e);
 /* A socket of the pod's network namespace, if it has one that network_up() has made, else of our own. -1,
  * with errno, as socket(). */
 int network_socket(const Pod *p, int family, int type);
+/* The names of all networks that are configured. */
+int network_names(const char *const *config_dirs, char ***ret);
 /* Where the pod's network namespace is bound. */
 int network_namespace_path(const Pod *p, char **ret);

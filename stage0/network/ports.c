@@ -80,8 +80,8 @@ static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
                                  q->name, q->count, q->port, q->host_port);
         if (q->host_ip && inet_pton(AF_INET, q->host_ip, &buffer) != 1 &&
             inet_pton(AF_INET6, q->host_ip, &buffer) != 1)
-                return error_set(e, -EINVAL, "Port '%s' cannot be exposed: '%s' is no IP address", q->name,
-                                 q->host_ip);
+                return error_set(e, -EINVAL, "Port '%s' cannot be exposed: '%s' is not an IP address",
+                                 q->name, q->host_ip);
         return 0;
 }
 

@@ -94,7 +94,10 @@ int network_record_format(const NetworkRecord *r, char **ret)
         failed |= json_member_add(o, "pluginPath", json_object_new_string(r->plugin_path ?: "")) < 0;
         if (r->stuck)
                 failed |= json_member_add(o, "stuck", json_object_new_boolean(true)) < 0;
-        const char *text = failed ? NULL : json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+        const char *text =
+                        failed ? NULL
+                               : json_object_to_json_string_ext(
+                                                 o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
         if (!text || !(*ret = strdup(text)))
                 return -ENOMEM;
         return 0;
@@ -270,7 +273,8 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e)
                 return r;
         if (r >= 0)
                 r = network_record_parse(text, size, ret);
-        return r < 0 ? error_set_errno(e, r, "Cannot read which networks pod %s is in", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot read which networks pod %s is in", pod_display_name(p))
+                     : 0;
 }
 
 int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
@@ -280,7 +284,9 @@ int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
         int k = network_record_format(r, &text);
         if (k >= 0)
                 k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false);
-        return k < 0 ? error_set_errno(e, k, "Cannot write down which networks pod %s is in", p->uuid) : 0;
+        return k < 0 ? error_set_errno(e, k, "Cannot write down which networks pod %s is in",
+                                       pod_display_name(p))
+                     : 0;
 }
 
 int network_record_remove(Pod *p, Error *e)
@@ -288,6 +294,6 @@ int network_record_remove(Pod *p, Error *e)
         if (unlinkat(p->dir_fd, RECORD_FILE, 0) < 0 && errno != ENOENT)
                 return error_set_errno(e, -errno,
                                        "Cannot remove what is written down of the networks of pod %s",
-                                       p->uuid);
+                                       pod_display_name(p));
         return 0;
 }

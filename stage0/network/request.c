@@ -50,14 +50,14 @@ static bool is_mac(const char *s)
 static int take_ip(NetworkRequest *r, const char *value, Error *e)
 {
         if (!is_address(value))
-                return error_set(e, -EINVAL, "'%s' is no IP address", value);
+                return error_set(e, -EINVAL, "'%s' is not an IP address", value);
         return strv_extend(&r->ips, value) < 0 ? error_oom(e) : 0;
 }
 
 static int take_mac(NetworkRequest *r, const char *value, Error *e)
 {
         if (!is_mac(value))
-                return error_set(e, -EINVAL, "'%s' is no address such as 02:00:00:00:00:01", value);
+                return error_set(e, -EINVAL, "'%s' is not an address such as 02:00:00:00:00:01", value);
         free(r->mac);
         r->mac = strdup(value);
         return r->mac ? 0 : error_oom(e);

@@ -89,7 +89,9 @@ static bool is_mac(const char *s)
 
 static int invalid(const char *what, json_object *v, Error *e)
 {
-        const char *text = v ? json_object_to_json_string(v) : "null";
+        const char *text = v ? json_object_to_json_string_ext(
+                                               v, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+                             : "null";
         _cleanup_free_ char *shown = text_escape_for_terminal(text ?: "");
 
         return error_set(e, -EBADMSG, "\"%s\" in the result cannot be %.100s", what, shown ?: "");
@@ -256,7 +258,7 @@ int cni_result_parse(json_object *result, const char *interface, NetworkReport *
         if (!r.interface)
                 return error_oom(e);
         if (!json_object_is_type(result, json_type_object))
-                return error_set(e, -EBADMSG, "the result is no JSON object");
+                return error_set(e, -EBADMSG, "the result is not a JSON object");
         int k = take_interface(result, &r, &index, e);
         if (k >= 0)
                 k = take_addresses(result, index, &r, e);

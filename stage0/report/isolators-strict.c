@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Strict mode (spec: ace.md, "Isolators"): a pod with an isolator that this host does not enforce to the
- * letter is not run. Names all of them at once, each with the reason that status would give. Without it, who
- * has asked for an isolator by an option is warned when it will be ignored.
+ * letter is not run, nor one whose apps the kernel cannot keep from looking into each other. All isolators
+ * are named at once, each with the reason that status would give. Without strict mode, an isolator that an
+ * option asks for, and that will be ignored, is the subject of a warning.
  */
 
 #include "stage0/report/report.h"
+
+/* A pod of one app has nothing to be kept apart. */
+static int require_confinement(const PodReport *report, Error *e)
+{
+        _cleanup_free_ char *names = NULL;
+
+        if (!report->exposed_to)
+                return 0;
+        names = strv_join(report->exposed_to, ", ");
+        if (!names)
+                return error_oom(e);
+        int r = error_set(e, -EOPNOTSUPP,
+                          "Processes of app %s cannot be kept from looking into the pod's other apps: %s",
+                          names,
+                          report->exposed_to_all ? "this kernel has no Landlock, or it is off (lsm=)"
+                                                 : "it may mount, and this kernel is older than Linux 6.12");
+        return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' shows the same.");
+}
 
 int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, Error *e)
 {
@@ -27,12 +46,12 @@ int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit
                 n++;
         }
         if (n == 0)
-                return 0;
+                return require_confinement(&report, e);
         if (text_take(&t, &list, NULL) < 0)
                 return error_oom(e);
         r = error_set(e, -EOPNOTSUPP, "Not all isolators of the pod can be enforced on this host:%s%s",
                       n > 1 ? "\n  " : " ", list);
-        return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' tells the same.");
+        return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' shows the same.");
 }
 
 static bool has_isolator(const IsolatorList *l, const char *name)

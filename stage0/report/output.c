@@ -15,10 +15,12 @@ static int add_json(Text *t, const JournalLine *l)
             json_member_add(o, "stream", json_object_new_string(l->error ? "stderr" : "stdout")) < 0 ||
             json_member_add_text(o, "message", message) < 0)
                 return -ENOMEM;
-        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+        const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN |
+                                                                             JSON_C_TO_STRING_NOSLASHESCAPE);
         if (!text)
                 return -ENOMEM;
-        text_addf(t, "%s\n", text);
+        text_add_json(t, text);
+        text_add(t, "\n");
         return 0;
 }
 
@@ -49,9 +51,23 @@ static void add_time(Text *t, uint64_t usec)
                 text_addf(t, "%s.%06u%.3s:%s ", when, (unsigned) (usec % 1000000), zone, zone + 3);
 }
 
+/* On a terminal neither the prefix nor anything else of ours can be overwritten by what an app writes. The
+ * carriage return of a line that ends with two characters is not needed there. */
+static void add_neutral(Text *t, const JournalLine *l, bool with_end, int fd)
+{
+        Neutralizer z = {.colors = colors_enabled(fd)};
+        size_t size = l->size - (l->size > 0 && l->data[l->size - 1] == '\r' && !l->partial);
+
+        neutralizer_add(&z, l->data, size, t);
+        if (with_end)
+                neutralizer_add(&z, l->end, 1, t);
+        neutralizer_end(&z, t);
+}
+
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
 {
-        int r = 0;
+        int r = 0, fd = l->error ? STDERR_FILENO : STDOUT_FILENO;
+        bool own_lines = o->prefix || o->timestamps, with_end = !own_lines && !l->partial;
 
         if (o->json)
                 r = add_json(t, l);
@@ -59,12 +75,15 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
                 if (o->timestamps)
                         add_time(t, l->time_usec);
                 if (o->prefix)
-                        add_prefix(t, l->app, l->error ? STDERR_FILENO : STDOUT_FILENO);
-                text_add_bytes(t, l->data, l->size);
-                if (o->prefix || o->timestamps)
+                        add_prefix(t, l->app, fd);
+                if (!o->raw && isatty(fd))
+                        add_neutral(t, l, with_end, fd);
+                else {
+                        text_add_bytes(t, l->data, l->size);
+                        text_add_bytes(t, l->end, with_end);
+                }
+                if (own_lines)
                         text_add(t, "\n");
-                else if (!l->partial)
-                        text_add_bytes(t, l->end, 1);
         }
         return r >= 0 && t->failed ? -ENOMEM : r;
 }
@@ -78,15 +97,15 @@ static int show_line(const JournalLine *l, const OutputOptions *o)
         return r < 0 || t.size == 0 ? r : loop_write(fd, t.data, t.size);
 }
 
-int output_all(JournalReader *r, const OutputOptions *o)
+int output_all(JournalReader *r, const OutputOptions *o, Error *e)
 {
         JournalLine l;
         int k;
 
-        while ((k = journal_reader_next(r, &l)) > 0) {
+        while ((k = journal_reader_next(r, &l, e)) > 0) {
                 k = show_line(&l, o);
                 if (k < 0)
-                        return k;
+                        return error_set_errno(e, k, "Cannot show what the apps wrote");
         }
         return k;
 }

@@ -24,13 +24,18 @@ void pod_report_done(PodReport *r)
                 app_report_done(&r->apps[i]);
         for (size_t i = 0; i < r->n_isolators; i++)
                 free(r->isolators[i].detail);
+        pod_grants_done(&r->grants);
+        for (size_t i = 0; i < r->n_defaults; i++)
+                free(r->defaults[i].detail);
         free(r->apps);
         free(r->isolators);
+        free(r->defaults);
         strv_free(r->addresses);
         network_report_free(r->networks, r->n_networks);
         port_mappings_free(r->ports, r->n_ports);
         served_sockets_free(r->sockets, r->n_sockets);
         free(r->unit);
+        strv_free(r->exposed_to);
         *r = (PodReport){.exit_status = -1};
 }
 
@@ -44,14 +49,16 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
                 return k;
         if (k < 0)
                 return 0; /* of a version that knew others */
+        (void) pod_drops_read(p, a->app->name, &a->drops);
         a->restart = s.restart;
         a->restart_limit = s.restart_limit;
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
-        if (p->state == POD_RUNNING && a->status.state == APP_ENDED && a->status.row > 0 &&
+        if (p->state == POD_RUNNING && a->status.state == APP_ENDED && !a->status.begins &&
+            a->status.row > 0 &&
             backoff_starts_again(&a->status, (RestartPolicy) s.restart, s.restart_limit))
-                a->next_start_usec = a->status.ended_usec +
-                                     backoff_delay(s.restart_usec, s.restart_max_usec, a->status.row);
+                a->next_start_usec = a->status.ended_usec + backoff_delay(s.restart_usec, s.restart_max_usec,
+                                                                          backoff_row(&a->status));
         return 0;
 }
 
@@ -84,15 +91,15 @@ typedef struct IsolatorReporter {
         const char *const *config_dirs;
         HostFeatures features;
         PodReport *report;
-        size_t allocated;
+        size_t allocated, defaults_allocated;
 } IsolatorReporter;
 
-static int judge(const IsolatorReporter *k, const Isolator *i, IsolatorReport *item)
+static int judge(const IsolatorReporter *k, const IsolatorList *l, const Isolator *i, IsolatorReport *item)
 {
         if (i->type == ISOLATOR_RESOURCE_NETWORK_BANDWIDTH)
                 return network_bandwidth_verdict(k->pod, i, item->app, k->config_dirs, &item->verdict,
                                                  &item->detail);
-        return isolator_verdict(i, !item->app, &k->features, &item->verdict, &item->detail);
+        return isolator_verdict(l, i, !item->app, &k->features, &item->verdict, &item->detail);
 }
 
 static int report_isolators(const IsolatorList *l, const char *app, IsolatorReporter *reporter)
@@ -100,11 +107,13 @@ static int report_isolators(const IsolatorList *l, const char *app, IsolatorRepo
         PodReport *r = reporter->report;
 
         for (size_t i = 0; i < l->n; i++) {
-                IsolatorReport item = {.app = app, .name = l->items[i].name};
+                IsolatorReport item = {.app = app,
+                                       .name = l->items[i].name,
+                                       .source = pod_grants_source(&r->grants, app, l->items[i].name)};
 
                 if (GREEDY_REALLOC(r->isolators, reporter->allocated, r->n_isolators + 1) < 0)
                         return -ENOMEM;
-                int k = judge(reporter, &l->items[i], &item);
+                int k = judge(reporter, l, &l->items[i], &item);
                 if (k < 0)
                         return k;
                 r->isolators[r->n_isolators++] = item;
@@ -112,18 +121,60 @@ static int report_isolators(const IsolatorList *l, const char *app, IsolatorRepo
         return 0;
 }
 
+static int report_exposure(const Pod *p, const HostFeatures *h, PodReport *r)
+{
+        const PodManifest *m = p->manifest;
+
+        for (size_t i = 0; m->n_apps > 1 && i < m->n_apps; i++)
+                if (!stage1_app_is_confined(m->apps[i].app, h) &&
+                    strv_extend(&r->exposed_to, m->apps[i].name) < 0)
+                        return -ENOMEM;
+        r->exposed_to_all = r->exposed_to && h->landlock < 2;
+        return 0;
+}
+
+static int report_defaults(const IsolatorList *l, const PodApp *app, IsolatorReporter *reporter)
+{
+        const Isolator *defaults[STAGE1_DEFAULTS_MAX];
+        size_t n = stage1_default_isolators(l, app ? app->app : NULL, &reporter->features, defaults);
+        PodReport *r = reporter->report;
+
+        for (size_t i = 0; i < n; i++) {
+                IsolatorReport item = {.app = app ? app->name : NULL, .name = defaults[i]->name};
+
+                if (GREEDY_REALLOC(r->defaults, reporter->defaults_allocated, r->n_defaults + 1) < 0)
+                        return -ENOMEM;
+                const IsolatorList alone = {.items = (Isolator *) defaults[i], .n = 1};
+                int k = judge(reporter, &alone, defaults[i], &item);
+                if (k < 0)
+                        return k;
+                r->defaults[r->n_defaults++] = item;
+        }
+        return 0;
+}
+
+/* APP: NULL for the pod as a whole. */
+static int report_limits(const IsolatorList *l, const PodApp *app, IsolatorReporter *reporter)
+{
+        int k = report_isolators(l, app ? app->name : NULL, reporter);
+
+        return k < 0 ? k : report_defaults(l, app, reporter);
+}
+
 static int report_all_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *r)
 {
         IsolatorReporter reporter = {.pod = p, .config_dirs = config_dirs, .report = r};
 
+        /* A record that cannot be read is none: it enforces nothing. */
+        if (pod_grants_read(p, &r->grants, NULL) == -ENOMEM)
+                return -ENOMEM;
         int k = pod_features(p, keep_unit, &reporter.features);
         if (k >= 0)
-                r->apps_exposed = p->manifest->n_apps > 1 && !reporter.features.landlock;
+                k = report_exposure(p, &reporter.features, r);
         if (k >= 0)
-                k = report_isolators(&p->manifest->isolators, NULL, &reporter);
+                k = report_limits(&p->manifest->isolators, NULL, &reporter);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
-                k = report_isolators(&p->manifest->apps[i].app->isolators, p->manifest->apps[i].name,
-                                     &reporter);
+                k = report_limits(&p->manifest->apps[i].app->isolators, &p->manifest->apps[i], &reporter);
         return k;
 }
 
@@ -134,7 +185,8 @@ int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit,
 
         if (k < 0) {
                 pod_report_done(&r);
-                return error_set_errno(e, k, "Cannot tell what becomes of the isolators of pod %s", p->uuid);
+                return error_set_errno(e, k, "Cannot tell what becomes of the isolators of pod %s",
+                                       pod_display_name(p));
         }
         *ret = r;
         return 0;
@@ -252,7 +304,7 @@ int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
                 k = report_addresses(&r);
         if (k < 0) {
                 pod_report_done(&r);
-                return error_set_errno(e, k, "Cannot tell the status of pod %s", p->uuid);
+                return error_set_errno(e, k, "Cannot tell the status of pod %s", pod_display_name(p));
         }
         *ret = r;
         return 0;

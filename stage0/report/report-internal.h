@@ -9,23 +9,29 @@
 
 typedef struct JournalReader JournalReader;
 
-int journal_reader_new(Pod *p, JournalReader **ret, Error *e);
+typedef struct JournalQuery {
+        const char *app;                 /* only lines of this one; NULL: of all */
+        uint64_t since_usec, until_usec; /* realtime, both included; UNTIL 0: to the end */
+        uint64_t lines;                  /* only the last so many; UINT64_MAX: all */
+        bool follow;                     /* journal_reader_wait() will be called */
+} JournalQuery;
+
+/* Q stays the caller's, for as long as there is a reader. */
+int journal_reader_new(Pod *p, const JournalQuery *q, JournalReader **ret, Error *e);
 JournalReader *journal_reader_free(JournalReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(JournalReader *, journal_reader_free);
-/* Only lines of this app; NULL: of all. */
-int journal_reader_set_app(JournalReader *r, const char *app);
-/* Only what was written from SINCE to UNTIL, realtime; UNTIL 0: and later. To be called before anything is
- * read. */
-int journal_reader_set_range(JournalReader *r, uint64_t since_usec, uint64_t until_usec);
-/* Moves so that at most N lines are left to be read. */
-int journal_reader_skip_to_last(JournalReader *r, uint64_t n);
-int journal_reader_fd(JournalReader *r);
-/* To be called when the descriptor is readable. */
-int journal_reader_process(JournalReader *r);
 /* The next line, valid until the next call. 1: there is one, 0: not now. */
-int journal_reader_next(JournalReader *r, JournalLine *ret);
+int journal_reader_next(JournalReader *r, JournalLine *ret, Error *e);
+/* Waits until something has been written, or TIMEOUT_MSEC are over; with 0, looks whether something has. Then
+ * there may be lines again. */
+int journal_reader_wait(JournalReader *r, int timeout_msec, Error *e);
+
+/* --- usage.c ------------------------------------------------------------------------------------------- */
+
+/* The memory limit of the pod whose cgroup is at this path, in bytes; UINT64_MAX: none. */
+uint64_t usage_memory_limit(const char *pod_path);
 
 /* --- output.c ------------------------------------------------------------------------------------------ */
 
 /* Prints everything that can be read now. */
-int output_all(JournalReader *r, const OutputOptions *o);
+int output_all(JournalReader *r, const OutputOptions *o, Error *e);

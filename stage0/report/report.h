@@ -14,6 +14,7 @@ typedef struct AppReport {
         int restart;              /* RestartPolicy */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
         uint64_t next_start_usec; /* realtime; 0: none is waited for */
+        LogDrops drops;           /* what it wrote that is not in the journal */
 } AppReport;
 
 typedef struct IsolatorReport {
@@ -21,6 +22,7 @@ typedef struct IsolatorReport {
         const char *name;
         IsolatorVerdict verdict;
         char *detail;
+        GrantSource source;
 } IsolatorReport;
 
 typedef struct PodReport {
@@ -28,6 +30,9 @@ typedef struct PodReport {
         size_t n_apps;
         IsolatorReport *isolators;
         size_t n_isolators;
+        PodGrants grants;         /* what images asked for beyond the defaults */
+        IsolatorReport *defaults; /* what holds where no isolator says otherwise */
+        size_t n_defaults;
         char **addresses; /* "lo 127.0.0.1", …: of a running pod */
         NetworkReport *networks;
         size_t n_networks;
@@ -40,7 +45,10 @@ typedef struct PodReport {
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
         char *unit;                        /* of the host's systemd, which a running pod is in; or NULL */
         bool paused;
-        bool apps_exposed; /* nothing here keeps apps of the same user from looking into each other */
+        /* Of a pod with several apps: nothing here keeps processes of EXPOSED_TO, some of its apps, from
+         * looking into processes of the others. EXPOSED_TO_ALL: it is all of them, for want of Landlock. */
+        char **exposed_to;
+        bool exposed_to_all;
 } PodReport;
 
 /* CONFIG_DIRS as in PrepareOptions. */
@@ -75,6 +83,7 @@ typedef struct LogOptions {
         const char *app; /* NULL: all */
         bool prefix;     /* the app's name in front of each line */
         bool json, timestamps;
+        bool raw;                        /* also on a terminal as it was written */
         uint64_t lines;                  /* only the last so many; UINT64_MAX: all */
         uint64_t since_usec, until_usec; /* realtime, both included; UNTIL 0: to the end */
 } LogOptions;
@@ -95,6 +104,7 @@ typedef struct JournalLine {
 
 typedef struct OutputOptions {
         bool prefix, json, timestamps;
+        bool raw; /* else control characters become visible on a terminal */
 } OutputOptions;
 /* What is to be printed of a line. */
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t);

@@ -9,7 +9,7 @@
 
 #include <dirent.h>
 
-#include "stage0/report/report.h"
+#include "stage0/report/report-internal.h"
 
 #define CGROUP_FILE_MAX (1U << 20)
 #define CGROUPS_MAX 65536U
@@ -115,6 +115,22 @@ static int read_usage(const char *path, Usage *ret)
         return 0;
 }
 
+/* The limit of the pod as a whole: the lowest of its own cgroup, which a unit of the host may limit, and of the
+ * slice of its apps, where its isolator is in force. */
+uint64_t usage_memory_limit(const char *pod_path)
+{
+        static const char *const below[] = {"memory.max", "payload/memory.max",
+                                            "payload/app.slice/memory.max"};
+        _cleanup_close_ int fd = open(pod_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        uint64_t limit = UINT64_MAX;
+
+        for (size_t i = 0; fd >= 0 && i < ELEMENTSOF(below); i++) {
+                uint64_t n = read_number(fd, below[i]);
+                limit = MIN(limit, n);
+        }
+        return limit;
+}
+
 static int read_app(const char *pod_path, const PodApp *app, Usage *ret)
 {
         _cleanup_free_ char *slice = NULL, *path = NULL;
@@ -141,12 +157,14 @@ int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e)
         int r = pod_cgroup_unified(p, &path);
         if (r >= 0)
                 r = read_usage(path, &pod);
+        if (r >= 0)
+                pod.memory_max = usage_memory_limit(path);
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++)
                 r = read_app(path, &p->manifest->apps[i], &apps[i]);
         if (r == -ENOENT)
-                return error_set(e, -ESRCH, "Pod %s is just starting, or about to end", p->uuid);
+                return error_set(e, -ESRCH, "Pod %s is just starting, or about to end", pod_display_name(p));
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read what pod %s uses", p->uuid);
+                return error_set_errno(e, r, "Cannot read what pod %s uses", pod_display_name(p));
         *ret_pod = pod;
         *ret_apps = TAKE_PTR(apps);
         return 0;

@@ -2,7 +2,7 @@
 
 /* Limits of apps that are set from outside of the pod: rates of disks, in the cgroups that the pod's systemd
  * has made for the app, and scores that protect it from the OOM killer, which the kernel lets nobody in a
- * user namespace have. Set anew for each process that a launcher is to become: a slice whose app has ended
+ * user namespace have; limits of processes are in app-tasks.c. Set anew for each process that a launcher is to become: a slice whose app has ended
  * is made again for the next execution.
  *
  * The process's cgroup is what the kernel says it is. It is below the pod's own, whatever somebody in the
@@ -19,30 +19,11 @@
 void limits_done(Limits *l)
 {
         l->disks = strv_free(l->disks);
+        free(l->pids_v1);
+        l->pids_v1 = NULL;
 }
 
 /* --- Disks --------------------------------------------------------------------------------------------- */
-
-/* Where PID is below the pod's cgroup. */
-static int cgroup_of(const Pod *p, pid_t pid, char **ret)
-{
-        _cleanup_free_ char *text = NULL, *own = NULL;
-        char file[64];
-
-        snprintf(file, sizeof(file), "/proc/%d/cgroup", (int) pid);
-        int r = read_file_at(AT_FDCWD, file, 65536, &text, NULL);
-        if (r >= 0)
-                r = xasprintf(&own, "/acnspawn-%s/", p->uuid);
-        if (r < 0)
-                return r;
-        const char *line = startswith(text, "0::") ?: strstr(text, "\n0::");
-        line = line ? strstr(line, own) : NULL;
-        if (!line)
-                return -ENOENT;
-        line += strlen(own);
-        *ret = strndup(line, strcspn(line, "\n"));
-        return *ret ? 0 : -ENOMEM;
-}
 
 /* The slices of the pod and of the app, of which one is in the other. */
 static int open_slices(Pod *p, pid_t pid, int *ret_pod, int *ret_app)
@@ -51,7 +32,7 @@ static int open_slices(Pod *p, pid_t pid, int *ret_pod, int *ret_app)
         _cleanup_close_ int base = -EBADF, pod = -EBADF;
         char *slice, *end;
 
-        int r = cgroup_of(p, pid, &path);
+        int r = pod_cgroup_of_process(p, pid, &path);
         if (r < 0)
                 return r;
         slice = strstr(path, POD_SLICE);
@@ -180,8 +161,11 @@ static int look_up(Limits *l, Pod *p, Error *e)
         int r = pod_features(p, false, &l->features);
         if (r >= 0 && l->features.block_device)
                 r = pod_disks(p, &l->disks);
+        if (r >= 0 && l->features.pids_v1)
+                r = pod_cgroup_pids_v1(p, &l->pids_v1);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s",
+                                       pod_display_name(p));
         l->known = true;
         return 0;
 }
@@ -196,5 +180,7 @@ int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Erro
         }
         if (r >= 0)
                 r = apply_disks(l, p, app, pid, e);
+        if (r >= 0)
+                r = tasks_apply(l, p, app, sock, pid, e);
         return r < 0 ? r : apply_oom_score(l, app, sock, pid, e);
 }

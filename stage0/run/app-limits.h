@@ -11,11 +11,17 @@ typedef struct Limits {
         bool known;          /* the rest has been looked up */
         HostFeatures features;
         char **disks;
+        char *pids_v1; /* the pod's cgroup in the hierarchy of version 1 that has this controller, or NULL */
 } Limits;
 
 void limits_done(Limits *l);
 /* The process PID, at the other end of SOCK, is to become one of APP. */
 int limits_apply(Limits *l, Pod *p, const PodApp *app, int sock, pid_t pid, Error *e);
+
+/* app-tasks.c: the part of limits_apply() that is about processes and threads; and what RLIMIT_NPROC of APP's
+ * processes is to be where nothing else limits them, or 0. */
+int tasks_apply(const Limits *l, const Pod *p, const PodApp *app, int sock, pid_t pid, Error *e);
+uint64_t tasks_by_user(const Limits *l, const PodApp *app);
 
 /* Whether the launcher at the other end of SOCK is there still. */
 bool launcher_is_connected(int sock);

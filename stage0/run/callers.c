@@ -2,15 +2,21 @@
 
 /* Connections to a socket of ours, on which one packet is expected.
  *
- * The loop that answers them has other things to do: it never waits for a caller. Who has said something by
- * the time that he is accepted, as a launcher has, is answered at once. Who has not is watched, for a short
- * time. Only so many may be silent: one more, and the one that has been silent for longest is hung up on, so
- * that whoever connects without end, and says nothing, keeps out nobody who does speak.
+ * The loop that answers them has other things to do: it never waits for a caller. A packet that is there when
+ * the connection is accepted is answered at once; else the connection is watched, for a short time. Only so
+ * many may be silent. When there is one more, the process that holds most of them loses its oldest: a process
+ * that connects without end displaces its own connections, and not the one of a launcher that was put aside
+ * by the scheduler between its connect() and its send().
  */
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "stage0/run/callers.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 #define SILENT_MAX 32U
 #define SILENT_USEC 2000000U
@@ -20,7 +26,8 @@ typedef struct Caller Caller;
 struct Caller {
         Caller *next;
         Callers *all;
-        int fd;
+        int fd, peer_fd;
+        pid_t pid; /* of the process that has connected */
         sd_event_source *source, *timer;
 };
 
@@ -38,6 +45,7 @@ static Caller *caller_free(Caller *c)
         sd_event_source_disable_unref(c->source);
         sd_event_source_disable_unref(c->timer);
         safe_close(c->fd);
+        safe_close(c->peer_fd);
         free(c);
         return NULL;
 }
@@ -68,7 +76,7 @@ static int on_word(sd_event_source *source, int fd, uint32_t revents, void *user
 {
         Caller *c = userdata;
 
-        if (c->all->function(c->all->userdata, fd) != -EAGAIN)
+        if (c->all->function(c->all->userdata, fd, c->peer_fd) != -EAGAIN)
                 hang_up(c);
         return 0;
 }
@@ -88,35 +96,87 @@ static int watch(Caller *c)
                                                   on_silence, c);
 }
 
-/* Takes FD over, whatever comes of it. */
-static void wait_for_word(Callers *all, int fd)
+static pid_t peer_pid(int fd)
+{
+        struct ucred peer;
+        socklen_t size = sizeof(peer);
+
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ? 0 : peer.pid;
+}
+
+static size_t count_of(const Callers *all, pid_t pid)
+{
+        size_t n = 0;
+
+        for (const Caller *c = all->silent; c; c = c->next)
+                n += c->pid == pid;
+        return n;
+}
+
+/* The oldest connection of the process that has most of them. */
+static Caller *find_displaced(const Callers *all)
+{
+        Caller *found = all->silent;
+        size_t most = 0;
+
+        for (Caller *c = all->silent; c; c = c->next) {
+                size_t n = count_of(all, c->pid);
+                if (n > most) {
+                        most = n;
+                        found = c;
+                }
+        }
+        return found;
+}
+
+/* Takes the descriptors over, whatever comes of it. */
+static void wait_for_word(Callers *all, int fd, int peer_fd)
 {
         Caller *c = calloc(1, sizeof(Caller)), **last = &all->silent;
 
         if (!c) {
                 safe_close(fd);
+                safe_close(peer_fd);
                 return;
         }
-        *c = (Caller){.all = all, .fd = fd};
+        *c = (Caller){.all = all, .fd = fd, .peer_fd = peer_fd, .pid = peer_pid(fd)};
         if (watch(c) < 0) {
                 caller_free(c);
                 return;
         }
         if (all->n_silent >= SILENT_MAX)
-                hang_up(all->silent);
+                hang_up(find_displaced(all));
         while (*last)
                 last = &(*last)->next;
         *last = c;
         all->n_silent++;
 }
 
+/* Before Linux 6.5 there is only the number, which is another process's only if the peer has ended, and all
+ * numbers were given to others, between its connect() and now. */
+static int open_peer(int fd)
+{
+        int peer_fd = -EBADF;
+        struct ucred peer;
+        socklen_t size = sizeof(peer_fd);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &peer_fd, &size) >= 0)
+                return peer_fd;
+        size = sizeof(peer);
+        if (errno != ENOPROTOOPT || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+                return -ESRCH;
+        peer_fd = (int) syscall(SYS_pidfd_open, peer.pid, 0);
+        return peer_fd < 0 ? -errno : peer_fd;
+}
+
 static int on_connection(sd_event_source *source, int listen_fd, uint32_t revents, void *userdata)
 {
         _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        _cleanup_close_ int peer_fd = fd < 0 ? -EBADF : open_peer(fd);
         Callers *all = userdata;
 
-        if (fd >= 0 && all->function(all->userdata, fd) == -EAGAIN)
-                wait_for_word(all, TAKE_FD(fd));
+        if (fd >= 0 && all->function(all->userdata, fd, peer_fd) == -EAGAIN)
+                wait_for_word(all, TAKE_FD(fd), TAKE_FD(peer_fd));
         return 0;
 }
 

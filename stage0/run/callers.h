@@ -7,9 +7,10 @@
 
 typedef struct Callers Callers;
 
-/* Something may have come over FD, which does not block and is closed afterwards. -EAGAIN: it has not;
+/* Something may have come over FD, which does not block and is closed afterwards. PEER_FD stands for the
+ * process that has connected, or is negative if that has ended; it is lent. -EAGAIN: nothing has come yet;
  * anything else: the connection is done with. */
-typedef int (*CallerFunction)(void *userdata, int fd);
+typedef int (*CallerFunction)(void *userdata, int fd, int peer_fd);
 
 /* Accepts connections to LISTEN_FD, which is lent, from EVENT's loop, and calls FUNCTION for each. */
 int callers_new(sd_event *event, int listen_fd, CallerFunction function, void *userdata, Callers **ret);

@@ -331,6 +331,7 @@ int clients_listen(Inputs *all, Error *e)
         if (r < 0)
                 return r;
         r = sd_event_add_io(all->event, &all->source, all->listen_fd, EPOLLIN, on_connection, all);
-        return r < 0 ? error_set_errno(e, r, "Cannot wait for those who attach to pod %s", all->pod->uuid)
+        return r < 0 ? error_set_errno(e, r, "Cannot wait for those who attach to pod %s",
+                                       pod_display_name(all->pod))
                      : 0;
 }

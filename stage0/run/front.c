@@ -223,7 +223,7 @@ int front_run(Pod *p, const RunOptions *o, PodSockets *sockets, bool *ret_left, 
         if (r >= 0) {
                 r = make_channels(&front, &f, &ends);
                 if (r < 0)
-                        r = error_set_errno(e, r, "Cannot make the channels to pod %s", p->uuid);
+                        r = error_set_errno(e, r, "Cannot make the channels to pod %s", pod_display_name(p));
         }
         if (r >= 0) {
                 pid_t parent = getpid();

@@ -2,9 +2,10 @@
 
 /* The standard inputs of apps: pipes and terminals, whose other ends are here.
  *
- * Every process that is an app gets a new one. A pipe stays open as long as the app runs, whoever is
- * attached, until somebody closes it on purpose. A terminal comes from the pod's own devpts, so that its
- * name is true in the pod; we hold it open on both sides, as an app may close its side and open it again.
+ * Every process that is an app gets a new one. A pipe stays open as long as the app runs, whatever is
+ * attached, until it is closed on purpose. A terminal comes from the devpts that is to be the app's /dev/pts,
+ * so that its name is true in the app; it is held open on both sides, as an app may close its side and open
+ * it again.
  * What is written to a terminal is read by the pumps, as all else that an app writes.
  */
 
@@ -95,18 +96,16 @@ static int open_pipe(Input *i, uid_t owner, InputEnds *ret)
         return 0;
 }
 
-static int open_terminal(Input *i, uid_t owner, pid_t pid, InputEnds *ret)
+static int open_terminal(Input *i, uid_t owner, int pts_fd, InputEnds *ret)
 {
-        _cleanup_close_ int root = -EBADF;
-        char path[64];
+        int unlock = 0;
 
-        snprintf(path, sizeof(path), "/proc/%d/root", (int) pid);
-        root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (root < 0)
+        i->fd = openat(pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+        if (i->fd < 0 || ioctl(i->fd, TIOCSPTLCK, &unlock) < 0)
                 return -errno;
-        int r = terminal_open_in_root(root, &i->fd, &i->slave_fd);
-        if (r < 0)
-                return r;
+        i->slave_fd = ioctl(i->fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+        if (i->slave_fd < 0)
+                return -errno;
         ret->stdin_fd = fcntl(i->slave_fd, F_DUPFD_CLOEXEC, 3);
         ret->master_fd = fcntl(i->fd, F_DUPFD_CLOEXEC, 3);
         /* We are root outside, of whom the pod knows nothing. */
@@ -115,7 +114,7 @@ static int open_terminal(Input *i, uid_t owner, pid_t pid, InputEnds *ret)
         return 0;
 }
 
-int inputs_start(Inputs *all, const char *app, pid_t pid, InputEnds *ret, Error *e)
+int inputs_start(Inputs *all, const char *app, int pts_fd, InputEnds *ret, Error *e)
 {
         Input *i = inputs_find(all, app);
         InputEnds ends = INPUT_ENDS_NULL;
@@ -127,7 +126,7 @@ int inputs_start(Inputs *all, const char *app, pid_t pid, InputEnds *ret, Error 
         uid_t owner = pod_root_uid(all->pod);
         inputs_stop(all, app);
         ends.kind = i->kind;
-        int r = i->kind == INPUT_PIPE ? open_pipe(i, owner, &ends) : open_terminal(i, owner, pid, &ends);
+        int r = i->kind == INPUT_PIPE ? open_pipe(i, owner, &ends) : open_terminal(i, owner, pts_fd, &ends);
         if (r >= 0)
                 r = sd_event_add_io(all->event, &i->room, i->fd, EPOLLOUT, on_room, i);
         if (r >= 0)

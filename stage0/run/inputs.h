@@ -22,8 +22,8 @@ typedef struct InputEnds {
 
 #define INPUT_ENDS_NULL ((InputEnds){.stdin_fd = -EBADF, .master_fd = -EBADF})
 void input_ends_done(InputEnds *ends);
-/* PID is a process whose root is the pod's. */
-int inputs_start(Inputs *all, const char *app, pid_t pid, InputEnds *ret, Error *e);
+/* PTS_FD is the devpts that the app gets. */
+int inputs_start(Inputs *all, const char *app, int pts_fd, InputEnds *ret, Error *e);
 /* No process of APP is left: nothing will be written to its terminal any more. */
 void inputs_stop(Inputs *all, const char *app);
 

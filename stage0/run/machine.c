@@ -52,14 +52,14 @@ static bool is_absent(const sd_bus_error *error)
 static int absent_error(const Machine *m, Error *e)
 {
         int r = error_set(e, -ENOENT, "Pod %s cannot be registered: there is no systemd-machined on the bus",
-                          m->pod->uuid);
+                          pod_display_name(m->pod));
         return error_hint(e, r, "Install the package systemd-container, or run with --register=no.");
 }
 
 static int exists_error(const Machine *m, Error *e)
 {
         int r = error_set(e, -EEXIST, "Pod %s cannot be registered: there is a machine called '%s' already",
-                          m->pod->uuid, m->name);
+                          pod_display_name(m->pod), m->name);
         return error_hint(e, r, "See 'machinectl status %s'; prepare the pod with another --name=.",
                           m->name);
 }
@@ -119,7 +119,7 @@ static int check_name(Machine *m, Error *e)
                 return 0;
         if (is_absent(&error))
                 return absent_error(m, e);
-        return error_set(e, r, "Pod %s cannot be registered: %s", m->pod->uuid,
+        return error_set(e, r, "Pod %s cannot be registered: %s", pod_display_name(m->pod),
                          error.message ?: strerror(-r));
 }
 
@@ -131,7 +131,8 @@ static int connect_bus(Machine *m, Error *e)
                 r = match_request_stop(m);
         if (r >= 0)
                 return m->mode == REGISTER_YES ? check_name(m, e) : 0;
-        r = error_set_errno(e, r, "Pod %s cannot be registered: there is no system bus", m->pod->uuid);
+        r = error_set_errno(e, r, "Pod %s cannot be registered: there is no system bus",
+                            pod_display_name(m->pod));
         return error_hint(e, r, "Install the package dbus, or run with --register=no.");
 }
 
@@ -140,7 +141,8 @@ static int write_units(const Machine *m, Error *e)
         _cleanup_close_ int root_fd = open_beneath(m->pod->dir_fd, "root", O_PATH | O_DIRECTORY);
         int r = root_fd < 0 ? root_fd : stage1_write_bus(root_fd);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot write the units of the bus of pod %s", m->pod->uuid)
+        return r < 0 ? error_set_errno(e, r, "Cannot write the units of the bus of pod %s",
+                                       pod_display_name(m->pod))
                      : 0;
 }
 
@@ -153,7 +155,7 @@ int machine_new(Pod *p, RegisterMode mode, const MachineHandlers *handlers, Mach
         if (sd_booted() <= 0) {
                 int r = error_set(e, -ENOSYS,
                                   "Pod %s cannot be registered: systemd is not the init of this host",
-                                  p->uuid);
+                                  pod_display_name(p));
                 return error_hint(e, r, "Run it with --register=no, or without the option.");
         }
         m = calloc(1, sizeof(Machine));
@@ -213,7 +215,7 @@ static void refuse(Machine *m, const sd_bus_error *error)
                  sd_bus_error_has_name(error, "System.Error.EEXIST"))
                 (void) exists_error(m, &e);
         else
-                (void) error_set(&e, -EIO, "Pod %s cannot be registered: %s", m->pod->uuid,
+                (void) error_set(&e, -EIO, "Pod %s cannot be registered: %s", pod_display_name(m->pod),
                                  error->message ?: error->name);
         m->handlers.refused(&e, m->handlers.userdata);
 }
@@ -269,6 +271,6 @@ void machine_register(Machine *m, pid_t leader)
         int r = call_register(m, leader);
         if (r >= 0)
                 return;
-        (void) error_set_errno(&e, r, "Pod %s cannot be registered", m->pod->uuid);
+        (void) error_set_errno(&e, r, "Pod %s cannot be registered", pod_display_name(m->pod));
         m->handlers.refused(&e, m->handlers.userdata);
 }

@@ -97,18 +97,19 @@ int metadata_service_listen(MetadataService *m, pid_t pid, Error *e)
         fd = host ? listen_on_loopback(0, &port) : listen_in_network(pid, METADATA_PORT, &port);
         if (fd < 0)
                 return error_set_errno(e, fd, "Cannot listen for the metadata service of pod %s",
-                                       m->pod->uuid);
+                                       pod_display_name(m->pod));
         if (xasprintf(&url, "http://127.0.0.1:%u/%s", port, m->token) < 0)
                 return error_oom(e);
         int r = sd_event_add_io(m->event, &m->first_source, fd, EPOLLIN, on_first_connection, m);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot wait for who asks the metadata service of pod %s",
-                                       m->pod->uuid);
+                                       pod_display_name(m->pod));
         m->listen_fd = TAKE_FD(fd);
         m->url = TAKE_PTR(url);
         /* For those who go into the pod later. */
         r = pod_metadata_url_write(m->pod, m->url);
-        return r < 0 ? error_set_errno(e, r, "Cannot record the metadata service of pod %s", m->pod->uuid)
+        return r < 0 ? error_set_errno(e, r, "Cannot record the metadata service of pod %s",
+                                       pod_display_name(m->pod))
                      : 0;
 }
 
@@ -145,7 +146,7 @@ static void on_kept(bool kept, void *userdata)
 
         if (!kept)
                 log_warning("Pod %s: the key by which its metadata service signs cannot be written to disk",
-                            m->pod->uuid);
+                            pod_display_name(m->pod));
         if (m->client)
                 metadata_client_answer(m->client, m->asked, kept);
 }
@@ -220,7 +221,8 @@ static int start_client(MetadataService *m, Error *e)
         if (r >= 0)
                 r = read_texts(m, &texts, &config);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot prepare the metadata service of pod %s", m->pod->uuid);
+                return error_set_errno(e, r, "Cannot prepare the metadata service of pod %s",
+                                       pod_display_name(m->pod));
         snprintf(program, sizeof(program), "/proc/%d/fd/%d", (int) getpid(), m->program_fd);
         r = metadata_client_start(&(MetadataStart){.program = program, .uid = uid, .gid = uid}, &config,
                                   &m->client, e);
@@ -328,7 +330,7 @@ int metadata_service_new(Pod *p, sd_event *event, MetadataService **ret, Error *
         if (r >= 0)
                 r = key_keeper_new(p, event, on_kept, m, &m->keeper);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the token of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot make the token of pod %s", pod_display_name(p));
         *ret = TAKE_PTR(m);
         return 0;
 }

@@ -7,6 +7,8 @@
 
 #include "stage0/run/mounts-internal.h"
 
+#define TERMINAL_GROUP 5U /* "tty", as nspawn has it for the pod's own */
+
 /* A mount point may ask to be read-only whatever the volume says (spec: aci.md, "mountPoints"). */
 static bool mount_point_is_read_only(const App *app, const char *path)
 {
@@ -76,6 +78,19 @@ static int clone_restricted(PodMounts *m, const PodApp *app, int *ret_fds, size_
         return could_mount_anew(m, app) ? pod_mounts_lock(m, ret_fds, *n, e) : 0;
 }
 
+/* An instance of its own: on one for all apps, root of one could open the terminals of the others, and those
+ * that commands have which enter them. */
+static int make_pts(const PodMounts *m, Error *e)
+{
+        char group[16];
+        const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "gid", group, NULL};
+        int fd = -EBADF;
+
+        snprintf(group, sizeof(group), "%u", (unsigned) pod_root_uid(m->pod) + TERMINAL_GROUP);
+        int r = mount_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
+        return r < 0 ? error_set_errno(e, r, "Cannot make /dev/pts") : fd;
+}
+
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
                          Error *e)
 {
@@ -84,9 +99,14 @@ int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *
 
         if (r < 0)
                 return r;
-        ret_fds[0] = r;
-        r = clone_restricted(m, app, ret_fds + 1, &n, ret_credentials, e);
-        n++;
+        ret_fds[n++] = r;
+        r = make_pts(m, e);
+        if (r >= 0) {
+                size_t n_restricted = 0;
+                ret_fds[n++] = r;
+                r = clone_restricted(m, app, ret_fds + n, &n_restricted, ret_credentials, e);
+                n += n_restricted;
+        }
         if (r < 0) {
                 while (n > 0)
                         safe_close(ret_fds[--n]);

@@ -79,12 +79,12 @@ int pod_mounts_take_credentials(PodMounts *m, Error *e)
         if (fd < 0)
                 return errno == ENOENT ? 0
                                        : error_set_errno(e, -errno, "Cannot open the credentials of pod %s",
-                                                         m->pod->uuid);
+                                                         pod_display_name(m->pod));
         m->has_credentials = true;
         for (size_t i = 0; r >= 0 && i < m->pod->manifest->n_apps; i++)
                 r = take(m, fd, &m->pod->manifest->apps[i]);
         return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of pod %s into memory",
-                                       m->pod->uuid)
+                                       pod_display_name(m->pod))
                      : 0;
 }
 

@@ -38,6 +38,7 @@ struct PodMounts {
         Layer *layers;
         size_t n_layers, layers_allocated;
         bool has_credentials; /* some app has */
+        bool has_notify;      /* the sockets of mounts-notify.c have their place */
         AppMount *apps;
         size_t n_apps, apps_allocated;
         VolumeMount *volumes;

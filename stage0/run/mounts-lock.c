@@ -131,7 +131,7 @@ int pod_mounts_lock(PodMounts *m, int *mount_fds, size_t n, Error *e)
                 r = fetch_locked(m, locked, n);
         release(m, held);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot lock the mounts of pod %s", m->pod->uuid);
+                return error_set_errno(e, r, "Cannot lock the mounts of pod %s", pod_display_name(m->pod));
         for (size_t i = 0; i < n; i++) {
                 safe_close(mount_fds[i]);
                 mount_fds[i] = locked[i];

@@ -106,7 +106,8 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
         if (r >= 0)
                 r = m->holder_fd = make_holder(m->dir_fd);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot make a place for the mounts of pod %s",
+                                       pod_display_name(p));
         if (p->config.private_users)
                 r = userns_open(p->config.uid_base, &m->userns_fd, e);
         if (r < 0)
@@ -122,7 +123,8 @@ int pod_mounts_equip(PodMounts *m, Error *e)
         if (r < 0)
                 return r;
         r = pod_mounts_make_dev(m);
-        return r < 0 ? error_set_errno(e, r, "Cannot make the devices of pod %s", m->pod->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot make the devices of pod %s", pod_display_name(m->pod))
+                     : 0;
 }
 
 /* --- Layers -------------------------------------------------------------------------------------------- */

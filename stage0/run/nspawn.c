@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "library/libcapng.h"
+#include "stage0/owner/owner.h"
 #include "stage0/run/run-internal.h"
 
 #define NSPAWN "/usr/bin/systemd-nspawn"
@@ -115,6 +116,19 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
         return r;
 }
 
+/* The pod's user namespace is to be its own root's, so that limits of one user are not those of all pods
+ * together. Without it a pod runs all the same. */
+static int add_owner(const Pod *p, char ***environment)
+{
+        _cleanup_free_ char *library = NULL;
+
+        if (!p->config.private_users || helper_program_path(USERNS_OWNER_LIBRARY, &library, NULL) < 0 ||
+            strpbrk(library, " :")) /* which would be two libraries */
+                return 0;
+        int r = strv_extendf(environment, "LD_PRELOAD=%s", library);
+        return r < 0 ? r : strv_extendf(environment, USERNS_OWNER_VARIABLE "=%u", p->config.uid_base);
+}
+
 /* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The
  * pod's systemd is the host's own program and needs none; every process of an app gets one from the
  * launcher. */
@@ -128,6 +142,8 @@ static int build_environment(const Pod *p, const PodSockets *sockets, char ***re
                 r = strv_extend(&environment, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1");
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_SECCOMP=0");
+        if (r >= 0)
+                r = add_owner(p, &environment);
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_LOG_TARGET=console");
         if (r >= 0)
@@ -226,7 +242,8 @@ static int child_setup(const Child *c, Error *e)
                 return error_set_errno(e, r, "Cannot mount /proc for systemd-nspawn");
         root_fd = open(c->root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (root_fd < 0)
-                return error_set_errno(e, -errno, "Cannot open the root of pod %s", c->pod->uuid);
+                return error_set_errno(e, -errno, "Cannot open the root of pod %s",
+                                       pod_display_name(c->pod));
         r = pod_bind_host_files(c->pod, root_fd, e);
         if (r >= 0)
                 r = hide_leftovers(c->root, e);
@@ -249,9 +266,12 @@ static int pass_descriptors(const Child *c, Error *e)
 
         /* The lock goes along. */
         if (fcntl(c->pod->dir_fd, F_DUPFD, LISTEN_FDS_FIRST + n) < 0)
-                return error_set_errno(e, -errno, "Cannot pass on the lock of pod %s", c->pod->uuid);
+                return error_set_errno(e, -errno, "Cannot pass on the lock of pod %s",
+                                       pod_display_name(c->pod));
         int r = pod_sockets_place(c->sockets, LISTEN_FDS_FIRST);
-        return r < 0 ? error_set_errno(e, r, "Cannot pass on the sockets of pod %s", c->pod->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot pass on the sockets of pod %s",
+                                       pod_display_name(c->pod))
+                     : 0;
 }
 
 static _noreturn_ void child(const Child *c)
@@ -281,7 +301,7 @@ static pid_t fork_child(void)
 static int cannot_start(const Child *c, int code, Error *e)
 {
         (void) error_set_errno(e, code, "Cannot start a process for pod %s in a pid namespace of its own",
-                               c->pod->uuid);
+                               pod_display_name(c->pod));
         if (code == -EPERM)
                 return error_hint(e, code,
                                   "Running pods takes all of root's privileges, CAP_SYS_ADMIN among them.");

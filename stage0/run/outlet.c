@@ -21,7 +21,7 @@
 
 struct Outlet {
         int fd, own_fd; /* OWN_FD: never blocks; -EBADF if there is no such thing */
-        bool is_socket, was_full;
+        bool is_socket, is_terminal, was_full;
         Text kept;
         size_t gone; /* so much of KEPT is written */
         sd_event_source *source;
@@ -116,6 +116,7 @@ int outlet_new(sd_event *event, int fd, void (*room)(void *userdata), void *user
                 return -ENOMEM;
         *o = (Outlet){.fd = fd, .own_fd = -EBADF, .room = room, .userdata = userdata};
         o->own_fd = open_own(o);
+        o->is_terminal = isatty(fd);
         if (o->own_fd >= 0) {
                 int r = sd_event_add_io(event, &o->source, o->own_fd, EPOLLOUT, on_writable, o);
                 if (r >= 0)
@@ -170,6 +171,11 @@ bool outlet_is_full(const Outlet *o)
 bool outlet_is_empty(const Outlet *o)
 {
         return o->kept.size == 0;
+}
+
+bool outlet_is_terminal(const Outlet *o)
+{
+        return o->is_terminal;
 }
 
 int outlet_finish(Outlet *o, int timeout_msec)

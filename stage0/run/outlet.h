@@ -18,5 +18,6 @@ int outlet_write(Outlet *o, const void *data, size_t size);
 /* So much is kept that no more should be added before there is room. */
 bool outlet_is_full(const Outlet *o);
 bool outlet_is_empty(const Outlet *o);
+bool outlet_is_terminal(const Outlet *o);
 /* Writes what is kept. -ETIME: nothing could be written for so long; -1: waits as long as it takes. */
 int outlet_finish(Outlet *o, int timeout_msec);

@@ -70,7 +70,8 @@ static _noreturn_ void child(const Pod *p, pid_t pid, const PairList *l, int rep
 static int explain(const Pod *p, const PairList *l, const Report *report, Error *e)
 {
         if (report->index >= l->n)
-                return error_set_errno(e, report->error, "Cannot go to the namespaces of pod %s", p->uuid);
+                return error_set_errno(e, report->error, "Cannot go to the namespaces of pod %s",
+                                       pod_display_name(p));
         const Pair *pair = &l->items[report->index];
         int r = error_set_errno(e, report->error, "Cannot set the kernel parameter %s of the pod to '%s'",
                                 pair->name, pair->value);
@@ -99,7 +100,8 @@ static int run_child(const Pod *p, pid_t pid, const PairList *l, Error *e)
                 return explain(p, l, &report, e);
         if (r >= 0 && (n != 0 || status != 0))
                 r = -ECHILD;
-        return r < 0 ? error_set_errno(e, r, "Cannot set kernel parameters of pod %s", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot set kernel parameters of pod %s", pod_display_name(p))
+                     : 0;
 }
 
 int parameters_set(Pod *p, pid_t pid, Error *e)

@@ -3,7 +3,8 @@
 /* What apps write, to the journal of their pod.
  *
  * What the journal does not take at once is kept, and nothing more is read from the app until it has. A
- * journal that takes nothing for long is given up: the app goes on, as an app must not depend on it.
+ * journal that takes nothing for long is given up: the app goes on, as an app must not depend on it. Of what
+ * an app writes without end, only a part is stored (pump-bound.c).
  */
 
 #include <sys/epoll.h>
@@ -93,6 +94,19 @@ static void write_some(Pump *p, const char *data, size_t size)
         text_done(&p->pending);
 }
 
+static void store(Pump *p, const char *data, size_t size)
+{
+        _cleanup_text_ Text t = {};
+
+        if (pump_bound_admits(p, data, size)) {
+                write_some(p, data, size);
+                return;
+        }
+        pump_bound_filter(p, data, size, &t);
+        if (t.size > 0 && !t.failed)
+                write_some(p, t.data, t.size);
+}
+
 /* A terminal ends lines with two characters, of which the journal, and who reads it, wants one. DATA is
  * changed. */
 static void write_lines(Pump *p, char *data, size_t size)
@@ -100,12 +114,12 @@ static void write_lines(Pump *p, char *data, size_t size)
         size_t n = 0;
 
         if (p->held_return && data[0] != '\n')
-                write_some(p, "\r", 1);
+                store(p, "\r", 1);
         p->held_return = size > 0 && data[size - 1] == '\r';
         for (size_t i = 0; i < size; i++)
                 if (data[i] != '\r' || (i + 1 < size && data[i + 1] != '\n'))
                         data[n++] = data[i];
-        write_some(p, data, n);
+        store(p, data, n);
 }
 
 void pump_write_to_journal(Pump *p, char *data, size_t size)
@@ -113,5 +127,14 @@ void pump_write_to_journal(Pump *p, char *data, size_t size)
         if (p->terminal)
                 write_lines(p, data, size);
         else
-                write_some(p, data, size);
+                store(p, data, size);
+}
+
+void pump_end_journal(Pump *p)
+{
+        _cleanup_text_ Text t = {};
+
+        pump_bound_end(p, &t);
+        if (t.size > 0 && !t.failed && p->journal_fd >= 0)
+                write_some(p, t.data, t.size);
 }

@@ -36,7 +36,7 @@ static void show_line(Pump *p)
         };
         _cleanup_text_ Text t = {};
 
-        if (output_format(&l, &(OutputOptions){.prefix = true}, &t) >= 0)
+        if (output_format(&l, &(OutputOptions){.prefix = true, .raw = p->all->raw}, &t) >= 0)
                 show_bytes(p, t.data, t.size);
         text_done(&p->line);
 }
@@ -56,6 +56,23 @@ static void show_lines(Pump *p, const char *data, size_t size)
         }
 }
 
+/* What an app has for its terminal is a terminal's; all else must not give it orders. */
+static bool is_neutral(const Pump *p)
+{
+        return !p->terminal && !p->all->raw && outlet_is_terminal(p->all->outlets[p->error]);
+}
+
+static void show_neutral(Pump *p, const char *data, size_t size)
+{
+        _cleanup_text_ Text t = {};
+
+        neutralizer_add(&p->neutralizer, data, size, &t);
+        if (t.failed)
+                pumps_stop_showing(p->all, -ENOMEM);
+        else
+                show_bytes(p, t.data, t.size);
+}
+
 static bool is_shown(const Pump *p)
 {
         return p->all->show && (!p->all->only || streq(p->all->only, p->app));
@@ -69,14 +86,23 @@ void pump_show(Pump *p, const char *data, size_t size)
                 return;
         if (p->all->prefix && !p->all->only)
                 show_lines(p, data, size);
+        else if (is_neutral(p))
+                show_neutral(p, data, size);
         else
                 show_bytes(p, data, size);
 }
 
 void pump_show_rest(Pump *p)
 {
-        if (p->line.size > 0 && is_shown(p))
+        _cleanup_text_ Text t = {};
+
+        if (!is_shown(p))
+                return;
+        if (p->line.size > 0)
                 show_line(p);
+        neutralizer_end(&p->neutralizer, &t);
+        if (!t.failed && t.size > 0)
+                show_bytes(p, t.data, t.size);
 }
 
 bool pump_must_wait(const Pump *p)

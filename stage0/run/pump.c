@@ -142,6 +142,7 @@ static void end(Pump *p)
         p->source = sd_event_source_disable_unref(p->source);
         p->read_fd = safe_close(p->read_fd);
         p->ended = true;
+        pump_end_journal(p);
         if (p->pending.size == 0)
                 forget(p);
 }
@@ -217,8 +218,11 @@ void pumps_end(Pumps *all)
                 next = p->next;
                 flush_one(p);
         }
-        while (all->first)
+        while (all->first) {
+                pump_end_journal(all->first);
                 forget(all->first);
+        }
+        pump_bounds_record(all, true);
 }
 
 void pumps_show_rest(Pumps *all)
@@ -261,6 +265,10 @@ static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
         p->all = all;
         p->journal_fd = -EBADF;
         p->app = strdup(like->app);
+        p->neutralizer = (Neutralizer){
+                        .colors = colors_enabled(p->error ? STDERR_FILENO : STDOUT_FILENO),
+                        .returns = true,
+        };
         int r = !p->app ? -ENOMEM : p->terminal ? 0 : open_pipe(p, owner, &write_fd);
         if (r >= 0)
                 r = sd_event_add_io(all->event, &p->source, p->read_fd, EPOLLIN, on_readable, p);
@@ -271,6 +279,7 @@ static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
                 return r;
         }
         p->journal_fd = like->journal_fd;
+        p->bound = pump_bound_find(all->bounds, p->app);
         p->next = all->first;
         all->first = p;
         if (!p->terminal)
@@ -318,19 +327,22 @@ void pumps_show_nothing(Pumps *all)
         on_room(all);
 }
 
-int pumps_new(sd_event *event, bool show_output, bool prefix, Pumps **ret)
+int pumps_new(sd_event *event, const PumpOptions *o, Pumps **ret, Error *e)
 {
         static const int fds[] = {STDOUT_FILENO, STDERR_FILENO};
         _cleanup_(pumps_freep) Pumps *all = calloc(1, sizeof(Pumps));
 
         if (!all)
-                return -ENOMEM;
-        *all = (Pumps){.event = event, .show = show_output, .prefix = prefix};
-        for (size_t i = 0; show_output && i < ELEMENTSOF(fds); i++) {
+                return error_oom(e);
+        *all = (Pumps){.event = event, .pod = o->pod, .show = o->show, .prefix = o->prefix, .raw = o->raw};
+        for (size_t i = 0; o->show && i < ELEMENTSOF(fds); i++) {
                 int r = outlet_new(event, fds[i], on_room, all, &all->outlets[i]);
                 if (r < 0)
-                        return r;
+                        return error_set_errno(e, r, "Cannot write to %s", i == 0 ? "stdout" : "stderr");
         }
+        int r = pump_bounds_new(o->pod, &all->bounds, e);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(all);
         return 0;
 }
@@ -350,6 +362,8 @@ Pumps *pumps_free(Pumps *all)
         }
         for (size_t i = 0; i < ELEMENTSOF(all->outlets); i++)
                 outlet_free(all->outlets[i]);
+        sd_event_source_disable_unref(all->record_timer);
+        free(all->bounds);
         free(all);
         return NULL;
 }

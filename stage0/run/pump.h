@@ -7,9 +7,14 @@
 
 typedef struct Pumps Pumps;
 
-/* SHOW_OUTPUT: also on our standard output and standard error, with PREFIX line by line, the app's name in
- * front. */
-int pumps_new(sd_event *event, bool show_output, bool prefix, Pumps **ret);
+typedef struct PumpOptions {
+        const Pod *pod;
+        bool show;   /* also on our standard output and standard error */
+        bool prefix; /* line by line, the app's name in front */
+        bool raw;    /* a terminal gets control characters as they are; what is a terminal's always is */
+} PumpOptions;
+
+int pumps_new(sd_event *event, const PumpOptions *o, Pumps **ret, Error *e);
 /* What is still to be shown is given up; see pumps_show_rest(). */
 Pumps *pumps_free(Pumps *all);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Pumps *, pumps_free);

@@ -1,26 +1,36 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which apps of a pod are ready.
+/* Which apps of a pod are up.
  *
- * The launchers tell it: one that runs beside an app that has become ready, and one that sees an app end
- * which never was. Whether the latter will be started again follows from its settings and its record. Of
- * apps whose being ready means no more than that they run nothing is told and nothing is kept.
+ * An app that says when it is ready, or has a health check, is ready when its launcher reports that. Every
+ * other app is ready when it was executed: its launcher keeps its connection to the supervisor until the
+ * exec, which closes it. If the exec fails, the app's record says why before the connection ends. A launcher
+ * that does not get that far (its pre-start handler failed, for one) is followed by the one that reports the
+ * end of the app.
  *
- * What is to be done about an app that is not healthy any more takes as long as the app takes to stop; so it
- * is done by a process of its own, in the same way as when a user asks for it from outside.
+ * An app that is started by a connection is not waited for.
  */
 
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
-#include "schema/settings.h"
-#include "stage0/control/control.h"
 #include "stage0/run/readiness.h"
 #include "stage1/backoff.h"
 
+typedef enum WaitState {
+        WAIT_NONE, /* not waited for */
+        WAIT_STARTING,
+        WAIT_READY,
+        WAIT_AGAIN,  /* could not be executed, and will be started again */
+        WAIT_FAILED, /* will not become ready */
+        _WAIT_STATE_MAX,
+} WaitState;
+
 typedef struct AppWait {
-        bool expected; /* there is something to wait for */
-        bool ready, ended;
+        Readiness *all;
+        const PodApp *app;
+        WaitState state;
+        bool tells;  /* it, or its health check, says when it is ready */
+        char *why;   /* why it could not be executed, as its record has it; or NULL */
+        int link_fd; /* the connection of its launcher, until the exec; or -EBADF */
+        sd_event_source *link_source;
         RestartPolicy restart;
         uint32_t restart_limit;
         HealthAction action;
@@ -28,169 +38,231 @@ typedef struct AppWait {
 
 struct Readiness {
         Pod *pod;
-        AppWait *apps; /* in the order of the manifest */
-        size_t n_expected, n_ready, n_ended;
+        sd_event *event;
+        void (*changed)(void *userdata);
+        void *userdata;
+        AppWait *apps;             /* in the order of the manifest */
+        size_t n[_WAIT_STATE_MAX]; /* how many are in each state */
+        size_t n_tell, n_told;     /* say when they are ready; have done so */
 };
+
+static void set_state(AppWait *w, WaitState state)
+{
+        Readiness *r = w->all;
+
+        r->n[w->state]--;
+        r->n[state]++;
+        r->n_told += (w->tells && state == WAIT_READY) - (w->tells && w->state == WAIT_READY);
+        w->state = state;
+}
+
+static void drop_link(AppWait *w)
+{
+        w->link_source = sd_event_source_disable_unref(w->link_source);
+        w->link_fd = safe_close(w->link_fd);
+}
 
 Readiness *readiness_free(Readiness *r)
 {
-        if (r)
-                free(r->apps);
+        if (!r)
+                return NULL;
+        for (size_t i = 0; r->apps && i < r->pod->manifest->n_apps; i++) {
+                drop_link(&r->apps[i]);
+                free(r->apps[i].why);
+        }
+        free(r->apps);
         free(r);
         return NULL;
 }
 
-static int read_app(Readiness *r, size_t i, Error *e)
+static int read_app(AppWait *w, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
-        int k = app_settings_read(&r->pod->manifest->apps[i], &s, e);
+        int r = app_settings_read(w->app, &s, e);
 
-        if (k < 0)
-                return k;
-        r->apps[i] = (AppWait){.expected = app_settings_readiness(&s) &&
-                                           !stage1_app_is_socket_activated(r->pod->manifest->apps[i].app),
-                               .restart = (RestartPolicy) s.restart,
-                               .restart_limit = s.restart_limit,
-                               .action = (HealthAction) s.health.action};
-        r->n_expected += r->apps[i].expected;
+        if (r < 0)
+                return r;
+        w->restart = (RestartPolicy) s.restart;
+        w->restart_limit = s.restart_limit;
+        w->action = (HealthAction) s.health.action;
+        if (stage1_app_is_socket_activated(w->app->app))
+                return 0;
+        w->tells = app_settings_readiness(&s);
+        w->all->n_tell += w->tells;
+        set_state(w, WAIT_STARTING);
         return 0;
 }
 
-int readiness_new(Pod *p, Readiness **ret, Error *e)
+int readiness_new(Pod *p, sd_event *event, void (*changed)(void *userdata), void *userdata, Readiness **ret,
+                  Error *e)
 {
         _cleanup_(readiness_freep) Readiness *r = calloc(1, sizeof(Readiness));
-        int k = 0;
+        size_t n = p->manifest->n_apps;
 
         if (!r)
                 return error_oom(e);
-        r->pod = p;
-        r->apps = calloc(p->manifest->n_apps + 1, sizeof(AppWait));
+        *r = (Readiness){.pod = p, .event = event, .changed = changed, .userdata = userdata};
+        r->apps = calloc(n + 1, sizeof(AppWait));
         if (!r->apps)
                 return error_oom(e);
-        for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
-                k = read_app(r, i, e);
-        if (k < 0)
-                return k;
+        r->n[WAIT_NONE] = n;
+        for (size_t i = 0; i < n; i++)
+                r->apps[i] = (AppWait){.all = r, .app = &p->manifest->apps[i], .link_fd = -EBADF};
+        for (size_t i = 0; i < n; i++) {
+                int k = read_app(&r->apps[i], e);
+                if (k < 0)
+                        return k;
+        }
         *ret = TAKE_PTR(r);
         return 0;
 }
 
 bool readiness_is_used(const Readiness *r)
 {
-        return r->n_expected > 0;
+        return r->n_tell > 0;
 }
 
-/* Where the end of one app ends the pod, there is nothing to go on without it. */
+bool readiness_waits_for_word(const Readiness *r)
+{
+        for (size_t i = 0; i < r->pod->manifest->n_apps; i++)
+                if (r->apps[i].tells && r->apps[i].state == WAIT_STARTING)
+                        return true;
+        return false;
+}
+
+/* By its exit policy, or as nothing is left that runs. */
+static bool pod_ends(const Readiness *r)
+{
+        if (r->n[WAIT_FAILED] == 0)
+                return false;
+        return r->pod->config.exit_policy != EXIT_ON_ALL || r->n[WAIT_FAILED] == r->pod->manifest->n_apps;
+}
+
 bool readiness_is_settled(const Readiness *r)
 {
-        return r->n_ready + (r->pod->config.exit_policy == EXIT_ON_ALL ? r->n_ended : 0) >= r->n_expected;
+        return r->n[WAIT_STARTING] == 0 && !pod_ends(r);
 }
 
-/* --- Unhealthy apps ------------------------------------------------------------------------------------ */
-
-/* A lock of ours that the child held open would outlive us. */
-static int leave_supervisor(Pod *p)
+bool readiness_is_complete(const Readiness *r)
 {
-        sigset_t none;
-        int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        if (fd < 0 || dup3(fd, 3, O_CLOEXEC) < 0 || syscall(SYS_close_range, 4U, ~0U, 0U) < 0)
-                return -errno;
-        p->dir_fd = 3;
-        sigemptyset(&none);
-        (void) sigprocmask(SIG_SETMASK, &none, NULL);
-        return 0;
+        return r->n[WAIT_NONE] + r->n[WAIT_READY] == r->pod->manifest->n_apps;
 }
 
-static int act(Pod *p, const PodApp *app, HealthAction action, Error *e)
-{
-        if (action == HEALTH_KILL)
-                return kill_app(p, app->name, SIGKILL, e);
-        if (action == HEALTH_RESTART)
-                return restart_app(p, app->name, e);
-        int r = stop_app(p, app->name, e);
-        if (r < 0 || p->config.exit_policy == EXIT_ON_ALL)
-                return r;
-        return control_send(p, CONTROL_STOP, e);
-}
+/* --- Records ------------------------------------------------------------------------------------------- */
 
-static _noreturn_ void act_in_child(Pod *p, const PodApp *app, HealthAction action)
-{
-        _cleanup_error_ Error e = ERROR_NULL;
-
-        pid_t pid = fork(); /* whom we need not wait for */
-        if (pid != 0)
-                _exit(pid < 0);
-        int r = leave_supervisor(p);
-        if (r >= 0)
-                r = act(p, app, action, &e);
-        if (r < 0 && r != -ESRCH)
-                log_warning("App %s is not healthy, and nothing can be done about it: %s.", app->name,
-                            e.message ?: strerror(-r));
-        _exit(r < 0);
-}
-
-static void act_on(Pod *p, const PodApp *app, HealthAction action)
-{
-        if (action == HEALTH_NONE)
-                return;
-        pid_t pid = fork();
-        if (pid == 0)
-                act_in_child(p, app, action);
-        if (pid > 0)
-                (void) waitpid(pid, NULL, 0);
-}
-
-/* --- What launchers tell ------------------------------------------------------------------------------- */
-
-static bool will_start_again(const Readiness *r, const PodApp *app, const AppWait *w)
+static int read_record(const Readiness *r, const PodApp *app, AppStatus *ret)
 {
         _cleanup_close_ int fd =
                         open_beneath(r->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+
+        return fd < 0 ? fd : app_status_read(fd, app->name, ret);
+}
+
+static bool will_start_again(const AppWait *w)
+{
         _cleanup_app_status_ AppStatus s = {};
 
         if (w->restart == RESTART_NO)
                 return false;
-        if (fd < 0 || app_status_read(fd, app->name, &s) < 0)
-                return true;
-        return backoff_starts_again(&s, w->restart, w->restart_limit);
+        return read_record(w->all, w->app, &s) < 0 || backoff_starts_again(&s, w->restart, w->restart_limit);
 }
+
+/* --- Being executed ------------------------------------------------------------------------------------ */
+
+/* ENDED: no process of the app is left, so the record says all there is. */
+static void judge_start(AppWait *w, bool ended)
+{
+        _cleanup_app_status_ AppStatus s = {};
+
+        if (w->state != WAIT_STARTING && w->state != WAIT_AGAIN)
+                return;
+        if (read_record(w->all, w->app, &s) < 0 || s.started_usec > 0)
+                set_state(w, WAIT_READY);
+        else if (ended || s.cause != CAUSE_NONE) {
+                free(w->why);
+                w->why = TAKE_PTR(s.message);
+                set_state(w, will_start_again(w) ? WAIT_AGAIN : WAIT_FAILED);
+        }
+}
+
+static int on_link(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        AppWait *w = userdata;
+        Readiness *r = w->all;
+
+        drop_link(w);
+        judge_start(w, false);
+        r->changed(r->userdata);
+        return 0;
+}
+
+void readiness_launched(Readiness *r, const PodApp *app, int fd)
+{
+        AppWait *w = &r->apps[app - r->pod->manifest->apps];
+
+        if (w->tells || (w->state != WAIT_STARTING && w->state != WAIT_AGAIN))
+                return;
+        drop_link(w);
+        w->link_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (w->link_fd < 0 ||
+            sd_event_add_io(r->event, &w->link_source, w->link_fd, EPOLLIN, on_link, w) < 0) {
+                drop_link(w);
+                set_state(w, WAIT_READY); /* its end will be seen */
+        }
+}
+
+/* --- What launchers tell ------------------------------------------------------------------------------- */
 
 void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what)
 {
         AppWait *w = &r->apps[app - r->pod->manifest->apps];
 
         if (what == LAUNCH_UNHEALTHY)
-                act_on(r->pod, app, w->action);
-        if (!w->expected || w->ready)
+                unhealthy_act(r->pod, app, w->action);
+        if (what == LAUNCH_FLUSH && !w->tells)
+                judge_start(w, true);
+        if (!w->tells || w->state == WAIT_READY)
                 return;
-        if (what == LAUNCH_READY) {
-                w->ready = true;
-                r->n_ready++;
-                r->n_ended -= w->ended;
-                w->ended = false;
-        } else if (what == LAUNCH_NOT_READY && !w->ended && !will_start_again(r, app, w)) {
-                w->ended = true;
-                r->n_ended++;
-        }
+        if (what == LAUNCH_READY)
+                set_state(w, WAIT_READY);
+        if (what == LAUNCH_NOT_READY && !will_start_again(w))
+                set_state(w, WAIT_FAILED);
 }
 
 /* --- Words --------------------------------------------------------------------------------------------- */
 
-static void describe_app(Text *t, int dir_fd, const char *app)
+static void describe_end(Text *t, const AppStatus *s)
+{
+        if (s->started_usec == 0)
+                text_add(t, " could not be started");
+        else if (s->exit_status >= 0)
+                text_addf(t, " has ended with exit status %d", s->exit_status);
+        else if (s->cause == CAUSE_SIGNAL)
+                text_addf(t, " was ended by SIG%s", sigabbrev_np(s->signal) ?: "?");
+        else
+                text_add(t, " has ended");
+}
+
+static void describe_app(Text *t, const AppWait *w, int dir_fd)
 {
         _cleanup_app_status_ AppStatus s = {};
         _cleanup_health_status_ HealthStatus h = {};
         _cleanup_free_ char *shown = NULL;
 
-        text_addf(t, "%sapp %s", t->size > 0 ? "; " : "", app);
-        if (dir_fd < 0 || app_status_read(dir_fd, app, &s) < 0)
+        text_addf(t, "%sapp %s", t->size > 0 ? "; " : "", w->app->name);
+        if (w->why) {
+                shown = text_escape_for_terminal(w->why);
+                text_addf(t, " could not be started%s: %s",
+                          w->state == WAIT_AGAIN ? ", and is started again" : "", shown ?: "");
+                return;
+        }
+        if (dir_fd < 0 || app_status_read(dir_fd, w->app->name, &s) < 0)
                 return;
         if (s.state == APP_ENDED)
-                text_add(t, " has ended");
+                describe_end(t, &s);
         else
                 text_add(t, s.state == APP_RUNNING ? " is still starting" : " does not run yet");
-        if (health_status_read(dir_fd, app, &h) >= 0 && h.last.ran)
+        if (health_status_read(dir_fd, w->app->name, &h) >= 0 && h.last.ran)
                 text_add(t, h.last.timed_out ? ", its health check timed out" : ", its health check failed");
         shown = text_escape_for_terminal(h.message ?: s.message ?: "");
         if (!isempty(shown))
@@ -204,14 +276,15 @@ int readiness_describe(Readiness *r, char **ret)
         _cleanup_text_ Text t = {};
 
         for (size_t i = 0; i < r->pod->manifest->n_apps; i++)
-                if (r->apps[i].expected && !r->apps[i].ready)
-                        describe_app(&t, fd, r->pod->manifest->apps[i].name);
+                if (r->apps[i].state != WAIT_NONE && r->apps[i].state != WAIT_READY)
+                        describe_app(&t, &r->apps[i], fd);
         return text_take(&t, ret, NULL);
 }
 
 int readiness_summary(const Readiness *r, char **ret)
 {
-        size_t n = r->pod->manifest->n_apps, waiting = r->n_expected - r->n_ready;
+        size_t n = r->pod->manifest->n_apps;
 
-        return xasprintf(ret, "%zu of %zu app%s ready", n - waiting, n, n == 1 ? " is" : "s are");
+        return xasprintf(ret, "%zu of %zu app%s ready", n - (r->n_tell - r->n_told), n,
+                         n == 1 ? " is" : "s are");
 }

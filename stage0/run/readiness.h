@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* readiness.c: which apps of a pod are ready, as far as there is more to it than that they run; what follows
- * from a health check that fails. */
+/* readiness.c: which apps of a pod are up. unhealthy.c: what follows from a health check that fails. */
 
+#include "schema/settings.h"
 #include "stage0/run/run-internal.h"
 
 typedef struct Readiness Readiness;
 
-int readiness_new(Pod *p, Readiness **ret, Error *e);
+/* CHANGED is called from EVENT's loop when an app turns out to have been executed, or not. */
+int readiness_new(Pod *p, sd_event *event, void (*changed)(void *userdata), void *userdata, Readiness **ret,
+                  Error *e);
 Readiness *readiness_free(Readiness *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Readiness *, readiness_free);
-/* WHAT a launcher tells of APP. */
+/* The launcher of APP at the other end of FD, which is lent, has all it needs to execute the app. */
+void readiness_launched(Readiness *r, const PodApp *app, int fd);
+/* WHAT a launcher says of APP: LAUNCH_READY and so on, or LAUNCH_FLUSH: its processes have ended. */
 void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what);
-/* Whether any app of the pod is waited for. */
+/* Whether any app says when it is ready, or has a health check that does. */
 bool readiness_is_used(const Readiness *r);
-/* Whether there is nothing to wait for (any more): every app is ready, or has ended for good and the pod
- * goes on without it. */
+/* Whether the pod still waits for one of those. */
+bool readiness_waits_for_word(const Readiness *r);
+/* Whether the pod is up: every app that starts with it is ready, or has failed and the pod goes on without
+ * it. */
 bool readiness_is_settled(const Readiness *r);
+/* Whether every app that starts with the pod has become ready. */
+bool readiness_is_complete(const Readiness *r);
 /* Which apps are not ready, and why, in one line; "" if all are. */
 int readiness_describe(Readiness *r, char **ret);
 /* "2 of 3 apps are ready" */
 int readiness_summary(const Readiness *r, char **ret);
+
+void unhealthy_act(Pod *p, const PodApp *app, HealthAction action);

@@ -52,9 +52,13 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
  * descriptor is returned. -ENOENT: there is nothing to put aside, or it is done when the next one gets its
  * root. Until then the app has none. */
 int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
-/* Detached mounts for one process of APP, in the order of the launch protocol after LAUNCH_FD_FILE. */
+/* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
                          Error *e);
+/* mounts-notify.c: a new socket, bound where only APP is to send to it. */
+int pod_mounts_open_notify(PodMounts *m, const PodApp *app);
+/* A detached mount of the file that it is bound to. */
+int pod_mounts_clone_notify(PodMounts *m, const PodApp *app);
 /* A mount namespace of our own into which the host's mounts and unmounts still come, but from which none
  * goes out. */
 int mount_namespace_unshare(Error *e);
@@ -156,6 +160,8 @@ void nspawn_done(Nspawn *n);
 
 /* Tells the process that waits at the other end of FD that the pod is up, but for what TEXT says. */
 int report_warning(int fd, const char *text);
+/* Tells it the error, whatever becomes of the pod. */
+int report_error(int fd, const Error *e);
 
 /* --- supervisor-caller.c ------------------------------------------------------------------------------- */
 

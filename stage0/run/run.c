@@ -3,6 +3,8 @@
 /* Running a prepared pod: in the foreground by this very process, or, on a terminal, with one between it and
  * us; or detached by a child that goes on alone. */
 
+#include <poll.h>
+
 #include "library/libcapng.h"
 #include "stage0/run/front.h"
 
@@ -20,6 +22,7 @@ static int detach_from_terminal(void)
 
 static _noreturn_ void detached_child(Pod *p, const RunOptions *o, PodSockets *sockets, int report_fd)
 {
+        interrupt_release();
         if (detach_from_terminal() < 0)
                 _exit(1);
         report_run(p, o, sockets, fcntl(report_fd, F_DUPFD_CLOEXEC, 3), report_fd, NULL);
@@ -41,7 +44,13 @@ static int run_detached(Pod *p, const RunOptions *o, PodSockets *sockets, Error 
         _cleanup_close_ int report_fd = fds[0];
         if (pid < 0)
                 return error_set_errno(e, -errno, "Cannot fork");
-        int status = 0, r = report_read(p, report_fd, &status, e);
+        int status = 0, r = interrupt_poll(report_fd, POLLIN, -1, NULL);
+        if (r != -EINTR)
+                r = report_read(p, report_fd, &status, e);
+        else
+                log_info("Pod %s is still starting: 'acnspawn status %s' shows how far it is, 'acnspawn "
+                         "stop %s' ends it.",
+                         pod_display_name(p), pod_display_name(p), pod_display_name(p));
         return r < 0 ? r : status;
 }
 
@@ -60,6 +69,9 @@ int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e)
 {
         _cleanup_(pod_sockets_freep) PodSockets *sockets = NULL;
         PassedSockets none = {};
+
+        if (p->state != POD_PREPARED)
+                return pod_begin_run(p, e); /* says why it cannot be */
         int r = pod_isolators_check(p, e);
 
         /* What is needed once the pod counts as running is there before. */

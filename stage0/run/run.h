@@ -45,18 +45,23 @@ typedef enum RegisterMode {
 typedef struct RunOptions {
         PassedSockets *sockets; /* NULL: none; those that the pod gets are taken from it */
         bool detach;
+        bool remove;    /* the pod, once it has ended, if the caller is gone by then */
         bool quiet;     /* do not show the apps' output */
+        bool raw;       /* show it as it is, also on a terminal */
         bool strict;    /* not unless all isolators are enforced */
         bool keep_unit; /* in the unit of the host that we were started in, not a scope of its own */
         RegisterMode registration;
         uint64_t ready_timeout_usec; /* the pod is stopped unless it is ready by then; UINT64_MAX: never */
+        uint64_t start_wait_usec;    /* detached: how long the caller waits until the apps are executed */
         const char *const *config_dirs; /* as in PrepareOptions */
         DetachKeys detach_keys;         /* in the foreground, from the terminal of an app */
 } RunOptions;
 
 /* In the foreground returns when the pod has ended, with the pod's exit status (0…255), or when the user has
  * typed the keys by which he leaves it (*RET_LEFT is true then): the pod goes on. Detached, returns 0 once
- * the pod is up, the supervisor having become a process of its own. */
+ * the pod is up: every app that starts with it was executed, and is ready where it says so; the supervisor
+ * is a process of its own. If the pod ends before, says why, and returns its exit status. -EINTR: a signal
+ * came while we waited, and the pod goes on; -ETIMEDOUT: it was not up by then, and goes on. */
 int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */

@@ -10,15 +10,18 @@
 
 #include <sys/socket.h>
 
+#include "stage0/run/admission.h"
 #include "stage0/run/app-limits.h"
 #include "stage0/run/callers.h"
 #include "stage0/run/cleaner.h"
 #include "stage0/run/metadata-service.h"
+#include "stage0/run/notices.h"
 #include "stage0/run/serve.h"
 #include "stage0/run/streams.h"
 
 typedef struct Question {
         struct ucred peer;
+        const PodApp *app;
         LaunchRequest request;
         int streams[_LAUNCH_STREAM_MAX];
 } Question;
@@ -39,13 +42,15 @@ struct Server {
         pid_t leader;
         int listen_fd;
         Callers *callers;
+        Admission *admission;
+        Notices *notices;
         Cleaner *cleaner;
         Waiting *waiting;
         MetadataService *metadata;
         Limits limits;
         void (*activity)(void *userdata);
         void *activity_data;
-        void (*told)(void *userdata, const PodApp *app, LaunchPhase what);
+        ServerEvents events;
         void *userdata;
 };
 
@@ -67,6 +72,8 @@ Server *server_free(Server *s)
         if (!s)
                 return NULL;
         callers_free(s->callers);
+        notices_free(s->notices);
+        admission_free(s->admission);
         cleaner_free(s->cleaner);
         for (Waiting *w; (w = s->waiting);) {
                 s->waiting = w->next;
@@ -93,12 +100,12 @@ void server_set_activity(Server *s, void (*function)(void *userdata), void *user
 void server_set_leader(Server *s, pid_t leader)
 {
         s->leader = leader;
+        notices_set_leader(s->notices, leader);
 }
 
-void server_set_told(Server *s, void (*told)(void *userdata, const PodApp *app, LaunchPhase what),
-                     void *userdata)
+void server_set_events(Server *s, const ServerEvents *events, void *userdata)
 {
-        s->told = told;
+        s->events = *events;
         s->userdata = userdata;
 }
 
@@ -114,16 +121,10 @@ static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
         socklen_t size = sizeof(*ret);
 
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) < 0)
-                return error_set_errno(e, -errno, "Cannot tell who asks");
+                return error_set_errno(e, -errno, "Cannot identify the process that asks");
         if (ret->uid != pod_root_uid(s->pod))
                 return error_set(e, -EPERM, "Only the pod's own root may ask");
         return 0;
-}
-
-static bool request_is_valid(const LaunchRequest *r, size_t size, size_t n_fds)
-{
-        return size == sizeof(*r) && r->version == LAUNCH_PROTOCOL_VERSION && r->phase < _LAUNCH_PHASE_MAX &&
-               n_fds == (r->phase >= LAUNCH_FLUSH ? 0 : _LAUNCH_STREAM_MAX);
 }
 
 /* 0: it has not come yet. */
@@ -134,9 +135,8 @@ static int receive_request(int fd, Question *q, Error *e)
         ssize_t n = recv_fds(fd, &q->request, sizeof(q->request), q->streams, _LAUNCH_STREAM_MAX, &n_fds);
         if (n == -EAGAIN)
                 return 0;
-        if (n < 0 || !request_is_valid(&q->request, (size_t) n, n_fds))
-                return error_set(e, -EBADMSG, "This is no request of a launcher");
-        q->request.app[sizeof(q->request.app) - 1] = 0;
+        if (n < 0 || launch_request_check(&q->request, (size_t) n, n_fds) < 0)
+                return error_set(e, -EBADMSG, "This is not a request of a launcher");
         return 1;
 }
 
@@ -173,26 +173,33 @@ static int collect(Server *s, const PodApp *app, const LaunchRequest *request, L
         fds[(*n)++] = r;
         *n += _LAUNCH_STREAM_MAX; /* whose places are filled in later */
         r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, &credentials, e);
+        if (r < 0)
+                return r;
         reply->has_credentials = credentials;
-        if (r >= 0)
-                *n += n_mounts;
+        *n += n_mounts;
+        if (request->phase != LAUNCH_MAIN)
+                return 0;
+        r = notices_begin(s->notices, s->mounts, app, fds + *n, e);
+        reply->has_notify = r > 0;
+        if (r > 0)
+                (*n)++;
         return r;
 }
 
 /* The streams come last: nothing can fail behind them that would leave a terminal without its app. */
-static int add_streams(Server *s, const PodApp *app, const LaunchRequest *request, pid_t peer, int *streams,
+static int add_streams(Server *s, const PodApp *app, const LaunchRequest *request, int *streams,
                        LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
         StreamEnds ends = STREAM_ENDS_NULL;
 
-        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES) - reply->has_credentials;
+        reply->n_volumes = (uint32_t) (*n - LAUNCH_FD_VOLUMES) - reply->has_credentials - reply->has_notify;
         /* A health check's streams go back where they come from. */
         if (request->phase == LAUNCH_HEALTH) {
                 fds[LAUNCH_FD_STDOUT] = TAKE_FD(streams[LAUNCH_STREAM_STDOUT]);
                 fds[LAUNCH_FD_STDERR] = TAKE_FD(streams[LAUNCH_STREAM_STDERR]);
                 return 0;
         }
-        int r = streams_open(s->pod, s->pumps, s->inputs, app, request->phase, s->leader ?: peer, streams,
+        int r = streams_open(s->pod, s->pumps, s->inputs, app, request->phase, fds[LAUNCH_FD_PTS], streams,
                              &ends, e);
         if (r < 0)
                 return r;
@@ -213,15 +220,22 @@ static void answer_flush(int fd)
         (void) send_fds_now(fd, &reply, sizeof(reply), NULL, 0);
 }
 
-static int flush(Server *s, const LaunchRequest *request, int fd, Error *e)
+static int flush(Server *s, const Question *q, int fd, Error *e)
 {
-        if (request->exit_status >= 0)
+        const LaunchRequest *request = &q->request;
+
+        if (request->exit_status >= 0) {
+                admission_end(s->admission, q->app);
+                notices_end(s->notices, q->app);
                 inputs_stop(s->inputs, request->app);
+        }
         int r = pumps_flush(s->pumps, request->app, fd, answer_flush);
         if (request->exit_status >= 0)
                 inputs_ended(s->inputs, request->app, request->exit_status);
         if (pumps_have_shown(s->pumps))
                 inputs_shown(s->inputs);
+        if (request->exit_status >= 0 && s->events.told)
+                s->events.told(s->userdata, q->app, LAUNCH_FLUSH);
         return r < 0 ? error_set_errno(e, r, "Cannot pass on what app %s wrote", request->app) : 1;
 }
 
@@ -248,23 +262,50 @@ static void tell_question(const PodApp *app, const Question *q)
         log_debug("App %s, process %d: %s", app->name, (int) q->peer.pid, phases[q->request.phase]);
 }
 
+static int await(Server *s, const Question *q, int fd, Error *e)
+{
+        bool wait = q->request.exit_status < 0;
+        int r = notices_await(s->notices, q->app, fd, wait, answer_flush);
+
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot wait for app %s", q->app->name);
+        if (r > 0)
+                answer_flush(fd);
+        return r > 0 || wait ? 1
+                             : error_set(e, -EAGAIN, "App %s has not told that it is ready", q->app->name);
+}
+
+/* What the request is about, and whether this process may have it. */
+static int admit(Server *s, Question *q, int peer_fd, Error *e)
+{
+        q->app = pod_manifest_find_app(s->pod->manifest, q->request.app);
+        if (!q->app)
+                return error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
+        int r = admission_check(s->admission, q->app, (LaunchPhase) q->request.phase, q->peer.pid, peer_fd,
+                                e);
+        if (r < 0)
+                log_debug("A request for app %s is refused: %s", q->app->name, e->message ?: strerror(-r));
+        return r;
+}
+
 /* 1: the answer comes, or came, by itself. */
 static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
-        const PodApp *app = NULL;
+        const PodApp *app = q->app;
         int r = 0;
 
         if (q->request.phase == LAUNCH_FLUSH)
-                return flush(s, &q->request, fd, e);
+                return flush(s, q, fd, e);
+        if (q->request.phase == LAUNCH_AWAIT)
+                return await(s, q, fd, e);
         if (s->metadata)
                 r = metadata_service_listen(s->metadata, s->leader ?: q->peer.pid, e);
-        if (r >= 0 && !(app = pod_manifest_find_app(s->pod->manifest, q->request.app)))
-                r = error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
-        if (r >= 0)
-                tell_question(app, q);
-        if (r >= 0 && s->told)
-                s->told(s->userdata, app, (LaunchPhase) q->request.phase);
-        if (r >= 0 && q->request.phase > LAUNCH_FLUSH) {
+        if (r < 0)
+                return r;
+        tell_question(app, q);
+        if (s->events.told)
+                s->events.told(s->userdata, app, (LaunchPhase) q->request.phase);
+        if (q->request.phase > LAUNCH_FLUSH) {
                 answer_flush(fd);
                 return 1;
         }
@@ -273,10 +314,11 @@ static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, i
         if (r >= 0)
                 r = collect(s, app, &q->request, reply, fds, n, e);
         if (r >= 0)
-                r = add_streams(s, app, &q->request, q->peer.pid, q->streams, reply, fds, n, e);
+                r = add_streams(s, app, &q->request, q->streams, reply, fds, n, e);
         if (r < 0)
                 return r;
         reply->modules = security_modules(&s->limits.features);
+        reply->processes = tasks_by_user(&s->limits, app);
         snprintf(reply->text, sizeof(reply->text), "%s", metadata_service_url(s->metadata) ?: "");
         return 0;
 }
@@ -291,8 +333,9 @@ static void answer(Server *s, int fd, Question *q)
         int r = answer_question(s, fd, q, &reply, fds, &n, &e);
         if (r < 0)
                 refuse(fd, r, &e);
-        else if (r == 0)
-                (void) send_fds_now(fd, &reply, sizeof(reply), fds, n);
+        else if (r == 0 && send_fds_now(fd, &reply, sizeof(reply), fds, n) >= 0 &&
+                 q->request.phase == LAUNCH_MAIN && s->events.launched)
+                s->events.launched(s->userdata, q->app, fd);
         close_all(fds, n);
         if (s->activity)
                 s->activity(s->activity_data);
@@ -300,13 +343,13 @@ static void answer(Server *s, int fd, Question *q)
 
 /* --- Clean roots --------------------------------------------------------------------------------------- */
 
-static int add_waiting(Server *s, const PodApp *app, int fd, Question *q, Error *e)
+static int add_waiting(Server *s, int fd, Question *q, Error *e)
 {
         Waiting *w = malloc(sizeof(Waiting)), **last = &s->waiting;
 
         if (!w)
                 return error_oom(e);
-        *w = (Waiting){.app = app, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .question = *q};
+        *w = (Waiting){.app = q->app, .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .question = *q};
         if (w->fd < 0) {
                 int r = error_set_errno(e, -errno, "Cannot copy a descriptor");
                 free(w);
@@ -323,11 +366,9 @@ static int add_waiting(Server *s, const PodApp *app, int fd, Question *q, Error 
 /* 1: it does, and is answered later. */
 static int must_wait(Server *s, int fd, Question *q, Error *e)
 {
-        const PodApp *app = s->mounts && q->request.phase < LAUNCH_FLUSH
-                                            ? pod_manifest_find_app(s->pod->manifest, q->request.app)
-                                            : NULL;
+        const PodApp *app = q->app;
 
-        if (!app)
+        if (!s->mounts || q->request.phase >= LAUNCH_FLUSH)
                 return 0;
         if (!cleaner_is_at(s->cleaner, app)) {
                 if (!begins_execution(app, q->request.phase))
@@ -336,7 +377,7 @@ static int must_wait(Server *s, int fd, Question *q, Error *e)
                 if (app_fd < 0 || cleaner_begin(s->cleaner, app, app_fd, RETIRED_UPPER) < 0)
                         return 0;
         }
-        return add_waiting(s, app, fd, q, e);
+        return add_waiting(s, fd, q, e);
 }
 
 /* Who has hung up meanwhile was asked to end. */
@@ -358,7 +399,7 @@ static void on_cleaned(void *userdata, const PodApp *app)
 
 /* --- Callers ------------------------------------------------------------------------------------------- */
 
-static int on_launcher(void *userdata, int fd)
+static int on_launcher(void *userdata, int fd, int peer_fd)
 {
         Question q = {.streams = {-EBADF, -EBADF}};
         _cleanup_error_ Error e = ERROR_NULL;
@@ -370,6 +411,8 @@ static int on_launcher(void *userdata, int fd)
         if (r == 0)
                 return -EAGAIN;
         if (r > 0)
+                r = admit(s, &q, peer_fd, &e);
+        if (r >= 0)
                 r = must_wait(s, fd, &q, &e);
         if (r < 0)
                 refuse(fd, r, &e);
@@ -401,11 +444,17 @@ int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **r
         if (!s)
                 return error_oom(e);
         *s = (Server){.pod = p, .pumps = pumps, .inputs = inputs, .listen_fd = -EBADF};
-        int r = cleaner_new(event, on_cleaned, s, &s->cleaner);
+        int r = admission_new(p, &s->admission, e);
+        if (r >= 0)
+                r = notices_new(p, event, s->admission, &s->notices, e);
+        if (r < 0)
+                return r;
+        r = cleaner_new(event, on_cleaned, s, &s->cleaner);
         if (r >= 0)
                 r = listen_for_launchers(s, event);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot listen for the launchers of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot listen for the launchers of pod %s",
+                                       pod_display_name(p));
         *ret = TAKE_PTR(s);
         return 0;
 }

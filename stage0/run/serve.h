@@ -5,6 +5,10 @@
 
 #include "stage0/run/pump.h"
 
+/* launch-request.c. Pure. -EBADMSG: the packet of SIZE bytes, with N_FDS descriptors, is no request of a
+ * launcher. */
+int launch_request_check(LaunchRequest *r, size_t size, size_t n_fds);
+
 typedef struct Server Server;
 
 /* Makes the socket for launchers in the pod's root and watches it with EVENT. What apps write goes through
@@ -18,8 +22,13 @@ int server_open_metadata(Server *s, sd_event *event, Error *e);
 void server_set_mounts(Server *s, PodMounts *m);
 /* FUNCTION is called whenever an app of the pod begins or ends. */
 void server_set_activity(Server *s, void (*function)(void *userdata), void *userdata);
-/* Has TOLD called whenever a launcher asks for something, or tells what became of its app. */
-void server_set_told(Server *s, void (*told)(void *userdata, const PodApp *app, LaunchPhase what),
-                     void *userdata);
+typedef struct ServerEvents {
+        /* A launcher asks for something, or says what became of its app. LAUNCH_FLUSH: the app has ended. */
+        void (*told)(void *userdata, const PodApp *app, LaunchPhase what);
+        /* A launcher, at the other end of FD, was given all it needs to execute the app. */
+        void (*launched)(void *userdata, const PodApp *app, int fd);
+} ServerEvents;
+
+void server_set_events(Server *s, const ServerEvents *events, void *userdata);
 /* Tells the pod's PID 1, in whose network namespace the metadata service is to listen. */
 void server_set_leader(Server *s, pid_t leader);

@@ -203,7 +203,7 @@ static int assign(const Pod *p, PodSockets *s, PassedSocket *x, Error *e)
         if (r == 0) {
                 r = error_set(e, -EADDRNOTAVAIL,
                               "Socket %s, passed by LISTEN_FDS, fits no socket-activated port of pod %s",
-                              socket_show(x, buffer), p->uuid);
+                              socket_show(x, buffer), pod_display_name(p));
                 return list_targets(s, r, e);
         }
         if (r > 0)

@@ -134,7 +134,7 @@ static int describe(PassedSocket *s, Error *e)
         if (fstat(s->fd, &st) < 0)
                 return error_set(e, -EBADF, "it is not open");
         if (!S_ISSOCK(st.st_mode))
-                return error_set(e, -ENOTSOCK, "it is no socket");
+                return error_set(e, -ENOTSOCK, "it is not a socket");
         s->inode = st.st_ino;
         if (getsockname(s->fd, &a.any, &size) < 0)
                 return error_set_errno(e, -errno, "its address cannot be read");

@@ -153,7 +153,8 @@ int pod_sockets_write_units(const Pod *p, const PodSockets *s, Error *e)
         for (size_t i = 0; r >= 0 && i < s->n_targets; i++)
                 if (s->targets[i].n > 0)
                         r = write_drop_in(units_fd, s, i);
-        return r < 0 ? error_set_errno(e, r, "Cannot write the socket units of pod %s", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write the socket units of pod %s", pod_display_name(p))
+                     : 0;
 }
 
 /* --- For whoever asks ---------------------------------------------------------------------------------- */
@@ -192,7 +193,7 @@ int pod_sockets_record(Pod *p, const PodSockets *s, Error *e)
                 r = served_sockets_write(p, l, n);
         if (l)
                 served_sockets_free(l, n);
-        return r < 0 ? error_set_errno(e, r, "Cannot record the sockets of pod %s", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot record the sockets of pod %s", pod_display_name(p)) : 0;
 }
 
 size_t pod_sockets_count(const PodSockets *s)

@@ -43,7 +43,7 @@ static int use_terminal(Pumps *pumps, const PodApp *app, int *journal, InputEnds
         return 0;
 }
 
-int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, pid_t pid,
+int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, int pts_fd,
                  int journal[static _LAUNCH_STREAM_MAX], StreamEnds *ret, Error *e)
 {
         StreamEnds ends = STREAM_ENDS_NULL;
@@ -51,7 +51,7 @@ int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32
         int r = 0;
 
         if (phase == LAUNCH_MAIN)
-                r = inputs_start(inputs, app->name, pid, &input, e);
+                r = inputs_start(inputs, app->name, pts_fd, &input, e);
         ends.kind = input.kind;
         ends.fds[STDIN_FILENO] = TAKE_FD(input.stdin_fd);
         if (r >= 0)

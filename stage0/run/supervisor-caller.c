@@ -37,7 +37,8 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
         bool kills = supervisor_request_stop(s, (int) si->ssi_signo);
 
         if (!s->detached && isatty(STDERR_FILENO))
-                log_info(kills ? "Killing pod %s." : "Stopping pod %s; once more to kill it.", s->pod->uuid);
+                log_notice(kills ? "Killing pod %s." : "Stopping pod %s; once more to kill it.",
+                           pod_display_name(s->pod));
         return 0;
 }
 

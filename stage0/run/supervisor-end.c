@@ -18,30 +18,71 @@ static bool nothing_ran(const AppStatus *l, size_t n)
         return n > 0;
 }
 
+/* What nspawn and the pod's systemd say of a limit of the host is an errno; which limit it is follows from
+ * what is in use. */
+static int name_limit(Supervisor *s, char **reason, char **hint)
+{
+        const HostLimitPlaces places = {.proc = "/proc",
+                                        .cgroup = "/sys/fs/cgroup",
+                                        .store = store_path(s->pod->store),
+                                        .uid = pod_root_uid(s->pod)};
+        _cleanup_free_ char *text = strndup(s->console.text, s->console.size), *all = NULL;
+        _cleanup_(host_limit_done) HostLimit l = {};
+
+        if (!text)
+                return -ENOMEM;
+        if (host_limits_find(&places, host_limits_code(text), &l) <= 0)
+                return 0;
+        if (xasprintf(&all, "%s\n%s%s", l.remedy, *hint ? "" : "It was said: ", *hint ?: *reason) < 0)
+                return -ENOMEM;
+        free(*reason);
+        free(*hint);
+        *reason = TAKE_PTR(l.what);
+        *hint = TAKE_PTR(all);
+        return 0;
+}
+
 /* What is left of a pod that did not start says why, too. */
 static int boot_failed(Supervisor *s, AppStatus *l, Error *e)
 {
         _cleanup_free_ char *reason = NULL, *hint = NULL;
 
         int r = console_reason(&s->console, &reason, &hint);
+        if (r >= 0)
+                r = name_limit(s, &reason, &hint);
         if (r < 0)
                 return error_oom(e);
         for (size_t i = 0; i < s->pod->manifest->n_apps; i++)
                 if (!l[i].message)
                         l[i].message = strdup(reason);
-        r = error_set(e, -EIO, "Pod %s did not start: %s", s->pod->uuid, reason);
+        r = error_set(e, -EIO, "Pod %s did not start: %s", pod_display_name(s->pod), reason);
         return hint ? error_hint(e, r, "%s", hint) : r;
+}
+
+/* Why the app failed, if it is for another reason than its own exit; or NULL. */
+static char *failure_of(const AppStatus *l)
+{
+        return l->cause == CAUSE_NOT_STARTED || !l->message ? NULL /* the pod's own message */
+                                                            : text_escape_for_terminal(l->message);
 }
 
 static void explain_failures(Supervisor *s, const AppStatus *l)
 {
-        if (s->detached)
-                return;
+        for (size_t i = 0; !s->detached && i < s->pod->manifest->n_apps; i++) {
+                _cleanup_free_ char *why = failure_of(&l[i]);
+                if (why)
+                        log_error("App %s: %s.", s->pod->manifest->apps[i].name, why);
+        }
+}
+
+/* The same for the process that waits until the pod is up; one line for each app. */
+static void describe_failures(Supervisor *s, const AppStatus *l, Text *t)
+{
         for (size_t i = 0; i < s->pod->manifest->n_apps; i++) {
-                const char *message = l[i].cause == CAUSE_NOT_STARTED ? NULL : l[i].message; /* the pod's */
-                _cleanup_free_ char *safe = message ? text_escape_for_terminal(message) : NULL;
-                if (safe)
-                        log_error("App %s: %s.", s->pod->manifest->apps[i].name, safe);
+                _cleanup_free_ char *why = failure_of(&l[i]);
+                if (why)
+                        text_addf(t, "%sApp %s: %s", t->size > 0 ? ".\n" : "",
+                                  s->pod->manifest->apps[i].name, why);
         }
 }
 
@@ -55,7 +96,8 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
 
         int r = pod_read_statuses(s->pod, false, &statuses);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read how the apps of pod %s ended", s->pod->uuid);
+                return error_set_errno(e, r, "Cannot read how the apps of pod %s ended",
+                                       pod_display_name(s->pod));
         int booted = s->stop_requests == 0 && !s->booted && nothing_ran(statuses, n)
                                      ? boot_failed(s, statuses, e)
                                      : 0;
@@ -63,7 +105,7 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *e)
         result.exit_status = pod_exit_status(s->pod->config.exit_policy, statuses, n);
         r = pod_result_write(s->pod, &result);
         if (r < 0)
-                r = error_set_errno(e, r, "Cannot write the result of pod %s", s->pod->uuid);
+                r = error_set_errno(e, r, "Cannot write the result of pod %s", pod_display_name(s->pod));
         else
                 r = booted < 0 ? booted : result.exit_status;
         *ret = statuses;
@@ -92,22 +134,47 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
                 explain_failures(s, statuses);
 }
 
-/* Whoever waited for the pod to be ready is told why he waits no longer. In the foreground that is said
- * already of apps that ended by themselves. */
-static int judge_readiness(Supervisor *s, int status, Error *e)
+/* The pod ended before it was up, as the process that waits for it is told. */
+static void describe_early_end(Supervisor *s, const AppStatus *l, Error *e)
 {
         _cleanup_free_ char *why = NULL;
+        _cleanup_text_ Text failures = {};
+        const char *up = readiness_is_used(s->readiness) ? "ready" : "up", *pod = pod_display_name(s->pod);
 
-        if (status < 0 || s->ready || !readiness_is_used(s->readiness))
+        if (s->stop_requests > 0)
+                (void) error_set(e, -ECANCELED, "Pod %s was stopped before it was %s", pod, up);
+        else {
+                describe_failures(s, l, &failures);
+                if (!readiness_is_used(s->readiness) && failures.size > 0 && !failures.failed)
+                        (void) error_set(e, -EIO, "%s", failures.data);
+                else if (readiness_describe(s->readiness, &why) >= 0)
+                        (void) error_set(e, -EIO, "Pod %s ended before it was %s%s%s", pod, up,
+                                         isempty(why) ? "" : ": ", why);
+        }
+        (void) error_hint(e, -EIO, "'acnspawn status %s' and 'acnspawn logs %s' say more.", pod, pod);
+}
+
+/* What the process that waits for the pod to be up is told of a pod that was not: *E, also where the pod's
+ * exit status is returned. Apps that were executed, and ended at once, were up. In the foreground it is said
+ * already of apps that ended by themselves. */
+static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error *e)
+{
+        if (status < 0 || s->ready)
                 return status;
         if (s->late) {
-                int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", s->pod->uuid, s->late);
+                int r = error_set(e, -ETIME, "Pod %s was not ready in time: %s", pod_display_name(s->pod),
+                                  s->late);
                 return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
-                                  s->pod->uuid, s->pod->uuid);
+                                  pod_display_name(s->pod), pod_display_name(s->pod));
         }
-        if (!s->options->detach || readiness_describe(s->readiness, &why) < 0)
+        if (!s->options->detach)
                 return status;
-        return error_set(e, -EIO, "Pod %s ended before it was ready: %s", s->pod->uuid, why);
+        if (readiness_is_complete(s->readiness))
+                return 0;
+        if (status == 0 && !readiness_is_used(s->readiness)) /* one app is done, and that ends the pod */
+                return 0;
+        describe_early_end(s, l, e);
+        return status > 0 ? status : -EIO;
 }
 
 /* What was done in the host's mount namespace is undone there; what we have mounted is of no use any
@@ -120,7 +187,7 @@ void supervisor_leave_networks(Supervisor *s, Error *e)
                 (void) error_set_errno(
                                 e, r,
                                 "Cannot return to the host's mounts to take pod %s out of its networks",
-                                s->pod->uuid);
+                                pod_display_name(s->pod));
         else if (s->network)
                 (void) network_down(s->pod, e);
         s->network = pod_network_free(s->network);
@@ -141,7 +208,8 @@ int supervisor_finish(Supervisor *s, Error *e)
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);
         supervisor_leave_networks(s, &errors[2]);
-        int status = judge_readiness(s, conclude(s, &statuses, e), e);
+        int status = conclude(s, &statuses, e);
+        status = judge_readiness(s, statuses, status, e);
         if (s->refusal.code < 0)
                 status = error_move(e, &s->refusal);
         /* Who has done his work before he could be told to be up has not failed to start. */
@@ -156,5 +224,7 @@ int supervisor_finish(Supervisor *s, Error *e)
                 error_done(&errors[i]);
         }
         app_statuses_free(statuses, s->pod->manifest->n_apps);
+        if (!s->detached)
+                pod_cgroup_wait_for_scope(s->pod);
         return status;
 }

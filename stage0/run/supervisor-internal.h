@@ -62,8 +62,11 @@ int supervisor_watch_signals(Supervisor *s);
 /* --- supervisor-progress.c: how far the pod is --------------------------------------------------------- */
 
 void supervisor_tell_status(Supervisor *s);
-/* A launcher has told WHAT of APP, or asked for something. USERDATA is the Supervisor. */
+/* As ServerEvents has them. USERDATA is the Supervisor. */
 void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what);
+void supervisor_launched(void *userdata, const PodApp *app, int fd);
+/* An app may have become ready. */
+void supervisor_check_ready(void *userdata);
 int supervisor_watch_progress(Supervisor *s);
 /* Takes some of what the pod's console shows, of which the last is kept. Whether there was any; errno says
  * why not. */

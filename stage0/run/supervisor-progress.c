@@ -47,8 +47,10 @@ static void tell_ready(Supervisor *s)
 }
 
 /* The pod's systemd has nothing more to start; but an app may be waiting for its next attempt. */
-static void check_ready(Supervisor *s)
+void supervisor_check_ready(void *userdata)
 {
+        Supervisor *s = userdata;
+
         if (s->ready || !s->booted || !readiness_is_settled(s->readiness))
                 return;
         s->ready = true;
@@ -65,7 +67,7 @@ static void set_booted(Supervisor *s)
         s->booted = true;
         log_debug("The pod's systemd is up: it is process %d of the host", (int) s->runtime.leader);
         idle_watch_begin(s->idle_watch);
-        check_ready(s);
+        supervisor_check_ready(s);
         if (s->stop_requests > 0)
                 supervisor_signal_leader(s);
 }
@@ -87,11 +89,41 @@ void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what)
         if (!s->heard && s->stop_requests > 0)
                 supervisor_signal_leader(s);
         s->heard = true;
-        if (what <= LAUNCH_FLUSH)
+        if (what < LAUNCH_FLUSH)
                 return;
         readiness_told(s->readiness, app, what);
-        supervisor_tell_status(s);
-        check_ready(s);
+        if (what != LAUNCH_FLUSH)
+                supervisor_tell_status(s);
+        supervisor_check_ready(s);
+}
+
+void supervisor_launched(void *userdata, const PodApp *app, int fd)
+{
+        Supervisor *s = userdata;
+
+        readiness_launched(s->readiness, app, fd);
+}
+
+/* The pod goes on, without a caller. Apps that say when they are ready have time-outs of their own. */
+static int on_slow(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        _cleanup_free_ char *which = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        Supervisor *s = userdata;
+
+        if (s->ready || s->ready_fd < 0 || readiness_waits_for_word(s->readiness) ||
+            readiness_describe(s->readiness, &which) < 0)
+                return 0;
+        (void) error_set(&e, -ETIMEDOUT, "Pod %s is not up after %llu s: %s", pod_display_name(s->pod),
+                         (unsigned long long) (s->options->start_wait_usec / 1000000U),
+                         isempty(which) ? "its systemd is still starting" : which);
+        (void) error_hint(&e, -ETIMEDOUT,
+                          "It keeps running: 'acnspawn status %s' shows how far it is, 'acnspawn stop %s' "
+                          "ends it. --ready-timeout= says how long to wait.",
+                          pod_display_name(s->pod), pod_display_name(s->pod));
+        (void) report_error(s->ready_fd, &e);
+        s->ready_fd = safe_close(s->ready_fd);
+        return 0;
 }
 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
@@ -160,5 +192,8 @@ int supervisor_watch_progress(Supervisor *s)
         if (r >= 0 && s->options->ready_timeout_usec < UINT64_MAX)
                 r = sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC,
                                                s->options->ready_timeout_usec, 0, on_late, s);
+        if (r >= 0 && s->ready_fd >= 0 && s->options->start_wait_usec < UINT64_MAX)
+                r = sd_event_add_time_relative(s->event, NULL, CLOCK_MONOTONIC, s->options->start_wait_usec,
+                                               0, on_slow, s);
         return r;
 }

@@ -49,11 +49,12 @@ bool supervisor_request_stop(Supervisor *s, int sig)
 
 /* --- Requests ------------------------------------------------------------------------------------------ */
 
-static int on_control(void *userdata, int fd)
+static int on_control(void *userdata, int fd, int peer_fd)
 {
         Supervisor *s = userdata;
         ControlOp op;
 
+        (void) peer_fd; /* the socket is where only root of the host gets to */
         int r = control_receive(fd, &op);
         if (r < 0)
                 return r;
@@ -110,7 +111,7 @@ static void on_idle_pod(void *userdata)
         Supervisor *s = userdata;
 
         if (!s->detached && !s->options->quiet)
-                log_info("Pod %s is idle: it ends.", s->pod->uuid);
+                log_info("Pod %s is idle: it ends.", pod_display_name(s->pod));
         supervisor_stop(s);
 }
 

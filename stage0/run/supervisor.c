@@ -44,7 +44,7 @@ static int start_nspawn(Supervisor *s, Error *e)
         s->runtime.supervisor = getpid();
         s->runtime.nspawn = s->nspawn.pid;
         r = pod_runtime_write(s->pod, &s->runtime);
-        return r < 0 ? error_set_errno(e, r, "Cannot record that pod %s runs", s->pod->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot record that pod %s runs", pod_display_name(s->pod)) : 0;
 }
 
 static int watch(Supervisor *s, Error *e)
@@ -59,7 +59,7 @@ static int watch(Supervisor *s, Error *e)
                 r = supervisor_watch_signals(s);
         if (r >= 0)
                 r = machine_watch(s->machine, s->event);
-        return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", s->pod->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot watch pod %s", pod_display_name(s->pod)) : 0;
 }
 
 static int prepare_mounts(Supervisor *s, Error *e)
@@ -126,8 +126,13 @@ static int open_network(Supervisor *s, Error *e)
 /* What apps read and write. */
 static int open_streams(Supervisor *s, Error *e)
 {
-        int r = pumps_new(s->event, !s->detached && !s->options->quiet, s->pod->manifest->n_apps > 1,
-                          &s->pumps);
+        const PumpOptions options = {
+                        .pod = s->pod,
+                        .show = !s->detached && !s->options->quiet,
+                        .prefix = s->pod->manifest->n_apps > 1,
+                        .raw = s->options->raw,
+        };
+        int r = pumps_new(s->event, &options, &s->pumps, e);
 
         if (r < 0)
                 return error_oom(e);
@@ -140,13 +145,14 @@ static int open_streams(Supervisor *s, Error *e)
 
 static int open_server(Supervisor *s, Error *e)
 {
-        int r = readiness_new(s->pod, &s->readiness, e);
+        static const ServerEvents events = {.told = supervisor_told, .launched = supervisor_launched};
+        int r = readiness_new(s->pod, s->event, supervisor_check_ready, s, &s->readiness, e);
 
         if (r >= 0)
                 r = server_new(s->pod, s->event, s->pumps, s->inputs, &s->server, e);
         if (r < 0)
                 return r;
-        server_set_told(s->server, supervisor_told, s);
+        server_set_events(s->server, &events, s);
         supervisor_tell_status(s);
         return 0;
 }
@@ -251,7 +257,7 @@ int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd
         if (r >= 0) {
                 r = sd_event_loop(s.event);
                 if (r < 0)
-                        r = error_set_errno(e, r, "Cannot watch pod %s any longer", p->uuid);
+                        r = error_set_errno(e, r, "Cannot watch pod %s any longer", pod_display_name(p));
         }
         if (r < 0) {
                 supervisor_kill(&s);

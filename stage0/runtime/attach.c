@@ -13,7 +13,9 @@ int attach_listen(Pod *p, int *ret_fd, Error *e)
 {
         int r = socket_listen_at(p->dir_fd, ATTACH_SOCKET, ret_fd);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot make the socket to attach to pod %s", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot make the socket to attach to pod %s",
+                                       pod_display_name(p))
+                     : 0;
 }
 
 int attach_connect(Pod *p, int *ret_fd)

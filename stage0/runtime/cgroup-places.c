@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where a process is in the cgroup hierarchies that matter to pods: that of version 2, and systemd's named
- * one of version 1 where there is one. The controllers of version 1 are nobody's here.
+/* Where a process is in the cgroup hierarchies that matter to pods: that of version 2, and of version 1, where
+ * they are mounted, systemd's named one and that of the pids controller, which keeps fork bombs inside. The
+ * other controllers of version 1 are left alone.
  */
 
 #include "stage0/runtime/runtime-internal.h"
@@ -16,6 +17,7 @@ static const struct {
 } hierarchies[] = {
                 {"0::", {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, true},
                 {":name=systemd:", {"/sys/fs/cgroup/systemd", NULL}, false},
+                {":pids:", {CGROUP_PIDS_V1, NULL}, false},
 };
 
 static const char *match_hierarchy(const char *line, size_t i)
@@ -49,7 +51,8 @@ static int add_path(size_t i, const char *own, Cgroups *c)
         const char *mount = find_mount(i);
         int r;
 
-        if (!mount)
+        /* Without the controller pods run as well, and status says so. */
+        if (!mount || (streq(mount, CGROUP_PIDS_V1) && !host_pids_v1_path()))
                 return 0;
         r = strv_extendf(&c->paths, "%s%s", mount, streq(own, "/") ? "" : own);
         if (r >= 0 && hierarchies[i].unified) {

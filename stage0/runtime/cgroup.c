@@ -18,6 +18,8 @@
 
 #define RECORD "cgroups"
 #define RECORD_SIZE_MAX 65536U
+#define SCOPE_TRIES 500U
+#define SCOPE_PAUSE_USEC 2000U /* a second altogether */
 
 static int record_paths(Pod *p, const Cgroups *c)
 {
@@ -68,7 +70,8 @@ static int set_requests(const Pod *p, const Cgroups *c, Error *e)
                 snprintf(value, sizeof(value), "%" PRIu64, requests[i].value);
                 int r = fd < 0 ? -errno : write_attribute_at(fd, requests[i].file, value);
                 if (r < 0 && r != -ENOENT)
-                        return error_set_errno(e, r, "Cannot set %s of pod %s", requests[i].file, p->uuid);
+                        return error_set_errno(e, r, "Cannot set %s of pod %s", requests[i].file,
+                                               pod_display_name(p));
         }
         return 0;
 }
@@ -102,11 +105,12 @@ static int make_cgroups(Pod *p, pid_t pid, const PodPlace *place, Cgroups *c, Er
                 return error_oom(e);
         r = record_paths(p, c);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot record the cgroups of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot record the cgroups of pod %s", pod_display_name(p));
         STRV_FOREACH (path, c->paths) {
                 r = cgroup_put(*path, pid);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot make cgroup %s for pod %s", *path, p->uuid);
+                        return error_set_errno(e, r, "Cannot make cgroup %s for pod %s", *path,
+                                               pod_display_name(p));
         }
         return 0;
 }
@@ -179,12 +183,29 @@ static int find_host_unit(Pod *p, HostFeatures *h)
         return r == -ENOMEM ? r : 0;
 }
 
-/* Of the hierarchies only v2 has the file. */
-int pod_cgroup_features(Pod *p, HostFeatures *ret)
+int pod_cgroup_pids_v1(Pod *p, char **ret)
 {
         _cleanup_strv_free_ char **paths = NULL;
         int r = read_paths(p, &paths);
 
+        if (r < 0)
+                return r;
+        STRV_FOREACH (path, paths)
+                if (path_is_ours(p, *path) && path_has_prefix(*path, CGROUP_PIDS_V1)) {
+                        *ret = strdup(*path);
+                        return *ret ? 0 : -ENOMEM;
+                }
+        return -ENOENT;
+}
+
+/* Of the hierarchies only v2 has the file. */
+int pod_cgroup_features(Pod *p, HostFeatures *ret)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+        _cleanup_free_ char *pids = NULL;
+        int r = read_paths(p, &paths);
+
+        ret->pids_v1 = pod_cgroup_pids_v1(p, &pids) >= 0;
         STRV_FOREACH (path, paths) {
                 _cleanup_free_ char *file = NULL;
                 if (r < 0 || !path_is_ours(p, *path))
@@ -285,6 +306,47 @@ static int remove_tree(const char *path)
         }
 }
 
+/* --- The scope that they are in ------------------------------------------------------------------------ */
+
+/* Of a pod that was given a scope of its own; NULL: it is none. */
+static char *scope_of(const Pod *p, const char *path)
+{
+        const char *end = strrchr(path, '/');
+        _cleanup_free_ char *scope = NULL, *parent = end ? strndup(path, (size_t) (end - path)) : NULL;
+
+        if (!parent || pod_scope_name(p, &scope) < 0)
+                return NULL;
+        const char *name = strrchr(parent, '/');
+        return name && streq(name + 1, scope) ? TAKE_PTR(parent) : NULL;
+}
+
+static bool is_gone_in_time(const char *path)
+{
+        for (unsigned i = 0; i < SCOPE_TRIES; i++) {
+                if (access(path, F_OK) < 0)
+                        return true;
+                (void) usleep(SCOPE_PAUSE_USEC);
+        }
+        return false;
+}
+
+void pod_cgroup_wait_for_scope(Pod *p)
+{
+        _cleanup_strv_free_ char **paths = NULL;
+
+        if (sd_booted() <= 0 || read_paths(p, &paths) < 0)
+                return;
+        STRV_FOREACH (path, paths) {
+                _cleanup_free_ char *scope = path_is_ours(p, *path) ? scope_of(p, *path) : NULL;
+
+                if (!scope || is_gone_in_time(scope))
+                        continue;
+                (void) pod_scope_stop(p, NULL);
+                if (!is_gone_in_time(scope))
+                        (void) remove_tree(scope); /* which fails if there are processes */
+        }
+}
+
 static int kill_tree(const char *path)
 {
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -304,7 +366,7 @@ int pod_cgroup_kill(Pod *p, Error *e)
                 if (r >= 0 && path_is_ours(p, *path))
                         r = kill_tree(*path);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot kill the processes of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot kill the processes of pod %s", pod_display_name(p));
         return 0;
 }
 
@@ -331,13 +393,15 @@ int pod_cgroup_remove(Pod *p, Error *e)
                 return r;
         r = read_paths(p, &paths);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read the list of cgroups of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot read the list of cgroups of pod %s",
+                                       pod_display_name(p));
         STRV_FOREACH (path, paths) {
                 if (!path_is_ours(p, *path))
                         continue;
                 r = remove_tree_patiently(*path);
                 if (r < 0 && r != -ENOENT && first >= 0)
-                        first = error_set_errno(e, r, "Cannot remove cgroup %s of pod %s", *path, p->uuid);
+                        first = error_set_errno(e, r, "Cannot remove cgroup %s of pod %s", *path,
+                                                pod_display_name(p));
         }
         return first;
 }

@@ -19,7 +19,7 @@ static int socket_address(int dir_fd, const char *name, struct sockaddr_un *ret)
         return n < 0 || (size_t) n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
 }
 
-static int bind_at(int dir_fd, const char *name, int type)
+int socket_bind_at(int dir_fd, const char *name, int type)
 {
         struct sockaddr_un address;
         _cleanup_close_ int fd = -EBADF;
@@ -39,7 +39,7 @@ static int bind_at(int dir_fd, const char *name, int type)
 
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd)
 {
-        _cleanup_close_ int fd = bind_at(dir_fd, name, SOCK_SEQPACKET);
+        _cleanup_close_ int fd = socket_bind_at(dir_fd, name, SOCK_SEQPACKET);
 
         if (fd < 0)
                 return fd;
@@ -68,10 +68,11 @@ static const char *const words[] = {[CONTROL_STOP] = "stop", [CONTROL_KILL] = "k
 
 int notify_listen(Pod *p, int *ret_fd, Error *e)
 {
-        int r = bind_at(p->dir_fd, NOTIFY_SOCKET_NAME, SOCK_DGRAM);
+        int r = socket_bind_at(p->dir_fd, NOTIFY_SOCKET_NAME, SOCK_DGRAM);
 
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the notification socket of pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot make the notification socket of pod %s",
+                                       pod_display_name(p));
         *ret_fd = r;
         return 0;
 }
@@ -80,7 +81,8 @@ int control_listen(Pod *p, int *ret_fd, Error *e)
 {
         int r = socket_listen_at(p->dir_fd, CONTROL_SOCKET, ret_fd);
 
-        return r < 0 ? error_set_errno(e, r, "Cannot make the control socket of pod %s", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot make the control socket of pod %s", pod_display_name(p))
+                     : 0;
 }
 
 int control_send(Pod *p, ControlOp op, Error *e)
@@ -90,7 +92,9 @@ int control_send(Pod *p, ControlOp op, Error *e)
 
         if (r >= 0)
                 r = send_fds(fd, words[op], strlen(words[op]), NULL, 0);
-        return r < 0 ? error_set_errno(e, r, "Cannot reach the process that runs pod %s", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot reach the process that runs pod %s",
+                                       pod_display_name(p))
+                     : 0;
 }
 
 int control_receive(int fd, ControlOp *ret)

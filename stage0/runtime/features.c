@@ -89,6 +89,7 @@ int pod_features(Pod *p, bool keep_unit, HostFeatures *ret)
         host_features_detect_security(&h);
         h.block_device = pod_disks(p, &disks) >= 0;
         h.host_network = p->config.net == NET_HOST;
+        h.own_users = p->config.private_users;
         *ret = h;
         return 0;
 }
@@ -99,6 +100,7 @@ int pod_isolators_check(Pod *p, Error *e)
         int r = pod_features(p, false, &h);
 
         if (r < 0)
-                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s", p->uuid);
+                return error_set_errno(e, r, "Cannot tell what this host offers to pod %s",
+                                       pod_display_name(p));
         return stage1_isolators_check(p->manifest, &h, e);
 }

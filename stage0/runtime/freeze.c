@@ -74,8 +74,10 @@ int pod_freeze(Pod *p, bool freeze, Error *e)
                 r = wait_for(fd, freeze);
         if (r == -ETIME) { /* somebody is in the kernel for long; half a pause is none */
                 (void) write_attribute_at(fd, "cgroup.freeze", "0");
-                return error_set(e, r, "The processes of pod %s did not %s in time", p->uuid,
+                return error_set(e, r, "The processes of pod %s did not %s in time", pod_display_name(p),
                                  freeze ? "stop" : "go on");
         }
-        return r < 0 ? error_set_errno(e, r, "Cannot %s pod %s", freeze ? "pause" : "resume", p->uuid) : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot %s pod %s", freeze ? "pause" : "resume",
+                                       pod_display_name(p))
+                     : 0;
 }

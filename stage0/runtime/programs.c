@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "metadata/metadata.h"
+#include "stage0/owner/owner.h"
 #include "stage0/runtime/runtime.h"
 
 static const struct {
@@ -14,6 +15,7 @@ static const struct {
 } helpers[] = {
                 {"launch", "../stage1/launch"},
                 {METADATA_PROGRAM, "../metadata/" METADATA_PROGRAM},
+                {USERNS_OWNER_LIBRARY, "owner/" USERNS_OWNER_LIBRARY},
 };
 
 static const char *path_in_build(const char *name)

@@ -50,7 +50,7 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
                 return r;
         r = pod_path(p, &path);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot tell where pod %s lies", p->uuid);
+                return error_set_errno(e, r, "Cannot tell where pod %s lies", pod_display_name(p));
         errno = 0;
         table = mnt_new_table_from_file("/proc/self/mountinfo");
         if (!table)
@@ -62,7 +62,8 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
         if (!target)
                 return 0;
         shown = text_escape_for_terminal(target);
-        r = error_set(e, -EBUSY, "Cannot remove pod %s: something is mounted on %s", p->uuid, shown ?: path);
+        r = error_set(e, -EBUSY, "Cannot remove pod %s: something is mounted on %s", pod_display_name(p),
+                      shown ?: path);
         return error_hint(e, r, "Unmount it first: umount %s", shown ?: path);
 }
 

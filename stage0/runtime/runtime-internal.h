@@ -17,9 +17,8 @@ const char *cgroup_unified_mount(void);
 /* Where acnspawn itself is in a scope or unit that it divides. A cgroup that hands on controllers must not
  * hold processes: in the unit they are all in children of it. */
 #define CGROUP_SUPERVISOR "supervisor"
+#define CGROUP_PIDS_V1 "/sys/fs/cgroup/pids"
 
-/* Makes the cgroup PATH, if need be, and puts process PID there. */
-int cgroup_put(const char *path, pid_t pid);
 /* The cgroup PATH is to have all the controllers that its parent has. */
 void cgroup_hand_on_controllers(const char *path);
 

@@ -51,8 +51,17 @@ int pod_cgroup_go_along(const Cgroups *c, Error *e);
 /* Kills whatever is in the recorded cgroups of P and removes them. Nothing recorded: success. */
 int pod_cgroup_remove(Pod *p, Error *e);
 int pod_cgroup_kill(Pod *p, Error *e);
+/* Waits until the host's systemd has let go of the scope of P, in which no processes are left: it does so by
+ * itself, but a moment later. systemd removes the same cgroups as pod_cgroup_remove(); if that makes it leave
+ * the scope's behind, it is asked to stop the scope, and what is left is removed. Nothing to be done where
+ * there is no scope. Not for processes that are in it. */
+void pod_cgroup_wait_for_scope(Pod *p);
 /* The pod's own directory in the v2 hierarchy. -ENOENT: it has none. */
 int pod_cgroup_unified(Pod *p, char **ret);
+/* The same in the hierarchy of version 1 that has the pids controller. -ENOENT: there is none. */
+int pod_cgroup_pids_v1(Pod *p, char **ret);
+/* Makes the cgroup PATH, if it is missing, and puts PID there. */
+int cgroup_put(const char *path, pid_t pid);
 /* The unit of the host's systemd that a running pod is in. -ENOENT: it is in none. */
 int pod_cgroup_host_unit(Pod *p, char **ret);
 
@@ -158,6 +167,17 @@ void served_sockets_free(ServedSocket *l, size_t n);
 int served_sockets_write(Pod *p, const ServedSocket *l, size_t n);
 int served_sockets_read(Pod *p, ServedSocket **ret, size_t *ret_n); /* -ENOENT: there were none */
 
+/* --- drops.c: what the journal does not have ----------------------------------------------------------- */
+
+typedef struct LogDrops {
+        const char *app; /* lent */
+        uint64_t lines, bytes;
+} LogDrops;
+
+int pod_drops_write(const Pod *p, const LogDrops *l, size_t n);
+/* Of APP; RET->app stays NULL. -ENOENT: nothing was dropped. */
+int pod_drops_read(const Pod *p, const char *app, LogDrops *ret);
+
 /* --- app-statuses.c: records of all apps --------------------------------------------------------------- */
 
 /* The record of every app of the pod, in the order of the manifest. With ENDED, what an app could not record
@@ -185,6 +205,8 @@ int notify_listen(Pod *p, int *ret_fd, Error *e);
 /* A listening SOCK_SEQPACKET socket NAME in the directory DIR_FD, mode 0600, however long the directory's
  * path is. */
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
+/* The same of TYPE, which does not block and does not listen. */
+int socket_bind_at(int dir_fd, const char *name, int type);
 int socket_connect_at(int dir_fd, const char *name, int *ret_fd);
 
 /* --- attach.c: how other processes are connected to what an app reads and writes ----------------------- */
@@ -245,6 +267,26 @@ int child_run(const ChildWork *w, int *ret_fd, char **ret_text, Error *e);
  * -ESRCH: the process is not one of the pod's (any more). */
 int pod_cgroup_open_process(Pod *p, pid_t pid, int *ret_fds, size_t max, size_t *ret_n);
 
+/* --- process.c: processes held by a descriptor --------------------------------------------------------- */
+
+/* The number of the process that PID_FD stands for, as this process counts. -ESRCH: it has ended, or cannot
+ * be seen from here. */
+int process_number(int pid_fd, pid_t *ret);
+/* A process that has ended, reaped or not, is not; nor is what a negative PID_FD stands for. */
+bool process_is_alive(int pid_fd);
+
+/* --- cgroup-process.c: which app a process belongs to --------------------------------------------------- */
+
+/* These look at a number, which may be another process's a moment later: the answer counts if a descriptor
+ * of the process that was opened before says afterwards that it is still there (process_is_alive()).
+ *
+ * Where process PID is below the pod's cgroup: "payload/app.slice/…". -ENOENT: it is not one of the pod's;
+ * -ESRCH: there is none. To be freed. */
+int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret);
+/* Whether process PID is one of APP's: in its service, or in one of its health checks. -ESRCH: there is
+ * none. */
+int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
+
 /* --- freeze.c: stopping the clock of a whole pod ------------------------------------------------------- */
 
 /* Whether the pod was paused, and not resumed yet. */
@@ -253,6 +295,28 @@ bool pod_is_paused(Pod *p);
 int pod_freeze(Pod *p, bool freeze, Error *e);
 /* What people are told: the state's name, or "paused". */
 const char *pod_shown_state(Pod *p);
+
+/* --- host-limits.c: which limit of the host is behind a failure ---------------------------------------- */
+
+typedef struct HostLimitPlaces {
+        const char *proc, *cgroup; /* "/proc", "/sys/fs/cgroup" */
+        const char *store;         /* a path on the file system that pods are on, or NULL */
+        uint32_t uid;              /* the pod's root, whose keyrings are counted */
+        int (*try_inotify)(void);  /* for tests: nonzero if no instance can be made; NULL: it is tried */
+} HostLimitPlaces;
+
+typedef struct HostLimit {
+        char *what;   /* "this host's limit of terminals (kernel.pty.max=4096) is reached" */
+        char *remedy; /* sentences with the command that lifts it */
+} HostLimit;
+
+void host_limit_done(HostLimit *l);
+/* After a failure with the negative errno CODE. 1: this limit is reached; 0: none that is known. */
+int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret);
+/* The negative errno that the messages in TEXT speak of; 0: none that a limit could be behind. */
+int host_limits_code(const char *text);
+/* Adds the limit that is reached, if there is one, to an error without a hint. Returns CODE. */
+int host_limits_hint(const char *store, Error *e, int code);
 
 /* --- release.c ----------------------------------------------------------------------------------------- */
 

@@ -124,7 +124,7 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                 r = systemd_run_job(bus, call, START_TIMEOUT_USEC, &result, &error);
         if (r >= 0 && !streq(result, "done"))
                 r = -EIO;
-        return r < 0 ? error_set(e, r, "systemd gives pod %s no scope: %s", p->uuid,
+        return r < 0 ? error_set(e, r, "systemd gives pod %s no scope: %s", pod_display_name(p),
                                  result ?: error.message ?: strerror(-r))
                      : 0;
 }
@@ -143,7 +143,7 @@ int pod_scope_stop(const Pod *p, Error *e)
                                        NULL, "ss", unit, "replace");
         if (r >= 0 || sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit"))
                 return 0;
-        return error_set(e, r, "Cannot have systemd stop the scope of pod %s: %s", p->uuid,
+        return error_set(e, r, "Cannot have systemd stop the scope of pod %s: %s", pod_display_name(p),
                          error.message ?: strerror(-r));
 }
 
@@ -155,7 +155,7 @@ static int start_unit_by_name(sd_bus *bus, const Pod *p, pid_t pid, Error *e)
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over the system bus",
-                                       p->uuid);
+                                       pod_display_name(p));
         return start_unit(bus, p, pid, name, e);
 }
 
@@ -168,7 +168,7 @@ int pod_scope_start(const Pod *p, pid_t pid, sd_bus *system_bus, Error *e)
         int r = connect_systemd(&bus);
         if (r < 0) {
                 r = error_set_errno(e, r, "Cannot ask systemd for a scope for pod %s over " SYSTEMD_SOCKET,
-                                    p->uuid);
+                                    pod_display_name(p));
                 return error_hint(e, r,
                                   "Run acnspawn as root, and not in a container that sees the host's /run.");
         }

@@ -84,9 +84,10 @@ static int make_namespace(const char *map, int *ret_fd, Error *e)
         if (r < 0) {
                 (void) error_set_errno(e, r, "Cannot make a user namespace that maps %.*s",
                                        (int) strcspn(map, "\n"), map);
-                return error_hint(e, 0,
-                                  "Look at /proc/sys/user/max_user_namespaces, or prepare the pod with "
-                                  "--no-userns.");
+                if (r == -EPERM) /* what is short is found out by who prints the error */
+                        return error_hint(e, r,
+                                          "Prepare the pod with --no-userns if this host allows none.");
+                return r;
         }
         return 0;
 }

@@ -9,14 +9,14 @@
 
 int pod_not_running(const Pod *p, Error *e)
 {
-        int r = error_set(e, -ESRCH, "Pod %s is not running: it is %s", p->uuid,
+        int r = error_set(e, -ESRCH, "Pod %s is not running: it is %s", pod_display_name(p),
                           pod_state_to_string(p->state));
 
         if (p->state == POD_PREPARED)
-                return error_hint(e, r, "'acnspawn run %s' runs it.", p->uuid);
+                return error_hint(e, r, "'acnspawn run %s' runs it.", pod_display_name(p));
         if (p->state == POD_EXITED)
                 return error_hint(e, r, "A pod runs once; 'acnspawn status %s' shows how it ended.",
-                                  p->uuid);
+                                  pod_display_name(p));
         return error_hint(e, r, "'acnspawn list' shows the states of pods.");
 }
 
@@ -26,22 +26,25 @@ int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
         uint64_t end;
 
         if (fd < 0)
-                return error_set_errno(e, -errno, "Cannot open the directory of pod %s", p->uuid);
+                return error_set_errno(e, -errno, "Cannot open the directory of pod %s",
+                                       pod_display_name(p));
         if (timeout_usec == UINT64_MAX) {
                 int r = 0;
                 while (r >= 0 && flock(fd, LOCK_SH) < 0)
                         r = errno == EINTR ? interrupt_check(e)
-                                           : error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
+                                           : error_set_errno(e, -errno, "Cannot wait for pod %s",
+                                                             pod_display_name(p));
                 return r;
         }
         if (__builtin_add_overflow(now_usec(CLOCK_MONOTONIC), timeout_usec, &end))
                 end = UINT64_MAX;
         while (flock(fd, LOCK_SH | LOCK_NB) < 0) {
                 if (errno != EWOULDBLOCK && errno != EINTR)
-                        return error_set_errno(e, -errno, "Cannot wait for pod %s", p->uuid);
+                        return error_set_errno(e, -errno, "Cannot wait for pod %s", pod_display_name(p));
                 if (now_usec(CLOCK_MONOTONIC) >= end) {
-                        int r = error_set(e, -ETIME, "Pod %s has not ended in time", p->uuid);
-                        return error_hint(e, r, "It goes on; 'acnspawn stop %s' ends it.", p->uuid);
+                        int r = error_set(e, -ETIME, "Pod %s has not ended in time", pod_display_name(p));
+                        return error_hint(e, r, "It keeps running; 'acnspawn stop %s' ends it.",
+                                          pod_display_name(p));
                 }
                 (void) usleep(10000);
         }

@@ -154,7 +154,7 @@ static void tell_pid(Call *c)
         if (pid_of(c) > 0)
                 add_u32(c, pid_of(c));
         else
-                fail(c, ERROR_NAME("UnixProcessIdUnknown"), "The client is no process of the pod.");
+                fail(c, ERROR_NAME("UnixProcessIdUnknown"), "The client is not a process of the pod.");
 }
 
 static void add_credential(Call *c, const char *key, uint32_t value)

@@ -246,7 +246,7 @@ int command_execute(const Command *c, char *const *argv, char *const *environmen
                 execve(c->shell_argv[0], c->shell_argv, environment);
                 return failure_set_errno(
                                 f, CAUSE_COMMAND_NOT_EXECUTABLE, -errno,
-                                "Cannot execute %s, which is no program, by the shell " _PATH_BSHELL,
+                                "Cannot execute %s, which is not a program, by the shell " _PATH_BSHELL,
                                 c->path);
         }
         if (errno == ENOEXEC && c->format == COMMAND_ELF)

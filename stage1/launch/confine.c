@@ -10,10 +10,10 @@
  * allowed to keep it for a program with file capabilities; but then it is not needed.
  *
  * Apps of a pod see each other's processes, and root with the same capabilities could look into them: at
- * environment, memory, and through /proc/PID/root at all files. A Landlock domain of its own stops that,
- * whatever its rules are: who is in one can trace, and look into in /proc, only who is in the same. The
- * price is that nobody in a domain with a rule about files can mount, which most apps cannot anyway; one
- * that can gets no domain.
+ * environment, memory, and through /proc/PID/root at all files. A Landlock domain for each process of an app
+ * stops that, whatever its rules are and whatever capabilities the process has: a process in a domain can
+ * trace, and look into in /proc, only processes of the same domain or of domains below it. See
+ * apply_landlock() for which rules an app gets.
  */
 
 #include <grp.h>
@@ -105,38 +105,74 @@ int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f)
 
 /* --- Other apps ---------------------------------------------------------------------------------------- */
 
-/* Of all that Landlock can forbid, moving files between directories is what can be allowed again by one
- * rule. */
-static int make_domain(void)
+/* struct landlock_ruleset_attr as of Linux 6.12; older headers have fewer fields. */
+typedef struct LandlockRules {
+        uint64_t handled_access_fs, handled_access_net, scoped;
+} LandlockRules;
+#define SCOPE_ABSTRACT_UNIX_SOCKET (UINT64_C(1) << 0)
+
+static int create_rules(const LandlockRules *rules, size_t size)
 {
-        const struct landlock_ruleset_attr attr = {.handled_access_fs = LANDLOCK_ACCESS_FS_REFER};
+        int fd = (int) syscall(SYS_landlock_create_ruleset, rules, size, 0U);
+
+        return fd < 0 ? -errno : fd;
+}
+
+static int enter_domain(int rules_fd)
+{
+        return syscall(SYS_landlock_restrict_self, rules_fd, 0U) < 0 ? -errno : 0;
+}
+
+/* Of all access to files that Landlock can forbid, moving files between directories is what can be allowed
+ * again by one rule. A process in such a domain cannot mount: the kernel refuses that in every domain that
+ * has to do with files. */
+static int enter_domain_of_files(void)
+{
+        const LandlockRules rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_REFER};
         struct landlock_path_beneath_attr everywhere = {.allowed_access = LANDLOCK_ACCESS_FS_REFER};
-        _cleanup_close_ int rules = -EBADF, root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int fd = -EBADF, root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         if (root < 0)
                 return -errno;
-        rules = (int) syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr.handled_access_fs), 0U);
-        if (rules < 0)
-                return -errno;
+        fd = create_rules(&rules, sizeof(rules.handled_access_fs));
+        if (fd < 0)
+                return fd;
         everywhere.parent_fd = root;
-        if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &everywhere, 0U) < 0 ||
-            syscall(SYS_landlock_restrict_self, rules, 0U) < 0)
+        if (syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &everywhere, 0U) < 0)
                 return -errno;
-        return 0;
+        return enter_domain(fd);
 }
 
-int confine_sight(const LaunchConfig *c, Failure *f)
+/* A domain that has nothing to do with files leaves mounting alone. It takes Linux 6.12; its price is that
+ * abstract sockets of processes outside of it cannot be connected to. */
+static int enter_domain_of_sockets(void)
 {
-        if (c->may_mount)
-                return 0;
-        int r = make_domain();
-        /* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move
-         * files. */
-        if (r == -ENOSYS || r == -EOPNOTSUPP || r == -EINVAL)
-                return 0;
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps",
-                                         c->app)
-                     : 0;
+        const LandlockRules rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET};
+        _cleanup_close_ int fd = create_rules(&rules, sizeof(rules));
+
+        return fd < 0 ? fd : enter_domain(fd);
+}
+
+/* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move files; -E2BIG:
+ * older than 6.12. */
+static bool is_missing(int r)
+{
+        return r == -ENOSYS || r == -EOPNOTSUPP || r == -EINVAL || r == -E2BIG;
+}
+
+/* An app that may mount keeps that. Before Linux 6.12 it has to be given CAP_SYS_ADMIN for it, and has no
+ * domain then, which 'acnspawn status' tells (see stage1_app_is_confined()); where only its filter lets mount()
+ * through, it loses what it could mount in a user namespace of its own. */
+int apply_landlock(const LaunchConfig *c, Failure *f)
+{
+        int r = c->may_mount ? enter_domain_of_sockets() : -EOPNOTSUPP;
+
+        if (is_missing(r) && !(c->capabilities & UINT64_C(1) << CAP_SYS_ADMIN))
+                r = enter_domain_of_files();
+        if (r < 0 && !is_missing(r))
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps",
+                                         c->app);
+        return 0;
 }
 
 int confine_system_calls(const LaunchConfig *c, Failure *f)

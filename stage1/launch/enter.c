@@ -64,7 +64,7 @@ static int receive_request(Enter *x, Failure *f)
         int r;
 
         if (size != (ssize_t) sizeof(*q) || q->version != ENTER_PROTOCOL_VERSION || n < ENTER_FD_CGROUPS)
-                return failure_set(f, CAUSE_SETUP, -EBADMSG, "This is no request to enter an app");
+                return failure_set(f, CAUSE_SETUP, -EBADMSG, "This is not a request to enter an app");
         q->user[sizeof(q->user) - 1] = q->metadata_url[sizeof(q->metadata_url) - 1] = 0;
         q->identity[sizeof(q->identity) - 1] = 0;
         x->launch.modules = q->modules;

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -136,12 +137,17 @@ static void reset_signals(void)
 static void close_descriptors(Launch *l)
 {
         unsigned next = 3U + (unsigned) l->n_sockets;
+        int *kept = l->parent_fd >= 0 ? &l->parent_fd : &l->link_fd; /* never both */
 
-        if (l->parent_fd >= 0)
-                l->parent_fd = dup3(l->parent_fd, (int) next++, O_CLOEXEC);
+        if (*kept >= 0) {
+                if (*kept != (int) next)
+                        *kept = dup3(*kept, (int) next, O_CLOEXEC);
+                next++;
+        }
         (void) syscall(SYS_close_range, next, ~0U, 0U);
-        l->stdin_fd = l->root_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd = -EBADF;
-        l->credentials_fd = -EBADF;
+        l->stdin_fd = l->root_fd = l->pts_fd = l->dev_fd = l->status_fd = l->stdout_fd = l->stderr_fd =
+                        -EBADF;
+        l->credentials_fd = l->notify_fd = -EBADF;
         l->n_volumes = 0;
 }
 
@@ -182,6 +188,18 @@ static int die_with_parent(const Launch *l, Failure *f)
         return 0;
 }
 
+/* Only when the identity is that of the app: setresuid() marks a process whose user has too many already, and
+ * the kernel lets it execute nothing. */
+static int limit_processes(const Launch *l, Failure *f)
+{
+        const struct rlimit limit = {.rlim_cur = l->processes, .rlim_max = l->processes};
+
+        if (l->processes > 0 && setrlimit(RLIMIT_NPROC, &limit) < 0 && errno != EPERM)
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot limit the processes of app %s",
+                                         l->app);
+        return 0; /* EPERM: it is less already */
+}
+
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
 {
         _cleanup_(command_done) Command command = {};
@@ -198,9 +216,11 @@ int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
                 return r;
         close_descriptors(l);
         if (r >= 0)
-                r = confine_sight(&l->config, f);
+                r = apply_landlock(&l->config, f);
         if (r >= 0)
                 r = confine_identity(&l->config, id, f);
+        if (r >= 0)
+                r = limit_processes(l, f);
         if (r >= 0)
                 r = die_with_parent(l, f);
         if (r >= 0)
@@ -231,11 +251,11 @@ static char *const *phase_command(const Launch *l)
         }
 }
 
-int launch_choose_label(const Launch *l, Failure *f)
+int launch_choose_label(Launch *l, Failure *f)
 {
         _cleanup_close_ int fd = -EBADF;
 
-        if (!l->config.apparmor_profile && !l->config.selinux_context)
+        if (!(l->modules & LAUNCH_APPARMOR) && !l->config.selinux_context)
                 return 0;
         fd = open("/proc/self/attr", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)

@@ -5,15 +5,15 @@
  * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value
  * that begins with "/" stands for the owner of that file (spec: aci.md, "user, group"). OCI images may
  * leave the group to what these files say of the user. The files are a stranger's: they must be regular,
- * are read with a bound and parsed here, without the C library's name services.
+ * are read with a bound and parsed by accounts.c, without the C library's name services.
  */
 
 #include <sys/stat.h>
 
+#include "stage1/launch/accounts.h"
 #include "stage1/launch/launch.h"
 
 #define DATABASE_SIZE_MAX (4U * 1024U * 1024U)
-#define FIELDS_MAX 7U
 #define GROUPS_MAX 65536U /* what the kernel takes */
 
 /* No magic links: the launcher still has descriptors that the app is not to profit from. */
@@ -22,65 +22,6 @@ static int open_in_image(const char *path, int flags)
         _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         return root < 0 ? -errno : open_in_root(root, path, flags);
-}
-
-/* Cuts a line of passwd or group into fields in place. */
-static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
-{
-        size_t n = 0;
-
-        for (char *p = line; p && n < FIELDS_MAX;) {
-                fields[n++] = p;
-                p = strchr(p, ':');
-                if (p)
-                        *p++ = 0;
-        }
-        return n;
-}
-
-typedef struct Entry {
-        bool found;
-        uint32_t id, gid;
-        char *name, *home, *shell;
-} Entry;
-
-static void entry_done(Entry *e)
-{
-        free(e->name);
-        free(e->home);
-        free(e->shell);
-}
-
-/* Looks NAME (or, with NAME NULL, the number ID) up in passwd or group: the number is field 2 in both. */
-static int scan_database(char *text, const char *name, uint32_t id, Entry *ret)
-{
-        char *fields[FIELDS_MAX], *next;
-
-        for (char *line = text; line && *line; line = next) {
-                uint32_t number, gid = 0;
-
-                next = strchr(line, '\n');
-                if (next)
-                        *next++ = 0;
-                size_t n = split_fields(line, fields);
-                if (n < 3 || parse_u32(fields[2], &number) < 0 ||
-                    (name ? !streq(fields[0], name) : number != id))
-                        continue;
-                if (n >= 4)
-                        (void) parse_u32(fields[3], &gid);
-                char *home = n >= 6 && path_is_absolute(fields[5]) ? strdup(fields[5]) : NULL;
-                char *shell = n >= 7 && path_is_absolute(fields[6]) ? strdup(fields[6]) : NULL;
-                *ret = (Entry){
-                                .found = true,
-                                .id = number,
-                                .gid = gid,
-                                .name = strdup(fields[0]),
-                                .home = home,
-                                .shell = shell,
-                };
-                return 1;
-        }
-        return 0;
 }
 
 /* The text of a database of the image. 0: there is no such file. */
@@ -93,7 +34,7 @@ static int read_database(const char *database, char **ret, Failure *f)
                 return 0;
         int r = fd < 0 ? fd : read_fd_bounded(fd, DATABASE_SIZE_MAX, ret, &size);
         if (r == -EBADMSG)
-                return failure_set_errno(f, CAUSE_USER, -EBADMSG, "%s in the image is no regular file",
+                return failure_set_errno(f, CAUSE_USER, -EBADMSG, "%s in the image is not a regular file",
                                          database);
         if (r == -EFBIG)
                 return failure_set_errno(f, CAUSE_USER, -EFBIG, "%s in the image is larger than %u bytes",
@@ -104,12 +45,12 @@ static int read_database(const char *database, char **ret, Failure *f)
 }
 
 /* 1: found, 0: not in the file (or there is no such file). */
-static int lookup(const char *database, const char *name, uint32_t id, Entry *ret, Failure *f)
+static int lookup(const char *database, const char *name, uint32_t id, Account *ret, Failure *f)
 {
         _cleanup_free_ char *text = NULL;
 
         int r = read_database(database, &text, f);
-        return r <= 0 ? r : scan_database(text, name, id, ret);
+        return r <= 0 ? r : accounts_find(text, name, id, ret);
 }
 
 static int owner_of_path(const char *what, const char *path, struct stat *ret, Failure *f)
@@ -132,7 +73,7 @@ static int check_id(const char *what, const char *value, uint32_t id, Failure *f
         return 0;
 }
 
-static int resolve(const char *what, const char *database, const char *value, Entry *ret, Failure *f)
+static int resolve(const char *what, const char *database, const char *value, Account *ret, Failure *f)
 {
         int r = lookup(database, value, 0, ret, f);
 
@@ -151,7 +92,7 @@ static int resolve(const char *what, const char *database, const char *value, En
 }
 
 /* RET: the user's line of passwd; of a user that has none the number, and a group where there is one. */
-static int resolve_user(const LaunchConfig *c, Entry *ret, Failure *f)
+static int resolve_user(const LaunchConfig *c, Account *ret, Failure *f)
 {
         struct stat st;
         int r;
@@ -160,13 +101,13 @@ static int resolve_user(const LaunchConfig *c, Entry *ret, Failure *f)
                 r = owner_of_path("User", c->user, &st, f);
                 if (r < 0)
                         return r;
-                *ret = (Entry){.id = st.st_uid, .gid = st.st_gid};
+                *ret = (Account){.id = st.st_uid, .gid = st.st_gid};
                 r = check_id("User", c->user, ret->id, f);
         } else
                 r = resolve("User", "/etc/passwd", c->user, ret, f);
         if (r < 0 || ret->found)
                 return r;
-        Entry by_number = {};
+        Account by_number = {};
         if (lookup("/etc/passwd", NULL, ret->id, &by_number, f) > 0)
                 *ret = by_number;
         return 0;
@@ -183,37 +124,31 @@ static int add_group(Identity *id, gid_t gid, Failure *f)
         return 0;
 }
 
-static bool lists_member(char *members, const char *name)
+typedef struct GroupList {
+        Identity *id;
+        Failure *failure;
+} GroupList;
+
+static int add_listed_group(void *userdata, gid_t gid)
 {
-        for (char *m; (m = strsep(&members, ","));)
-                if (streq(m, name))
-                        return true;
-        return false;
+        GroupList *l = userdata;
+
+        return add_group(l->id, gid, l->failure);
 }
 
 /* The groups whose line in the image's group file has the user in it. */
 static int add_groups_of(const char *name, Identity *id, Failure *f)
 {
-        char *fields[FIELDS_MAX], *next;
+        GroupList l = {.id = id, .failure = f};
         _cleanup_free_ char *text = NULL;
 
         int r = read_database("/etc/group", &text, f);
-        for (char *line = text; r > 0 && line && *line; line = next) {
-                uint32_t gid;
-
-                next = strchr(line, '\n');
-                if (next)
-                        *next++ = 0;
-                if (split_fields(line, fields) >= 4 && parse_u32(fields[2], &gid) >= 0 &&
-                    gid != UINT32_MAX && lists_member(fields[3], name))
-                        r = add_group(id, gid, f) < 0 ? -E2BIG : 1;
-        }
-        return r < 0 ? r : 0;
+        return r <= 0 ? r : accounts_list_groups(text, name, add_listed_group, &l);
 }
 
-static int resolve_group(const LaunchConfig *c, const Entry *user, Identity *id, Failure *f)
+static int resolve_group(const LaunchConfig *c, const Account *user, Identity *id, Failure *f)
 {
-        Entry e = {};
+        Account e = {};
         struct stat st;
         int r;
 
@@ -238,7 +173,7 @@ static int resolve_group(const LaunchConfig *c, const Entry *user, Identity *id,
         } else
                 r = resolve("Group", "/etc/group", c->group, &e, f);
         id->gid = e.id;
-        entry_done(&e);
+        account_done(&e);
         return r;
 }
 
@@ -253,7 +188,7 @@ void identity_done(Identity *id)
 int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
 {
         Identity id = {};
-        Entry user = {};
+        Account user = {};
         int r = resolve_user(c, &user, f);
 
         id.uid = user.id;
@@ -268,7 +203,7 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
                 id.home = TAKE_PTR(user.home);
                 id.shell = TAKE_PTR(user.shell);
         }
-        entry_done(&user);
+        account_done(&user);
         if (r < 0) {
                 free(id.groups);
                 return r;

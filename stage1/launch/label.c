@@ -3,7 +3,8 @@
 /* Labels of security modules: the AppArmor profile and the SELinux context that the app is executed in. The
  * kernel keeps them for the next exec, so they can be chosen before the launcher gives anything up. What is
  * for a module that the host does not run is left aside; status says so. What an active module refuses keeps
- * the app from starting.
+ * the app from starting. An app without a profile of its own gets the one that comes with acnspawn, if it is
+ * loaded.
  */
 
 #include "stage1/launch/launch.h"
@@ -33,6 +34,38 @@ static int choose_profile(const LaunchConfig *c, int attr_fd, Failure *f)
                      : 0;
 }
 
+/* Whoever runs acnspawn in a profile has decided what apps run in. */
+static bool is_unconfined(int attr_fd)
+{
+        static const char *const files[] = {"apparmor/current", "current"};
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++) {
+                _cleanup_free_ char *text = NULL;
+                if (read_file_at(attr_fd, files[i], 4096, &text, NULL) >= 0)
+                        return startswith(text, "unconfined") != NULL;
+        }
+        return false;
+}
+
+/* The kernel tells whether the profile is loaded; if it is not, the app runs without, and status says so. */
+static int choose_default_profile(LaunchConfig *c, int attr_fd, Failure *f)
+{
+        const char *name = c->may_mount ? APP_PROFILE_MOUNTS : APP_PROFILE;
+
+        if (!is_unconfined(attr_fd))
+                return 0;
+        c->apparmor_profile = strdup(name);
+        if (!c->apparmor_profile)
+                return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
+        int r = choose_profile(c, attr_fd, f);
+        if (r != -ENOENT)
+                return r;
+        error_done(&f->error);
+        free(c->apparmor_profile);
+        c->apparmor_profile = NULL;
+        return 0;
+}
+
 static int choose_context(const LaunchConfig *c, int attr_fd, Failure *f)
 {
         static const char *const files[] = {"selinux/exec", "exec", NULL};
@@ -56,12 +89,13 @@ int label_describe(const LaunchConfig *c, unsigned modules, char **ret)
                          context ? " in the SELinux context " : "", context ?: "");
 }
 
-int label_next_exec(const LaunchConfig *c, unsigned modules, int attr_fd, Failure *f)
+int label_next_exec(LaunchConfig *c, unsigned modules, int attr_fd, Failure *f)
 {
         int r = 0;
 
-        if (c->apparmor_profile && modules & LAUNCH_APPARMOR)
-                r = choose_profile(c, attr_fd, f);
+        if (modules & LAUNCH_APPARMOR)
+                r = c->apparmor_profile ? choose_profile(c, attr_fd, f)
+                                        : choose_default_profile(c, attr_fd, f);
         if (r >= 0 && c->selinux_context && modules & LAUNCH_SELINUX)
                 r = choose_context(c, attr_fd, f);
         return r;

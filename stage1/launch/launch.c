@@ -39,13 +39,16 @@ static void launch_done(Launch *l)
         free(l->volume_fds);
         strv_free(l->socket_names);
         safe_close(l->credentials_fd);
+        safe_close(l->notify_fd);
         safe_close(l->root_fd);
+        safe_close(l->pts_fd);
         safe_close(l->dev_fd);
         safe_close(l->status_fd);
         safe_close(l->stdin_fd);
         safe_close(l->stdout_fd);
         safe_close(l->stderr_fd);
         safe_close(l->parent_fd);
+        safe_close(l->link_fd);
 }
 
 /* Ends the process itself: the app's filter may be in force, and kill for anything but an exit. */
@@ -103,7 +106,7 @@ static void leave_pod(void)
  * sockets we count the restarts. Without the app the pod is of no use, as with sockets that are given up. */
 static bool is_given_up(const AppStatus *s, const LaunchNumbers *n)
 {
-        return n->starts > 0 && s->row >= n->starts && (n->always || !backoff_ended_well(s)) &&
+        return n->starts > 0 && backoff_row(s) >= n->starts && (n->always || !backoff_ended_well(s)) &&
                !getenv("ACNSPAWN_RESTART");
 }
 
@@ -113,8 +116,10 @@ static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
 
         record_main_ended(l, n->tell, &s);
         (void) launch_flush(l, s.state == APP_ENDED ? -1 : app_status_to_exit_code(&s));
-        if (s.state == APP_ENDED)
-                return 0;
+        if (s.state == APP_ENDED) {
+                s.begins = false;
+                return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
+        }
         if (handler)
                 run_post_stop(l, &s);
         s.state = APP_ENDED;

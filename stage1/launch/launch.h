@@ -25,7 +25,7 @@ typedef struct LaunchNumbers {
         uint64_t act;              /* whether something is to be done about an unhealthy app */
         uint64_t interval, start_period, start_interval;
         uint64_t starts; /* in a row, after which we give up an app that systemd would not; 0: none */
-        bool extend, tell, leave, orderly, always;
+        bool extend, tell, leave, orderly, always, notify;
 } LaunchNumbers;
 
 /* What stage0 answered, and what the launcher holds while it works. */
@@ -34,12 +34,14 @@ typedef struct Launch {
         const char *app;
         LaunchConfig config;
         char *metadata_url, *terminal_type;
-        unsigned modules;    /* LAUNCH_APPARMOR and so on */
-        int root_fd, dev_fd; /* detached mounts */
+        unsigned modules;            /* LAUNCH_APPARMOR and so on */
+        uint64_t processes;          /* what RLIMIT_NPROC is to be, or 0 */
+        int root_fd, pts_fd, dev_fd; /* detached mounts */
         int *volume_fds;
         size_t n_volumes;
         bool has_credentials;
         int credentials_fd;    /* where they are mounted, until they are given to the app's user */
+        int notify_fd;         /* a mount of the socket by which the app tells that it is ready, or -EBADF */
         char *identity;        /* who the app is in this execution, if that is known: see identity_find() */
         char *shared_identity; /* APP_IDENTITY_MAX bytes, where a handler tells it, or NULL */
         int status_fd;         /* the directory of records */
@@ -51,20 +53,24 @@ typedef struct Launch {
         char **socket_names;      /* of the sockets from descriptor 3 on, */
         size_t n_sockets;         /* which are the app's main process' alone */
         int parent_fd;            /* breaks when who started us dies, and we are to die then; or -EBADF */
-        bool notify;              /* the socket of the pod's systemd is at LAUNCH_NOTIFY_PATH */
+        int link_fd;              /* main: the connection to stage0, closed by the exec; or -EBADF */
+        bool notify;              /* the socket is at LAUNCH_NOTIFY_PATH */
         LaunchCheck *check;       /* of a health check, or NULL */
         bool interrupted;         /* we were to end while we waited for a handler or a check */
 } Launch;
 
 #define LAUNCH_NULL                                                                                         \
         ((Launch){.credentials_fd = -EBADF,                                                                 \
+                  .notify_fd = -EBADF,                                                                      \
                   .root_fd = -EBADF,                                                                        \
+                  .pts_fd = -EBADF,                                                                         \
                   .dev_fd = -EBADF,                                                                         \
                   .status_fd = -EBADF,                                                                      \
                   .stdin_fd = -EBADF,                                                                       \
                   .stdout_fd = -EBADF,                                                                      \
                   .stderr_fd = -EBADF,                                                                      \
-                  .parent_fd = -EBADF})
+                  .parent_fd = -EBADF,                                                                      \
+                  .link_fd = -EBADF})
 
 /* Failures inside the launcher carry the cause that goes into the record. */
 typedef struct Failure {
@@ -87,6 +93,10 @@ int sockets_check(const Launch *l, Failure *f);
 int sockets_arrange(Launch *l, char ***environment, Failure *f);
 /* Tells stage0 what became of the app: LAUNCH_READY, … */
 int launch_tell(Launch *l, LaunchPhase what);
+/* Whether the app has told that it is ready: the answer comes over the socket that is returned, and is the
+ * result of launch_await_end(): 0, or with NOW -EAGAIN. */
+int launch_await_begin(Launch *l, bool now);
+int launch_await_end(int sock);
 /* streams.c: connections to the journal for standard output and standard error. */
 int launch_open_streams(Launch *l, int ret[static _LAUNCH_STREAM_MAX], Failure *f);
 /* root.c: builds the app's root in a mount namespace of its own and makes it the root directory. */
@@ -123,11 +133,12 @@ int launch_give_credentials(Launch *l, const Identity *id, Failure *f);
  * system calls. */
 int confine_identity(const LaunchConfig *c, const Identity *id, Failure *f);
 int confine_system_calls(const LaunchConfig *c, Failure *f);
-/* To be called before: it takes CAP_SYS_ADMIN. */
-int confine_sight(const LaunchConfig *c, Failure *f);
+/* Keeps the process from looking into the processes of other apps. To be called before confine_identity(): it
+ * takes CAP_SYS_ADMIN. */
+int apply_landlock(const LaunchConfig *c, Failure *f);
 
 /* label.c: the labels that the next exec gives the process. ATTR_FD is /proc/self/attr. */
-int label_next_exec(const LaunchConfig *c, unsigned modules, int attr_fd, Failure *f);
+int label_next_exec(LaunchConfig *c, unsigned modules, int attr_fd, Failure *f);
 /* Words that follow "Cannot execute PROGRAM", where a module may be why; "" without a label. */
 int label_describe(const LaunchConfig *c, unsigned modules, char **ret);
 
@@ -150,7 +161,7 @@ int command_execute(const Command *c, char *const *argv, char *const *environmen
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f);
 /* The labels of the app for the next exec. To be called where /proc is the pod's or the host's, and no name
  * in it a stranger's. */
-int launch_choose_label(const Launch *l, Failure *f);
+int launch_choose_label(Launch *l, Failure *f);
 /* Everything from the request on to the exec of what the phase is for (the app's exec, or an event handler);
  * returns only on failure. RUNNING is called as root in the app's root, just before privileges are given up;
  * may be NULL. */

@@ -3,16 +3,16 @@
 /* What the launcher does beside an app that starts.
  *
  *     launch delay APP first=USEC max=USEC [extend] [orderly]    before it (ExecStartPre=)
- *     launch ready APP [timeout=USEC …]                after it (ExecStartPost=)
+ *     launch ready APP [notify] [timeout=USEC …]       after it (ExecStartPost=)
  *
  * The delay grows with every start in a row; systemd has waited for its first part. Doing the rest here
  * works with every version of systemd, and the time that a start may take does not run while we wait:
  * systemd is told so ("extend"). A run that lasted begins the row anew; and so does one that has ended in
  * order ("orderly") where systemd does not follow it up, but a connection does.
  *
- * For systemd the app has started when the second ends, so whoever waits for the app waits for that. An app
- * that tells by itself that it is ready has done so before; where there is a health check, the first that
- * succeeds is waited for.
+ * For systemd the app has started when the second ends, so that units that are ordered after the app wait for
+ * it. An app that tells by itself that it is ready ("notify") does so over a socket of the process that runs
+ * the pod, which passes it on. Where there is a health check, its first success is waited for.
  */
 
 #include <poll.h>
@@ -51,7 +51,7 @@ static const struct {
 } words[] = {
                 {"extend", offsetof(LaunchNumbers, extend)}, {"tell", offsetof(LaunchNumbers, tell)},
                 {"leave", offsetof(LaunchNumbers, leave)},   {"orderly", offsetof(LaunchNumbers, orderly)},
-                {"always", offsetof(LaunchNumbers, always)},
+                {"always", offsetof(LaunchNumbers, always)}, {"notify", offsetof(LaunchNumbers, notify)},
 };
 
 static int parse_word(const char *word, LaunchNumbers *n)
@@ -102,12 +102,11 @@ static bool signal_is_pending(const sigset_t *set)
  * nobody would say with what status. */
 static void wake(int sig) {}
 
-/* Whether, within that time, one of the signals that end us comes, which are blocked from then on, or what
- * MAIN_FD (or -1) stands for ends. */
-static bool pause_for(int main_fd, uint64_t usec)
+/* Until something happens to one of the N descriptors, or that time is up (UINT64_MAX: never): how many it
+ * happened to. -EINTR: one of the signals that end us has come; they are blocked from then on. */
+static int wait_for_events(struct pollfd *p, size_t n, uint64_t usec)
 {
         const struct sigaction sa = {.sa_handler = wake};
-        struct pollfd p = {.fd = main_fd, .events = POLLIN};
         struct timespec t = {.tv_sec = (time_t) (usec / 1000000), .tv_nsec = (long) (usec % 1000000 * 1000)};
         sigset_t set, open;
 
@@ -116,9 +115,18 @@ static bool pause_for(int main_fd, uint64_t usec)
                 if (s != SIGCHLD && s != SIGCONT)
                         (void) sigaction(s, &sa, NULL);
         if (signal_is_pending(&set))
-                return true;
+                return -EINTR;
         sigemptyset(&open);
-        return ppoll(&p, 1, &t, &open) != 0;
+        int r = ppoll(p, n, usec == UINT64_MAX ? NULL : &t, &open);
+        return r < 0 ? -errno : r;
+}
+
+/* Whether, within that time, such a signal comes, or the process that MAIN_FD (or -1) stands for ends. */
+static bool pause_for(int main_fd, uint64_t usec)
+{
+        struct pollfd p = {.fd = main_fd, .events = POLLIN};
+
+        return wait_for_events(&p, 1, usec) != 0;
 }
 
 /* systemd's own words. Whatever becomes of it: then the start takes too long, and that is told. */
@@ -139,12 +147,6 @@ static void extend_start(uint64_t usec)
 
 /* --- Before a start ------------------------------------------------------------------------------------ */
 
-static bool lasted(const AppStatus *s)
-{
-        return s->state == APP_ENDED && s->started_usec > 0 && s->ended_usec > s->started_usec &&
-               s->ended_usec - s->started_usec >= RESTART_QUIET_USEC;
-}
-
 int launch_delay(Launch *l, const LaunchNumbers *n)
 {
         _cleanup_app_status_ AppStatus s = {};
@@ -152,23 +154,46 @@ int launch_delay(Launch *l, const LaunchNumbers *n)
 
         if (app_status_read(l->status_fd, l->app, &s) < 0)
                 s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
-        if (lasted(&s) || (n->orderly && s.state == APP_ENDED && backoff_ended_well(&s)))
-                s.row = 0;
+        s.row = n->orderly && s.state == APP_ENDED && backoff_ended_well(&s) ? 0 : backoff_row(&s);
         if (s.row > 0)
                 delay = backoff_delay(n->first, n->max, s.row) - n->first;
-        s.row++;
-        if (app_status_write(l->status_fd, l->app, &s) < 0)
-                return 125;
-        if (delay == 0)
-                return 0;
-        if (n->extend)
+        if (delay > 0 && n->extend)
                 extend_start(delay + EXTRA_USEC);
-        return pause_for(-1, delay) ? 125 : 0;
+        if (delay > 0 && pause_for(-1, delay))
+                return 125;
+        s.row++; /* while we waited the record said that a start is due */
+        s.begins = true;
+        return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
 }
 
 /* --- After it ------------------------------------------------------------------------------------------ */
 
-/* systemd says who the app's main process is; if it ends, it is over with waiting. */
+/* The cgroup of the unified hierarchy, in a line of its own. In the others a process may be moved on: where the
+ * pids controller is one of them, the app has a cgroup of its own there. */
+static char *unified_of(const char *pid)
+{
+        _cleanup_free_ char *all = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%s/cgroup", pid);
+        if (read_file_at(AT_FDCWD, path, 65536, &all, NULL) < 0)
+                return NULL;
+        const char *line = startswith(all, "0::") ? all : strstr(all, "\n0::");
+        if (!line)
+                return NULL;
+        line += *line == '\n';
+        return strndup(line, strcspn(line, "\n"));
+}
+
+/* Whether process PID is where we are, in the cgroup of the app's service. */
+static bool is_in_own_cgroup(const char *pid)
+{
+        _cleanup_free_ char *own = unified_of("self"), *other = unified_of(pid);
+
+        return own && other && streq(own, other);
+}
+
+/* systemd says which process is the app's main one; if that ends, there is nothing to wait for. */
 static int open_main_process(void)
 {
         const char *text = getenv("MAINPID");
@@ -176,8 +201,47 @@ static int open_main_process(void)
 
         if (!text || parse_u32(text, &pid) < 0 || pid == 0)
                 return -ESRCH;
-        int fd = (int) syscall(SYS_pidfd_open, (pid_t) pid, 0);
-        return fd < 0 ? -errno : fd;
+        _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, (pid_t) pid, 0);
+        if (fd < 0)
+                return -errno;
+        return is_in_own_cgroup(text) ? TAKE_FD(fd) : -ESRCH;
+}
+
+/* What the app told before it ended has come by then. */
+static int ask_now(Launch *l)
+{
+        _cleanup_close_ int sock = launch_await_begin(l, true);
+
+        return sock < 0 ? sock : launch_await_end(sock);
+}
+
+static int await_word(Launch *l)
+{
+        _cleanup_close_ int main_fd = open_main_process(), sock = -EBADF;
+
+        if (main_fd < 0)
+                return ask_now(l);
+        sock = launch_await_begin(l, false);
+        if (sock < 0)
+                return sock;
+        struct pollfd p[] = {{.fd = sock, .events = POLLIN}, {.fd = main_fd, .events = POLLIN}};
+        int r = wait_for_events(p, ELEMENTSOF(p), UINT64_MAX);
+        if (r < 0)
+                return r;
+        return p[0].revents ? launch_await_end(sock) : ask_now(l);
+}
+
+/* A connection that stage0 hung up on for others is made again, as in request.c. */
+static int wait_until_told(Launch *l)
+{
+        int r = -ECONNABORTED;
+
+        for (unsigned i = 0; i < 50 && r == -ECONNABORTED; i++) {
+                if (i > 0)
+                        (void) usleep(20000);
+                r = await_word(l);
+        }
+        return r;
 }
 
 /* For systemd the launcher has started; the app's root is there, and a check can use it, a little later. */
@@ -237,11 +301,13 @@ static int check_while_starting(Launch *l, const LaunchNumbers *n)
 
 int launch_ready(Launch *l, const LaunchNumbers *n)
 {
-        int r = n->retries > 0 ? check_while_starting(l, n) : 0;
+        int r = n->notify ? wait_until_told(l) : 0;
 
+        if (r >= 0 && n->retries > 0)
+                r = check_while_starting(l, n);
         if (r >= 0)
                 r = record_ready(l);
-        /* That it is ready is recorded; whoever waits for it cannot be told only if he is gone. */
+        /* That it is ready is recorded; telling fails only if the process that runs the pod is gone. */
         if (r >= 0)
                 (void) launch_tell(l, LAUNCH_READY);
         return r < 0 ? 125 : 0;

@@ -34,15 +34,18 @@ static int read_launch_file(Launch *l, int fd, Failure *f)
         return 0;
 }
 
-static int take_descriptors(Launch *l, uint32_t input, int *fds, size_t n, Failure *f)
+static int take_descriptors(Launch *l, uint32_t input, bool has_notify, int *fds, size_t n, Failure *f)
 {
         l->stdout_fd = TAKE_FD(fds[LAUNCH_FD_STDOUT]);
         l->stderr_fd = TAKE_FD(fds[LAUNCH_FD_STDERR]);
         l->root_fd = TAKE_FD(fds[LAUNCH_FD_ROOT]);
+        l->pts_fd = TAKE_FD(fds[LAUNCH_FD_PTS]);
         l->dev_fd = TAKE_FD(fds[LAUNCH_FD_DEV]);
         if (input != LAUNCH_INPUT_NULL)
                 l->stdin_fd = TAKE_FD(fds[--n]);
         l->terminal = input == LAUNCH_INPUT_TERMINAL;
+        if (has_notify)
+                l->notify_fd = TAKE_FD(fds[--n]);
         if (l->has_credentials)
                 l->credentials_fd = TAKE_FD(fds[--n]);
         l->n_volumes = n - LAUNCH_FD_VOLUMES;
@@ -62,16 +65,18 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
         l->has_credentials = reply->has_credentials > 0;
         if (n_fds < LAUNCH_FD_VOLUMES ||
             n_fds - LAUNCH_FD_VOLUMES != reply->n_volumes + l->has_credentials +
+                                                         (reply->has_notify ? 1U : 0U) +
                                                          (reply->input != LAUNCH_INPUT_NULL ? 1U : 0U))
                 return failure_set_errno(f, CAUSE_SETUP, -EBADMSG,
                                          "The pod's supervisor sent %zu descriptors", n_fds);
         l->modules = reply->modules;
+        l->processes = reply->processes;
         l->metadata_url = strdup(reply->text);
         reply->terminal_type[sizeof(reply->terminal_type) - 1] = 0;
         l->terminal_type = strdup(reply->terminal_type);
         if (!l->metadata_url || !l->terminal_type)
                 return failure_set(f, CAUSE_SETUP, -ENOMEM, "Out of memory");
-        int r = take_descriptors(l, reply->input, fds, n_fds, f);
+        int r = take_descriptors(l, reply->input, reply->has_notify, fds, n_fds, f);
         if (r < 0)
                 return r;
         if (strv_length(l->config.mounts) != l->n_volumes)
@@ -93,7 +98,17 @@ static int send_request(Launch *l, int sock, LaunchPhase phase, int exit_status,
         return send_fds(sock, &request, sizeof(request), streams, n_streams);
 }
 
-int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f)
+/* stage0 hangs up on connections that are silent when there are too many: that was before it had our packet,
+ * which can be sent again: -ECONNABORTED. */
+#define ATTEMPTS_MAX 50
+#define AGAIN_USEC 20000U
+
+static bool was_hung_up_on(ssize_t n)
+{
+        return n == 0 || n == -ECONNRESET || n == -EPIPE;
+}
+
+static int request_once(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f)
 {
         int fds[LAUNCH_FDS_MAX];
         LaunchReply reply = {};
@@ -104,35 +119,84 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
                 return sock;
         f->cause = CAUSE_SETUP;
         int r = send_request(l, sock, l->phase, -1, streams, _LAUNCH_STREAM_MAX);
-        if (r < 0)
-                return failure_set_errno(f, CAUSE_SETUP, r,
+        if (r < 0) {
+                (void) failure_set_errno(f, CAUSE_SETUP, r,
                                          "Cannot ask the pod's supervisor for the root of app %s", l->app);
+                return was_hung_up_on(r) ? -ECONNABORTED : r;
+        }
 
         ssize_t n = recv_fds(sock, &reply, sizeof(reply), fds, ELEMENTSOF(fds), &n_fds);
-        if (n != (ssize_t) sizeof(reply))
+        if (n != (ssize_t) sizeof(reply)) {
                 r = failure_set_errno(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG,
                                       "No answer from the pod's supervisor");
-        else
+                r = was_hung_up_on(n) ? -ECONNABORTED : r;
+        } else
                 r = take_reply(l, &reply, fds, n_fds, f);
         for (size_t i = 0; i < n_fds; i++)
                 safe_close(fds[i]);
+        if (r >= 0 && l->phase == LAUNCH_MAIN)
+                l->link_fd = TAKE_FD(sock);
         return r;
 }
 
-static int tell(Launch *l, LaunchPhase what, int exit_status)
+int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Failure *f)
+{
+        for (unsigned i = 1;; i++) {
+                int r = request_once(l, streams, f);
+                if (r != -ECONNABORTED || i == ATTEMPTS_MAX)
+                        return r;
+                error_done(&f->error);
+                (void) usleep(AGAIN_USEC);
+        }
+}
+
+static int begin_telling(Launch *l, LaunchPhase what, int exit_status)
 {
         Failure f = {};
-        LaunchReply reply;
         _cleanup_close_ int sock = connect_to_stage0(&f);
 
         error_done(&f.error);
         if (sock < 0)
                 return sock;
         int r = send_request(l, sock, what, exit_status, NULL, 0);
-        if (r < 0)
-                return r;
+        return r >= 0 ? TAKE_FD(sock) : was_hung_up_on(r) ? -ECONNABORTED : r;
+}
+
+static int read_answer(int sock)
+{
+        LaunchReply reply;
         ssize_t n = recv(sock, &reply, sizeof(reply), 0);
-        return n == (ssize_t) sizeof(reply) ? reply.error : -EIO;
+
+        if (n < 0)
+                n = -errno;
+        return n == (ssize_t) sizeof(reply) ? reply.error : was_hung_up_on(n) ? -ECONNABORTED : -EIO;
+}
+
+static int tell_once(Launch *l, LaunchPhase what, int exit_status)
+{
+        _cleanup_close_ int sock = begin_telling(l, what, exit_status);
+
+        return sock < 0 ? sock : read_answer(sock);
+}
+
+static int tell(Launch *l, LaunchPhase what, int exit_status)
+{
+        for (unsigned i = 1;; i++) {
+                int r = tell_once(l, what, exit_status);
+                if (r != -ECONNABORTED || i == ATTEMPTS_MAX)
+                        return r;
+                (void) usleep(AGAIN_USEC);
+        }
+}
+
+int launch_await_begin(Launch *l, bool now)
+{
+        return begin_telling(l, LAUNCH_AWAIT, now ? 0 : -1);
+}
+
+int launch_await_end(int sock)
+{
+        return read_answer(sock);
 }
 
 int launch_tell(Launch *l, LaunchPhase what)

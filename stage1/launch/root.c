@@ -12,6 +12,7 @@
  * is found in the mounts, not by the names that lead to them.
  */
 
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -25,23 +26,33 @@ static const struct {
         const char *source, *target;
         bool read_only, optional;
 } pod_mounts[] = {
-                [PROC] = {"/proc", "/proc", false, false},   [SYS] = {"/sys", "/sys", true, false},
-                {"/dev/pts", "/dev/pts", false, false},      {"/dev/shm", "/dev/shm", false, false},
-                {"/dev/mqueue", "/dev/mqueue", false, true}, {"/dev/console", "/dev/console", false, true},
+                [PROC] = {"/proc", "/proc", false, false},     [SYS] = {"/sys", "/sys", true, false},
+                {"/dev/shm", "/dev/shm", false, false},        {"/dev/mqueue", "/dev/mqueue", false, true},
+                {"/dev/console", "/dev/console", false, true},
 };
 
-/* What the kernel tells about the host, or lets a privileged process do to it. */
+/* What the kernel tells about the host, or lets a privileged process do to it: all that podman and docker
+ * mask, and more (see acnspawn-defaults(7)). Each one takes 10 us of every process that is started; in the
+ * pod's own mount namespace they would be there for all at once, but its systemd would make a unit of each,
+ * which takes longer. */
 static const char *const masked_paths[] = {
-                "/proc/kallsyms",    "/proc/kcore",         "/proc/keys",       "/proc/latency_stats",
-                "/proc/sched_debug", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats",
-                "/proc/acpi",        "/proc/scsi",          "/sys/firmware",    "/sys/fs/selinux",
+                "/proc/acpi",        "/proc/asound",        "/proc/config.gz",
+                "/proc/interrupts",  "/proc/kallsyms",      "/proc/kcore",
+                "/proc/keys",        "/proc/latency_stats", "/proc/sched_debug",
+                "/proc/scsi",        "/proc/sysrq-trigger", "/proc/timer_list",
+                "/proc/timer_stats", "/sys/dev/block",      "/sys/devices/virtual/powercap",
+                "/sys/firmware",     "/sys/fs/selinux",     "/sys/kernel/vmcoreinfo",
 };
+
+/* Of every processor, where the first one has it. */
+#define PROCESSORS "/sys/devices/system/cpu"
+#define PROCESSORS_MAX 8192U
+static const char masked_of_processors[] = "thermal_throttle";
 
 /* The same, but for root of the host alone: without a user namespace that is what root of the app is. */
 static const char *const masked_from_root[] = {
-                "/proc/dynamic_debug", "/proc/kpagecgroup", "/proc/kpagecount",
-                "/proc/kpageflags",    "/proc/slabinfo",    "/proc/vmallocinfo",
-                "/proc/pagetypeinfo",  "/proc/asound",      "/sys/devices/virtual/powercap",
+                "/proc/dynamic_debug", "/proc/kpagecgroup", "/proc/kpagecount",  "/proc/kpageflags",
+                "/proc/pagetypeinfo",  "/proc/slabinfo",    "/proc/vmallocinfo",
 };
 
 int root_set_read_only(int mount_fd, bool recursive)
@@ -81,15 +92,12 @@ static int mount_from_pod(int root_fd, size_t i, int *ret_fd, Failure *f)
         return 0;
 }
 
-/* The app's main process, and no other way into the app, gets the socket; systemd says where it is. */
+/* The app's main process, and no handler or health check, gets the socket. */
 static int mount_notify_socket(Launch *l, int root_fd, Failure *f)
 {
-        const char *path = getenv("NOTIFY_SOCKET");
-
-        if (l->phase != LAUNCH_MAIN || !l->config.notify || !path || !path_is_absolute(path))
+        if (l->notify_fd < 0)
                 return 0;
-        _cleanup_close_ int fd = clone_tree(path);
-        int r = fd < 0 ? fd : target_mount(root_fd, fd, LAUNCH_NOTIFY_PATH);
+        int r = target_mount(root_fd, l->notify_fd, LAUNCH_NOTIFY_PATH);
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r,
                                          "Cannot mount the notification socket in the app's root");
@@ -144,11 +152,59 @@ static int mask_paths(const int mounts[static _MASKED_MAX], const char *const *p
         return 0;
 }
 
+/* The largest number that a processor can have; the file has ranges such as "0-3,8-11". */
+static unsigned last_processor(void)
+{
+        _cleanup_free_ char *text = NULL;
+        uint32_t last = 0;
+
+        if (read_file_at(AT_FDCWD, PROCESSORS "/possible", 4096, &text, NULL) < 0)
+                return 0;
+        text[strcspn(text, "\n")] = 0;
+        const char *dash = strrchr(text, '-'), *comma = strrchr(text, ',');
+        const char *number = MAX(dash, comma) ? MAX(dash, comma) + 1 : text;
+        return parse_u32(number, &last) < 0 ? 0 : MIN(last, PROCESSORS_MAX - 1);
+}
+
+static int mask_processors(const int mounts[static _MASKED_MAX], Failure *f)
+{
+        char path[sizeof(PROCESSORS) + 64];
+
+        snprintf(path, sizeof(path), PROCESSORS "/cpu0/%s", masked_of_processors);
+        if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+                return 0;
+        for (unsigned i = 0, last = last_processor(); i <= last; i++) {
+                snprintf(path, sizeof(path), PROCESSORS "/cpu%u/%s", i, masked_of_processors);
+                int r = mask_path(mounts, path, true);
+                if (r < 0)
+                        return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mask %s", path);
+        }
+        return 0;
+}
+
 static int mask(const int mounts[static _MASKED_MAX], Failure *f)
 {
         int r = mask_paths(mounts, masked_paths, ELEMENTSOF(masked_paths), true, f);
 
-        return r < 0 ? r : mask_paths(mounts, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
+        if (r >= 0)
+                r = mask_paths(mounts, masked_from_root, ELEMENTSOF(masked_from_root), false, f);
+        return r < 0 ? r : mask_processors(mounts, f);
+}
+
+/* Of /proc/sys, which is read-only, nspawn leaves the parameters of the network writable where the pod has one
+ * of its own. They are the pod's, and set by its isolators; without a user namespace every root could write
+ * to them. */
+static int protect_network_parameters(const Launch *l, int proc_fd, Failure *f)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        if (l->config.capabilities & UINT64_C(1) << CAP_NET_ADMIN)
+                return 0;
+        fd = open_in_root(proc_fd, "/sys/net", O_PATH | O_DIRECTORY);
+        int r = fd == -ENOENT ? 0 : fd < 0 ? fd : root_set_read_only(fd, true);
+        if (r == -EINVAL) /* no mount of its own: what holds for /proc/sys holds for it */
+                return 0;
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make /proc/sys/net read-only") : 0;
 }
 
 static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mounts)], Failure *f)
@@ -157,6 +213,9 @@ static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mo
 
         if (r < 0)
                 return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev in the app's root");
+        r = target_mount(root_fd, l->pts_fd, "/dev/pts");
+        if (r < 0)
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount /dev/pts in the app's root");
         for (size_t i = 0; i < ELEMENTSOF(pod_mounts); i++) {
                 r = mount_from_pod(root_fd, i, &mounts[i], f);
                 if (r < 0)
@@ -165,6 +224,8 @@ static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mo
         r = mount_notify_socket(l, root_fd, f);
         if (r >= 0)
                 r = mask(mounts, f);
+        if (r >= 0)
+                r = protect_network_parameters(l, mounts[PROC], f);
         if (r >= 0)
                 r = launch_mount_volumes(l, root_fd, mounts[PROC], f);
         if (r < 0 || !l->has_credentials)

@@ -208,7 +208,7 @@ def wrong_layouts(host):
     contains(build(host, top, "-o", host.path("x.tar")).expect(1).err, "ends in .aci", "message")
     contains(build(host, top, "-o", os.path.join(root, "x.aci")).expect(1).err, "lies in the layout", "message")
     contains(build(host, host.path("nowhere"), "-o", out).expect(1).err, "Cannot open the layout", "message")
-    contains(build(host, os.path.join(top, "manifest"), "-o", out).expect(1).err, "it is no directory", "message")
+    contains(build(host, os.path.join(top, "manifest"), "-o", out).expect(1).err, "it is not a directory", "message")
 
     with open(os.path.join(top, ".hidden"), "w"):
         refused("it holds '.hidden'")
@@ -229,7 +229,7 @@ def wrong_layouts(host):
 
     os.rename(root, os.path.join(host.path(""), "elsewhere"))
     os.symlink(os.path.join(host.path(""), "elsewhere"), root)
-    refused("its rootfs is no directory")
+    refused("its rootfs is not a directory")
     os.unlink(root)
     refused("it has no rootfs")
     os.rename(os.path.join(top, "manifest"), host.path("m"))
@@ -323,6 +323,20 @@ def one_file_system(host):
         subprocess.run(["umount", mounted], check=True)
     with tarfile.open(with_it) as a, tarfile.open(without) as b:
         equal(set(a.getnames()) - set(b.getnames()), {"rootfs/empty/file"}, "what was left out")
+
+
+@case
+def whitelists_without_a_leading_slash(host):
+    path = host.image(name="example.com/listed", files={"d/two": File(b"2"), "gone": File(b"1")}, base=False, exec=["/d/two"],
+                      pathWhitelist=["d/two"])
+    r = host.acnspawn("validate", path).expect(0)
+    contains(r.err, "pathWhitelist[0]: is not an absolute path", "warning")
+    r = host.acnspawn("validate", "--strict", path).expect(1)
+    contains(r.out, "pathWhitelist[0]: is not an absolute path", "finding")
+    host.acnspawn("fetch", path).expect(0)
+    host.acnspawn("image", "render", "example.com/listed", host.path("tree")).expect(0)
+    equal(sorted(os.listdir(host.path("tree"))), ["d"], "what was rendered")
+    equal(os.listdir(host.path("tree/d")), ["two"], "what was rendered in d")
 
 
 # --- validate ---------------------------------------------------------------------------------------------------------------

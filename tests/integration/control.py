@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Acting on running pods: signals to apps, pausing and resuming, starting one app again; what they use."""
 
-import pty
+import signal
 
 from harness import *
+from terminals import Terminal
 
 TRAP = "trap 'echo got usr1' USR1; trap 'echo got term; exit 3' TERM; touch /out/up; while :; do sleep 0.05; done"
 
@@ -192,20 +193,71 @@ def what_pods_use_is_counted(host):
     host.acnspawn("top").expect(0)
 
 
+ALTERNATE, USUAL = b"\033[?1049h", b"\033[?1049l"
+
+
+def updates(terminal, n):
+    wait_for(lambda: terminal.read() or terminal.text.count(b"\033[H") >= n, "updates of the screen")
+
+
+def left(terminal):
+    """The status, after the terminal is as it was."""
+    status = terminal.process.wait(timeout=20)
+    terminal.read(0.2)
+    equal(terminal.text.count(USUAL), terminal.text.count(ALTERNATE), "times that the screen was left")
+    true(terminal.text.rindex(b"\033[?25h") > terminal.text.rindex(b"\033[?25l"), "the cursor is back")
+    terminal.check_mode()
+    return status
+
+
 @case
-def top_goes_on_on_a_terminal(host):
+def top_has_a_screen_until_q_is_pressed(host):
     host.detach("--name=p", host.shell("touch /out/up; sleep 1000", name="example.com/a"))
-    master, slave = pty.openpty()
-    p = subprocess.Popen(host.argv("top", "--delay=200ms"), stdin=slave, stdout=slave, stderr=slave)
-    host.children.append(p)
-    os.close(slave)
-    text = b""
-    while text.count(b"\033[H\033[J") < 3:
-        text += os.read(master, 65536)
+    t = Terminal(host, "top", "--delay=200ms")
+    updates(t, 3)
+    contains(t.text.decode(), "CPU%")
+    true(t.text.startswith(ALTERNATE), "the alternate screen: %r" % t.text[:40])
+    t.wait_raw()
+    t.send(b"x")
+    updates(t, t.text.count(b"\033[H") + 2)
+    t.send(b"q")
+    equal(left(t), 0)
+    t = Terminal(host, "top", "--delay=1h")
+    t.expect(ALTERNATE)
+    t.wait_raw()
+    t.send(b"\x03")
+    equal(left(t), -signal.SIGINT)
+    # Ctrl-Z gives the terminal back to the shell until the job goes on.
+    top = " ".join(host.argv("top", "--delay=200ms"))
+    t = Terminal(host, argv=["bash", "-mc", "%s; stty -a | tr ';' '\\n' >%s; fg" % (top, host.path("mode"))])
+    updates(t, 2)
+    t.wait_raw()
+    t.send(b"\x1a")
+    wait_for(lambda: t.read() or t.text.count(ALTERNATE) == 2, "the screen of the job that goes on")
+    equal(t.text.count(USUAL), 1)
+    contains(read_text(host.path("mode")).split(), "icanon")
+    t.send(b"Q")
+    equal(left(t), 0)
+    # More rows than lines: nothing is scrolled out of the screen.
+    t = Terminal(host, "top", "--delay=100ms", rows=2)
+    updates(t, 2)
+    equal(t.text.split(b"\033[H")[1].count(b"\n"), 1, "line breaks on a screen of two lines")
+    t.send(b"q")
+    equal(left(t), 0)
     host.acnspawn("stop", "--force", "p").expect(0)
-    equal(p.wait(timeout=20), 0)
-    os.close(master)
-    contains(text.decode(), "CPU%")
+
+
+@case
+def top_ends_with_the_pods(host):
+    host.detach("--name=p", host.shell("touch /out/up; sleep 1000", name="example.com/a"))
+    all, one = Terminal(host, "top", "--delay=200ms"), Terminal(host, "top", "--delay=200ms", "p")
+    for t in all, one:
+        updates(t, 2)
+    host.acnspawn("stop", "--force", "p").expect(0)
+    equal(left(all), 0)
+    contains(all.text.decode().split(USUAL.decode())[-1], "No pod is running any more.")
+    equal(left(one), 1)
+    contains(one.text.decode().split(USUAL.decode())[-1], "is not running")
 
 
 main()

@@ -158,7 +158,7 @@ def what_was_tried_is_told(w):
            ("ac-discovery", "example.com ftp://img.example.com/c/{name}.{ext}"))
     r = w.fetch("example.com/app", rc=1)
     for part in ("Cannot fetch the image example.com/app:\n", "/app-latest-linux-", "/a/example.com/app.aci.asc", "/b/example.com",
-                 "ftp://img.example.com/c/{name}.{ext}: it is no https URL"):
+                 "ftp://img.example.com/c/{name}.{ext}: it is not an https URL"):
         contains(r.err, part)
     equal(r.err.count("Error:"), 1)
     w.nothing_left()
@@ -994,7 +994,11 @@ def a_pod_of_what_is_not_fetched_yet(w):
     r = w.run("run", "example.com/ap", rc=1)
     contains(r.err, "Cannot fetch the image example.com/ap")
     contains(r.err, "Did you mean example.com/app:1.0")
-    contains(w.run("run", "nothing", rc=1).err, "neither a pod nor an image")
+    r = w.run("run", "nothing", rc=1)
+    contains(r.err, "neither a pod nor an image")
+    contains(r.err, "'acnspawn run docker://nothing'")
+    for verb in "fetch", "prepare":
+        contains(w.run(verb, "nothing:1.0", rc=1).err, "'docker://nothing:1.0'")
 
 
 @world

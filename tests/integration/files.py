@@ -148,7 +148,7 @@ def names_are_as_people_know_them(host):
             (["p:/etc/passwd", host.path("x/")], 1, "/x/' does not exist.\nMake the directory first"),
             ([host.path("one"), "p:/nope/x"], 1, "'p:a:/nope/x' cannot be made: its directory does not exist"),
             (["p:/etc", host.path("one")], 1, "something else is in its place"),
-            ([host.path("one"), host.path("two"), "p:/srv/renamed"], 1, "is no directory, and there are several"),
+            ([host.path("one"), host.path("two"), "p:/srv/renamed"], 1, "is not a directory, and there are several"),
             (["p:/dev/null", host.path("x")], 1, "is a device"),
             (["p:/proc/1/environ", host.path("x")], 1, "of the kernel's own"),
             ([host.path("one"), "p:/proc/sys/kernel/core_pattern"], 1, "of the kernel's own"),
@@ -191,7 +191,7 @@ def archives_are_streams(host, *options):
             tar.addfile(tarfile.TarInfo(name), None)
         contains(host.acnspawn("cp", "-", "p:/tmp", input=bad.getvalue()).expect(1).err, words)
     lacks(host.acnspawn("enter", "p", "ls", "/tmp").out, "good")
-    contains(host.acnspawn("cp", "-", "p:/tmp", input=b"rubbish" * 500).expect(1).err, "no tar archive")
+    contains(host.acnspawn("cp", "-", "p:/tmp", input=b"rubbish" * 500).expect(1).err, "not a tar archive")
     contains(host.acnspawn("cp", "-", "p:/nope/x", input=r.out_bytes).expect(1).err, "does not exist")
     host.acnspawn("stop", "--force", "p").expect(0)
 

@@ -11,6 +11,7 @@ process, network namespace or runtime file that has to do with the case's store,
 """
 
 import contextlib
+import ctypes
 import functools
 import io
 import json
@@ -190,6 +191,11 @@ def _add(tar, name, what):
         info.size, info.mode, info.uid, info.gid = len(what.content), what.mode, what.uid, what.gid
         data = io.BytesIO(what.content)
     tar.addfile(info, data)
+
+
+def landlock_version():
+    """What the kernel offers; below 1: nothing."""
+    return ctypes.CDLL(None).syscall(444, None, 0, 1)
 
 
 class ZeroStream(io.RawIOBase):
@@ -465,6 +471,7 @@ class Host:
         if left:
             remove_leftovers(self)
         shutil.rmtree(self.tmp, ignore_errors=True)
+        forget_ranges(self.tmp)
         if os.path.exists(self.tmp):
             subprocess.run(["rm", "-rf", "--one-file-system", self.tmp], stderr=subprocess.DEVNULL)
         return left
@@ -579,6 +586,16 @@ def uid_ranges(host):
             if base.isdigit():
                 found.add(int(base))
     return found
+
+
+def forget_ranges(directory):
+    """What pods of stores in DIRECTORY had of the host's ranges of users, as "acnspawn gc" would do."""
+    with contextlib.suppress(FileNotFoundError):
+        for base in os.listdir("/var/lib/acnspawn-uids"):
+            path = os.path.join("/var/lib/acnspawn-uids", base)
+            with contextlib.suppress(OSError):
+                if ":" + directory + "/" in os.readlink(path):
+                    os.unlink(path)
 
 
 def remove_leftovers(host):

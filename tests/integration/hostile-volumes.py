@@ -83,7 +83,7 @@ def nothing_is_mounted_over_what_confines(host):
 
 @both
 def nothing_is_mounted_over_what_confines_where_it_really_is(host, *options):
-    """/proc and /dev may be links of the image: what they lead to, and what that lies in, is no place for volumes."""
+    """/proc and /dev may be links of the image: what they lead to, and what that lies in, is not a place for volumes."""
     for name in ("proc", "dev"):
         files = {name: Link("/x/real"), "x": Dir(), "x/real": Dir()}
         for path in ("/x", "/x/real") + (("/x/real/sys",) if name == "proc" else ("/x/real/credentials",)):

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 
 from harness import *
+from terminals import Terminal
 
 APP = {"exec": ["/bin/true"], "user": "0", "group": "0"}
 LARGE = bytes(range(256)) * 3000
@@ -354,6 +355,70 @@ def collected_when_unused_and_unneeded(host):
     equal(sorted(x["id"] for x in gone), want, "what went")
     equal(os.listdir(os.path.join(host.dir, "images")), [used], "what a pod needs stays")
     host.acnspawn("rm", pod).expect()
+
+
+def allocated(path):
+    """Bytes of disk space."""
+    return sum(os.lstat(os.path.join(d, n)).st_blocks * 512 for d, dirs, files in os.walk(path) for n in dirs + files) \
+        + os.lstat(path).st_blocks * 512
+
+
+@case
+def a_dry_run_names_what_the_collection_removes(host):
+    """Also what goes only because its image does: the trees rendered from it, and the layers of an OCI image."""
+    plain = imported(host, host.image(name="example.com/plain", base=False, files={"/data": "x" * 300000}))
+    tree = os.path.join(host.dir, "rendered", "d" * 64)
+    os.makedirs(os.path.join(tree, "rootfs"))
+    with open(os.path.join(tree, "layers"), "w") as f:
+        f.write("images/%s/rootfs\n" % plain)
+    layout = host.path("layout")
+    for command in ["init", "--layout", layout], ["new", "--image", layout + ":a"]:
+        subprocess.run(["umoci"] + command, check=True, capture_output=True)
+    subprocess.run(["umoci", "insert", "--image", layout + ":a", os.path.join(image_dir(host, plain), "manifest"), "/file"],
+                   check=True, capture_output=True)
+    oci = imported(host, "oci:%s:a" % layout)
+    layers = os.listdir(os.path.join(host.dir, "layers"))
+    equal(len(layers), 1, "layers")
+    size = {plain: allocated(image_dir(host, plain)), oci: allocated(image_dir(host, oci)), "d" * 64: allocated(tree),
+            layers[0]: allocated(os.path.join(host.dir, "layers", layers[0]))}
+    collect = "image", "gc", "--grace-period=0"
+    dry = json.loads(host.acnspawn("--json=short", *collect, "-n").expect().out)
+    equal({x["id"]: x["size"] for x in dry}, size, "what would be removed")
+    r = host.acnspawn(*collect, "-n").expect()
+    contains(r.err, "This would free ")
+    equal(r.out.splitlines()[0].split(), ["KIND", "ID", "NAME", "SIZE"])
+    true(os.path.exists(tree) and len(os.listdir(os.path.join(host.dir, "images"))) == 2, "nothing was removed")
+    real = json.loads(host.acnspawn("--json=short", *collect).expect().out)
+    equal(sorted(real, key=str), sorted(dry, key=str), "what was removed")
+    for place in "images", "layers", "rendered":
+        equal(os.listdir(os.path.join(host.dir, place)), [], "what is left in " + place)
+    r = host.acnspawn(*collect).expect()
+    equal((r.out, r.err), ("", "Nothing to remove.\n"))
+
+
+@case
+def names_in_a_list_are_told_apart_on_a_narrow_terminal(host):
+    names = ["example.com/a-long-name-of-a-project/with-a-long-path/and-then/the-app-%s" % w for w in ("one", "two", "three")]
+    ids = [imported(host, host.image(name=n, base=False, labels=[{"name": "version", "value": "1.0.0"}])) for n in names]
+    lines = {}
+    for columns in 80, 200:
+        t = Terminal(host, "image", "list", rows=24, columns=columns)
+        t.process.wait()
+        t.read(0.2)
+        shown = re.sub(r"\x1b\[[0-9;:]*m", "", t.text.decode()).splitlines()
+        lines[columns] = shown[1:]
+        equal(shown[0].split(), ["ID", "NAME", "VERSION", "SIZE", "IMPORTED"])
+        for line in shown:
+            true(len(line) <= columns, "%d columns: %r" % (len(line), line))
+    for id, name in zip(ids, names):
+        line = [l for l in lines[80] if l.startswith(id[7:19])][0]
+        contains(line, "example.com")
+        contains(line, "the-app-" + name.rsplit("-", 1)[1])
+        contains([l for l in lines[200] if l.startswith(id[7:19])][0], name)
+        host.acnspawn("image", "show", line.split()[0]).expect()
+    piped = host.acnspawn("image", "list", "--no-legend").expect().out.splitlines()
+    equal(sorted(l.split()[0] for l in piped), sorted(ids), "IDs in a pipe are whole")
+    contains(host.acnspawn("image", "list", "--full").expect().out.splitlines()[0], "LABELS")
 
 
 @case

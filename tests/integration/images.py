@@ -141,7 +141,7 @@ def manifest_is_shown_byte_for_byte(host):
 def an_id_without_digits_is_none(host):
     image = host.acnspawn("fetch", host.shell("true")).expect(0).out.split()[0]
     for words in (["image", "rm", "sha512-"], ["image", "show", "sha512-"], ["prepare", "sha512-"]):
-        contains(host.acnspawn(*words).expect(1).err, "no image ID")
+        contains(host.acnspawn(*words).expect(1).err, "not an image ID")
     equal(images_in_store(host), [image], "images")
 
 

@@ -118,6 +118,36 @@ def kernel_secrets_are_masked(host, *options):
         lacks(line, "possible", "access")
 
 
+# What podman and docker mask, and what they make read-only, by default (2025).
+MASKED = ("/proc/acpi /proc/asound /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug /proc/scsi /proc/timer_list "
+          "/proc/timer_stats /sys/dev/block /sys/devices/virtual/powercap /sys/firmware /sys/fs/selinux").split()
+MASKED_MORE = ("/proc/config.gz", "/proc/kallsyms", "/proc/sysrq-trigger", "/sys/kernel/vmcoreinfo")
+READ_ONLY = "/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger".split()
+
+
+def shown_by(host, *options):
+    """Of what is masked, all that can be seen in an app; of what is read-only, all that can be opened for writing."""
+    script = ("for p in %s /sys/devices/system/cpu/cpu*/thermal_throttle; do if test -d $p; then ls -A $p | sed \"s,^,$p/,\"; "
+              "elif test -e $p && head -c 1 $p 2>/dev/null | grep -q .; then echo $p; fi; done; "
+              "for p in %s; do find $p -type f 2>/dev/null | head -n 200 | while read f; do poke open $f | grep possible; done; done; true"
+              % (" ".join(MASKED + list(MASKED_MORE)), " ".join(READ_ONLY)))
+    return host.run(*options, host.shell(script, name="example.com/a")).out
+
+
+@both
+def what_container_engines_mask_is_masked(host, *options):
+    there = [p for p in MASKED + list(MASKED_MORE) if os.path.exists(p)]
+    true(len(there) > 5, "the host itself has only %r" % there)
+    equal(shown_by(host, *options), "", "what is not masked")
+
+
+@case
+def masks_are_there_for_apps_that_may_mount(host):
+    image = host.shell("for p in %s; do test -e $p && head -c 1 $p 2>/dev/null; ls -A $p 2>/dev/null | grep -v '^/'; done; true"
+                       % " ".join(p for p in MASKED + list(MASKED_MORE)), name="example.com/a")
+    equal(host.run(image, "--caps-retain=sys_admin,dac_override,dac_read_search,syslog,sys_rawio").out, "", "what is not masked")
+
+
 @both
 def what_only_root_of_the_host_may_read_is_masked(host, *options):
     """Without a user namespace root of the app is root of the host for the modes of files in /proc and /sys."""

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Isolators: every one is reported as enforced, modified or ignored, and what is reported as enforced is in force."""
 
+import resource
+
 from harness import *
 
 
@@ -100,7 +102,7 @@ def kernel_parameters_are_the_pods_and_only_its(host):
     values = {k.replace("/", "."): v for k, v in own.items()}
     script = "; ".join("cat /proc/sys/" + k for k in own)
     for number, option in enumerate(("--hostname=h", "--no-userns")):
-        r = host.run(option, "--name=p%d" % number, limited(host, script, {"name": "os/unix/sysctl", "value": values}))
+        r = host.run(option, "--name=p%d" % number, limited(host, script), *("--sysctl=%s=%s" % i for i in values.items()))
         equal(r.out.splitlines(), list(own.values()), "parameters with " + option)
         equal(verdicts(host, "p%d" % number)["os/unix/sysctl"]["verdict"], "enforced")
         equal({k: read_text("/proc/sys/" + k).strip() for k in own}, before, "the host's parameters")
@@ -108,20 +110,25 @@ def kernel_parameters_are_the_pods_and_only_its(host):
 
 @case
 def kernel_parameters_of_the_host_are_refused_by_name(host):
-    for option, values, why in (
-            ("--hostname=h", sysctl(kernel__panic="1"), "kernel.panic, which is the host's"),
-            ("--hostname=h", sysctl(vm__overcommit_memory="1"), "vm.overcommit_memory, which is the host's"),
-            ("--net=host", sysctl(net__ipv4__ip_forward="1"), "net.ipv4.ip_forward, but the pod is in the host's network")):
-        contains(host.acnspawn("prepare", option, limited(host, "true", values)).expect(1).err, why)
+    """... also if the operator asks for them."""
+    image = limited(host, "true")
+    for option, value, why in (
+            ("--hostname=h", "kernel.panic=1", "kernel.panic, which is the host's"),
+            ("--hostname=h", "kernel.core_pattern=|/x", "kernel.core_pattern, which is the host's"),
+            ("--hostname=h", "vm.overcommit_memory=1", "vm.overcommit_memory, which is the host's"),
+            ("--net=host", "net.ipv4.ip_forward=1", "net.ipv4.ip_forward, but the pod is in the host's network")):
+        contains(host.acnspawn("prepare", option, image, "--sysctl=" + value).expect(1).err, why)
+        contains(host.acnspawn("prepare", option, "--sysctl=" + value, image).expect(1).err, why)
     one = host.shell("true", name="example.com/one", app={"isolators": [sysctl(kernel__shmmax="1")]})
     two = host.shell("true", name="example.com/two", app={"isolators": [sysctl(kernel__shmmax="2")]})
-    contains(host.acnspawn("prepare", one, two).expect(1).err, "App two wants the kernel parameter kernel.shmmax to be '2'")
+    contains(host.acnspawn("prepare", one, "--grant=all", two, "--grant=all").expect(1).err,
+             "App two wants the kernel parameter kernel.shmmax to be '2'")
     equal(host.pods(), [], "pods")
 
 
 @case
 def a_kernel_parameter_that_cannot_be_set_keeps_the_app_from_starting(host):
-    r = host.acnspawn("run", "--name=p", limited(host, "echo ran", sysctl(net__ipv4__no_such_thing="1")))
+    r = host.acnspawn("run", "--name=p", limited(host, "echo ran"), "--sysctl=net.ipv4.no_such_thing=1")
     true(r.rc != 0, "the pod ended well")
     lacks(r.out, "ran")
     contains(r.err, "Cannot set the kernel parameter net/ipv4/no_such_thing of the pod to '1'")
@@ -130,8 +137,8 @@ def a_kernel_parameter_that_cannot_be_set_keeps_the_app_from_starting(host):
 @case
 def scores_below_zero_are_set_from_outside(host):
     for number, option in enumerate(("--hostname=h", "--no-userns")):
-        r = host.run(option, "--name=p%d" % number, host.shell("cat /proc/self/oom_score_adj", name="example.com/a",
-                                                              app={"isolators": [{"name": "os/linux/oom-score-adj", "value": -321}]}))
+        r = host.run(option, "--name=p%d" % number, limited(host, "cat /proc/self/oom_score_adj", {"name": "os/linux/oom-score-adj", "value": -321}),
+                     "--grant=oom-score-adj")
         if verdicts(host, "p%d" % number)["os/linux/oom-score-adj"]["verdict"] == "enforced":
             equal(r.out.strip(), "-321", "score with " + option)
 
@@ -142,13 +149,13 @@ def labels_of_security_modules(host):
     refused."""
     image = limited(host, "echo ran", {"name": "os/linux/apparmor-profile", "value": "acnspawn-test-no-such-profile"})
     if os.path.exists("/sys/kernel/security/apparmor/profiles"):
-        contains(host.acnspawn("prepare", image).expect(1).err, "AppArmor profile acnspawn-test-no-such-profile, which is not loaded")
+        contains(host.acnspawn("prepare", image, "--grant=all").expect(1).err, "AppArmor profile acnspawn-test-no-such-profile, which is not loaded")
     elif not os.path.exists("/sys/module/apparmor"):
-        contains(host.run("--name=p", image).out, "ran")
+        contains(host.run("--name=p", image, "--grant=all").out, "ran")
         i = verdicts(host)["os/linux/apparmor-profile"]
         equal((i["verdict"], i["detail"]), ("ignored", "AppArmor is not active on this host"))
     if not os.path.exists("/sys/fs/selinux/enforce"):
-        host.run("--name=q", limited(host, "true", isolator("os/linux/selinux-context", user="u", role="r", type="t", level="l")))
+        host.run("--name=q", limited(host, "true", isolator("os/linux/selinux-context", user="u", role="r", type="t", level="l")), "--grant=all")
         i = verdicts(host, "q")["os/linux/selinux-context"]
         equal((i["verdict"], i["detail"]), ("ignored", "SELinux is not active on this host"))
 
@@ -170,6 +177,26 @@ def strict_refuses_what_is_not_enforced(host):
     contains(host.run(uuid).out, "ran")
     contains(host.run("--strict", good).out, "ran")
     contains(host.run(host.prepare("--strict", good)).out, "ran")
+
+
+@case
+def what_confines_nothing_is_not_enforced(host):
+    """No filter, no flag, no profile: the verdict says "off", and --strict refuses them."""
+    image = host.image(["/bin/show"], name="example.com/a")
+    for option, detail in (("--seccomp=mode=retain,@appc.io/all", "no filter and may make every system call"),
+                           ("--isolator=os/linux/no-new-privileges=false", "the flag is not set")):
+        uuid = host.prepare(image, option)
+        found = host.status(uuid)["isolators"]
+        equal([i["verdict"] for i in found], ["off"], "verdict with " + option)
+        contains(found[0]["detail"], detail)
+        contains(host.acnspawn("status", uuid).expect(0).out, "off, ")
+        contains(host.acnspawn("prepare", "--strict", image, option).expect(1).err, "of app a would be off: ")
+    # Wider than it says: a set that leaves out what a process cannot do without.
+    r = host.acnspawn("prepare", "--strict", image, "--seccomp=mode=retain,read").expect(1)
+    contains(r.err, "os/linux/seccomp-retain-set of app a would be modified: the launcher filters the app's system calls; "
+             "the calls that every process needs are allowed as well (@systemd/default)")
+    host.prepare("--strict", image, "--seccomp=mode=retain,read,@systemd/default")
+    host.prepare("--strict", image, "--seccomp=mode=remove,reboot")
 
 
 @case
@@ -224,6 +251,136 @@ def fork_bomb_does_not_take_the_neighbour_down(host):
     true(time.monotonic() - start < 25, "took %.1f s" % (time.monotonic() - start))
     equal(host.app_status("p", "calm")["exitStatus"], 0)
     equal(host.processes(), [], "processes")
+
+
+def tasks_default(host, app, pod="p"):
+    found = [d for d in host.status(pod)["defaults"] if d["app"] == app and d["name"] == "resource/tasks"]
+    equal(len(found), 1, "defaults of %s" % app)
+    return found[0]
+
+
+def without_pids_controller(host, *args):
+    """Where no hierarchy of version 1 has it: what is mounted there is hidden."""
+    for mount in "/sys/fs/cgroup/pids",:
+        if not os.path.isdir(mount):
+            raise Skip("there is no hierarchy at %s to hide" % mount)
+    argv = host.argv(*args)
+    r = subprocess.run(["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup/pids && exec \"$@\"", "sh"] + argv,
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_TIMEOUT)
+    host.note_pods()
+    return r
+
+
+def needs_pids_controller(verdict):
+    if verdict["verdict"] != "enforced":
+        contains(verdict["detail"], "this host has no cgroup controller 'pids' for pods")
+        raise Skip("this host has no pids controller")
+
+
+BOMB = "exec poke bomb 3"
+# Answers only if it can fork, all the time.
+CALM = "i=0; while test $i -lt 30; do /bin/true || exit 3; i=$((i+1)); sleep 0.1; done; echo calm"
+
+
+@case
+def fork_bomb_has_its_own_limit(host):
+    """The bomb gets as many as it may have; the other app, of the same user, goes on forking."""
+    bomb, calm = host.shell(BOMB, name="example.com/bomb"), host.shell(CALM, name="example.com/calm")
+    r = host.acnspawn("run", "--name=p", "--exit-policy=all", bomb, "--tasks-max=40", "---", calm)
+    verdict = verdicts(host, app="bomb")["resource/tasks"]
+    needs_pids_controller(verdict)
+    equal(verdict["detail"], "the app at most 40 processes and threads")
+    equal(re.findall(r"most (\d+)", r.out), ["40"], "processes of the bomb")
+    equal(host.app_status("p", "calm")["exitStatus"], 0, "the other app")
+    contains(r.out, "calm")
+
+
+@case
+def fork_bomb_without_a_controller(host):
+    """Users of the pod are limited: the bomb is bounded, and an app that does not fork answers; status says which it is."""
+    bomb = host.shell(BOMB, name="example.com/bomb")
+    calm = host.shell("i=0; while test $i -lt 100000; do i=$((i+1)); done; echo calm", name="example.com/calm")
+    r = without_pids_controller(host, "run", "--name=p", "--exit-policy=all", bomb, "--tasks-max=40", "---", calm)
+    contains(r.stdout, "calm")
+    most = int(re.search(r"most (\d+)", r.stdout)[1])
+    true(20 <= most <= 40, "the bomb had %d processes" % most)
+    equal(host.app_status("p", "calm")["exitStatus"], 0, "the other app")
+    report = without_pids_controller(host, "prepare", "--dry-run", "--json=short", bomb, "--tasks-max=40")
+    plan = json.loads(report.stdout)["isolators"]
+    equal([i["verdict"] for i in plan], ["modified"])
+    contains(plan[0]["detail"], "each user of the pod at most 40 processes and threads, in all apps together")
+    r = without_pids_controller(host, "run", "--strict", bomb, "--tasks-max=40")
+    equal(r.returncode, 1)
+    contains(r.stderr, "resource/tasks of app bomb would be modified: each user of the pod")
+
+
+@case
+def processes_are_limited_by_default(host):
+    """Of an app, and of all apps of a pod; status says so, and an option takes the limit away."""
+    image = host.shell("exec poke forks 2300", name="example.com/a")
+    r = host.run("--name=p", image)
+    limit = tasks_default(host, "a")
+    needs_pids_controller(limit)
+    equal(limit["detail"], "the app at most 2048 processes and threads")
+    equal(tasks_default(host, None)["detail"], "all apps together at most 8192 processes and threads")
+    contains(r.out, "made 2047\n")
+    out = host.acnspawn("status", "p").expect(0).out
+    contains(out, "Defaults: pod resource/tasks: enforced, all apps together at most 8192 processes and threads\n")
+    contains(out, "a resource/tasks: enforced, the app at most 2048 processes and threads\n")
+    r = host.run("--name=q", image, "--tasks-max=infinity")
+    contains(r.out, "made 2300\n")
+    equal(verdicts(host, "q")["resource/tasks"]["verdict"], "off")
+    equal(verdicts(host, "q")["resource/tasks"]["detail"], "as many processes and threads as the host has")
+    equal([d["app"] for d in host.status("q")["defaults"] if d["name"] == "resource/tasks"], [None])
+
+
+@case
+def an_image_does_not_lift_its_limit_of_processes(host):
+    greedy = limited(host, "exec poke forks 2100", isolator("resource/tasks", limit="5000"))
+    contains(host.acnspawn("run", greedy).expect(1).err, "tasks-max")
+    r = host.run("--name=p", greedy, "--grant=none")
+    needs_pids_controller(tasks_default(host, "a"))
+    contains(r.out, "made 2047\n")
+    contains(host.run("--rm", greedy, "--grant=tasks-max").out, "made 2100\n")
+    contains(host.run("--rm", limited(host, "exec poke forks 60", isolator("resource/tasks", limit="50"))).out, "made 49\n")
+
+
+@case
+def processes_of_all_apps_together(host):
+    image = host.shell("exec poke forks 50", name="example.com/a")
+    r = host.run("--name=p", "--tasks-max=30", "--exit-policy=all", image, "--name=a", "---", host.shell("exec poke forks 50; sleep 1"), "--name=b")
+    needs_pids_controller(verdicts(host, app=None)["resource/tasks"])
+    for made in re.findall(r"made (\d+)", r.out):
+        true(int(made) <= 29, "an app made %s" % made)
+
+
+@case
+def numbers_of_processes_that_are_none(host):
+    image = host.shell("true", name="example.com/a")
+    for value in "0", "-1", "unlimited", "max":
+        r = host.acnspawn("run", image, "--tasks-max=" + value).expect(2)
+        contains(r.err, "must be a whole number, or infinity")
+        contains(r.err, "For no limit: --tasks-max=infinity")
+    for value in "many", "1.5", "2K":
+        contains(host.acnspawn("run", image, "--tasks-max=" + value).expect(2).err, "must be a whole number, or infinity")
+    contains(host.acnspawn("run", image, "--pids-limit=5").expect(2).err, "--tasks-max")
+    contains(host.acnspawn("prepare", limited(host, "true", isolator("resource/tasks", limit="0"))).expect(1).err, "must be more than nothing")
+    contains(host.acnspawn("prepare", limited(host, "true", isolator("resource/tasks", request="5"))).expect(1).err, "is not supported")
+
+
+@case
+def limits_are_those_of_services(host):
+    """Whatever the shell has that acnspawn is started from; nothing that takes more than it had here can be given."""
+    def lowered():
+        for which, soft in ((resource.RLIMIT_NOFILE, 333), (resource.RLIMIT_CORE, 4096), (resource.RLIMIT_MEMLOCK, 4096)):
+            resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))
+    image = host.shell("cat /proc/self/limits", name="example.com/a")
+    r = host.acnspawn("run", image, preexec_fn=lowered).expect(0)
+    found = {line[:26].strip(): line[26:].split()[:2] for line in r.out.splitlines()}
+    hard = min(524288, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    equal(found["Max open files"], ["1024", str(hard)])
+    equal(found["Max locked memory"], ["8388608", "8388608"])
+    equal(found["Max core file size"][0], "0")
 
 
 @case

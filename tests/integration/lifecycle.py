@@ -3,6 +3,7 @@
 """From prepare to gc: states, names, exit policies, stopping in every way, several pods at once, and nothing left behind."""
 
 from harness import *
+from terminals import Terminal
 
 def visible(host, place):
     return [n for n in os.listdir(os.path.join(host.dir, place)) if not n.startswith(".")]
@@ -316,6 +317,16 @@ def status_wait_gives_up_in_time(host):
 
 
 @case
+def status_wait_does_not_wait_for_a_pod_that_was_not_run(host):
+    uuid = host.prepare(host.shell("true"))
+    for words in ["--wait"], ["--wait=1h"]:
+        r = host.acnspawn("status", *words, uuid).expect(1)
+        equal((r.out, r.err), ("", "Error: Pod %s is not running: it is prepared.\n'acnspawn run %s' runs it.\n" % (uuid, uuid)))
+    host.run(uuid)
+    host.acnspawn("status", "--wait", uuid).expect(0)
+
+
+@case
 def without_systemd_there_is_no_unit_to_keep(host):
     uuid = host.prepare(host.shell("true"))
     r = host.acnspawn("run", "--keep-unit", uuid).expect(1)
@@ -472,16 +483,29 @@ def pod_that_does_not_boot_says_why(host):
     """At once, in the words of whoever knew, with the way out; and later, as long as the pod is there."""
     empty = host.path("empty")
     os.mkdir(empty)
-    for words in ["--name=p"], ["--name=q", "--detach"]:
+    for words in ["--name=p"], ["--name=p", "--detach"]:
         r = host.run("--stage1=" + empty, *words, host.shell("true"), rc=1)
-        uuid = host.status(words[0][-1])["uuid"]
-        contains(r.err, "Error: Pod %s did not start: There is no program /" % uuid, "message")
+        contains(r.err, " did not start: There is no program /", "message")
         contains(r.err, "It is looked for below %s" % empty, "hint")
         lacks(r.err, "\\x0a", "message")
+        equal((r.out, host.pods()), ("", []), "what is left of a pod that was made for this run")
+    for words in [], ["--detach"]:
+        uuid = host.prepare("--stage1=" + empty, host.shell("true"))
+        r = host.run(*words, uuid, rc=1)
+        contains(r.err, "Error: Pod %s did not start: There is no program /" % uuid, "message")
         app, = host.status(uuid)["apps"]
         equal(app["cause"], "not-started")
         contains(app["message"], "There is no program /", "message in the status")
         equal(host.state(uuid), "exited")
+
+
+@case
+def a_pod_that_runs_is_said_to_run(host):
+    host.detach("--name=p", host.shell(FOREVER))
+    for words in [], ["--detach"]:
+        r = host.acnspawn("run", *words, "p").expect(1)
+        equal(r.err, "Error: Pod p cannot be started: it is running already.\nPrepare another one to run it twice.\n")
+    host.acnspawn("stop", "p").expect(0)
 
 
 @case
@@ -497,6 +521,36 @@ def stop_with_a_limit_kills_what_does_not_end(host):
     host.wait_up("b")
     equal(host.acnspawn("stop", "-t", "1min", uuid).expect(0).err, "", "message")
     equal(host.status(uuid)["exitStatus"], 0)
+
+
+@case
+def messages_call_a_pod_as_its_user_does(host):
+    """By its name where that was given, and by its UUID where that was."""
+    uuid = host.prepare("--name=p", host.shell("true", name="example.com/a"))
+    for verb in (["stop"], ["kill"], ["enter"], ["attach"], ["logs"], ["top"], ["stats"], ["pause"], ["restart-app"], ["cat"]):
+        for word, other in ("p", uuid), (uuid, "Pod p "):
+            words = verb + [word] + {"enter": ["--", "true"], "restart-app": ["a"], "cat": ["nosuch.service"]}.get(verb[0], [])
+            r = host.acnspawn(*words).expect(1)
+            contains(r.err, word, "message of %s" % words)
+            lacks(r.err, other, "message of %s" % words)
+    host.acnspawn("run", "p").expect(0)
+    for words in (["run", "p"], ["stop", "p"], ["pause", "p"], ["enter", "p", "--", "true"], ["logs", "--app=x", "p"]):
+        r = host.acnspawn(*words)
+        true(r.rc != 0, "%s" % r)
+        lacks(r.err, uuid, "message of %s" % words)
+
+
+@case
+def quiet_does_not_hide_what_a_key_does(host):
+    """Who presses Ctrl-C has to know that the pod is given time, and what the next one does."""
+    t = Terminal(host, "--quiet", "run", "--name=p", "--stop-timeout=60s", host.shell("trap '' TERM; " + FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    t.send(b"\x03")
+    t.expect(b"Stopping pod p; once more to kill it.")
+    t.send(b"\x03")
+    t.expect(b"Killing pod p.")
+    t.end()
+    host.note_pods()
 
 
 # --- rm and gc ----------------------------------------------------------------------------------------------------------------
@@ -565,7 +619,9 @@ def gc_follows_the_grace_period(host):
     equal(len(host.pods()), 1, "pods within the grace period")
     uuid = host.status("p")["uuid"]
     dry = host.acnspawn("gc", "--dry-run", "--grace-period=0", "--json=short").expect(0)
-    equal(json.loads(dry.out), [{"kind": "pod", "id": uuid, "name": "p", "state": "exited"}])
+    found, = json.loads(dry.out)
+    true(found.pop("size") > 0, "the pod takes no room")
+    equal(found, {"kind": "pod", "id": uuid, "name": "p", "state": "exited"})
     equal(len(host.pods()), 1, "pods after a dry run")
     host.acnspawn("gc", "--grace-period=0").expect(0)
     equal(host.pods(), [], "pods")

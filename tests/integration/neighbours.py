@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Apps of one pod see and may signal each other's processes (spec: ace.md), but do not look into them, even as root."""
 
-import ctypes
+import socket
+import struct
 
 from harness import *
 
-CREATE_RULESET_VERSION = 1
 
-
-def need_landlock():
-    abi = ctypes.CDLL(None).syscall(444, None, 0, CREATE_RULESET_VERSION)
-    if abi < 2:
+def need_landlock(version=2):
+    if landlock_version() < version:
         raise Skip("this kernel has no Landlock, or one that is too old")
 
 
@@ -40,15 +38,62 @@ SPY = ("until pidof sleep >/dev/null; do sleep 0.05; done; sleep 0.3; for p in /
        "kill -0 $(pidof sleep) && echo may signal; true")
 
 
-@both
-def root_cannot_look_into_other_apps(host, *options):
-    host.run("--name=p", "--exit-policy=any", *options, host.shell(SPY, name="example.com/spy"), secret(host))
+def spy(host, options, *isolators):
+    """An app with these isolators tries to look into the others."""
+    host.run("--name=p", "--exit-policy=any", *options, host.shell(SPY, name="example.com/spy", app={"isolators": list(isolators)}), "--grant=all",
+             secret(host))
     out = host.acnspawn("logs", "--app=spy", "p").expect(0).out
     lacks(out, "secret-word")
     seen = set(re.findall(r"(?:of /proc/|trace |read /proc/)(\d+)(?:/mem)?(?:: possible)?$", "\n".join(
         line for line in out.splitlines() if not re.search(r": (?!possible)", line)), re.M))
     true(len(seen) <= 3, "processes that were looked into: %r in %r" % (sorted(seen), out))  # itself and its own children
     contains(out, "may signal", "what the spec grants")
+    host.acnspawn("rm", "p").expect(0)
+
+
+DEFAULT = ["CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_KILL", "CAP_MKNOD", "CAP_NET_RAW",
+           "CAP_NET_BIND_SERVICE", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETFCAP", "CAP_SYS_CHROOT"]
+
+
+def capabilities(*more):
+    return {"name": "os/linux/capabilities-retain-set", "value": {"set": DEFAULT + list(more)}}
+
+
+UNFILTERED = {"name": "os/linux/seccomp-retain-set", "value": {"set": ["@appc.io/all"]}}
+
+
+@both
+def root_cannot_look_into_other_apps(host, *options):
+    spy(host, options)
+    spy(host, options, capabilities("CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"))
+    spy(host, options, UNFILTERED)
+    spy(host, options, UNFILTERED, capabilities("CAP_SYS_PTRACE"))
+
+
+@case
+def an_app_that_may_mount_cannot_look_into_other_apps(host):
+    """Neither itself, nor from a namespace that it goes to, nor by a new mount of /proc."""
+    need_landlock(6)
+    for isolators in ([capabilities("CAP_SYS_ADMIN")], [capabilities("CAP_SYS_ADMIN", "CAP_SYS_PTRACE"), UNFILTERED]):
+        spy(host, [], *isolators)
+    script = ("until pidof sleep >/dev/null; do sleep 0.05; done; sleep 0.3; mkdir -p /srv/p; mount -t proc proc /srv/p; mount -t tmpfs none /var && echo mounted; "
+              "for p in $(pidof sleep) 1; do cat /srv/p/$p/environ /srv/p/$p/root/srv/secret; ls /srv/p/$p/root; "
+              "nsenter -t $p -m true && echo entered $p; done 2>/dev/null; true")
+    host.run("--name=p", "--exit-policy=any", host.shell(script, name="example.com/spy", app={"isolators": [capabilities("CAP_SYS_ADMIN", "CAP_SYS_PTRACE"),
+             UNFILTERED]}), "--grant=all", secret(host))
+    equal(host.acnspawn("logs", "--app=spy", "p").expect(0).out, "mounted\n")
+
+
+@case
+def an_app_that_may_mount_cannot_reach_abstract_sockets_of_others(host):
+    """The price of the domain that leaves mounting alone; other apps have them in common, as the pod's network."""
+    need_landlock(6)
+    server = host.shell("poke listen p-socket", name="example.com/server")
+    for isolators, expected in ([], "possible"), ([capabilities("CAP_SYS_ADMIN")], "not permitted"):
+        script = "until grep -q p-socket /proc/net/unix; do sleep 0.05; done; poke abstract p-socket; true"
+        host.run("--name=p", "--exit-policy=any", host.shell(script, name="example.com/a", app={"isolators": isolators}), "--grant=all", server)
+        contains(host.acnspawn("logs", "--app=a", "p").out, expected)
+        host.acnspawn("rm", "p").expect(0)
 
 
 @both
@@ -74,17 +119,55 @@ def files_can_be_moved_and_linked(host, *options):
 
 @case
 def status_tells_whether_apps_are_exposed(host):
-    exposed = ctypes.CDLL(None).syscall(444, None, 0, CREATE_RULESET_VERSION) < 2
-    for name, apps in ("one", 1), ("two", 2):
-        host.run("--name=" + name, *[host.image(["/bin/true"], name="example.com/a%d" % i) for i in range(apps)])
-        equal(host.status(name)["appsExposed"], exposed and apps > 1, name)
-        equal("Neighbours: exposed" in host.acnspawn("status", name).out, exposed and apps > 1, name)
+    for isolators, version in ([], 2), ([capabilities("CAP_SYS_ADMIN")], 6):
+        exposed = landlock_version() < version
+        for name, apps in ("one", 1), ("two", 2):
+            images = [word for i in range(apps)
+                      for word in (host.image(["/bin/true"], name="example.com/a%d" % i, app={"isolators": isolators}), "--grant=all")]
+            host.run("--name=" + name, *images)
+            equal(host.status(name)["appsExposed"], exposed and apps > 1, name)
+            equal(host.status(name)["appsExposedTo"], ["a0", "a1"] if exposed and apps > 1 else [], name)
+            equal("Neighbours: exposed" in host.acnspawn("status", name).out, exposed and apps > 1, name)
+            equal(host.acnspawn("run", "--strict", "--rm", *images).rc != 0, exposed and apps > 1, "strict mode")
+            host.acnspawn("rm", name).expect(0)
 
 
 @case
 def who_may_mount_still_can(host):
     r = host.run("--rm", host.shell("mount -t tmpfs none /srv && touch /srv/x && umount /srv && echo mounted"), "--caps-retain=CAP_SYS_ADMIN")
     equal(r.out, "mounted\n")
+
+
+def processes_of(host, pod, app):
+    """Numbers on the host, and in the pod."""
+    leader = host.status(pod)["leader"]
+    line = [l for l in read_text("/proc/%d/cgroup" % leader).splitlines() if l.startswith("0::")][0][3:]
+    mount = "/sys/fs/cgroup" if os.path.exists("/sys/fs/cgroup/cgroup.controllers") else "/sys/fs/cgroup/unified"
+    procs = read_text("%s%s/app.slice/app-%s.slice/app-%s.service/cgroup.procs" % (mount, os.path.dirname(line), app, app)).split()
+    return [(int(p), int(re.search(r"^NSpid:.*\s(\d+)$", read_text("/proc/%s/status" % p), re.M).group(1))) for p in procs]
+
+
+@case
+def what_systemd_is_made_to_call_the_main_process_is_not_believed(host):
+    """As if a process of the app had got to the socket of the pod's systemd, which takes the word of root."""
+    host.detach("--name=p", "--exit-policy=all", host.shell("poke notify READY=1; while :; do sleep 1; done", name="example.com/a"), "--notify=true", "---",
+                host.shell("exec sleep 1000", name="example.com/b"))
+    leader = host.status("p")["leader"]
+    owner = os.stat("/proc/%d" % leader).st_uid
+    own, other = processes_of(host, "p", "a")[0], processes_of(host, "p", "b")[0]
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.connect("/proc/%d/root/run/systemd/notify" % leader)
+    s.sendmsg([b"MAINPID=%d" % other[1]], [(socket.SOL_SOCKET, 2, struct.pack("iII", own[0], owner, owner))])
+    time.sleep(0.5)
+    for verb in (["enter", "--app=a", "p", "touch", "/out/entered"], ["kill", "--app=a", "--signal=KILL", "p"]):
+        r = host.acnspawn(*verb)
+        if r.rc == 0:
+            raise Skip("this systemd does not take the word of root")
+        contains(r.err, "Process %d, which the systemd of pod" % other[0])
+        contains(r.err, "calls that of app a, is not in the app's cgroup")
+    equal(host.app_status("p", "b")["state"], "running")
+    true(not os.path.exists(host.upper("b") + "/out/entered"), "the command ran beside the other app")
+    host.acnspawn("stop", "--force", "p").expect(0)
 
 
 main()

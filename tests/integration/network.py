@@ -391,7 +391,41 @@ def networks_that_are_not_there(host):
     contains(r.err, "50-bad.conflist")
     configure(host, "50-bad.conflist", {"cniVersion": "0.4.0", "name": "lan", "plugins": [{"type": "no-such-plugin"}]})
     r = host.acnspawn("run", "--net=lan", host.shell("true")).expect(1)
-    contains(r.err, "There is no CNI plugin 'no-such-plugin' in /usr/lib/cni:/opt/cni/bin")
+    contains(r.err, "There is no CNI plugin 'no-such-plugin' in /usr/lib/cni:/usr/libexec/cni:/opt/cni/bin")
+
+
+@case
+def a_build_that_is_not_installed_has_the_default_network(host):
+    """... and one that is, under whatever prefix: its directories are those of the build (unit/test-network)."""
+    os.environ.pop("ACNSPAWN_CONFIG_DIR", None)
+    directory = os.path.join(os.path.dirname(ACNSPAWN), "network")
+    if not os.path.exists(os.path.join(directory, "99-default.conflist")):
+        raise Skip("the program under test is installed")
+    r = host.acnspawn("prepare", "--net=nosuch", host.shell("true")).expect(1)
+    contains(r.err, "Available networks: ")
+    contains(r.err, "default")
+    host.prepare("--net=default", host.shell("true"))
+
+
+@case
+def a_pod_that_runs_is_said_to_run(host):
+    """... rather than that another process has its own port."""
+    need_plugins()
+    configure(host)
+    host.detach("--net=default", "--port=18080:80", "--name=p", web(host, "a"))
+    for words in [], ["--detach"]:
+        contains(host.acnspawn("run", *words, "p").expect(1).err, "Error: Pod p cannot be started: it is running already.")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def a_detached_pod_with_rm_leaves_its_networks(host):
+    need_plugins()
+    configure(host)
+    uuid = host.acnspawn("run", "--detach", "--rm", "--net=default", "--port=18080:80", "--volume=data,kind=empty", "--mount=data:/data",
+                         web(host, "a", script="echo x >/data/x; sleep 0.5")).expect(0).out.strip()
+    wait_for(lambda: host.pods() == [], "removal of the pod", timeout=90)
+    nothing_is_left(host, uuid)
 
 
 @case

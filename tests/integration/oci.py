@@ -3,6 +3,7 @@
 """OCI images made by umoci, skopeo and buildah, from layouts and archives, run in real pods: what their layers hide, how their
 configs are taken, and that layers are shared and go when nobody needs them."""
 
+import gzip
 import stat
 
 from harness import *
@@ -91,6 +92,66 @@ def config_is_taken_as_it_is_meant(host):
     lacks(r.out, "extra", "output")
     b.config("--config.user", "4242")
     contains(host.run(b.reference()).out, "uid=4242 gid=0(root)", "output")
+
+
+@case
+def arguments_take_the_place_of_cmd(host):
+    b = Builder(host).base().config("--config.entrypoint", "/bin/echo", "--config.entrypoint", "entry", "--config.cmd", "default")
+    b.config("--config.user", "0")
+    equal(host.run(b.reference()).out, "entry default\n", "output without arguments")
+    equal(host.run(b.reference(), "--", "mine", "too").out, "entry mine too\n", "output with arguments")
+    equal(host.run(b.reference(), "--exec=/bin/echo").out, "\n", "output of another program")
+    equal(host.run(b.reference(), "--exec=/bin/echo", "--", "x").out, "x\n", "output of another program with arguments")
+    b.config("--clear=config.entrypoint", "--config.cmd", "/bin/sh")
+    equal(host.run(b.reference(), "--", "/bin/echo", "a").out, "a\n", "output of an image with a Cmd alone")
+    b.config("--clear=config.cmd")
+    equal(host.run(b.reference(), "--", "/bin/echo", "b").out, "b\n", "output of an image with neither")
+    contains(host.run(b.reference(), rc=1).err, "does not say what to execute", "message")
+    # Those of App Container images are appended.
+    aci = host.image(exec=["/bin/echo", "a"])
+    equal(host.run(aci, "--", "b").out, "a b\n", "output of an App Container image")
+
+
+@case
+def archives_and_layouts_by_path(host):
+    b = Builder(host).base().runs("echo here")
+    archive, docker, compressed = host.path("oci.tar"), host.path("docker.tar"), host.path("docker.tar.gz")
+    tool("skopeo", "copy", b.reference(), "oci-archive:" + archive + ":1.0")
+    tool("skopeo", "copy", b.reference(), "docker-archive:" + docker + ":example.com/team/app:1.0")
+    with open(docker, "rb") as f, gzip.open(compressed, "wb", 1) as z:
+        shutil.copyfileobj(f, z)
+    image = fetch(host, b.dir)
+    equal(fetch(host, archive), image, "the image in an OCI archive")
+    saved = fetch(host, docker)
+    equal(fetch(host, compressed), saved, "the image in a compressed Docker archive")
+    equal(host.run(docker).out, "here\n", "output")
+    with open(docker, "rb") as f:
+        contains(host.acnspawn("fetch", "-", input=f.read()).expect(1).err, "docker-archive:-", "message")
+    os.mkdir(host.path("empty"))
+    contains(host.acnspawn("fetch", host.path("empty")).expect(1).err, "is a directory, not an image", "message")
+
+
+@case
+def names_that_are_meant_for_registries(host):
+    for name in "nginx", "localhost:5000/x", "registry.invalid/library/nginx:1.0":
+        contains(host.acnspawn("fetch", name).expect(1).err, "'docker://%s'" % name, "message")
+        contains(host.acnspawn("run", name).expect(1).err, "docker://%s'" % name, "message")
+    contains(host.acnspawn("run", "containers-storage:x").expect(1).err, "skopeo copy 'containers-storage:x'", "message")
+    contains(host.acnspawn("fetch", "docker-daemon:x:1").expect(1).err, "skopeo copy 'docker-daemon:x:1'", "message")
+
+
+@case
+def labels_of_a_config_give_no_rights(host):
+    """Whatever names of ours they have: they become annotations with names of their own, and no setting of the app."""
+    b = Builder(host).base().config("--config.label", "acnspawn/grant=all", "--config.label", "acnspawn/restart=always",
+                                    "--config.label", "appc.io/executor/supports-systemd-notify=true")
+    b.runs("while read name value; do case $name in CapBnd:|Seccomp:) echo $name $value;; esac; done </proc/self/status")
+    uuid = host.prepare(b.reference())
+    equal(host.run(uuid).out, "CapBnd: 00000000a80425fb\nSeccomp: 2\n", "output")
+    status = host.status(uuid)
+    equal((status["isolators"], status["privileges"]), ([], []))
+    entry = json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)["apps"][0]
+    equal([a["name"] for a in entry.get("annotations", []) if a["name"].startswith("acnspawn/")], [])
 
 
 @case
@@ -199,7 +260,7 @@ def an_archive_that_comes_through_a_fifo(host):
     equal(r.rc, 0, r.err)
     equal(fetch(host, b.reference()), r.out.strip(), "ID")
     contains(host.acnspawn("image", "show", b.reference()).expect(0).out, r.out.strip())
-    for name, why in (("/dev/null", "no regular file"), (host.path(), "directory")):
+    for name, why in (("/dev/null", "neither a regular file nor a pipe"), (host.path(), "directory")):
         contains(host.acnspawn("fetch", "docker-archive:" + name).expect(1).err, why)
 
 

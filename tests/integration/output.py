@@ -5,6 +5,7 @@
 import datetime
 
 from harness import *
+from terminals import Terminal
 
 
 @case
@@ -55,6 +56,35 @@ def output_that_cannot_be_written_is_said_once(host):
     os.close(writer)
     host.note_pods()
     equal((p.returncode, p.stderr), (3, ""))
+
+
+def to_full(host, *args):
+    with open("/dev/full", "w") as full:
+        p = subprocess.run(host.argv(*args), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    host.note_pods()
+    return p
+
+
+@case
+def a_pod_whose_uuid_cannot_be_written_is_not_left(host):
+    message = "Error: Cannot write to standard output: No space left on device.\n"
+    image, uuid_file = host.shell("sleep 1000", name="example.com/a"), host.path("uuid")
+    for words in ["prepare"], ["--json", "prepare"], ["prepare", "--uuid-file=" + uuid_file]:
+        p = to_full(host, *words, "--name=p", image)
+        equal((p.returncode, p.stderr, host.pods(), os.path.exists(uuid_file)), (1, message, [], False), " ".join(words))
+    equal(host.acnspawn("prepare", "--uuid-file=" + host.path("no/such"), image).expect(1).out, "")
+    equal(host.pods(), [], "pods")
+    p = to_full(host, "run", "--detach", "--name=p", image)
+    uuid = host.status("p")["uuid"]
+    equal((p.returncode, p.stderr), (1, message + "Pod %s was started all the same; 'acnspawn stop %s' ends it.\n" % (uuid, uuid)))
+    for words in ["list"], ["status", "p"], ["cat", "p"], ["cat-manifest", "p"], ["image", "list"]:
+        p = to_full(host, *words)
+        equal((p.returncode, p.stderr), (1, message), " ".join(words))
+    for words in ["export", "p"], ["image", "export", "example.com/a"]:
+        p = to_full(host, *words)
+        equal(p.returncode, 1, "status of " + " ".join(words))
+        contains(p.stderr, "Error: Cannot write standard output: No space left on device.\n")
+    host.acnspawn("stop", "p").expect(0)
 
 
 @case
@@ -156,7 +186,8 @@ def logs_of_a_time(host):
 
 @case
 def logs_as_json(host):
-    host.run("--name=p", host.shell("echo a1; echo a2", name="example.com/a"))
+    host.run("--name=p", host.shell("echo /a1; echo a2", name="example.com/a"))
+    contains(host.acnspawn("logs", "--json=short", "p").expect(0).out, '"/a1"')
     rows = [json.loads(line) for line in host.acnspawn("logs", "--json=short", "p").expect(0).out.splitlines()]
     equal(len(rows), 2)
     for row in rows:
@@ -201,6 +232,106 @@ def journal_of_the_pod_stays_with_the_pod(host):
     true(not os.path.exists(pod), "the pod's directory is still there")
     for root, dirs, files in os.walk("/var/log/journal"):
         lacks(root + " ".join(dirs), os.path.basename(pod).replace("-", ""), "the host's journal directory")
+
+
+# What an app would do to the terminal of whoever looks at it: clear it, set its title and clipboard, ask it to type, move up.
+ORDERS = r"printf 'one\033[2J\033]0;title\007\033]52;c;eA==\033\\two\033[6n\033[1A\302\233A\377\342\200\256end\n'"
+SHOWN = rb"one\x1b[2J\x1b]0;title\x07\x1b]52;c;eA==\x1b\two\x1b[6n\x1b[1A\xc2\x9bA\xff\u202eend"
+WRITTEN = b"one\033[2J\033]0;title\007\033]52;c;eA==\033\\two\033[6n\033[1A\302\233A\377\342\200\256end\n"
+
+
+def on_terminal(host, verb, *args):
+    """What a terminal gets; a pod is prepared before, so that nothing is said of its images."""
+    if verb == "run":
+        options = [a for a in args if a == "--raw"]
+        args = options + [host.prepare(*(a for a in args if a not in options))]
+    t = Terminal(host, verb, *args)
+    t.end()
+    host.note_pods()
+    return t.text.replace(b"\r\n", b"\n")
+
+
+@case
+def a_terminal_takes_no_orders_from_apps(host):
+    """In the foreground, and in logs; elsewhere, and by option, it is what the app wrote."""
+    image = host.shell(ORDERS, name="example.com/a")
+    equal(on_terminal(host, "run", "--name=p", image), SHOWN + b"\n")
+    equal(on_terminal(host, "logs", "p"), SHOWN + b"\n")
+    equal(host.acnspawn("logs", "p").expect(0).out_bytes, WRITTEN)
+    equal(on_terminal(host, "logs", "--raw", "p"), WRITTEN)
+    equal(host.run(image).out_bytes, WRITTEN)
+    equal(on_terminal(host, "run", "--raw", image), WRITTEN)
+    equal(on_terminal(host, "run", host.shell(ORDERS + " >&2")), SHOWN + b"\n")
+
+
+@case
+def a_name_in_front_of_a_line_stays_there(host):
+    """... and what stands behind it begins there: a line cannot go back, up, or pretend to be another app's."""
+    other = host.shell("sleep 0.1", name="example.com/b")
+    image = host.shell(r"printf 'x\rb: forged\n\033[1Ab: forged\n\b\b\bb: forged\342\200\250b: forged\nwindows\r\n'",
+                       name="example.com/a")
+    shown = [rb"x\x0db: forged", rb"\x1b[1Ab: forged", rb"\x08\x08\x08b: forged\u2028b: forged", b"windows"]
+    for words in ("run", "--name=p", image, other), ("logs", "p"), ("logs", "--app=a", "--timestamps", "p"):
+        text = re.sub(rb"\033\[[0-9;]*m", b"", on_terminal(host, *words))
+        lines = text.split(b"\n")[:-1]
+        equal([line.split(b"a: " if b"a: " in line else b"+00:00 ", 1)[-1] for line in lines], shown, "lines of %s" % (words,))
+        true(all(line.startswith((b"a: ", b"20")) for line in lines), "prefixes of %r" % lines)
+
+
+@case
+def colours_end_with_what_they_are_for(host):
+    """They stay, but for the one that hides; a line of several apps, and the whole, leave the terminal as it was."""
+    image = host.shell(r"printf '\033[1;31mred\033[8mhidden\nmore'", name="example.com/a")
+    equal(on_terminal(host, "run", "--name=p", image), b"\033[1;31mred\\x1b[8mhidden\nmore\033[0m")
+    text = on_terminal(host, "run", "--name=q", image, host.shell("true", name="example.com/b"))
+    contains(text, b"\033[1;31mred\\x1b[8mhidden\033[0m\n")
+    equal(host.acnspawn("logs", "p").expect(0).out_bytes, b"\033[1;31mred\033[8mhidden\nmore")
+    t = Terminal(host, "logs", "p", argv=["env", "NO_COLOR=1"] + host.argv("logs", "p"))
+    t.end()
+    equal(t.text, b"\\x1b[1;31mred\\x1b[8mhidden\r\nmore")
+
+
+@case
+def output_comes_at_once(host):
+    """What is not the beginning of anything is not held back, nor is a prompt without an end of line."""
+    t = Terminal(host, "run", host.prepare(host.shell(r"printf 'name? \342'; sleep 1; printf '\202\254 10%%\r20%%'; sleep 0.5; echo")))
+    t.expect(b"name? ")
+    lacks(t.text, b"20%")
+    t.expect("\u20ac 10%\r20%".encode())
+    t.end()
+    host.note_pods()
+
+
+@case
+def json_of_output_is_json_and_no_order(host):
+    host.run("--name=p", host.shell(ORDERS, name="example.com/a"))
+    out = host.acnspawn("logs", "--json=short", "p").expect(0).out_bytes
+    true(re.fullmatch(rb"([\x20-\x7e]|\xef\xbf\xbd)*\n", out), "bytes of %r" % out)
+    equal(json.loads(out)["message"].split("\x9b")[0], WRITTEN.decode(errors="ignore").split("\x9b")[0])
+    contains(json.loads(out)["message"], "\u202eend")
+
+
+@case
+def names_that_look_like_others(host):
+    """Characters that are not seen, or that turn a line round, are seen where images are listed and shown; JSON has them, as
+    escapes."""
+    label, note = "1\u200b\u202e2\u2066", "by\u2028x\U000e0041\ufeff\x9b2J"
+    image = host.shell("true", name="example.com/a", labels=[
+        {"name": "version", "value": label}, {"name": "os", "value": "linux"}, {"name": "arch", "value": os_arch()}],
+        annotations=[{"name": "authors", "value": note}])
+    host.run("--name=p", image)
+    shown = {label: "1\\u200b\\u202e2\\u2066", note: "by\\u2028x\\U000e0041\\ufeff\\xc2\\x9b2J"}
+    bad = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
+    for words, values in ((("image", "list"), [label]), (("image", "show", "example.com/a"), [label, note]), (("status", "p"), [label]),
+                          (("list",), [])):
+        out = host.acnspawn(*words).expect(0).out_bytes.decode()
+        true(not bad.search(out), "%s has %r" % (words, bad.search(out)))
+        for value in values:
+            contains(out, shown[value], "output of %s" % (words,))
+        out = host.acnspawn(*words, "--json=short").expect(0).out_bytes.decode()
+        true(not bad.search(out.strip()), "JSON of %s has %r" % (words, bad.search(out)))
+        for value in values:
+            contains(json.dumps(json.loads(out), ensure_ascii=False), json.dumps(value, ensure_ascii=False)[1:-1], "JSON of %s" % (words,))
 
 
 main()

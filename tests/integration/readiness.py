@@ -132,8 +132,10 @@ def an_app_that_is_not_ready_in_time_has_failed(host):
     contains(r.err, "App image1: It was not ready in time")
     status = host.app_status("p", "image1")
     equal((status["cause"], status["ready"]), ("not-ready", False))
-    r = host.acnspawn("run", "--name=q", "--detach", image, "--start-timeout=300ms").expect(1)
-    contains(r.err, "ended before it was ready: app image1 has ended")
+    r = host.acnspawn("run", "--name=q", "--detach", image, "--start-timeout=300ms").expect(125)
+    equal(r.err, "Error: Pod q ended before it was ready: app image1 has ended (It was not ready in time).\n"
+                 "'acnspawn status q' and 'acnspawn logs q' say more.\n")
+    equal(r.out, "")
     equal(host.state("q"), "exited")
 
 
@@ -157,6 +159,10 @@ def an_app_that_ends_before_it_is_ready_has_failed(host):
     equal(host.app_status("p", "image1")["cause"], "not-ready")
     host.run("--name=q", host.shell("exit 7", annotations=NOTIFY), rc=7)
     equal(host.app_status("q", "image2")["cause"], "exited")
+    r = host.acnspawn("run", "--detach", host.shell("exit 7", annotations=NOTIFY)).expect(7)
+    contains(r.err, "ended before it was ready: app image3 has ended with exit status 7.\n'acnspawn status ")
+    r = host.acnspawn("run", "--detach", host.image(["nosuch"], annotations=NOTIFY)).expect(127)
+    contains(r.err, "ended before it was ready: app image4 could not be started (Command nosuch is not in the image")
 
 
 @case
@@ -175,7 +181,7 @@ def a_pod_that_is_not_ready_in_time_is_stopped(host):
 def a_pod_that_does_without_the_app_is_up_with_a_warning(host):
     uuid = host.prepare("--exit-policy=all", host.shell("exit 3", annotations=NOTIFY), "---", host.shell("sleep 1000"))
     r = host.acnspawn("run", "--detach", uuid).expect(0)
-    contains(r.err, "is up, but: app image1 has ended")
+    contains(r.err, "is up, but: app image1 has ended with exit status 3.")
     equal(r.out.strip(), uuid)
     host.acnspawn("stop", uuid).expect(0)
 
@@ -200,6 +206,80 @@ def a_pod_can_be_stopped_while_it_starts(host):
     true(time.monotonic() - start < 5, "it took too long")
     equal(host.finish(p).rc, 143)
     equal(host.app_status("p", "image1")["cause"], "signal")
+
+
+@case
+def a_message_counts_when_its_sender_has_ended(host):
+    """The pod's systemd, which is stopped meanwhile, could not tell any more whose the message is."""
+    uuid = host.prepare("--name=p", "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
+                        host.shell("touch /out/up; while ! test -e /data/go; do sleep 0.05; done; poke notify READY=1; touch /data/sent; sleep 1000",
+                                   name="example.com/a", annotations=NOTIFY))
+    p = host.start("run", uuid)
+    data = lambda: host.pod_dir(uuid) + "/volumes/data/"
+    host.wait_up("a")
+    leader = host.status("p")["leader"]
+    os.kill(leader, signal.SIGSTOP)
+    try:
+        with open(data() + "go", "w"):
+            pass
+        wait_for(lambda: os.path.exists(data() + "sent"), "the message is sent")
+        time.sleep(0.3)
+    finally:
+        os.kill(leader, signal.SIGCONT)
+    wait_for(lambda: host.app_status("p", "a")["ready"], "the app is ready")
+    host.acnspawn("stop", "p").expect(0)
+    host.finish(p)
+
+
+@case
+def an_app_that_tells_and_ends_at_once_was_ready(host):
+    for _ in range(5):
+        host.run("--rm", host.shell("poke notify READY=1", annotations=NOTIFY))
+
+
+@case
+def an_app_cannot_name_another_process_as_its_main_one(host):
+    """Neither one of its neighbour's, nor the pod's first one, nor one of its own: what kill and stop act on is what was started."""
+    evil = ("until pidof tail >/dev/null; do sleep 0.05; done; other=$(pidof tail); for pid in $other 1; do poke notify MAINPID=$pid; done; "
+            "poke notify \"$(printf 'READY=1\\nMAINPID=%s' $other)\"; touch /out/up; while :; do :; done")
+    host.detach("--name=p", "--exit-policy=all", host.shell(evil, name="example.com/evil", annotations=NOTIFY), "---",
+                host.shell("exec tail -f /dev/null", name="example.com/other"))
+    host.wait_up("evil")
+    time.sleep(0.3)
+    equal(host.acnspawn("enter", "--app=evil", "p", "sh", "-c", "test -e /out/up").rc, 0)
+    host.acnspawn("kill", "--app=evil", "--signal=KILL", "p").expect(0)
+    wait_for(lambda: host.app_status("p", "evil")["state"] == "ended", "the end of the app")
+    equal((host.app_status("p", "evil")["cause"], host.app_status("p", "evil")["signal"]), ("signal", 9))
+    equal(host.app_status("p", "other")["state"], "running")
+    host.acnspawn("stop", "p").expect(0)
+    equal(host.app_status("p", "other")["cause"], "signal")
+
+
+@case
+def an_app_may_ask_for_more_time(host):
+    script = "poke notify EXTEND_TIMEOUT_USEC=20000000; sleep 1.5; poke notify READY=1; while :; do sleep 0.1; done"
+    uuid = host.prepare(host.shell(script, annotations=NOTIFY), "--start-timeout=700ms")
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    equal(host.app_status(uuid, "image1")["ready"], True)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_app_that_sends_messages_without_end_holds_up_nobody(host):
+    flood = "poke notify READY=1; touch /out/up; poke notify-without-end STATUS=x"
+    host.detach("--name=p", host.shell(flood, name="example.com/a", annotations=NOTIFY), "---", host.shell("while :; do sleep 0.1; done", name="example.com/b"))
+    host.wait_up("a")
+    supervisor = os.path.join("/proc", [l for l in read_text("/proc/%d/status" % host.status("p")["leader"]).splitlines() if l.startswith("PPid")][0].split()[1])
+    supervisor = os.path.join("/proc", [l for l in read_text(supervisor + "/status").splitlines() if l.startswith("PPid")][0].split()[1])
+    ticks = lambda: sum(int(f) for f in read_text(supervisor + "/stat").rsplit(")", 1)[1].split()[11:13])
+    before = ticks()
+    time.sleep(3)
+    used = (ticks() - before) / os.sysconf("SC_CLK_TCK")
+    true(used < 0.6, "the process that runs the pod has used %.1f s of 3 s" % used)
+    start = time.monotonic()
+    host.acnspawn("restart-app", "p", "b").expect(0)
+    host.acnspawn("stop", "p").expect(0)
+    true(time.monotonic() - start < 10, "it took too long")
 
 
 @case

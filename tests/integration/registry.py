@@ -134,6 +134,7 @@ def fetch(host, *args, rc=0, conf="", auth=None, **env):
         f.write(conf)
     with open(host.path("auth.json"), "w") as f:
         json.dump({"auths": {k: {"auth": base64.b64encode(v.encode()).decode()} for k, v in (auth or {}).items()}}, f)
+    os.chmod(host.path("auth.json"), 0o600)
     environment = {"PATH": os.environ["PATH"], "HOME": host.tmp, "REGISTRY_AUTH_FILE": host.path("auth.json"),
                    "CONTAINERS_REGISTRIES_CONF": host.path("registries.conf")}
     environment.update(env)
@@ -522,6 +523,7 @@ def helpers_for_credentials(host):
         os.chmod(host.path("bin/docker-credential-test"), 0o755)
         with open(host.path("helped.json"), "w") as f:
             json.dump(file, f)
+        os.chmod(host.path("helped.json"), 0o600)
         r = fetch(host, "--pull-policy=update", reference, rc=rc, SSL_CERT_FILE=tls.ca, PATH=path,
                   REGISTRY_AUTH_FILE=host.path("helped.json"))
         true("sesame" not in r.err, "no message has the password")

@@ -209,4 +209,41 @@ def the_signal_that_stops_an_app_can_be_chosen(host):
     equal(host.app_status(uuid, "image1")["exitStatus"], 3)
 
 
+@case
+def a_health_check_counts_no_restart_twice(host):
+    """What the check needs of the app must not start it once more."""
+    for number, check in enumerate(("true", "false")):
+        uuid = host.prepare("--volume=data,kind=empty,mode=0777", "--mount=data:/data", host.shell("echo x >>/data/runs; sleep 0.2; exit 5"),
+                            "--restart=on-failure", "--restart-delay=50ms", "--restart-limit=4", "--health-cmd=" + check, "--health-interval=100ms")
+        host.acnspawn("run", uuid).expect(5)
+        equal(read_text(host.pod_dir(uuid) + "/volumes/data/runs").count("x"), 5, "number of starts")
+
+
+@case
+def a_check_ends_with_its_app(host):
+    uuid = host.detach("--exit-policy=all", "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
+                       host.shell("sleep 1; exit 1"), "--health-cmd=echo x >>/data/checks", "--health-interval=100ms", "---", host.shell("sleep 1000"))
+    wait_for(lambda: host.app_status(uuid, "image1")["state"] == "ended", "end of the app")
+    time.sleep(0.3)
+    before = read_text(host.pod_dir(uuid) + "/volumes/data/checks")
+    true(before.count("x") > 2, "there were %d checks" % before.count("x"))
+    time.sleep(0.5)
+    equal(read_text(host.pod_dir(uuid) + "/volumes/data/checks"), before, "checks")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def an_app_whose_last_start_is_due_is_not_given_up(host):
+    uuid = host.prepare("--exit-policy=all", host.shell("exit 5"), "--restart=on-failure", "--restart-delay=1s", "--restart-limit=2",
+                        "---", host.shell("sleep 1000"))
+    host.acnspawn("run", "--detach", uuid).expect(0)
+    wait_for(lambda: host.app_status(uuid, "image1")["starts"] == 2 and host.app_status(uuid, "image1")["state"] == "ended", "the second start")
+    time.sleep(1.4)  # systemd has waited for its part, and the launcher waits for the rest
+    shown = host.acnspawn("status", uuid).expect(0).out
+    contains(shown, "restarted 1 of at most 2 times in a row, again in ")
+    wait_for(lambda: "restarted 2 of at most 2 times in a row, and given up" in host.acnspawn("status", uuid).out, "the end of that")
+    equal(host.app_status(uuid, "image1")["starts"], 3)
+    host.acnspawn("stop", uuid).expect(0)
+
+
 main()

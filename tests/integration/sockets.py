@@ -327,7 +327,7 @@ def what_does_not_fit_is_said_before_anything_starts(host):
                 ([s, twin], ["http", "http"], [image], "has the same address as socket 3"),
                 ([], [], ["--port=http:1", image], "no socket was passed for it, and the pod has no network"),
                 ([t], ["http"], [image, "---", server(host, ports=[port("http", 1)], name="example.com/b")], "fits the port of two apps, web and b"),
-                ([s, null], ["http", "http"], [image], "Descriptor 4, passed by LISTEN_FDS, cannot be used: it is no socket"),
+                ([s, null], ["http", "http"], [image], "Descriptor 4, passed by LISTEN_FDS, cannot be used: it is not a socket"),
                 ([unbound], ["http"], [image], "it does not listen"),
                 ([pair[0]], ["http"], [image], "it does not listen, or is a connection already (Accept=yes)"),
                 ([s], ["http", "more"], [image], "more names than LISTEN_FDS sockets")):

@@ -306,6 +306,31 @@ def callers_that_say_a_byte(host):
 
 
 @case
+def a_caller_that_is_slow_is_not_displaced(host):
+    """A launcher that has connected and not sent its packet yet, while another process connects without end: were it hung up on, its app
+    would fail, and the pod end."""
+    import socket
+    uuid = host.detach("--name=p", host.shell(CLOCK, name="example.com/b"))
+    host.wait_up("b")
+    script = ("import os, socket, struct, sys\n"
+              "os.chdir(sys.argv[1]); os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
+              "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.connect('socket'); s.settimeout(10)\n"
+              "print('connected', flush=True); sys.stdin.readline()\n"
+              "s.send(struct.pack('IIi248s', 5, 4, -1, b'b')); print(len(s.recv(4096)), flush=True)\n")
+    base = host.uid_base("p")
+    for _ in range(3):
+        slow = subprocess.Popen([sys.executable, "-c", script, os.path.join(host.pod_dir(uuid), "root/acnspawn"), str(base)],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        host.children.append(slow)
+        equal(slow.stdout.readline(), b"connected\n")
+        with callers(host, uuid, base):
+            time.sleep(0.3)
+            out, _ = slow.communicate(b"\n", timeout=20)
+        true(out.strip().isdigit() and int(out) > 100, "no answer: %r" % out)
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
 def a_caller_who_says_nothing_is_hung_up_on(host):
     import socket
     uuid = host.detach("--name=p", "--no-userns", host.shell(CLOCK, name="example.com/b"))

@@ -289,7 +289,7 @@ def images(host):
 
 @case
 def signed_and_encrypted_images(host):
-    """What the keys are for: every way in which a signature is no good leaves the store empty."""
+    """What the keys are for: every way in which a signature is not good leaves the store empty."""
     with keys_of(host) as keys:
         fingerprint, key = keys.make("ann <ann@example.com>")
         trust(host, "--yes", "--prefix=example.com/app", put(host, "ann.key", key)).expect(0)

@@ -5,9 +5,9 @@
 from harness import *
 
 
-def identity(host, user, group, files=None, **app):
+def identity(host, user, group, files=None, grant=(), **app):
     host.run(host.image(["/bin/show"], name="example.com/a", files=files,
-                        app={"user": user, "group": group, **app}))
+                        app={"user": user, "group": group, **app}), *grant)
     return host.show("a")
 
 
@@ -195,8 +195,8 @@ def default_capabilities_without_user_namespace(host):
 
 @case
 def retain_set_is_all_there_is(host):
-    show = identity(host, "0", "0", isolators=[{"name": "os/linux/capabilities-retain-set",
-                                                "value": {"set": ["CAP_KILL", "CAP_NET_ADMIN"]}}])
+    show = identity(host, "0", "0", grant=["--grant=CAP_NET_ADMIN"],
+                    isolators=[{"name": "os/linux/capabilities-retain-set", "value": {"set": ["CAP_KILL", "CAP_NET_ADMIN"]}}])
     equal(show.capabilities("Bnd"), {"KILL", "NET_ADMIN"})
     equal(show.capabilities("Eff"), {"KILL", "NET_ADMIN"})
 

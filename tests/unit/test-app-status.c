@@ -124,6 +124,25 @@ TEST(delays)
         ASSERT_EQ(backoff_interval(100, 1000, 2), 300 + 3 * RESTART_QUIET_USEC);
 }
 
+TEST(a_run_that_lasted_begins_the_row_anew)
+{
+        AppStatus s = {.state = APP_ENDED,
+                       .cause = CAUSE_EXITED,
+                       .exit_status = 1,
+                       .row = 5,
+                       .started_usec = 1000,
+                       .ended_usec = 999 + RESTART_QUIET_USEC};
+
+        ASSERT_EQ(backoff_row(&s), 5);
+        ASSERT_TRUE(backoff_starts_again(&s, RESTART_ON_FAILURE, 5));
+        ASSERT_FALSE(backoff_starts_again(&s, RESTART_ON_FAILURE, 4));
+        s.ended_usec++;
+        ASSERT_EQ(backoff_row(&s), 0);
+        ASSERT_TRUE(backoff_starts_again(&s, RESTART_ON_FAILURE, 4));
+        s.state = APP_RUNNING; /* the start after it is counted already */
+        ASSERT_EQ(backoff_row(&s), 5);
+}
+
 TEST(no_record)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -332,6 +351,7 @@ int main(void)
         RUN(no_record);
         RUN(health);
         RUN(delays);
+        RUN(a_run_that_lasted_begins_the_row_anew);
         RUN(newlines_stay_in_their_line);
         RUN(hostile_records);
         RUN(hostile_files);

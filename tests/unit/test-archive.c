@@ -116,8 +116,8 @@ TEST(a4_hard_links)
                         {"rootfs/later", "leads to no earlier entry"},
                         {"rootfs/missing/x", "leads to no earlier entry"},
                         {"rootfs/link/group", "leads through a symbolic link"},
-                        {"rootfs/link", "no regular file"},
-                        {"rootfs/dir", "no regular file"},
+                        {"rootfs/dir", "the hard link leads to a directory"},
+                        {"rootfs/x", "leads to no earlier entry"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
@@ -130,6 +130,19 @@ TEST(a4_hard_links)
                 aci_end(&f.tar);
                 ASSERT_REFUSED(f, -EBADMSG, cases[k].why);
         }
+}
+
+/* The new name is a symbolic link as well: nothing may be unpacked through it. */
+TEST(a4_through_hard_link_to_symlink)
+{
+        FIXTURE(f);
+
+        aci_begin(&f.tar);
+        aci_symlink(&f.tar, "rootfs/link", "/etc");
+        aci_hard_link(&f.tar, "rootfs/x", "rootfs/link");
+        aci_file(&f.tar, "rootfs/x/escaped", "");
+        aci_end(&f.tar);
+        ASSERT_REFUSED(f, -EBADMSG, "'rootfs/x/escaped': the name leads through a symbolic link");
 }
 
 TEST(a8_overlay_attributes)
@@ -354,7 +367,7 @@ TEST(a12_manifest)
                 aci_file(&f.tar, "rootfs/x", "{}");
                 aci_entry(&f.tar, wrong[k]);
                 aci_end(&f.tar);
-                ASSERT_REFUSED(f, -EBADMSG, "manifest is no regular file");
+                ASSERT_REFUSED(f, -EBADMSG, "manifest is not a regular file");
         }
         text_done(&f.tar);
         aci_dir(&f.tar, "rootfs");
@@ -405,7 +418,7 @@ TEST(layout)
         ASSERT_REFUSED(f, -EBADMSG, "'rootfs2/\\x1b[31m': it is neither the manifest nor below rootfs");
         text_done(&f.tar);
         text_add(&f.tar, "This is some text, and no archive at all.\n");
-        ASSERT_REFUSED(f, -EBADMSG, "no tar archive");
+        ASSERT_REFUSED(f, -EBADMSG, "not a tar archive");
 }
 
 TEST(damaged_header)
@@ -467,6 +480,7 @@ int main(void)
         RUN(a3_through_symlink);
         RUN(a3_replaced);
         RUN(a4_hard_links);
+        RUN(a4_through_hard_link_to_symlink);
         RUN(a8_overlay_attributes);
         RUN(a8_whiteouts);
         RUN(a9_sparse_file_of_8_eib);

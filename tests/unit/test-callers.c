@@ -4,8 +4,10 @@
  * for a while, and so many only; nobody is waited for. */
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "stage0/run/callers.h"
 #include "stage0/runtime/runtime.h"
@@ -20,15 +22,19 @@ typedef struct Line {
         int listen_fd;
         Callers *callers;
         unsigned asked;
+        unsigned from_us; /* calls whose peer is this process */
         char heard[256];
 } Line;
 
-static int on_caller(void *userdata, int fd)
+static int on_caller(void *userdata, int fd, int peer_fd)
 {
         Line *l = userdata;
         char word[16];
+        pid_t pid = 0;
 
         l->asked++;
+        if (process_number(peer_fd, &pid) >= 0 && pid == getpid())
+                l->from_us++;
         ssize_t n = recv(fd, word, sizeof(word) - 1, 0); /* must not block */
         if (n < 0)
                 return -errno;
@@ -106,6 +112,7 @@ TEST(who_speaks_is_answered)
         ASSERT_TRUE(is_hung_up_on(two));
         ASSERT_FALSE(is_hung_up_on(silent));
         ASSERT_EQ(l.asked, 4);
+        ASSERT_EQ(l.from_us, 4);
 }
 
 /* What happens while the loop runs is done by a timer. */
@@ -142,6 +149,36 @@ TEST(so_many_may_be_silent)
                 ASSERT_EQ(is_hung_up_on(fds[i]), i < 3); /* the oldest */
                 close(fds[i]);
         }
+}
+
+/* One process connects again and again; another, older one has yet to say its word. */
+TEST(a_process_displaces_its_own_connections)
+{
+        LINE(l);
+        _cleanup_close_ int slow = call(&l);
+        int fds[2 * SILENT_MAX], status = 0;
+        char byte;
+
+        ASSERT_OK(slow);
+        ASSERT_OK(pipe2(fds, O_CLOEXEC));
+        pid_t pid = fork();
+        if (pid == 0) {
+                for (size_t i = 0; i < 2 * SILENT_MAX; i++)
+                        if (call(&l) < 0)
+                                _exit(1);
+                (void) !write(fds[1], "x", 1);
+                (void) pause();
+                _exit(0);
+        }
+        ASSERT_TRUE(pid > 0);
+        ASSERT_EQ(read(fds[0], &byte, 1), 1);
+        close(fds[0]);
+        close(fds[1]);
+        ASSERT_OK(let(&l, 100000));
+        ASSERT_FALSE(is_hung_up_on(slow));
+        ASSERT_EQ(l.asked, 2 * SILENT_MAX + 1);
+        (void) kill(pid, SIGKILL);
+        ASSERT_EQ(waitpid(pid, &status, 0), pid);
 }
 
 TEST(not_for_ever)
@@ -183,6 +220,7 @@ int main(void)
         RUN(who_speaks_is_answered);
         RUN(who_speaks_later_is_heard);
         RUN(so_many_may_be_silent);
+        RUN(a_process_displaces_its_own_connections);
         RUN(not_for_ever);
         RUN(who_is_gone);
         RUN(the_end_hangs_up);

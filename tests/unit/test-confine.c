@@ -5,6 +5,10 @@
  */
 
 #include <linux/capability.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -326,6 +330,88 @@ TEST(labels_without_directories)
         ASSERT_STREQ(exec, "exec web");
 }
 
+/* --- Landlock ------------------------------------------------------------------------------------------ */
+
+/* How earlier kernels take rules that they do not know: by the size of the structure. */
+static int know_rules_up_to(uint32_t size)
+{
+        struct sock_filter filter[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 0, 3),
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+                        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, size, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (size > 0 ? E2BIG : ENOSYS)),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {.len = ELEMENTSOF(filter), .filter = filter};
+
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? -errno : 0;
+}
+
+enum { CAN_LOOK = 1, CAN_MOUNT = 2 };
+
+/* What a process of app C can do on a kernel that knows rules up to SIZE. */
+static int what_is_left(const LaunchConfig *c, uint32_t size)
+{
+        int status;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                Failure f = {};
+                char path[64], target[256];
+                int left = 0;
+
+                if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+                    know_rules_up_to(size) < 0 || apply_landlock(c, &f) < 0)
+                        _exit(78);
+                snprintf(path, sizeof(path), "/proc/%d/exe", (int) getppid());
+                if (readlink(path, target, sizeof(target)) >= 0)
+                        left |= CAN_LOOK;
+                if (mount("none", "/tmp", "tmpfs", 0, NULL) >= 0)
+                        left |= CAN_MOUNT;
+                _exit(left);
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+                return -ECHILD;
+        return WEXITSTATUS(status);
+}
+
+TEST(landlock)
+{
+        const LaunchConfig plain = {.app = (char *) "a", .capabilities = CAPABILITIES},
+                           unfiltered = {.app = (char *) "a",
+                                         .capabilities = CAPABILITIES,
+                                         .may_mount = true},
+                           granted = {.app = (char *) "a",
+                                      .capabilities = CAPABILITIES | CAP(CAP_SYS_ADMIN),
+                                      .may_mount = true};
+        const struct {
+                const LaunchConfig *config;
+                uint32_t rules_size;
+                int left;
+        } l[] = {
+                        {&plain, 24, 0},
+                        {&plain, 16, 0},
+                        {&plain, 8, 0},
+                        {&plain, 0, CAN_LOOK | CAN_MOUNT},
+                        {&unfiltered, 24, CAN_MOUNT},
+                        {&unfiltered, 16, 0},
+                        {&unfiltered, 8, 0},
+                        {&unfiltered, 0, CAN_LOOK | CAN_MOUNT},
+                        {&granted, 24, CAN_MOUNT},
+                        {&granted, 16, CAN_LOOK | CAN_MOUNT},
+                        {&granted, 8, CAN_LOOK | CAN_MOUNT},
+                        {&granted, 0, CAN_LOOK | CAN_MOUNT},
+        };
+
+        if (geteuid() != 0)
+                TEST_SKIP("only root can mount");
+        if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 6)
+                TEST_SKIP("this kernel's Landlock is older than that of Linux 6.12");
+        for (size_t i = 0; i < ELEMENTSOF(l); i++)
+                ASSERT_EQ(what_is_left(l[i].config, l[i].rules_size), l[i].left);
+}
+
 int main(int argc, char *argv[])
 {
         if (argc == 2 && streq(argv[1], SHOW))
@@ -335,6 +421,7 @@ int main(int argc, char *argv[])
         RUN(file_capabilities);
         RUN(cost);
         RUN(labels);
+        RUN(landlock);
         RUN(labels_in_messages);
         RUN(labels_without_directories);
         return TEST_END();

@@ -235,7 +235,7 @@ TEST(passphrase_files)
         ASSERT_OK(write_file_atomic_at(g.scratch.fd, "pass", long_one, sizeof(long_one) - 1, 0600, false));
         ASSERT_REFUSED("good.gpg", "pass", -EFBIG, "longer than");
         ASSERT_REFUSED("good.gpg", "missing", -ENOENT, "missing");
-        ASSERT_REFUSED("good.gpg", "home", -EINVAL, "no regular file");
+        ASSERT_REFUSED("good.gpg", "home", -EINVAL, "not a regular file");
 }
 
 /* Given up in the middle, with the reader there and gone. */

@@ -250,7 +250,7 @@ TEST(endpoints)
         ASSERT_STREQ(d.endpoints[1].image_url, "https://c.example.com/" APP ".aci");
         ASSERT_STREQ(d.endpoints[2].image_url, "http://a.example.com/" APP ".aci");
         ASSERT_EQ(strv_length(d.unusable), 3);
-        ASSERT_CONTAINS(d.unusable[0], "no https URL");
+        ASSERT_CONTAINS(d.unusable[0], "not an https URL");
         ASSERT_CONTAINS(d.unusable[1], "no {ext}");
         ASSERT_CONTAINS(d.unusable[2], "{channel}");
         ASSERT_EQ(strv_length(d.pubkeys), 1);

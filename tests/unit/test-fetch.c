@@ -62,6 +62,10 @@ TEST(references_refused)
                         {"docker://", "not complete"},
                         {"ftp://example.com/x.aci", "cannot be fetched from"},
                         {"file:///x.aci", "cannot be fetched from"},
+                        {"containers-storage:localhost/a:1", "the storage of podman, buildah and CRI-O"},
+                        {"docker-daemon:a:1", "the storage of the Docker daemon"},
+                        {"containerd:a", "the storage of containerd"},
+                        {"dir:/x", "a directory as skopeo writes it"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -69,6 +73,39 @@ TEST(references_refused)
                 _cleanup_reference_ Reference r = {};
                 ASSERT_TRUE(reference_parse(cases[i].text, &r, &e) < 0);
                 ASSERT_CONTAINS(e.message, cases[i].why);
+        }
+}
+
+TEST(ways_from_other_stores)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_reference_ Reference r = {};
+
+        ASSERT_ERR(reference_parse("containers-storage:localhost/a:1", &r, &e), -EPROTONOSUPPORT);
+        ASSERT_CONTAINS(e.hint, "skopeo copy 'containers-storage:localhost/a:1' oci:DIRECTORY:TAG");
+        ASSERT_CONTAINS(e.hint, "acnspawn fetch oci:DIRECTORY:TAG");
+}
+
+TEST(names_of_apps)
+{
+        static const char *const cases[][2] = {
+                        {"docker://example.com:5000/team/web:1.0", "web"},
+                        {"docker://nginx", "nginx"},
+                        {"docker://nginx@sha256:00", "nginx"},
+                        {"oci:/dir:example.com/app:1.0", "app"},
+                        {"docker-archive:a.tar:example.com/b:2", "b"},
+                        {"oci:/dir:1.0", NULL},
+                        {"docker-archive:a.tar:@0", NULL},
+                        {"example.com/app", NULL},
+                        {"./app.aci", NULL},
+                        {"ftp://x", NULL},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *name = NULL;
+                int r = reference_app_name(cases[i][0], &name);
+                ASSERT_EQ(r, cases[i][1] ? 0 : -EINVAL);
+                ASSERT_TRUE(streq_ptr(name, cases[i][1]));
         }
 }
 
@@ -205,6 +242,8 @@ int main(void)
 {
         RUN(references);
         RUN(references_refused);
+        RUN(ways_from_other_stores);
+        RUN(names_of_apps);
         RUN(signatures_beside_images);
         RUN(policies);
         RUN(places);

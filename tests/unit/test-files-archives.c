@@ -98,9 +98,10 @@ TEST(archives_need_a_directory)
 
         aci_file(&t, "a", "x");
         ASSERT_OK(put(a.files.root_fd, "file", "old"));
-        ASSERT_FAILS(a.files, unpack(&a, &t, "/new"), -ENOTDIR, "is no directory, and an archive needs one");
+        ASSERT_FAILS(a.files, unpack(&a, &t, "/new"), -ENOTDIR,
+                     "is not a directory, and an archive needs one");
         ASSERT_FAILS(a.files, unpack(&a, &t, "/file"), -ENOTDIR,
-                     "is no directory, and an archive needs one");
+                     "is not a directory, and an archive needs one");
         ASSERT_STREQ(get(a.files.root_fd, "file"), "old");
 }
 
@@ -185,7 +186,7 @@ TEST(modes_without_archive)
 TEST(damaged_archives)
 {
         ARCHIVES(a);
-        static const char nonsense[] = "this is no archive, whatever its length may be";
+        static const char nonsense[] = "this is not an archive, whatever its length may be";
         _cleanup_text_ Text t = {};
 
         aci_file(&t, "a", "x");
@@ -264,7 +265,7 @@ TEST(an_image_of_a_root)
         ASSERT_EQ(image->manifest->n_dependencies, 0);
         ASSERT_NULL(image->manifest->path_whitelist);
         ASSERT_STREQ(get(image->dir_fd, "rootfs/a"), "content");
-        ASSERT_FAILS(*f, export(&a, "Not A Name", one, &named), -EINVAL, "is no image name");
+        ASSERT_FAILS(*f, export(&a, "Not A Name", one, &named), -EINVAL, "is not an image name");
         safe_close(f->pod.dir_fd);
 }
 

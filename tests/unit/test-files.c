@@ -225,7 +225,7 @@ TEST(several_sources_need_a_directory)
         const CopySide sources[] = {on_host(&f, "a"), on_host(&f, "b")}, file = in_app(&f, "/new"),
                        directory = in_app(&f, "/");
         ASSERT_FAILS(f, files_copy(sources, 2, &file, &f.options, &f.error), -ENOTDIR,
-                     "'site:web:/new' is no directory");
+                     "'site:web:/new' is not a directory");
         ASSERT_STREQ(get(f.root_fd, "new"), "(none)");
         ASSERT_OK(files_copy(sources, 2, &directory, &f.options, NULL));
         ASSERT_STREQ(get(f.root_fd, "a"), "1");

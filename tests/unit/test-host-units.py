@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The units of the host: systemd has nothing to say against them, and they start the program by what it understands.
+"""The units of the host: systemd has nothing to say against them, and they start the program by what it understands. The
+files of sysctl.d raise limits that the kernel has.
 
-usage: test-host-units.py ACNSPAWN BINDIR UNIT…
+usage: test-host-units.py ACNSPAWN BINDIR UNIT|SYSCTL-FILE…
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-PROGRAM, BINDIR, *UNITS = sys.argv[1:]
+PROGRAM, BINDIR, *FILES = sys.argv[1:]
+UNITS = [path for path in FILES if not path.endswith(".conf")]
 failures = 0
 
 
@@ -21,6 +24,12 @@ def case(name, why):
     print(f"not ok {name}: {why}" if why else f"ok {name}")
 
 
+for path in sorted(set(FILES) - set(UNITS)):
+    with open(path) as f:
+        lines = [line.strip() for line in f if line.strip() and line[0] != "#"]
+    wrong = [line for line in lines if not re.fullmatch(r"[a-z._]+ = \d+", line)
+             or not os.path.exists("/proc/sys/" + line.split()[0].replace(".", "/"))]
+    case(os.path.basename(path), f"no kernel parameters: {wrong}" if wrong or not lines else None)
 if not shutil.which("systemd-analyze"):
     print("SKIP: systemd-analyze is missing (Debian package systemd)")
     sys.exit(77)

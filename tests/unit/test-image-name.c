@@ -31,19 +31,19 @@ TEST(wrong_names)
         static const struct {
                 const char *text, *why;
         } cases[] = {
-                        {"", "'' is no image name"},
+                        {"", "'' is not an image name"},
                         {"example.com/app:",
                          "The label version in the image name 'example.com/app:' has no value"},
-                        {"Example", "'Example' is no image name"},
-                        {":1.0", "is no image name"},
-                        {"a,b", "'b' in the image name 'a,b' is no label"},
+                        {"Example", "'Example' is not an image name"},
+                        {":1.0", "is not an image name"},
+                        {"a,b", "'b' in the image name 'a,b' is not a label"},
                         {"a,b=", "The label b in the image name 'a,b=' has no value"},
                         {"a,=b", "A label in the image name 'a,=b' is not valid"},
-                        {"a,", "is no label"},
+                        {"a,", "is not a label"},
                         {"a:1,version=2", "The label version is given twice"},
                         {"a,b=1,b=1", "The label b is given twice"},
                         {"a,name=b", "has a label 'name'"},
-                        {"a\x1b[31m", "'a\\x1b[31m' is no image name"},
+                        {"a\x1b[31m", "'a\\x1b[31m' is not an image name"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

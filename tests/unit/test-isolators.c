@@ -125,7 +125,7 @@ static char *verdict(const char *name, const char *value, bool pod_scope, const 
         _cleanup_free_ char *detail = NULL;
         char *text = NULL;
 
-        if (list_of(texts, &l) >= 0 && isolator_verdict(l.items, pod_scope, h, &v, &detail) >= 0 &&
+        if (list_of(texts, &l) >= 0 && isolator_verdict(&l, l.items, pod_scope, h, &v, &detail) >= 0 &&
             xasprintf(&text, "%s: %s", isolator_verdict_to_string(v), detail) < 0)
                 text = NULL;
         isolator_list_done(&l);
@@ -165,7 +165,7 @@ static const struct {
                  "ignored: it is for apps"},
                 {"os/linux/no-new-privileges", "true", "enforced: the launcher sets",
                  "ignored: it is for apps"},
-                {"os/linux/no-new-privileges", "false", "enforced: the flag is not set",
+                {"os/linux/no-new-privileges", "false", "off: the flag is not set",
                  "ignored: it is for apps"},
                 {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}", "enforced: the launcher bounds",
                  "ignored: it is for apps"},
@@ -179,9 +179,30 @@ static const struct {
                  "modified: the launcher filters", "ignored: "},
                 {"os/linux/seccomp-remove-set", "{'set':['nonsense_call']}",
                  "ignored: Isolator os/linux/seccomp-remove-set names no", "ignored: it is for apps"},
+                {"os/linux/seccomp-retain-set", "{'set':['@appc.io/all','read']}",
+                 "off: the app has no filter and may make every system call", "ignored: it is for apps"},
+                {"os/linux/seccomp-retain-set", "{'set':['@appc.io/all','@acnspawn/within-default']}",
+                 "modified: the launcher filters the app's system calls; it is the default filter",
+                 "ignored: it is for apps"},
+                {"os/linux/seccomp-retain-set", "{'set':['read']}",
+                 "modified: the launcher filters the app's system calls; the calls that every process needs "
+                 "are allowed as well (@systemd/default)",
+                 "ignored: it is for apps"},
+                {"os/linux/seccomp-retain-set", "{'set':['read','@systemd/default']}",
+                 "enforced: the launcher filters the app's system calls", "ignored: it is for apps"},
+                {"os/linux/seccomp-retain-set",
+                 "{'set':['read','clone','reboot','@systemd/default','@acnspawn/within-default']}",
+                 "modified: the launcher filters the app's system calls; the default filter refuses or "
+                 "limits clone, reboot",
+                 "ignored: it is for apps"},
+                {"os/linux/seccomp-retain-set",
+                 "{'set':['read','@systemd/default','@acnspawn/within-default']}",
+                 "enforced: the launcher filters the app's system calls", "ignored: it is for apps"},
                 {"os/linux/selinux-context", "{'user':'u','role':'r','type':'t','level':'l'}",
-                 "enforced: the app is executed in the context u:r:t:l", "ignored: it is for apps"},
-                {"os/linux/apparmor-profile", "'web'", "enforced: the app is executed in the profile web",
+                 "modified: the app is executed in the context u:r:t:l; whether its domain",
+                 "ignored: it is for apps"},
+                {"os/linux/apparmor-profile", "'web'",
+                 "modified: the app is executed in the profile web; what that forbids is not known",
                  "ignored: it is for apps"},
                 {"resource/block-bandwidth", "{'default':true,'limit':'2M'}",
                  "enforced: the app at most 2000000 bytes a second",
@@ -207,6 +228,50 @@ TEST(verdicts)
                 ASSERT_CONTAINS(app, verdicts[i].app);
                 ASSERT_CONTAINS(pod, verdicts[i].pod);
                 ASSERT_EQ(strncmp(app, verdicts[i].app, 8), 0);
+        }
+}
+
+/* Where several of a list cannot all be in force, only the one that is counts as such. */
+TEST(verdicts_of_several)
+{
+        static const struct {
+                const char *texts[5];
+                const char *first, *second;
+        } several[] = {
+                        {{"resource/memory", "{'limit':'1K'}", "resource/memory", "{'limit':'2K'}"},
+                         "ignored: a later one of this name",
+                         "enforced: the app at most 2000 bytes"},
+                        {{"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}",
+                          "os/linux/capabilities-retain-set", "{'set':['CAP_CHOWN']}"},
+                         "ignored: a later one of this name",
+                         "enforced: "},
+                        {{"os/linux/capabilities-remove-set", "{'set':['CAP_KILL']}",
+                          "os/linux/capabilities-remove-set", "{'set':['CAP_CHOWN']}"},
+                         "enforced: ",
+                         "enforced: "},
+                        {{"os/linux/no-new-privileges", "true", "os/linux/no-new-privileges", "false"},
+                         "ignored: a later one of this name",
+                         "off: "},
+                        {{"os/linux/cpu-shares", "1024", "resource/cpu", "{'request':'200m'}"},
+                         "ignored: resource/cpu requests a weight",
+                         "modified: a weight of 20"},
+                        {{"os/linux/cpu-shares", "1024", "resource/cpu", "{'limit':'200m'}"},
+                         "enforced: a weight of 100",
+                         "enforced: the app at most 20%"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(several); i++) {
+                const char *const expected[] = {several[i].first, several[i].second};
+                IsolatorList l = {};
+                ASSERT_OK(list_of(several[i].texts, &l));
+                for (size_t k = 0; k < l.n; k++) {
+                        _cleanup_free_ char *detail = NULL, *text = NULL;
+                        IsolatorVerdict v;
+                        ASSERT_OK(isolator_verdict(&l, &l.items[k], false, &all_features, &v, &detail));
+                        ASSERT_OK(xasprintf(&text, "%s: %s", isolator_verdict_to_string(v), detail));
+                        ASSERT_TRUE(startswith(text, expected[k]) != NULL);
+                }
+                isolator_list_done(&l);
         }
 }
 
@@ -274,6 +339,107 @@ TEST(missing_features)
         for (size_t i = 0; i < ELEMENTSOF(l); i++) {
                 _cleanup_free_ char *v = verdict(l[i].name, l[i].value, false, &h);
                 ASSERT_CONTAINS(v, l[i].expected);
+        }
+}
+
+/* --- Processes and threads ----------------------------------------------------------------------------- */
+
+TEST(tasks_verdicts)
+{
+        static const struct {
+                HostFeatures host;
+                const char *limit, *app, *pod;
+        } l[] = {
+                        {{.pids = true, .own_users = true},
+                         "{'limit':'50'}",
+                         "enforced: the app at most 50 processes and threads",
+                         "enforced: all apps together at most 50 processes and threads"},
+                        {{.pids_v1 = true, .own_users = true},
+                         "{'limit':50}",
+                         "enforced: the app at most 50 processes and threads",
+                         "enforced: all apps together at most 50 processes and threads"},
+                        {{.own_users = true},
+                         "{'limit':'50'}",
+                         "modified: each user of the pod at most 50 processes and threads, in all apps "
+                         "together: this host has no cgroup controller 'pids' for pods",
+                         "ignored: this host has no cgroup controller 'pids' for pods; only the limits of "
+                         "its apps hold, for each user of the pod"},
+                        {{},
+                         "{'limit':'50'}",
+                         "ignored: this host has no cgroup controller 'pids' for pods, and the pod's users "
+                         "are the host's",
+                         "ignored: this host has no cgroup controller 'pids' for pods, and the pod's users "
+                         "are the host's"},
+                        {{},
+                         "{'limit':'4194304'}",
+                         "off: as many processes and threads as the host has",
+                         "off: as many processes and threads as the host has"},
+                        {{.pids = true}, "{}", "ignored: neither", "ignored: neither"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_free_ char *app = verdict("resource/tasks", l[i].limit, false, &l[i].host);
+                _cleanup_free_ char *pod = verdict("resource/tasks", l[i].limit, true, &l[i].host);
+                ASSERT_TRUE(app && startswith(app, l[i].app));
+                ASSERT_TRUE(pod && startswith(pod, l[i].pod));
+        }
+}
+
+TEST(tasks_by_default)
+{
+        static const struct {
+                const char *isolator;
+                uint64_t app, pod;
+                size_t defaults;
+        } l[] = {{NULL, 2048, 8192, 1},
+                 {"{}", 2048, 8192, 1},
+                 {"{'limit':'7'}", 7, 7, 0},
+                 {"{'limit':'4194303'}", 4194303, 4194303, 0},
+                 {"{'limit':'4194304'}", STAGE1_TASKS_UNLIMITED, STAGE1_TASKS_UNLIMITED, 0}};
+        const Isolator *defaults[STAGE1_DEFAULTS_MAX];
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                IsolatorList list = {};
+                if (l[i].isolator)
+                        ASSERT_OK(list_of((const char *const[]){"resource/tasks", l[i].isolator, NULL},
+                                          &list));
+                ASSERT_EQ(stage1_tasks_max(&list, false), l[i].app);
+                ASSERT_EQ(stage1_tasks_max(&list, true), l[i].pod);
+                const App app = {.isolators = list};
+                ASSERT_EQ(stage1_default_isolators(&list, NULL, &all_features, defaults), l[i].defaults);
+                if (l[i].defaults > 0)
+                        ASSERT_EQ(defaults[0]->limit, 8192);
+                ASSERT_EQ(stage1_default_isolators(&list, &app, &(HostFeatures){}, defaults), l[i].defaults);
+                if (l[i].defaults > 0)
+                        ASSERT_EQ(defaults[0]->limit, 2048);
+                isolator_list_done(&list);
+        }
+}
+
+/* Which of the two profiles that come with acnspawn it is follows from whether the app may mount. */
+TEST(profile_by_default)
+{
+        static const struct {
+                const char *name, *value, *profile; /* NULL: none by default */
+        } l[] = {{NULL, NULL, "acnspawn-app"},
+                 {"os/linux/capabilities-retain-set", "{'set':['CAP_CHOWN']}", "acnspawn-app"},
+                 {"os/linux/capabilities-retain-set", "{'set':['CAP_SYS_ADMIN']}", "acnspawn-app-mounts"},
+                 {"os/linux/seccomp-retain-set", "{'set':['@appc.io/all']}", "acnspawn-app-mounts"},
+                 {"os/linux/apparmor-profile", "'web'", NULL}};
+        const HostFeatures with = {.apparmor = true};
+        const Isolator *defaults[STAGE1_DEFAULTS_MAX];
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                App app = {};
+                if (l[i].name)
+                        ASSERT_OK(list_of((const char *const[]){l[i].name, l[i].value, NULL},
+                                          &app.isolators));
+                size_t n = stage1_default_isolators(&app.isolators, &app, &with, defaults);
+                ASSERT_EQ(n, l[i].profile ? 2 : 1);
+                if (l[i].profile)
+                        ASSERT_STREQ(defaults[1]->text, l[i].profile);
+                ASSERT_EQ(stage1_default_isolators(&app.isolators, &app, &(HostFeatures){}, defaults), 1);
+                isolator_list_done(&app.isolators);
         }
 }
 
@@ -347,6 +513,43 @@ TEST(sysctls)
         }
 }
 
+/* What is wrong with the isolators and ports of a template, whether its apps have app objects or not. */
+TEST(manifests)
+{
+        static const struct {
+                const char *apps, *expected;
+        } l[] = {
+                        {"{'name':'a','image':{'name':'x.org/a'}}", NULL},
+                        {"{'name':'a','image':{'name':'x.org/a'},'app':{'exec':['/"
+                         "x'],'user':'0','group':'0',"
+                         "'isolators':[{'name':'os/linux/seccomp-remove-set','value':{'set':['execve']}}]}}",
+                         "App a: Isolator os/linux/seccomp-remove-set takes away execve"},
+                        {"{'name':'b','image':{'name':'x.org/b'}},{'name':'a','image':{'name':'x.org/a'},"
+                         "'app':{'exec':['/x'],'user':'0','group':'0','isolators':[{'name':'os/unix/sysctl',"
+                         "'value':{'kernel.panic':'1'}}]}}",
+                         "App a wants the kernel parameter kernel.panic, which is the host's"},
+                        {"{'name':'a','image':{'name':'x.org/a'},'app':{'exec':['/"
+                         "x'],'user':'0','group':'0',"
+                         "'ports':[{'name':'p','protocol':'sctp','port':80,'socketActivated':true}]}}",
+                         "Port 'p' of app a cannot be socket-activated: its protocol is 'sctp'"},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+                _cleanup_free_ char *text = NULL;
+
+                ASSERT_OK(xasprintf(&text, "{'acVersion':'0.8.11','acKind':'PodManifest','apps':[%s]}",
+                                    l[i].apps));
+                for (char *c = text; *c; c++)
+                        *c = *c == '\'' ? '"' : *c;
+                ASSERT_OK(pod_manifest_parse(text, strlen(text), &m, NULL, &e));
+                ASSERT_EQ(stage1_manifest_check(m, &e) < 0, l[i].expected != NULL);
+                if (l[i].expected)
+                        ASSERT_CONTAINS(e.message, l[i].expected);
+        }
+}
+
 /* Every type has a row in the table: nothing may come without a reason. */
 TEST(every_type_has_a_verdict)
 {
@@ -354,11 +557,12 @@ TEST(every_type_has_a_verdict)
                 for (int pod = 0; pod < 2; pod++) {
                         _cleanup_free_ char *detail = NULL;
                         Isolator i = {.name = (char *) "x", .type = (IsolatorType) t};
+                        const IsolatorList l = {.items = &i, .n = 1};
                         IsolatorVerdict v;
-                        ASSERT_OK(isolator_verdict(&i, pod, &all_features, &v, &detail));
+                        ASSERT_OK(isolator_verdict(&l, &i, pod, &all_features, &v, &detail));
                         ASSERT_NOT_NULL(isolator_verdict_to_string(v));
                         ASSERT_GT(strlen(detail), 10);
-                        ASSERT_OK(isolator_verdict(&i, pod, &all_features, &v, NULL));
+                        ASSERT_OK(isolator_verdict(&l, &i, pod, &all_features, &v, NULL));
                 }
         ASSERT_NULL(isolator_verdict_to_string((IsolatorVerdict) 17));
 }
@@ -373,15 +577,47 @@ TEST(detect)
                 ASSERT_FALSE(h.cpu || h.memory || h.io || h.pids);
 }
 
+/* As of apply_landlock(). */
+TEST(confined_apps)
+{
+        static const char *const plain[] = {NULL};
+        static const char *const admin[] = {"os/linux/capabilities-retain-set", "{'set':['CAP_SYS_ADMIN']}",
+                                            NULL};
+        static const char *const unfiltered[] = {"os/linux/seccomp-retain-set", "{'set':['@appc.io/all']}",
+                                                 NULL};
+        static const char *const narrow[] = {"os/linux/capabilities-retain-set", "{'set':['CAP_SYS_ADMIN']}",
+                                             "os/linux/seccomp-remove-set", "{'set':['mount']}", NULL};
+        static const struct {
+                const char *const *isolators;
+                int since; /* the version of Landlock */
+        } l[] = {{plain, 2}, {unfiltered, 2}, {narrow, 2}, {admin, 6}};
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                App app = {};
+                ASSERT_OK(list_of(l[i].isolators, &app.isolators));
+                for (int version = 0; version < 8; version++) {
+                        const HostFeatures h = {.landlock = version};
+                        ASSERT_EQ(stage1_app_is_confined(&app, &h), version >= l[i].since);
+                }
+                isolator_list_done(&app.isolators);
+        }
+}
+
 int main(void)
 {
         RUN(directives);
+        RUN(tasks_verdicts);
+        RUN(tasks_by_default);
+        RUN(profile_by_default);
         RUN(verdicts);
+        RUN(verdicts_of_several);
         RUN(verdicts_in_a_unit_of_the_host);
         RUN(missing_controllers);
         RUN(missing_features);
         RUN(sysctls);
+        RUN(manifests);
         RUN(every_type_has_a_verdict);
+        RUN(confined_apps);
         RUN(detect);
         return TEST_END();
 }

@@ -26,7 +26,7 @@ static char *judge(IsolatorType type, const char *label, const HostFeatures *h)
         char *text = NULL;
 
         int r = stage1_isolators_check(&m, h, &e);
-        if (isolator_verdict(&i, false, h, &v, &detail) < 0 ||
+        if (isolator_verdict(&object.isolators, &i, false, h, &v, &detail) < 0 ||
             xasprintf(&text, "%s%s%s: %s", r < 0 ? e.message : "", r < 0 ? "; " : "",
                       isolator_verdict_to_string(v), detail) < 0)
                 return NULL;
@@ -40,7 +40,11 @@ TEST(profiles)
         } l[] = {
                         {"web", "enforced: the app is executed in the profile web"},
                         {"my profile (x)", "enforced: "},
-                        {"unconfined", "enforced: the app is executed in the profile unconfined"},
+                        {"unconfined",
+                         "off: the app is executed without a profile: AppArmor forbids it nothing"},
+                        {"unconfined//&unconfined",
+                         "modified: the profile unconfined//&unconfined is in unconfined mode"},
+                        {"web//&unconfined", "enforced: "},
                         {":ns:web", "enforced: "},
                         {":ns://web", "enforced: "},
                         {"&web", "enforced: "},
@@ -75,7 +79,7 @@ TEST(profiles)
         }
 }
 
-/* The kernel will refuse what is not there. */
+/* The kernel will refuse what is not there; what a profile forbids is not known. */
 TEST(profiles_that_cannot_be_looked_for)
 {
         const HostFeatures unknown = {.apparmor = true},
@@ -83,7 +87,9 @@ TEST(profiles_that_cannot_be_looked_for)
         _cleanup_free_ char *a = judge(ISOLATOR_APPARMOR_PROFILE, "web", &unknown);
         _cleanup_free_ char *b = judge(ISOLATOR_APPARMOR_PROFILE, "web", &missing);
 
-        ASSERT_STREQ(a, "enforced: the app is executed in the profile web");
+        ASSERT_STREQ(a,
+                     "modified: the app is executed in the profile web; what that forbids is not known: the "
+                     "kernel's list of profiles cannot be read");
         ASSERT_STREQ(b, a);
 }
 
@@ -126,9 +132,11 @@ TEST(contexts)
                         {SELINUX_PERMISSIVE, NULL,
                          "modified: the app is executed in the context u:r:t:s0, but SELinux is "
                          "permissive: "},
-                        {SELINUX_ENFORCING, NULL, "enforced: the app is executed in the context u:r:t:s0"},
+                        {SELINUX_ENFORCING, NULL,
+                         "modified: the app is executed in the context u:r:t:s0; whether its domain is "
+                         "permissive is not known: the kernel cannot be asked"},
                         {SELINUX_ENFORCING, "/nonexistent",
-                         "enforced: the app is executed in the context u:r:t:s0"},
+                         "modified: the app is executed in the context u:r:t:s0; whether"},
                         {SELINUX_ENFORCING, "fifo",
                          "modified: the app is executed in the context u:r:t:s0, but its domain is "
                          "permissive: "},

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "config.h"
 #include "stage0/network/network-internal.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
@@ -78,12 +79,26 @@ TEST(configurations)
         ASSERT_FALSE(cni_version_at_least("0.3.1", "0.4.0"));
 }
 
+TEST(directories_are_those_of_the_build)
+{
+        const char *const own[] = {"/x", NULL};
+        _cleanup_strv_free_ char **usual = NULL, **l = NULL;
+
+        ASSERT_OK(cni_config_directories(NULL, &usual));
+        ASSERT_STREQ(usual[0], ACNSPAWN_SYSCONFDIR "/net.d");
+        ASSERT_STREQ(usual[1], ACNSPAWN_LIBEXECDIR "/net.d");
+        ASSERT_STREQ(usual[2], "/etc/cni/net.d");
+        ASSERT_OK(cni_config_directories(own, &l));
+        ASSERT_EQ(strv_length(l), 1U);
+        ASSERT_STREQ(l[0], "/x/net.d");
+}
+
 TEST(configurations_that_are_refused)
 {
         static const struct {
                 const char *text, *message;
         } bad[] = {
-                        {"[]", "it is no JSON object"},
+                        {"[]", "it is not a JSON object"},
                         {"{\"cniVersion\":\"0.4.0\",\"plugins\":[]}", "\"name\" is not"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"../n\",\"plugins\":[]}", "\"name\" is not"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"acnspawn/ipv6\":true,\"plugins\":[]}",
@@ -94,7 +109,7 @@ TEST(configurations_that_are_refused)
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[]}",
                          "is not a list of plugins"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[1]}",
-                         "plugin 1 is no JSON object"},
+                         "plugin 1 is not a JSON object"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"../sh\"}]}",
                          "not the name of a program"},
                         {"{\"cniVersion\":\"0.4.0\",\"name\":\"n\",\"plugins\":[{\"type\":\"a\","
@@ -473,6 +488,7 @@ int main(void)
         RUN(requests);
         RUN(requests_that_are_refused);
         RUN(configurations);
+        RUN(directories_are_those_of_the_build);
         RUN(configurations_that_are_refused);
         RUN(results);
         RUN(results_that_are_refused);

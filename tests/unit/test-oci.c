@@ -282,12 +282,12 @@ TEST(hostile_layers)
                         {{.name = "s", .type = '2', .link = "/etc"},
                          {.name = "s/x", .type = '0'},
                          "symbolic link"},
-                        {{.name = "f", .type = '0'}, {.name = "f/x", .type = '0'}, "is no directory"},
+                        {{.name = "f", .type = '0'}, {.name = "f/x", .type = '0'}, "is not a directory"},
                         {{.name = "h", .type = '1', .link = "../../x"}, {}, "'..'"},
                         {{.name = "h", .type = '1', .link = "/etc/shadow"}, {}, "no earlier entry"},
                         {{.name = ".wh.w", .type = '0'},
                          {.name = "h", .type = '1', .link = "w"},
-                         "no regular"},
+                         "no earlier entry"},
                         {{.name = "c", .type = '3'}, {}, "is a whiteout of overlayfs"},
                         {{.name = "x", .type = '0', .size = 1 << 20, .no_content = true}, {}, "Layer 1"},
         };
@@ -341,7 +341,7 @@ TEST(digests_and_sizes)
                 ASSERT_OCI_REFUSED(l, -ELOOP, "symbolic link");
                 ASSERT_OK(unlinkat(l.fd, name, 0));
                 ASSERT_OK(mkfifoat(l.fd, name, 0600));
-                ASSERT_OCI_REFUSED(l, -EBADMSG, "no regular file");
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "not a regular file");
         }
         {
                 LAYOUT(l);
@@ -396,6 +396,323 @@ TEST(layers_are_shared_and_read_once)
         ASSERT_WORKS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error));
         ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
         ASSERT_TRUE(store_is_empty(l.f.store));
+}
+
+/* --- Layers that the store has ------------------------------------------------------------------------- */
+
+/* Begins another image in the same layout. */
+static void begin_image(OciLayout *l)
+{
+        text_done(&l->layers);
+        text_done(&l->diff_ids);
+        l->layers = l->diff_ids = (Text){};
+        l->n_layers = 0;
+}
+
+static int remove_blob(OciLayout *l, const char *digest)
+{
+        char name[128];
+
+        snprintf(name, sizeof(name), "blobs/sha256/%s", digest + 7);
+        return unlinkat(l->fd, name, 0) < 0 ? -errno : 0;
+}
+
+/* The config says what is in a layer of another image, which the manifest does not name. */
+TEST(a_layer_of_others_that_is_only_claimed)
+{
+        _cleanup_(image_freep) Image *i = NULL, *other = NULL;
+        _cleanup_text_ Text secret = {}, mine = {};
+        _cleanup_free_ char *diff_id = NULL;
+        LAYOUT(l);
+
+        aci_file(&secret, "secret", "of the first image");
+        aci_end(&secret);
+        ASSERT_OK(digest_bytes("sha256:", secret.data, secret.size, &diff_id));
+        add_layer_as(&l, &secret, &secret, NULL);
+        ASSERT_OCI_IMPORTS(l, i);
+
+        aci_file(&mine, "other", "");
+        aci_end(&mine);
+        for (unsigned k = 0; k < 3; k++) {
+                begin_image(&l);
+                l.config_more = ",\"author\":\"somebody else\"";
+                add_layer_as(&l, &mine, &mine, diff_id);
+                if (k == 1) /* it need not even be there */
+                        ASSERT_OK(remove_blob(&l, l.last_digest));
+                if (k == 2) { /* as of a store in which it is not known what layers were made of */
+                        char name[PATH_MAX];
+                        snprintf(name, sizeof(name), "layers/%s/blobs", i->layer_ids[0]);
+                        ASSERT_OK(unlinkat(l.f.store->fd, name, 0));
+                }
+                finish(&l);
+                ASSERT_ERR(import(&l, &other), k == 1 ? -ENOENT : -EBADMSG);
+                ASSERT_CONTAINS(l.f.error.message,
+                                k == 1 ? "has no blob" : "it is not what the image's config says");
+        }
+        ASSERT_EQ(count_entries(l.f.store, "images"), 1);
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
+        ASSERT_EQ(count_entries(l.f.store, "tmp"), 0);
+        ASSERT_EQ(what_is(&l, i, 0, "secret"), 'f');
+}
+
+/* The same layer compressed in another way is read once and shared. */
+TEST(a_layer_in_another_form)
+{
+        _cleanup_(image_freep) Image *i = NULL, *second = NULL, *third = NULL, *fourth = NULL;
+        _cleanup_text_ Text tar = {}, gzip = {}, longer = {};
+        _cleanup_free_ char *diff_id = NULL, *blob = NULL;
+        LAYOUT(l);
+
+        aci_file(&tar, "x", "content");
+        aci_end(&tar);
+        ASSERT_OK(digest_bytes("sha256:", tar.data, tar.size, &diff_id));
+        ASSERT_OK(aci_compress(&tar, ARCHIVE_FILTER_GZIP, &gzip));
+        add_layer_as(&l, &tar, &tar, NULL);
+        ASSERT_OCI_IMPORTS(l, i);
+
+        begin_image(&l);
+        l.config_more = ",\"author\":\"second\"";
+        add_layer_as(&l, &tar, &gzip, NULL);
+        blob = strdup(l.last_digest);
+        ASSERT_OCI_IMPORTS(l, second);
+        ASSERT_STREQ(second->layer_ids[0], i->layer_ids[0]);
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
+
+        /* Now it is known. */
+        begin_image(&l);
+        l.config_more = ",\"author\":\"third\"";
+        add_layer_as(&l, &tar, &gzip, NULL);
+        ASSERT_OK(remove_blob(&l, blob));
+        ASSERT_OCI_IMPORTS(l, third);
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
+
+        /* What does not end is not read to its end. */
+        begin_image(&l);
+        l.config_more = ",\"author\":\"fourth\"";
+        text_add_bytes(&longer, tar.data, tar.size);
+        for (unsigned k = 0; k < 4096; k++)
+                aci_end(&longer);
+        text_done(&gzip);
+        gzip = (Text){};
+        ASSERT_OK(aci_compress(&longer, ARCHIVE_FILTER_GZIP, &gzip));
+        add_layer_as(&l, &tar, &gzip, NULL);
+        finish(&l);
+        ASSERT_ERR(import(&l, &fourth), -EBADMSG);
+        ASSERT_CONTAINS(l.f.error.message, "it is longer than");
+}
+
+/* --- Hard links to files of lower layers --------------------------------------------------------------- */
+
+static struct stat status_of(OciLayout *l, const Image *i, size_t layer, const char *path)
+{
+        struct stat st = {};
+        char name[PATH_MAX];
+
+        snprintf(name, sizeof(name), "layers/%s/rootfs/%s", i->layer_ids[layer], path);
+        (void) fstatat(l->f.store->fd, name, &st, AT_SYMLINK_NOFOLLOW);
+        return st;
+}
+
+static char *content_of(OciLayout *l, const Image *i, size_t layer, const char *path)
+{
+        char name[PATH_MAX], *text = NULL;
+
+        snprintf(name, sizeof(name), "layers/%s/rootfs/%s", i->layer_ids[layer], path);
+        (void) read_file_at(l->f.store->fd, name, 4096, &text, NULL);
+        return text;
+}
+
+static void add_base(OciLayout *l, const char *content)
+{
+        aci_entry(&l->f.tar, (AciEntry){.name = "d", .type = '5', .mode = 0750});
+        ACI_PAX(&l->f.tar, "SCHILY.xattr.user.note=kept");
+        aci_entry(&l->f.tar, (AciEntry){.name = "d/file",
+                                        .type = '0',
+                                        .mode = 04711,
+                                        .uid = 12,
+                                        .gid = 34,
+                                        .mtime = 1000000,
+                                        .content = content,
+                                        .size = strlen(content)});
+        aci_symlink(&l->f.tar, "d/link", "/etc/shadow");
+        aci_symlink(&l->f.tar, "way", "d");
+        aci_entry(&l->f.tar, (AciEntry){.name = "d/fifo", .type = '6', .mode = 0640});
+        aci_dir(&l->f.tar, "d/dir");
+        add_layer(l);
+}
+
+TEST(hard_links_to_lower_layers)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_free_ char *file = NULL, *own = NULL;
+        LAYOUT(l);
+
+        add_base(&l, "of the lowest");
+        aci_file(&l.f.tar, "between", "");
+        add_layer(&l);
+        aci_hard_link(&l.f.tar, "new/name", "d/file");
+        aci_hard_link(&l.f.tar, "third", "new/name");
+        aci_hard_link(&l.f.tar, "s", "./d//link");
+        aci_hard_link(&l.f.tar, "s2", "d/link");
+        aci_hard_link(&l.f.tar, "pipe", "/d/fifo");
+        aci_file(&l.f.tar, "own", "mine");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        /* One on top for the attributes of "d", which has no entry in the third. */
+        ASSERT_EQ(strv_length(i->layer_ids), 4);
+        ASSERT_EQ(status_of(&l, i, 0, "d").st_mode & 07777, 0750);
+
+        struct stat st = status_of(&l, i, 1, "new/name");
+        ASSERT_EQ(st.st_mode, S_IFREG | 04711);
+        ASSERT_EQ(st.st_nlink, 3);
+        ASSERT_EQ(st.st_mtime, 1000000);
+        if (geteuid() == 0)
+                ASSERT_EQ(st.st_uid, 12);
+        ASSERT_EQ(status_of(&l, i, 1, "d/file").st_ino, st.st_ino);
+        ASSERT_EQ(status_of(&l, i, 1, "third").st_ino, st.st_ino);
+        /* Nothing is shared with the layer below. */
+        ASSERT_TRUE(status_of(&l, i, 3, "d/file").st_ino != st.st_ino);
+        ASSERT_EQ(status_of(&l, i, 3, "d/file").st_nlink, 1);
+        file = content_of(&l, i, 1, "third");
+        ASSERT_STREQ(file, "of the lowest");
+        own = content_of(&l, i, 1, "own");
+        ASSERT_STREQ(own, "mine");
+        ASSERT_TRUE(S_ISLNK(status_of(&l, i, 1, "s").st_mode));
+        ASSERT_EQ(status_of(&l, i, 1, "s").st_ino, status_of(&l, i, 1, "d/link").st_ino);
+        ASSERT_EQ(status_of(&l, i, 1, "s").st_ino, status_of(&l, i, 1, "s2").st_ino);
+        ASSERT_EQ(status_of(&l, i, 1, "pipe").st_mode, S_IFIFO | 0640);
+
+        char name[PATH_MAX], value[8];
+        snprintf(name, sizeof(name), "%s/layers/%s/rootfs/third", l.f.store->path, i->layer_ids[1]);
+        ASSERT_EQ(getxattr(name, "user.note", value, sizeof(value)), 4);
+
+        /* The record has been made of what is there in the end. */
+        _cleanup_record_check_ RecordCheck check = {.n_max = 8};
+        ASSERT_WORKS(l.f, image_verify(l.f.store, i->id, false, &check, &l.f.error));
+        ASSERT_EQ(check.n_found, 0);
+        snprintf(name, sizeof(name), "layers/%s/below", i->layer_ids[1]);
+        ASSERT_TRUE(faccessat(l.f.store->fd, name, F_OK, 0) < 0);
+}
+
+/* The layer with the link is never that of others with the same digest. */
+TEST(hard_links_to_different_lower_layers)
+{
+        _cleanup_(image_freep) Image *one = NULL, *two = NULL, *again = NULL;
+        _cleanup_free_ char *first = NULL, *second = NULL;
+        _cleanup_text_ Text shared = {};
+        LAYOUT(l);
+
+        aci_hard_link(&shared, "x", "d/file");
+        aci_end(&shared);
+        add_base(&l, "one");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, one);
+        begin_image(&l);
+        add_base(&l, "two");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, two);
+        first = content_of(&l, one, 1, "x");
+        second = content_of(&l, two, 1, "x");
+        ASSERT_STREQ(first, "one");
+        ASSERT_STREQ(second, "two");
+
+        /* What was made once is found again, without the blobs. */
+        l.config_more = ",\"author\":\"again\"";
+        begin_image(&l);
+        add_base(&l, "one");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OK(remove_blob(&l, l.last_digest));
+        ASSERT_OCI_IMPORTS(l, again);
+        ASSERT_STREQ(again->layer_ids[1], one->layer_ids[1]);
+
+        ASSERT_WORKS(l.f, image_remove(l.f.store, one->id, NULL, &l.f.error));
+        ASSERT_WORKS(l.f, image_remove(l.f.store, two->id, NULL, &l.f.error));
+        ASSERT_EQ(what_is(&l, again, 1, "x"), 'f');
+        ASSERT_WORKS(l.f, image_remove(l.f.store, again->id, NULL, &l.f.error));
+        ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
+}
+
+/* In the order of the archive, as if it were unpacked over the layers below. */
+TEST(hard_links_to_lower_layers_and_what_follows)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_free_ char *old = NULL, *new = NULL, *replaced = NULL, *kept = NULL, *hidden = NULL;
+        LAYOUT(l);
+
+        aci_file(&l.f.tar, "a/file", "old a");
+        aci_file(&l.f.tar, "b/file", "old b");
+        aci_file(&l.f.tar, "c/file", "old c");
+        aci_file(&l.f.tar, "e/file", "old e");
+        add_layer(&l);
+        aci_hard_link(&l.f.tar, "a-name", "a/file");
+        aci_file(&l.f.tar, "a/file", "new a");
+        aci_hard_link(&l.f.tar, "b-name", "b/file");
+        aci_hard_link(&l.f.tar, "b-too", "b/file");
+        aci_file(&l.f.tar, "b-name", "another");
+        aci_hard_link(&l.f.tar, "c-name", "c/file");
+        aci_file(&l.f.tar, "c/.wh.file", "");
+        aci_hard_link(&l.f.tar, "e-name", "e/file");
+        aci_file(&l.f.tar, "e/.wh..wh..opq", "");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        size_t k = strv_length(i->layer_ids) - 2;
+        old = content_of(&l, i, k, "a-name");
+        ASSERT_STREQ(old, "old a");
+        new = content_of(&l, i, k, "a/file");
+        ASSERT_STREQ(new, "new a");
+        replaced = content_of(&l, i, k, "b-name");
+        ASSERT_STREQ(replaced, "another");
+        kept = content_of(&l, i, k, "b-too");
+        ASSERT_STREQ(kept, "old b");
+        hidden = content_of(&l, i, k, "c-name");
+        ASSERT_STREQ(hidden, "old c");
+        ASSERT_EQ(what_is(&l, i, k, "c/file"), 'w');
+        ASSERT_EQ(what_is(&l, i, k, "e-name"), 'f');
+        ASSERT_EQ(what_is(&l, i, k, "e/file"), '-');
+        ASSERT_EQ(what_is(&l, i, k, "e"), 'o');
+}
+
+TEST(hard_links_to_lower_layers_that_are_refused)
+{
+        static const struct {
+                const char *middle, *before, *target, *why;
+        } cases[] = {
+                        {NULL, NULL, "way/file", "it leads through a symbolic link of layer 1"},
+                        {NULL, NULL, "d/link/x", "it leads through a symbolic link of layer 1"},
+                        {NULL, NULL, "d/dir", "it leads to a directory of layer 1"},
+                        {NULL, NULL, "d/file/x", "no earlier entry of the archive"},
+                        {NULL, NULL, "d/missing", "to no file of the layers below"},
+                        {NULL, NULL, "/etc/shadow", "to no file of the layers below"},
+                        {NULL, NULL, "../../etc/shadow", "'..'"},
+                        {NULL, NULL, "d/../../x", "'..'"},
+                        {"d/.wh.file", NULL, "d/file", "to no file of the layers below"},
+                        {"d/.wh..wh..opq", NULL, "d/file", "to no file of the layers below"},
+                        {".wh.d", NULL, "d/file", "to no file of the layers below"},
+                        {"d", NULL, "d/file", "no earlier entry of the archive"},
+                        {NULL, "d/.wh.file", "d/file", "no earlier entry of the archive"},
+                        {NULL, "d/.wh..wh..opq", "d/file", "no earlier entry of the archive"},
+                        {NULL, ".wh..wh..opq", "d/file", "no earlier entry of the archive"},
+                        {NULL, ".wh.d", "d/file", "no earlier entry of the archive"},
+                        {NULL, "d", "d/file", "no earlier entry of the archive"},
+        };
+
+        for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
+                LAYOUT(l);
+                add_base(&l, "content");
+                aci_file(&l.f.tar, cases[k].middle ?: "between", "");
+                add_layer(&l);
+                aci_file(&l.f.tar, cases[k].before ?: "before", "");
+                aci_hard_link(&l.f.tar, "x", cases[k].target);
+                add_layer(&l);
+                ASSERT_OCI_REFUSED(l, -EBADMSG, cases[k].why);
+                ASSERT_CONTAINS(l.f.error.message, "Layer 3");
+        }
+        /* There is nothing below the lowest, and what is above it does not count. */
+        LAYOUT(l);
+        aci_hard_link(&l.f.tar, "x", "d/file");
+        add_layer(&l);
+        add_base(&l, "content");
+        ASSERT_OCI_REFUSED(l, -EBADMSG, "to no file of the layers below");
 }
 
 /* As some tools write them: nothing behind the last byte of the last file. */
@@ -587,6 +904,12 @@ int main(void)
         RUN(hostile_layers);
         RUN(digests_and_sizes);
         RUN(layers_are_shared_and_read_once);
+        RUN(a_layer_of_others_that_is_only_claimed);
+        RUN(a_layer_in_another_form);
+        RUN(hard_links_to_lower_layers);
+        RUN(hard_links_to_different_lower_layers);
+        RUN(hard_links_to_lower_layers_and_what_follows);
+        RUN(hard_links_to_lower_layers_that_are_refused);
         RUN(a_layer_without_padding_and_end_mark);
         RUN(many_layers_and_the_same_one_again);
         RUN(attributes_of_directories_without_entries);

@@ -146,13 +146,18 @@ TEST(sockets)
 
 TEST(exposed_apps)
 {
-        const PodReport report = {.exit_status = -1, .apps_exposed = true};
+        char *names[] = {(char *) "db", (char *) "web", NULL};
+        PodReport report = {.exit_status = -1, .exposed_to = names, .exposed_to_all = true};
         const Pod p = make_pod(POD_RUNNING);
-        _cleanup_free_ char *s = NULL;
+        _cleanup_free_ char *s = NULL, *some = NULL;
 
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
         ASSERT_CONTAINS(s, " Neighbours: exposed, apps of one user can look into each other: this kernel "
                            "has no Landlock, or it is off (lsm=)\n");
+        report.exposed_to_all = false;
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &some));
+        ASSERT_CONTAINS(some, " Neighbours: exposed to db, web, which may mount: Linux keeps such apps from "
+                              "looking into others from 6.12 on\n");
 }
 
 TEST(ended)
@@ -257,7 +262,7 @@ TEST(health_and_restarts)
                          .restart_limit = 10};
         const PodReport report = {.apps = &app, .n_apps = 1, .exit_status = -1};
         const Pod p = make_pod(POD_RUNNING);
-        _cleanup_free_ char *s = NULL, *t = NULL, *u = NULL;
+        _cleanup_free_ char *s = NULL, *t = NULL, *u = NULL, *v = NULL;
 
         ASSERT_OK(pod_status_text(&p, &report, &plain, &s));
         ASSERT_CONTAINS(s, "web  running, ready, unhealthy (3 failures); 2s ago");
@@ -268,9 +273,10 @@ TEST(health_and_restarts)
                         "\"ready\":true,\"health\":{\"state\":\"unhealthy\",\"failures\":3,\"checked\":null,"
                         "\"timedOut\":false,\"exitStatus\":0,\"output\":\"gone\\u001b[2J\"},\"startsInRow\":"
                         "4,"
-                        "\"restartLimit\":10,\"nextStart\":null");
+                        "\"restartLimit\":10,\"nextStart\":null,\"droppedLines\":0,\"droppedSize\":0");
         json_object_put(o);
         app.status.state = APP_ENDED;
+        app.status.started_usec = NOW - 2000000;
         app.status.ended_usec = NOW - 1000000;
         app.next_start_usec = NOW + 5000000;
         ASSERT_OK(pod_status_text(&p, &report, &plain, &t));
@@ -280,6 +286,9 @@ TEST(health_and_restarts)
         app.status.row = 11;
         ASSERT_OK(pod_status_text(&p, &report, &plain, &u));
         ASSERT_CONTAINS(u, "restarted 10 of at most 10 times in a row, and given up\n");
+        app.status.started_usec = app.status.ended_usec - RESTART_QUIET_USEC; /* begins the row anew */
+        ASSERT_OK(pod_status_text(&p, &report, &plain, &v));
+        ASSERT_TRUE(!strstr(v, "given up"));
 }
 
 TEST(json)

@@ -674,6 +674,225 @@ TEST(taken_range_is_skipped)
         ASSERT_TRUE(is_clean(s));
 }
 
+/* --- Ranges of several stores -------------------------------------------------------------------------- */
+
+static void no_host_uids(int *unused)
+{
+        (void) unused;
+        host_uids_set_directory(NULL);
+}
+
+/* Two stores of one host, which has the directory of ranges HOST. */
+#define TWO_STORES(a, b)                                                                                    \
+        STORE(a, scratch_##a);                                                                              \
+        _cleanup_(scratch_done) Scratch scratch_##b = SCRATCH_NULL, host = SCRATCH_NULL;                    \
+        _cleanup_(store_unrefp) Store *b = NULL;                                                            \
+        __attribute__((unused, cleanup(no_host_uids))) int unused = 0;                                      \
+        ASSERT_OK(scratch_new(&scratch_##b));                                                               \
+        ASSERT_OK(scratch_new(&host));                                                                      \
+        ASSERT_OK(store_open_with_flags(scratch_##b.path, STORE_UNPRIVILEGED, &b, &e));                     \
+        host_uids_set_directory(host.path)
+
+static size_t count_host_ranges(const Scratch *host)
+{
+        _cleanup_strv_free_ char **names = NULL;
+        size_t n = 0;
+
+        if (list_names(host->fd, &names) < 0)
+                return SIZE_MAX;
+        STRV_FOREACH (name, names)
+                n += (*name)[0] != '.';
+        return n;
+}
+
+static int link_range(const Scratch *host, uint32_t base, const char *uuid, const char *store)
+{
+        char key[16], target[PATH_MAX + 64];
+
+        snprintf(key, sizeof(key), "%u", base);
+        snprintf(target, sizeof(target), "%s:%s", uuid, store);
+        (void) unlinkat(host->fd, key, 0);
+        return scratch_symlink(host, key, target);
+}
+
+/* Threat D5. */
+TEST(ranges_of_two_stores_are_disjoint)
+{
+        TWO_STORES(s, t);
+        uint32_t bases[80];
+        size_t n = 0, same = 0;
+        pid_t pids[16];
+
+        for (size_t i = 0; i < ELEMENTSOF(pids); i++)
+                pids[i] = spawn(prepare_many, i % 2 ? s : t, NULL);
+        for (size_t i = 0; i < ELEMENTSOF(pids); i++)
+                ASSERT_EQ(wait_for(pids[i]), 0);
+        for (size_t i = 0; i < 2; i++) {
+                Pod **l = NULL;
+                size_t k = 0;
+
+                ASSERT_OK(pod_list(i ? s : t, &l, &k, &e));
+                for (size_t j = 0; j < k && n < ELEMENTSOF(bases); j++)
+                        bases[n++] = l[j]->config.uid_base;
+                pod_list_free(l, k);
+        }
+        ASSERT_EQ(n, ELEMENTSOF(bases));
+        for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < i; k++)
+                        same += bases[i] == bases[k];
+        ASSERT_EQ(same, 0);
+        ASSERT_EQ(count_host_ranges(&host), n);
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_EQ(count_host_ranges(&host), n / 2);
+        ASSERT_OK(store_gc(t, &gc_everything, &e));
+        ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+/* The same UUID would have the same range if only the stores were asked. */
+TEST(range_of_another_store_is_skipped)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_new(t, &q, &e));
+        uint32_t first = uid_base_nth(p->uuid, 0);
+        ASSERT_OK(link_range(&host, first, q->uuid, store_path(t)));
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        ASSERT_NE(p->config.uid_base, first);
+        ASSERT_EQ(count_host_ranges(&host), 2);
+        pod_abandon(p);
+        ASSERT_EQ(count_host_ranges(&host), 1);
+        pod_abandon(q);
+}
+
+/* A pod that was never finished, one of a store that is gone, and what is no link of ours. */
+TEST(range_of_nobody_is_taken)
+{
+        static const char gone[] = "21234567-89ab-4def-8123-456789abcdef";
+        TWO_STORES(s, t);
+
+        for (unsigned i = 0; i < 4; i++) {
+                _cleanup_(pod_freep) Pod *p = NULL;
+
+                ASSERT_OK(pod_new(s, &p, &e));
+                uint32_t first = uid_base_nth(p->uuid, 0);
+                if (i == 3)
+                        ASSERT_OK(link_range(&host, first, "nobody", "/"));
+                else
+                        ASSERT_OK(link_range(&host, first, gone,
+                                             i == 0   ? store_path(s)
+                                             : i == 1 ? store_path(t)
+                                                      : "/nonexistent/store"));
+                ASSERT_OK(pod_allocate_uids(p, &e));
+                ASSERT_EQ(p->config.uid_base, first);
+                pod_abandon(p);
+        }
+        ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+static void note_uids(const GcItem *item, void *userdata)
+{
+        if (streq(item->kind, "uids"))
+                ++*(size_t *) userdata;
+}
+
+TEST(ranges_of_killed_processes_are_collected)
+{
+        static const char gone[] = "21234567-89ab-4def-8123-456789abcdef";
+        TWO_STORES(s, t);
+        size_t n = 0;
+        char uuid[37];
+        GcOptions o = {.dry_run = true, .removed = note_uids, .userdata = &n};
+
+        pid_t pid = spawn_holder(hold_preparing, s, uuid);
+        ASSERT_TRUE(pid > 0);
+        ASSERT_OK(store_gc(t, &gc_everything, &e));
+        ASSERT_EQ(count_host_ranges(&host), 1); /* it is at work */
+        kill_holder(pid);
+        ASSERT_OK(link_range(&host, 0x80000, gone, store_path(s)));
+        ASSERT_OK(store_gc(t, &o, &e));
+        ASSERT_EQ(n, 1);
+        ASSERT_EQ(count_host_ranges(&host), 2);
+        o.dry_run = false;
+        ASSERT_OK(store_gc(t, &o, &e));
+        ASSERT_EQ(n, 2);
+        ASSERT_EQ(count_host_ranges(&host), 1); /* of the pod that is half made */
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_EQ(count_host_ranges(&host), 0);
+        ASSERT_TRUE(is_clean(s));
+}
+
+/* As it is with pods of earlier versions, and with stores that were not mounted for a while. */
+TEST(range_is_claimed_when_a_pod_starts)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *r = NULL;
+
+        host_uids_set_directory(NULL);
+        ASSERT_OK(prepare_test_pod(s, NULL, &p, &e));
+        ASSERT_OK(prepare_test_pod(s, NULL, &r, &e));
+        host_uids_set_directory(host.path);
+        ASSERT_EQ(count_host_ranges(&host), 0);
+        ASSERT_OK(pod_new(t, &q, &e));
+        ASSERT_OK(link_range(&host, r->config.uid_base, q->uuid, store_path(t)));
+
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_EQ(count_host_ranges(&host), 2);
+        ASSERT_ERR(pod_begin_run(r, &e), -EUSERS);
+        ASSERT_CONTAINS(e.message, r->uuid);
+        ASSERT_CONTAINS(e.message, q->uuid);
+        ASSERT_CONTAINS(e.message, store_path(t));
+        ASSERT_CONTAINS(e.hint, "Prepare another pod");
+        ASSERT_EQ(r->state, POD_PREPARED);
+        pod_abandon(q);
+        ASSERT_OK(pod_begin_run(r, &e)); /* it is free again */
+        ASSERT_OK(pod_end_run(p, &e));
+        ASSERT_OK(pod_end_run(r, &e));
+}
+
+TEST(directory_of_ranges_is_roots_alone)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(fchmod(host.fd, 0777));
+        ASSERT_ERR(pod_allocate_uids(p, &e), -EPERM);
+        ASSERT_CONTAINS(e.message, host.path);
+        ASSERT_CONTAINS(e.hint, "chmod 0700");
+        ASSERT_OK(fchmod(host.fd, 0700));
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        pod_abandon(p);
+}
+
+TEST(ranges_are_exhausted)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_new(t, &q, &e));
+        ASSERT_OK(link_range(&host, 0x80000, q->uuid, store_path(t)));
+        for (uint32_t base = 0x90000; base <= 0x6FFF0000; base += UID_RANGE_SIZE) {
+                char other[16];
+                snprintf(other, sizeof(other), "%u", base);
+                ASSERT_OK(linkat(host.fd, "524288", host.fd, other, 0)); /* quicker than as many inodes */
+        }
+        ASSERT_ERR(pod_allocate_uids(p, &e), -ENOSPC);
+        ASSERT_CONTAINS(e.message, "No range of 65536 uids is free for pod");
+        ASSERT_CONTAINS(e.hint, "in each store of this host");
+        ASSERT_EQ(count(s, "uids"), 0);
+        /* Not the first one that it looks at. */
+        char key[16];
+        snprintf(key, sizeof(key), "%u", uid_base_nth(p->uuid, 100));
+        ASSERT_OK(unlinkat(host.fd, key, 0));
+        ASSERT_OK(pod_allocate_uids(p, &e));
+        ASSERT_EQ(p->config.uid_base, uid_base_nth(p->uuid, 100));
+        pod_abandon(p);
+        pod_abandon(q);
+}
+
 TEST(subids)
 {
         ASSERT_FALSE(subids_overlap(NULL, 0x80000));
@@ -881,7 +1100,7 @@ TEST(config_refused)
                 const char *text, *why;
         } cases[] = {
                         {"", ""},
-                        {"[]", "no JSON object"},
+                        {"[]", "it is not a JSON object"},
                         {"{}", "'name' is missing"},
                         {CONFIG("524289", ""), "does not begin a range"},
                         {CONFIG("0", ""), "does not begin a range"},
@@ -925,7 +1144,8 @@ TEST(damaged)
                 ASSERT_EQ(p->state, POD_PREPARED);
                 ASSERT_TRUE(pod_load(p, &e) < 0);
                 ASSERT_CONTAINS(e.message, "is damaged");
-                ASSERT_CONTAINS(e.message, p->uuid);
+                /* The name comes from the configuration, which may be the damaged file. */
+                ASSERT_CONTAINS(e.message, p->config.name ?: p->uuid);
                 if (i == 1)
                         ASSERT_ERR(pod_begin_run(p, &e), -EBADMSG);
                 ASSERT_OK(pod_remove(p, &e));
@@ -1139,6 +1359,13 @@ int main(void)
         RUN(ranges_are_disjoint);
         RUN(uid_bases);
         RUN(taken_range_is_skipped);
+        RUN(ranges_of_two_stores_are_disjoint);
+        RUN(range_of_another_store_is_skipped);
+        RUN(range_of_nobody_is_taken);
+        RUN(ranges_of_killed_processes_are_collected);
+        RUN(range_is_claimed_when_a_pod_starts);
+        RUN(directory_of_ranges_is_roots_alone);
+        RUN(ranges_are_exhausted);
         RUN(subids);
         RUN(name_check);
         RUN(name_taken);

@@ -27,10 +27,11 @@ TEST(everything)
         _cleanup_free_ char *s = line("example.com/app", 50 * MIB, 100 * MIB, 10 * SECOND, 120, false);
 
         ASSERT_CONTAINS(s, "example.com/app ");
+        ASSERT_CONTAINS(s, "downloading");
         ASSERT_CONTAINS(s, " 50%");
         ASSERT_CONTAINS(s, "############------------");
-        ASSERT_CONTAINS(s, "50M/100M");
-        ASSERT_CONTAINS(s, "5M/s");
+        ASSERT_CONTAINS(s, "50.0M/100.0M");
+        ASSERT_CONTAINS(s, "5.0M/s");
         ASSERT_CONTAINS(s, "10s left");
 }
 
@@ -40,8 +41,8 @@ TEST(nothing_known)
 
         ASSERT_CONTAINS(s, "downloading");
         ASSERT_NOT_CONTAINS(s, "%");
-        ASSERT_CONTAINS(t, "3M");
-        ASSERT_CONTAINS(t, "3M/s");
+        ASSERT_CONTAINS(t, "3.0M");
+        ASSERT_CONTAINS(t, "3.0M/s");
         ASSERT_NOT_CONTAINS(t, "left");
 }
 
@@ -71,11 +72,28 @@ TEST(every_width)
                 }
 }
 
+/* What is read once more is not taken back; another phase has a count of its own. */
+TEST(counts_only_grow)
+{
+        _cleanup_(progress_freep) Progress *p = NULL;
+        const uint64_t *done;
+
+        ASSERT_OK(progress_new(STDERR_FILENO, true, &p));
+        progress_update(p, "x", "downloading", 5 * MIB, 10 * MIB, false);
+        done = progress_done(p, "x");
+        ASSERT_EQ(*done, 5 * MIB);
+        progress_update(p, "x", "downloading", 3 * MIB, 10 * MIB, false);
+        ASSERT_EQ(*done, 5 * MIB);
+        progress_update(p, "x", "unpacking", MIB, 10 * MIB, false);
+        ASSERT_EQ(*done, MIB);
+}
+
 int main(void)
 {
         RUN(everything);
         RUN(nothing_known);
         RUN(odd_numbers);
         RUN(every_width);
+        RUN(counts_only_grow);
         return TEST_END();
 }

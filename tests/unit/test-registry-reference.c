@@ -59,12 +59,12 @@ static const struct {
                 {"HOST/app", "has upper case letters"},
                 {"Upper", "has upper case letters"},
                 {"a_-b", "has a part that is not"},
-                {"a..b/c", "'a..b' is no host name"},
+                {"a..b/c", "'a..b' is not a host name"},
                 {"x/a..b", "has a part that is not"},
                 {"a___b", "has a part that is not"},
                 {"a-", "has a part that is not"},
                 {"-a", "has a part that is not"},
-                {"../a", "'..' is no host name"},
+                {"../a", "'..' is not a host name"},
                 {"x/../a", "has a part that is not"},
                 {"x/%2e%2e/a", "has a part that is not"},
                 {"a b", "has a part that is not"},
@@ -88,14 +88,14 @@ static const struct {
                 {"example.com:65536/app", "no valid port"},
                 {"example.com:/app", "no valid port"},
                 {"example.com:80x/app", "no valid port"},
-                {"-x.example.com/app", "is no host name"},
-                {"x-.example.com/app", "is no host name"},
-                {".example.com/app", "is no host name"},
-                {"example.com./app", "is no host name"},
-                {"[::1/app", "is no host name"},
-                {"[::g]/app", "is no host name"},
+                {"-x.example.com/app", "is not a host name"},
+                {"x-.example.com/app", "is not a host name"},
+                {".example.com/app", "is not a host name"},
+                {"example.com./app", "is not a host name"},
+                {"[::1/app", "is not a host name"},
+                {"[::g]/app", "is not a host name"},
                 {"[::1]x/app", "no valid port"},
-                {"[]:1/app", "is no host name"},
+                {"[]:1/app", "is not a host name"},
 };
 
 TEST(invalid)
@@ -107,7 +107,7 @@ TEST(invalid)
                 if (registry_reference_parse(invalid[i].text, &r, &e) != -EINVAL)
                         TEST_FAIL("'%s' is taken", invalid[i].text);
                 ASSERT_CONTAINS(e.message, invalid[i].why);
-                ASSERT_CONTAINS(e.message, "is no reference to an image of a registry");
+                ASSERT_CONTAINS(e.message, "is not a reference to an image of a registry");
                 ASSERT_CONTAINS(e.hint, "REPOSITORY[:TAG][@DIGEST]");
                 ASSERT_NULL(r.repository);
         }

@@ -272,7 +272,7 @@ TEST(credentials_that_are_none)
         ASSERT_NOT_CONTAINS(e.message, "!!!!");
         ASSERT_ERR(auth_file_find("[]", 2, "f", "a", "b", &c, &helper, &e), -EINVAL);
         ASSERT_ERR(auth_file_find("{", 1, "f", "a", "b", &c, &helper, &e), -EBADMSG);
-        ASSERT_CONTAINS(e.message, "f is no file of credentials");
+        ASSERT_CONTAINS(e.message, "f is not a file of credentials");
         ASSERT_EQ(auth_file_find("{\"auths\": 1}", 12, "f", "a", "b", &c, &helper, &e), 0);
 }
 
@@ -299,6 +299,7 @@ TEST(files)
         ASSERT_ERR(registry_credentials_find("example.com", "app", &n, &c, &e), -ENOENT);
         ASSERT_CONTAINS(e.message, "Cannot read the credentials in ");
         ASSERT_OK(scratch_file(&s, "auth.json", auths));
+        ASSERT_EQ(fchmodat(s.fd, "auth.json", 0600, 0), 0);
         ASSERT_EQ(registry_credentials_find("other.example.com", "app", &n, &c, &e), 0);
         text_add_bytes(&t, "", 1);
         ASSERT_CONTAINS(t.data,
@@ -322,6 +323,11 @@ TEST(files)
         ASSERT_OK(scratch_file(&s, ".docker/config.json",
                                "{\"auths\":{\"unit.example.com\":{\"auth\":\"YTpj\"},"
                                "\"unit.example.org\":{\"auth\":\"YTpk\"}}}"));
+        ASSERT_ERR(registry_credentials_find("unit.example.com", "app", &n, &c, &e), -EPERM);
+        ASSERT_CONTAINS(e.message, "others may read or write it (mode 0644)");
+        ASSERT_EQ(registry_credentials_find("elsewhere.example.com", "app", &n, &c, &e), 0);
+        ASSERT_EQ(fchmodat(s.fd, "containers/auth.json", 0600, 0), 0);
+        ASSERT_EQ(fchmodat(s.fd, ".docker/config.json", 0600, 0), 0);
         ASSERT_EQ(registry_credentials_find("unit.example.com", "app", &n, &c, &e), 1);
         ASSERT_STREQ(c.password, "b");
         registry_credentials_done(&c);

@@ -454,6 +454,7 @@ TEST(token_with_credentials)
         snprintf(text, sizeof(text), "{\"auths\":{\"%s/team\":{\"auth\":\"dXNlcjpzZWNyZXQ=\"}}}",
                  c.server.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
         ASSERT_GET(c, NULL, MANIFEST);
         ASSERT_CONTAINS(c.server.log, "scope=repository:team/app:pull Basic dXNlcjpzZWNyZXQ=\n");
@@ -533,6 +534,7 @@ TEST(realm_on_another_host)
         token_case(realm, "{\"token\": \"abc\"}", "abc");
         snprintf(text, sizeof(text), "{\"auths\":{\"%s\":{\"auth\":\"dGhlaXJzOng=\"}}}", c.second.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         ASSERT_EQ(mkdirat(c.f.scratch.fd, "auth.d", 0700), 0);
         snprintf(text, sizeof(text), "[Host]\nName=%s\nUser=theirs\nPassword=x\n", c.second.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.d/second.conf", text));
@@ -552,6 +554,7 @@ TEST(identity_token)
         snprintf(text, sizeof(text),
                  "{\"auths\":{\"%s\":{\"auth\":\"YTpi\",\"identitytoken\":\"refresh me\"}}}", c.server.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
         ASSERT_GET(c, NULL, MANIFEST);
         ASSERT_CONTAINS(c.server.log, "POST /token \n");
@@ -578,6 +581,7 @@ TEST(identity_token_and_redirect)
         token_case(NULL, "{\"token\": \"abc\"}", "abc");
         snprintf(text, sizeof(text), "{\"auths\":{\"%s\":{\"identitytoken\":\"refresh\"}}}", c.server.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
         ASSERT_GET_FAILS(c, NULL, -EREMOTEIO, "it redirects (307) what is sent to it");
         ASSERT_STREQ(c.second.log, "");
@@ -618,14 +622,32 @@ TEST(basic_with_wrong_password)
 
         snprintf(text, sizeof(text), "{\"auths\":{\"%s\":{\"auth\":\"dXNlcjp3cm9uZw==\"}}}", c.server.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
         ASSERT_GET_FAILS(c, NULL, -EACCES, "401");
         ASSERT_CONTAINS(c.f.error.hint, "auth.json");
         ASSERT_NOT_CONTAINS(c.f.error.message, "wrong");
         ASSERT_EQ(c.server.n_requests, 2);
         /* The next request is refused as well, but sends no more than it has to. */
-        ASSERT_GET_FAILS(c, NULL, -EACCES, "it does not take the credentials");
+        ASSERT_GET_FAILS(c, NULL, -EACCES, "it does not take the credentials from ");
+        ASSERT_CONTAINS(c.f.error.message, "/auth.json, which were sent (401)");
         ASSERT_EQ(c.server.n_requests, 3);
+}
+
+/* What podman and docker have written is read only if it is secret, as auth.d is. */
+TEST(credentials_that_others_can_read)
+{
+        CASE(c, serve_basic);
+        char text[256];
+
+        snprintf(text, sizeof(text), "{\"auths\":{\"%s\":{\"auth\":\"dXNlcjpzZWNyZXQ=\"}}}", c.server.host);
+        ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0640, 0), 0);
+        CASE_OPEN(c, ":1");
+        ASSERT_GET_FAILS(c, NULL, -EPERM,
+                         "auth.json is not read for credentials: others may read or write it");
+        ASSERT_CONTAINS(c.f.error.hint, "chmod 0600 ");
+        ASSERT_EQ(c.server.n_requests, 1);
 }
 
 TEST(basic_without_credentials)
@@ -652,9 +674,9 @@ TEST(odd_challenges)
         static const struct {
                 const char *tag, *why;
                 int code;
-        } cases[] = {{":negotiate", "by the scheme 'Negotiate', which is not spoken here", -EACCES},
+        } cases[] = {{":negotiate", "by the scheme 'Negotiate', which is not supported", -EACCES},
                      {":broken", "header of its reply is not valid", -EBADMSG},
-                     {":none", "does not say how to tell it", -EACCES}};
+                     {":none", "does not say by which scheme", -EACCES}};
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 CASE(c, serve_odd_challenge);
@@ -688,6 +710,7 @@ TEST(redirected_blobs)
 
         snprintf(text, sizeof(text), "{\"auths\":{\"%s\":{\"auth\":\"dXNlcjpzZWNyZXQ=\"}}}", c.server.host);
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
+        ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
         ASSERT_WORKS(c.f, get_blob(&c, BLOB, strlen(BLOB), &blob));
         ASSERT_STREQ(blob, BLOB);
@@ -817,6 +840,7 @@ int main(void)
         RUN(identity_token_and_redirect);
         RUN(basic);
         RUN(basic_with_wrong_password);
+        RUN(credentials_that_others_can_read);
         RUN(basic_without_credentials);
         RUN(odd_challenges);
         RUN(redirected_blobs);

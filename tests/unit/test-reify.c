@@ -751,6 +751,56 @@ TEST(template)
         ASSERT_OK(pod_publish(f.pod, &f.e));
 }
 
+/* What is wrong with a template whatever its images are is found without them. */
+TEST(template_alone)
+{
+#define ALONE(app, more) TEMPLATE("{\"name\":\"a\",\"image\":{\"name\":\"example.com/a\"}" app "}", more)
+#define OBJECT(more) ",\"app\":{\"user\":\"0\",\"group\":\"0\"" more "}"
+#define EXEC ",\"exec\":[\"/x\"]"
+#define HTTP OBJECT(EXEC ",\"ports\":[{\"name\":\"http\",\"protocol\":\"tcp\",\"port\":80}]")
+#define EXPOSED(name, port) "{\"name\":\"" name "\",\"hostPort\":" port "}"
+        static const struct {
+                const char *text, *expected;
+        } l[] = {
+                        {TEMPLATE("", ""), "A pod needs at least one app"},
+                        {ALONE("", ""), NULL},
+                        {ALONE(OBJECT(EXEC), ""), NULL},
+                        {ALONE(OBJECT(""), ""), "The app object of app a does not say what to execute"},
+                        {ALONE(OBJECT(EXEC ",\"mountPoints\":[" POINT("x", "/d", "") "," POINT("y", "/d",
+                                                                                               "") "]"),
+                               ""),
+                         "App a: the mount points 'x' and 'y' have the same path /d"},
+                        {ALONE(HTTP, ",\"ports\":[" EXPOSED("http", "8080") "]"), NULL},
+                        {ALONE(HTTP, ",\"ports\":[" EXPOSED("admin", "8080") "]"),
+                         "The port 'admin' cannot be exposed: no app has a port of that name"},
+                        /* which the image may have */
+                        {ALONE("", ",\"ports\":[" EXPOSED("admin", "8080") "]"), NULL},
+                        {ALONE("", ",\"ports\":[" EXPOSED("one", "8080") "," EXPOSED("two", "8080") "]"),
+                         "Ports 'one' and 'two' are both exposed as port 8080 of the host"},
+                        {ALONE("",
+                               ",\"volumes\":[{\"name\":\"v\",\"kind\":\"empty\",\"uid\":70000,\"gid\":0,"
+                               "\"mode\":\"0755\"}]"),
+                         "Volume 'v' cannot belong to user 70000"},
+                        {ALONE("",
+                               ",\"volumes\":[{\"name\":\"v\",\"kind\":\"host\",\"source\":\"/a/../b\"}]"),
+                         "The source of volume 'v' must be an absolute path without '..'"},
+                        /* whether it is there is not asked */
+                        {ALONE("", ",\"volumes\":[{\"name\":\"v\",\"kind\":\"host\",\"source\":\"/"
+                                   "nonexistent\"}]"),
+                         NULL},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                _cleanup_(pod_manifest_freep) PodManifest *m = NULL;
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_OK(pod_manifest_parse(l[i].text, strlen(l[i].text), &m, NULL, &e));
+                ASSERT_EQ(pod_template_check(m, &e) < 0, l[i].expected != NULL);
+                if (l[i].expected)
+                        ASSERT_CONTAINS(e.message, l[i].expected);
+        }
+}
+
 TEST(template_images)
 {
         FIXTURE(f);
@@ -940,6 +990,7 @@ int main(void)
         RUN(hostile_mount_points);
         RUN(hidden_files);
         RUN(template);
+        RUN(template_alone);
         RUN(template_images);
         RUN(template_volumes);
         RUN(ports);

@@ -179,6 +179,24 @@ TEST(complete_fields)
         ASSERT_EQ(m->annotations.n, 2);
 }
 
+/* As the reference implementation takes them. */
+TEST(relative_paths_in_whitelists)
+{
+        static const char text[] = START ",'pathWhitelist':['/a','b/c','./d']}";
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
+        _cleanup_findings_ Findings f = {};
+        _cleanup_error_ Error e = {};
+
+        if (parse(text, &m, &f, &e) < 0)
+                TEST_FAIL("%s", e.message);
+        ASSERT_EQ(strv_length(m->path_whitelist), 3);
+        ASSERT_STREQ(m->path_whitelist[1], "b/c"); /* as it is written */
+        ASSERT_EQ(f.n, 0);
+        ASSERT_EQ(f.n_warnings, 2);
+        ASSERT_STREQ(f.warnings[0].path, "pathWhitelist[1]");
+        ASSERT_CONTAINS(f.warnings[0].message, "is not an absolute path");
+}
+
 TEST(complete_app)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
@@ -366,6 +384,7 @@ TEST(too_much_to_write)
 int main(void)
 {
         RUN(complete_fields);
+        RUN(relative_paths_in_whitelists);
         RUN(complete_app);
         RUN(complete_round_trip);
         RUN(copied_app);

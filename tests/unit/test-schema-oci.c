@@ -69,7 +69,7 @@ TEST(kinds_of_documents)
                         &e),
                    -EPROTONOSUPPORT);
         ASSERT_ERR(kind(MANIFEST("{}", ""), "text/html", &k, &e), -EPROTONOSUPPORT);
-        ASSERT_CONTAINS(e.message, "\"text/html\" is no image manifest");
+        ASSERT_CONTAINS(e.message, "\"text/html\" is not an image manifest");
         ASSERT_ERR(kind("{}", NULL, &k, &e), -EINVAL);
         ASSERT_ERR(kind("[]", NULL, &k, &e), -EINVAL);
         ASSERT_ERR(kind("{'layers':[],'layers':[]}", NULL, &k, &e), -EBADMSG);
@@ -280,7 +280,9 @@ TEST(a_config_as_an_image_manifest)
                         "    {\n      'name': 'label/homepage',\n      'value': 'no url'\n    },\n"
                         "    {\n      'name': 'label',\n      'value': 'z'\n    },\n"
                         "    {\n      'name': 'label/org.opencontainers.image.stopsignal',\n"
-                        "      'value': 'mine'\n    }\n  ]\n}\n";
+                        "      'value': 'mine'\n    },\n"
+                        "    {\n      'name': 'acnspawn/oci-entrypoint-size',\n"
+                        "      'value': '1'\n    }\n  ]\n}\n";
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *got = NULL;
 
@@ -288,6 +290,33 @@ TEST(a_config_as_an_image_manifest)
         if (r < 0)
                 TEST_FAIL("%s", e.message);
         ASSERT_STREQ(got, expected);
+}
+
+/* Neither members that runtimes know, nor labels with names of ours, become isolators, grants or settings. */
+TEST(nothing_of_a_config_is_a_right)
+{
+        static const char config[] =
+                        "{'os':'linux','architecture':'amd64','Privileged':true,'isolators':[{'name':"
+                        "'os/linux/capabilities-retain-set','value':{'set':['CAP_SYS_ADMIN']}}],'config':{"
+                        "'Cmd':['x'],'Privileged':true,'CapAdd':['ALL'],'SecurityOpt':['seccomp=unconfined',"
+                        "'apparmor=unconfined'],'Sysctls':{'net.ipv4.ip_forward':'1'},'OomScoreAdj':-1000,"
+                        "'Devices':[{'PathOnHost':'/dev/mem'}],'isolators':[{'name':'os/linux/"
+                        "oom-score-adj',"
+                        "'value':-1000}],'Labels':{'acnspawn/grant':'all','acnspawn/restart':'always',"
+                        "'appc.io/executor/supports-systemd-notify':'true'}}," ROOTFS "}";
+        _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *got = NULL;
+
+        ASSERT_OK(convert(config, &got, &e));
+        for (char *c = got; *c; c++)
+                *c = *c == '\'' ? '"' : *c;
+        ASSERT_OK(image_manifest_parse(got, strlen(got), &m, NULL, NULL));
+        ASSERT_EQ(m->app->isolators.n, 0);
+        ASSERT_NULL(pair_list_get(&m->annotations, "acnspawn/grant"));
+        ASSERT_NULL(pair_list_get(&m->annotations, "appc.io/executor/supports-systemd-notify"));
+        ASSERT_STREQ(pair_list_get(&m->annotations, "label/acnspawn/grant"), "all");
+        ASSERT_NULL(pair_list_get(&m->annotations, "acnspawn/restart"));
 }
 
 TEST(users)
@@ -420,6 +449,68 @@ TEST(names_from_references)
         ASSERT_ERR(oci_name_from_reference("a/../b", &name, &version, NULL), -EINVAL);
 }
 
+TEST(names_of_apps_from_references)
+{
+        static const char *const cases[][2] = {
+                        {"example.org/library/nginx:1.25", "nginx"},
+                        {"localhost:5000/Team/My_App", "my-app"},
+                        {"example.com/app:2@" D1, "app"},
+                        {"nginx", "nginx"},
+        };
+        _cleanup_free_ char *none = NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *name = NULL;
+                ASSERT_OK(oci_app_name_from_reference(cases[i][0], &name));
+                ASSERT_STREQ(name, cases[i][1]);
+        }
+        ASSERT_ERR(oci_app_name_from_reference("..", &none), -EINVAL);
+}
+
+TEST(forms_of_references)
+{
+        static const char *const likely[] = {"nginx",
+                                             "nginx:1.25",
+                                             "library/nginx",
+                                             "example.com/a/b:V1",
+                                             "localhost:5000/x",
+                                             "localhost:5000/x:1@" D1,
+                                             "a_b/c-d.e"};
+        static const char *const unlikely[] = {
+                        "",    "Nginx:1",      "a,version=1", "./x",     "/x",
+                        "x/",  "a:b/c",        "a:",          "a:1/",    "sha512-abcd",
+                        "a b", "localhost:/x", "-x",          "x:1,y=z", "oci:dir:a/b"};
+
+        for (size_t i = 0; i < ELEMENTSOF(likely); i++)
+                if (!oci_reference_is_likely(likely[i]))
+                        TEST_FAIL("%s", likely[i]);
+        for (size_t i = 0; i < ELEMENTSOF(unlikely); i++)
+                if (oci_reference_is_likely(unlikely[i]))
+                        TEST_FAIL("%s", unlikely[i]);
+}
+
+/* Labels of the image cannot pretend to be what the conversion has found out. */
+TEST(sizes_of_entrypoints)
+{
+        static const struct {
+                const char *value;
+                size_t expected;
+        } cases[] = {{"0", 0}, {"2", 2}, {"3", 3}, {"4", 3}, {"-1", 3}, {"x", 3}, {"", 3}, {NULL, 3}};
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *got = NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                PairList l = {};
+                if (cases[i].value)
+                        ASSERT_OK(pair_list_set(&l, OCI_ENTRYPOINT_SIZE, cases[i].value));
+                ASSERT_EQ(oci_entrypoint_size(&l, 3), cases[i].expected);
+                pair_list_done(&l);
+        }
+        ASSERT_OK(convert(CONFIG("'Cmd':['a'],'Labels':{'acnspawn/oci-entrypoint-size':'7'}"), &got, &e));
+        ASSERT_CONTAINS(got, "'name': 'label/acnspawn/oci-entrypoint-size',\n      'value': '7'");
+        ASSERT_CONTAINS(got, "'name': 'acnspawn/oci-entrypoint-size',\n      'value': '0'");
+}
+
 int main(void)
 {
         RUN(digests);
@@ -429,9 +520,13 @@ int main(void)
         RUN(layout_files);
         RUN(docker_archives);
         RUN(a_config_as_an_image_manifest);
+        RUN(nothing_of_a_config_is_a_right);
         RUN(users);
         RUN(configs_that_are_refused);
         RUN(huge_configs);
         RUN(names_from_references);
+        RUN(names_of_apps_from_references);
+        RUN(forms_of_references);
+        RUN(sizes_of_entrypoints);
         return TEST_END();
 }

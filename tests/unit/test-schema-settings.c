@@ -41,6 +41,8 @@ TEST(defaults)
         ASSERT_EQ(s.input, INPUT_NULL);
         ASSERT_TRUE(!s.after);
         ASSERT_TRUE(!s.oom_group);
+        ASSERT_EQ(s.log_size, 0);
+        ASSERT_TRUE(s.log_rate == LOG_RATE_DEFAULT);
         ASSERT_EQ(s.restart_limit, 10);
         ASSERT_TRUE(s.start_timeout_usec == UINT64_MAX);
         ASSERT_TRUE(!app_settings_readiness(&s));
@@ -57,6 +59,8 @@ TEST(values)
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/stop-timeout", "infinity"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/input", "terminal"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/oom-group", "yes"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/log-size", "2Mi"));
+        ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/log-rate", "infinity"));
         ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/after", "db,cache"));
         ASSERT_OK(app_settings_read(&app, &s, NULL));
         ASSERT_EQ(s.restart, RESTART_ON_FAILURE);
@@ -65,6 +69,8 @@ TEST(values)
         ASSERT_TRUE(s.stop_timeout_usec == UINT64_MAX);
         ASSERT_EQ(s.input, INPUT_TERMINAL);
         ASSERT_TRUE(s.oom_group);
+        ASSERT_EQ(s.log_size, 2U << 20);
+        ASSERT_TRUE(s.log_rate == UINT64_MAX);
         ASSERT_STREQ(s.after[0], "db");
         ASSERT_STREQ(s.after[1], "cache");
         ASSERT_TRUE(!s.after[2]);
@@ -91,6 +97,12 @@ TEST(what_is_no_value_is_named_with_what_would_be_one)
         expect_error("acnspawn/health-interval", "1ms", "must be a time of at least 100ms");
         expect_error("acnspawn/health-retries", "0", "must be a number from 1");
         expect_error("acnspawn/health-on-failure", "panic", "must be none, kill, restart or stop");
+        expect_error("acnspawn/log-size", "1Ki",
+                     "must be a number of bytes of at least 64Ki, as 100Mi, or infinity");
+        expect_error("acnspawn/log-size", "much",
+                     "must be a number of bytes of at least 64Ki, as 100Mi, or infinity");
+        expect_error("acnspawn/log-rate", "-1", "must be a number of bytes a second, as 100Ki, or infinity");
+        expect_error("acnspawn/log-rate", "2E", "must be a number of bytes a second, as 100Ki, or infinity");
         expect_error("acnspawn/oom-group", "perhaps\n", "must be true or false");
         expect_error("acnspawn/exec-start-pre", "/bin/sh", "There is no setting acnspawn/exec-start-pre");
 }
@@ -158,11 +170,12 @@ TEST(health_checks_of_images)
         check_image("{\"Interval\":1}", NULL, NULL, NULL, NULL);
         check_image("{\"Test\":[]}", NULL, NULL, NULL, NULL);
         check_image("{}", NULL, NULL, NULL, NULL);
-        check_image("[]", NULL, NULL, NULL, "no object");
-        check_image("{\"Test\":\"true\"}", NULL, NULL, NULL, "Test is no command");
-        check_image("{\"Test\":[\"CMD\",\"a\"],\"Interval\":-1}", NULL, NULL, NULL, "Interval is no number");
+        check_image("[]", NULL, NULL, NULL, "not an object");
+        check_image("{\"Test\":\"true\"}", NULL, NULL, NULL, "Test is not a command");
+        check_image("{\"Test\":[\"CMD\",\"a\"],\"Interval\":-1}", NULL, NULL, NULL,
+                    "Interval is not a number");
         check_image("{\"Test\":[\"CMD\",\"a\"],\"Retries\":\"3\"}", NULL, NULL, NULL,
-                    "Retries is no number");
+                    "Retries is not a number");
         check_image("{\"Test\":[\"CMD\",\"a\"],\"Interval\":9223372036854775807}", "[\"CMD\",\"a\"]",
                     "9223372036854775us", NULL, NULL);
 }

@@ -95,7 +95,7 @@ TEST(default_decisions)
                         {SYS_openat2, ALLOW},
                         {SYS_close_range, ALLOW},
                         {SYS_pidfd_open, ALLOW},
-                        {SYS_pidfd_getfd, ALLOW},
+                        {SYS_pidfd_getfd, FAIL(EPERM)},
                         {SYS_epoll_pwait2, ALLOW},
                         {SYS_futex_waitv, ALLOW},
                         {SYS_memfd_create, ALLOW},
@@ -112,7 +112,15 @@ TEST(default_decisions)
                         {SYS_capset, ALLOW},
                         {SYS_mknodat, ALLOW},
                         {SYS_mincore, ALLOW},
-                        {SYS_clock_adjtime, ALLOW},
+                        {SYS_clock_adjtime, FAIL(EPERM)},
+                        {SYS_adjtimex, FAIL(EPERM)},
+                        {SYS_kcmp, FAIL(EPERM)},
+                        {SYS_process_madvise, FAIL(EPERM)},
+                        {SYS_vmsplice, FAIL(EPERM)},
+                        {SYS_move_pages, FAIL(EPERM)},
+                        {SYS_migrate_pages, FAIL(EPERM)},
+                        {SYS_fanotify_mark, FAIL(EPERM)},
+                        {459 /* lsm_get_self_attr */, FAIL(ENOSYS)},
                         {452 /* fchmodat2 */, ALLOW},
                         {462 /* mseal */, ALLOW},
                         {SYS_keyctl, FAIL(EPERM)},
@@ -180,16 +188,50 @@ TEST(default_arguments)
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0), ALLOW);
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_clone, 0x80, 0), ALLOW);
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_INET, 0), ALLOW);
-        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_ALG, 0), ALLOW);
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_NETLINK, NETLINK_ROUTE), ALLOW);
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_NETLINK, NETLINK_AUDIT),
                   FAIL(EPROTONOSUPPORT));
-        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_VSOCK, 0), FAIL(EAFNOSUPPORT));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_NETLINK, NETLINK_CRYPTO),
+                  FAIL(EPROTONOSUPPORT));
         /* The kernel takes the lower half alone, so the filter must not be misled by the upper. */
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_VSOCK | UINT64_C(1) << 32, 0),
                   FAIL(EAFNOSUPPORT));
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER | UINT64_C(1) << 40, 0),
                   FAIL(EPERM));
+}
+
+/* Of all families that there are, and that there may be, those that services are made of. */
+TEST(default_socket_families)
+{
+        static const int calls[] = {SYS_socket, SYS_socketpair};
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        for (size_t i = 0; i < ELEMENTSOF(calls); i++)
+                for (uint64_t family = 0; family < 300; family++) {
+                        bool common = family == AF_UNIX || family == AF_INET || family == AF_INET6 ||
+                                      family == AF_NETLINK || family == AF_PACKET;
+                        uint32_t d = decide_for(&p, ARCHITECTURE, calls[i], family, 0);
+                        if (d != (common ? ALLOW : FAIL(EAFNOSUPPORT)))
+                                TEST_FAIL("call %d, family %d: 0x%08x", calls[i], (int) family, d);
+                }
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_socket, AF_ALG, 0), FAIL(EAFNOSUPPORT));
+}
+
+TEST(default_personalities)
+{
+        static const uint32_t harmless[] = {0, 8, 0x20000, 0x20008, 0xffffffff};
+        _cleanup_seccomp_program_ SeccompProgram p = {};
+
+        ASSERT_OK(compile(NULL, NULL, 0, &p, NULL));
+        for (size_t i = 0; i < ELEMENTSOF(harmless); i++)
+                ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_personality, harmless[i], 0), ALLOW);
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_personality, ADDR_NO_RANDOMIZE, 0), FAIL(EPERM));
+        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_personality, READ_IMPLIES_EXEC, 0), FAIL(EPERM));
+        for (unsigned bit = 0; bit < 32; bit++)
+                if (UINT32_C(1) << bit != PER_LINUX32 && UINT32_C(1) << bit != UNAME26)
+                        ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_personality, UINT32_C(1) << bit, 0),
+                                  FAIL(EPERM));
 }
 
 TEST(capabilities_open_calls)
@@ -222,7 +264,15 @@ TEST(other_architectures)
         ASSERT_EQ(I386(3 /* read */, 0), ALLOW);
         ASSERT_EQ(I386(11 /* execve */, 0), ALLOW);
         ASSERT_EQ(I386(192 /* mmap2 */, 0), ALLOW);
-        ASSERT_EQ(I386(102 /* socketcall */, 1), ALLOW);
+        /* What is behind the pointer of socketcall() may be any family. */
+        ASSERT_EQ(I386(102 /* socketcall */, 1 /* socket */), FAIL(ENOSYS));
+        ASSERT_EQ(I386(102, 8 /* socketpair */), FAIL(ENOSYS));
+        ASSERT_EQ(I386(102, 2 /* bind */), ALLOW);
+        ASSERT_EQ(I386(102, 16 /* sendmsg */), ALLOW);
+        ASSERT_EQ(I386(359 /* socket */, AF_ALG), FAIL(EAFNOSUPPORT));
+        ASSERT_EQ(I386(123 /* modify_ldt */, 1), FAIL(ENOSYS));
+        ASSERT_EQ(I386(59 /* oldolduname */, 0), FAIL(EPERM));
+        ASSERT_EQ(I386(136 /* personality */, ADDR_NO_RANDOMIZE), FAIL(EPERM));
         ASSERT_EQ(I386(117 /* ipc */, 21), ALLOW);
         ASSERT_EQ(I386(21 /* mount */, 0), FAIL(EPERM));
         ASSERT_EQ(I386(88 /* reboot */, 0), FAIL(EPERM));
@@ -254,6 +304,16 @@ TEST(multiplexed_calls)
         ASSERT_EQ(I386(102, 3), FAIL(ENOTTY));
         ASSERT_EQ(I386(102, 77), FAIL(ENOTTY));
         seccomp_program_done(&p);
+
+        /* 32-bit programs of older C libraries have no other way to a socket: by name they get it. */
+        for (size_t i = 0; i < 2; i++) {
+                ASSERT_OK(compile(RETAIN,
+                                  i == 0 ? "{\"set\": [\"@acnspawn/default\", \"socketcall\"]}"
+                                         : "{\"set\": [\"@acnspawn/default\", \"socket\"]}",
+                                  0, &p, NULL));
+                ASSERT_EQ(I386(102, 1), ALLOW);
+                seccomp_program_done(&p);
+        }
 
         ASSERT_OK(compile(RETAIN, "{\"set\": [\"socketcall\"], \"errno\": \"ENOTTY\"}", 0, &p, NULL));
         ASSERT_EQ(I386(102, 3), ALLOW);
@@ -297,6 +357,9 @@ TEST(retain_wildcards)
         ASSERT_EQ(decide(&p, SYS_openat), ALLOW);
         ASSERT_EQ(decide(&p, SYS_keyctl), ALLOW);
         ASSERT_EQ(decide(&p, SYS_add_key), KILL);
+        /* Without this no C library could make a thread. */
+        ASSERT_EQ(decide(&p, SYS_clone3), FAIL(ENOSYS));
+        ASSERT_EQ(decide(&p, BEYOND), FAIL(ENOSYS));
         ASSERT_EQ(decide_for(&p, ARCHITECTURE, SYS_unshare, CLONE_NEWUSER, 0), FAIL(EPERM));
         seccomp_program_done(&p);
         ASSERT_OK(compile(RETAIN, "{\"set\": [\"unshare\", \"@acnspawn/default\"]}", 0, &p, NULL));
@@ -572,6 +635,8 @@ int main(void)
         RUN(default_decisions);
         RUN(default_never_kills);
         RUN(default_arguments);
+        RUN(default_socket_families);
+        RUN(default_personalities);
         RUN(capabilities_open_calls);
 #ifdef __x86_64__
         RUN(other_architectures);

@@ -235,9 +235,10 @@ TEST(find_by_name)
         ASSERT_FINDS_NOT(f, "example.org/other", -ENOENT, "is named");
         ASSERT_STREQ(f.error.hint, "Did you mean example.com/other?");
         ASSERT_FINDS_NOT(f, "something", -ENOENT, "is named");
-        ASSERT_CONTAINS(f.error.hint, "'acnspawn fetch' brings more");
+        ASSERT_CONTAINS(f.error.hint, "'acnspawn image list' shows what there is");
+        ASSERT_CONTAINS(f.error.hint, "If it is an image of a registry, it is named 'docker://something'");
         ASSERT_FINDS_NOT(f, "", -EINVAL, "is empty");
-        ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "'Capitals' is no image name");
+        ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "'Capitals' is not an image name");
 }
 
 /* Another image of the same content under an ID that begins as ID does: hashes do not collide by
@@ -301,8 +302,8 @@ TEST(find_by_file)
         snprintf(path, sizeof(path), "%s/y.aci", f.scratch.path);
         ASSERT_FINDS_NOT(f, path, -ENOENT, "Cannot open the image");
         ASSERT_OK(mkfifoat(f.scratch.fd, "y.aci", 0600));
-        ASSERT_FINDS_NOT(f, path, -EBADMSG, "is no regular file");
-        ASSERT_FINDS_NOT(f, f.scratch.path, -EISDIR, "is no regular file");
+        ASSERT_FINDS_NOT(f, path, -EBADMSG, "is not a regular file");
+        ASSERT_FINDS_NOT(f, f.scratch.path, -EISDIR, "is not a regular file");
         ASSERT_FINDS_NOT(f, "missing.aci", -ENOENT, "Cannot open the image missing.aci");
 }
 

@@ -307,7 +307,7 @@ TEST(no_image)
         static const struct {
                 const char *content, *why;
         } cases[] = {
-                        {"", "The input is no archive: it is empty"},
+                        {"", "The input is not an archive: it is empty"},
                         {"\x7f"
                          "ELF\2\1\1",
                          "it is a program"},
@@ -321,7 +321,7 @@ TEST(no_image)
                         {"7z\xbc\xaf\x27\x1c and so on", "a 7-Zip archive"},
                         {"-----BEGIN PGP SIGNATURE-----", "armored OpenPGP data"},
                         {"BZhello", "bzip2"},
-                        {"x", "no tar archive"},
+                        {"x", "not a tar archive"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {

@@ -77,6 +77,28 @@ TEST(narrow)
                      "4567 -    -      -             -3\n");
 }
 
+TEST(cut_in_the_middle)
+{
+        static const TableColumn one[] = {{.header = "N", .key = "n", .shrink_to = 4, .middle = true}};
+        _cleanup_(table_freep) Table *t = table_new(one, 1);
+        Display d = plain;
+
+        table_add_text(t, "registry.example.com/team/app-one");
+        d.columns = 20;
+        ASSERT_TABLE(t, &d, false, "regist…/team/app-one\n");
+        d.utf8 = false;
+        ASSERT_TABLE(t, &d, false, "regis...team/app-one\n");
+        d.columns = 4;
+        d.utf8 = true;
+        ASSERT_TABLE(t, &d, false, "r…ne\n");
+        d.columns = 40;
+        ASSERT_TABLE(t, &d, false, "registry.example.com/team/app-one\n");
+
+        /* Wide characters are not cut in two. */
+        _cleanup_free_ char *s = text_ellipsize_middle("日本語日本語", 6, true);
+        ASSERT_STREQ(s, "…本語");
+}
+
 TEST(colors_take_no_room)
 {
         _cleanup_(table_freep) Table *t = example();
@@ -182,9 +204,9 @@ TEST(sizes)
 {
         ASSERT_WORDS(format_size(0), "0B");
         ASSERT_WORDS(format_size(1023), "1023B");
-        ASSERT_WORDS(format_size(1024), "1K");
+        ASSERT_WORDS(format_size(1024), "1.0K");
         ASSERT_WORDS(format_size(1536), "1.5K");
-        ASSERT_WORDS(format_size(330ULL << 20), "330M");
+        ASSERT_WORDS(format_size(330ULL << 20), "330.0M");
         ASSERT_WORDS(format_size(UINT64_MAX), "15.9E");
 }
 
@@ -274,6 +296,7 @@ int main(void)
 {
         RUN(aligned);
         RUN(narrow);
+        RUN(cut_in_the_middle);
         RUN(colors_take_no_room);
         RUN(last_column_is_not_padded);
         RUN(strangers_text);

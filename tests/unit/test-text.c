@@ -183,6 +183,21 @@ TEST(escape_for_terminal)
                         {"\xff\xfe", "\\xff\\xfe"},
                         {"\xc2\xa0", "\xc2\xa0"},
                         {"cut \xe2\x82", "cut \\xe2\\x82"},
+                        /* Read in another order, not seen, or the beginning of a line. */
+                        {"gpj.\xe2\x80\xae.exe", "gpj.\\u202e.exe"},
+                        {"a\xe2\x81\xa6"
+                         "b\xe2\x81\xa9",
+                         "a\\u2066b\\u2069"},
+                        {"we\xe2\x80\x8b"
+                         "b\xe2\x80\x8d\xe2\x80\x8f",
+                         "we\\u200bb\\u200d\\u200f"},
+                        {"\xef\xbb\xbfx\xe2\x81\xa0", "\\ufeffx\\u2060"},
+                        {"\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029"},
+                        {"\xf3\xa0\x81\x81\xf3\xa0\x84\x80", "\\U000e0041\\U000e0100"},
+                        {"\xc2\xad\xe3\x85\xa4\xd8\x9c", "\\u00ad\\u3164\\u061c"},
+                        /* Text of other scripts is text. */
+                        {"\xd8\xa7\xd9\x84 \xd7\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80",
+                         "\xd8\xa7\xd9\x84 \xd7\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

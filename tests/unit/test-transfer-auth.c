@@ -65,24 +65,29 @@ TEST(looked_up)
         ASSERT_OK(write_auth(&n, "a.conf", &s,
                              "[Host]\nName=Example.COM\nName=[::1]:%u\nToken=abc\n"
                              "[Host]\nName=example.com:8443\nToken=def\n"));
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com/x", &value, &n.error), 1);
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com/x", &value, NULL, &n.error), 1);
         ASSERT_STREQ(value, "Bearer abc");
         value = authorization_free(value);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://EXAMPLE.com.:443/", &value, &n.error), 1);
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://EXAMPLE.com.:443/", &value, NULL, &n.error),
+                  1);
         value = authorization_free(value);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://[::1]:8443/", &value, &n.error), 1);
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://[::1]:8443/", &value, NULL, &n.error), 1);
         value = authorization_free(value);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com:8443/", &value, &n.error), 1);
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com:8443/", &value, NULL, &n.error),
+                  1);
         ASSERT_STREQ(value, "Bearer def");
         value = authorization_free(value);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com:8444/", &value, &n.error), 0);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://sub.example.com/", &value, &n.error), 0);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com.evil.example.org/", &value,
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com:8444/", &value, NULL, &n.error),
+                  0);
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://sub.example.com/", &value, NULL, &n.error), 0);
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com.evil.example.org/", &value, NULL,
                                          &n.error),
                   0);
-        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com@example.org/", &value, &n.error),
+        ASSERT_EQ(transfer_authorization(n.transfer, "https://example.com@example.org/", &value, NULL,
+                                         &n.error),
                   0);
-        ASSERT_ERR(transfer_authorization(n.transfer, "http://example.com/", &value, &n.error), -EPERM);
+        ASSERT_ERR(transfer_authorization(n.transfer, "http://example.com/", &value, NULL, &n.error),
+                   -EPERM);
 }
 
 TEST(rkt_documents)
@@ -198,9 +203,9 @@ static const struct {
                 {"a.conf", "[Host]\nName=e.com\nUser=a\nPassword=" SECRET "\nToken=x\n", 0600, -EINVAL,
                  "both"},
                 {"a.conf", "[Host]\nName=*.example.com\nToken=" SECRET "\n", 0600, -EINVAL,
-                 "is no HOST or HOST:PORT"},
+                 "is not a HOST or HOST:PORT"},
                 {"a.conf", "[Host]\nName=https://example.com\nToken=x\n", 0600, -EINVAL,
-                 "is no HOST or HOST:PORT"},
+                 "is not a HOST or HOST:PORT"},
                 {"a.conf", "[Host]\nName=a.com A.com\nToken=" SECRET "\n", 0600, -EINVAL, "already"},
                 {"a.conf", "[Host]\nName=a.com\nTokenFile=relative\n", 0600, -EINVAL, "absolute"},
                 {"a.json", "{\"rktKind\":\"auth\"", 0600, -EBADMSG, "a.json"},

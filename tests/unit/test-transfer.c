@@ -172,7 +172,7 @@ static void serve_nonsense(Connection *c)
                 for (unsigned i = 0; i < 1000 && say_bytes(c, line, sizeof(line)); i++)
                         ;
         } else
-                say(c, "220 this is no HTTP\r\n");
+                say(c, "220 this is not a HTTP\r\n");
 }
 
 TEST(nonsense)
@@ -274,6 +274,26 @@ TEST(stalled)
         ASSERT_ERR(net_get(&n, &s, "/drip"), -ETIMEDOUT);
         ASSERT_CONTAINS(n.error.message, "stalled");
         ASSERT_LT(now_usec(CLOCK_MONOTONIC) - begin, 6000000);
+}
+
+/* It never stalls, and would take for ever. */
+TEST(too_slow)
+{
+        SERVER(s, serve_late);
+        NET(n, INSECURE_HTTP);
+        const TransferOptions o = {.insecure = INSECURE_HTTP,
+                                   .config_dirs = n.dirs,
+                                   .stall_timeout_usec = 60 * 1000000ULL,
+                                   .speed_min = 1000,
+                                   .speed_grace_usec = 500 * 1000ULL};
+
+        n.transfer = transfer_free(n.transfer);
+        ASSERT_OK(transfer_new(&o, &n.transfer, &n.error));
+        ASSERT_ERR(net_get(&n, &s, "/drip"), -ETIMEDOUT);
+        ASSERT_CONTAINS(n.error.message, "the server is too slow: ");
+        ASSERT_CONTAINS(n.error.message, "less than 1000 per second");
+        ASSERT_CONTAINS(n.error.hint, "--min-speed=");
+        ASSERT_EQ(s.n_requests, 1);
 }
 
 static uint16_t closed_port(void)
@@ -487,6 +507,7 @@ int main(void)
         RUN(again_when_the_server_says);
         RUN(not_for_ever);
         RUN(stalled);
+        RUN(too_slow);
         RUN(nobody);
         RUN(redirects);
         RUN(redirects_refused);

@@ -635,7 +635,7 @@ TEST(c8_permissions)
         ASSERT_FAILS(c, reopen(&c), -EPERM, "is a symlink");
         ASSERT_OK(unlinkat(fd, file, 0));
         ASSERT_OK(mkfifoat(fd, file, 0644)); /* is not waited for */
-        ASSERT_FAILS(c, reopen(&c), -EPERM, "no regular file");
+        ASSERT_FAILS(c, reopen(&c), -EPERM, "not a regular file");
         ASSERT_OK(unlinkat(fd, file, 0));
         ASSERT_OK(reopen(&c));
 }

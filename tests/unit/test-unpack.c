@@ -112,6 +112,27 @@ TEST(implied_then_twice)
         ASSERT_REFUSED(f, -EBADMSG, "the archive has it twice");
 }
 
+/* As GNU tar writes them: the link itself gets another name, wherever it leads. */
+TEST(hard_links_to_symlinks)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        struct stat st;
+        FIXTURE(f);
+
+        aci_begin(&f.tar);
+        aci_symlink(&f.tar, "rootfs/a", "/etc/shadow");
+        aci_hard_link(&f.tar, "rootfs/b", "rootfs/a");
+        aci_entry(&f.tar, (AciEntry){.name = "rootfs/fifo", .type = '6', .mode = 0600});
+        aci_hard_link(&f.tar, "rootfs/pipe", "rootfs/fifo");
+        aci_end(&f.tar);
+        ASSERT_IMPORTS(f, i);
+        st = status(i, "rootfs/b");
+        ASSERT_TRUE(S_ISLNK(st.st_mode));
+        ASSERT_EQ(st.st_nlink, 2);
+        ASSERT_EQ(st.st_ino, status(i, "rootfs/a").st_ino);
+        ASSERT_TRUE(S_ISFIFO(status(i, "rootfs/pipe").st_mode));
+}
+
 TEST(hard_links)
 {
         _cleanup_(image_freep) Image *i = NULL;
@@ -451,6 +472,7 @@ int main(void)
         RUN(implied_directories);
         RUN(implied_then_twice);
         RUN(hard_links);
+        RUN(hard_links_to_symlinks);
         RUN(sparse_files);
         RUN(holes_without_a_map);
         RUN(attributes_use_room);

@@ -25,7 +25,7 @@ static const struct {
                            "BindIPv6Only DirectoryMode Accept MaxConnections TriggerLimitIntervalSec "
                            "TriggerLimitBurst "},
                 {"Timer", " OnActiveSec OnUnitInactiveSec AccuracySec "},
-                {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight "},
+                {"Slice", " IOAccounting MemoryMax MemorySwapMax MemoryLow CPUQuota CPUWeight TasksMax "},
 };
 
 /* What an app's service may have at all, and only once. */

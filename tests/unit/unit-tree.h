@@ -83,7 +83,7 @@ __attribute__((unused)) static char *unit_complaint(const Stage1Files *files, co
         if (strlen(r.unit) > 255 ||
             (strspn(r.unit, "abcdefghijklmnopqrstuvwxyz0123456789-_.:@") != strlen(r.unit) &&
              !streq(r.unit, ROOT_SLICE_DROP_IN) && !streq(r.unit, BUS_DROP_IN)))
-                bad = strdup("a name that is no unit's");
+                bad = strdup("a name that is not a unit's");
         else if (f->content && strlen(f->content) != f->size)
                 bad = strdup("a NUL");
         else if (f->content) {

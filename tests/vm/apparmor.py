@@ -56,13 +56,112 @@ DENIED = "cat: can't open '/srv/secret': Permission denied\n"
 def an_app_runs_in_exactly_its_profile(host, *options):
     """By manifest and by option; without either it has none, and the file that is denied otherwise is there."""
     with profile():
-        equal(host.run("--name=p", "--strict", *options, looker(host, app=isolated())).out, LABEL + DENIED)
+        equal(host.run("--name=p", "--strict", *options, looker(host, app=isolated()), "--grant=all").out, LABEL + DENIED)
         equal(verdict(host, "p"), ("enforced", "the app is executed in the profile " + NAME))
         plain = looker(host)
         equal(host.run("--rm", "--strict", *options, plain, "--apparmor-profile=" + NAME).out, LABEL + DENIED)
         equal(host.run("--rm", *options, plain).out, "unconfined\nthe secret\n")
         plan = json.loads(host.acnspawn("prepare", "--dry-run", "--strict", "--json=short", *options, plain, "--apparmor-profile=" + NAME).expect(0).out)
         equal([i["verdict"] for i in plan["isolators"]], ["enforced"])
+
+
+PROFILES = "/etc/apparmor.d/acnspawn-app"
+
+
+@contextlib.contextmanager
+def default_profiles():
+    """Those that come with acnspawn, which an installation by hand does not load."""
+    subprocess.run(["apparmor_parser", "--skip-cache", "--replace", PROFILES], check=True)
+    try:
+        yield
+    finally:
+        for name in "acnspawn-app", "acnspawn-app-mounts":
+            with open("/sys/kernel/security/apparmor/.remove", "w") as f:
+                f.write(name)
+
+
+def default_verdict(host, pod):
+    return [(d["verdict"], d["detail"]) for d in host.status(pod)["defaults"] if d["name"] == "os/linux/apparmor-profile"]
+
+
+@when_both
+def apps_have_a_profile_by_default(host, *options):
+    """Where it is loaded; where not, status says so. A profile that is named goes before it, and so does none."""
+    image = looker(host)
+    equal(host.run("--name=p", *options, image).out, "unconfined\nthe secret\n")
+    equal(default_verdict(host, "p"), [("ignored", "the profile acnspawn-app is not loaded on this host")])
+    with default_profiles():
+        equal(host.run("--name=q", *options, image).out, "acnspawn-app (enforce)\nthe secret\n")
+        equal(default_verdict(host, "q"), [("enforced", "the app is executed in the profile acnspawn-app")])
+        contains(host.acnspawn("status", "q").expect(0).out, "os/linux/apparmor-profile: enforced, the app is executed in the profile acnspawn-app\n")
+        equal(host.run("--rm", *options, image, "--caps-retain=sys_admin").out, "acnspawn-app-mounts (enforce)\nthe secret\n")
+        r = host.run("--name=u", *options, image, "--apparmor-profile=unconfined")
+        equal(r.out, "unconfined\nthe secret\n")
+        equal(default_verdict(host, "u"), [])
+        with profile():
+            equal(host.run("--rm", *options, image, "--apparmor-profile=" + NAME).out, LABEL + DENIED)
+
+
+@when_both
+def in_the_default_profile_everything_goes_on(host, *options):
+    """Handlers, health checks, commands, terminals; signals from the pod's systemd and between processes of an app; and the end."""
+    log = "{ cat /proc/self/attr/current; } >>/out/%s"
+    script = ("trap 'echo stopped; exit 0' TERM; sleep 1000 & kill -0 $!; echo child $?; ls -l /proc/$!/exe >/dev/null; echo look $?; "
+              "touch /out/up; while :; do sleep 0.1; done")
+    app = {"eventHandlers": [{"name": n, "exec": ["/bin/sh", "-c", log % n]} for n in ("pre-start", "post-stop")]}
+    with default_profiles():
+        uuid = host.detach("--name=p", *options, looker(host, script, app=app), "--health-cmd=" + log % "health", "--health-interval=1s")
+        host.wait_up("a")
+        equal(host.acnspawn("enter", "p", "sh", "-c", "cat /proc/self/attr/current; kill -0 1; cat /proc/1/environ | wc -c").expect(0).out[:23],
+              "acnspawn-app (enforce)\n")
+        wait_for(lambda: os.path.exists(host.upper("a", host.pod_dir(uuid)) + "/out/health"), "a health check", timeout=60)
+        host.acnspawn("stop", "p").expect(0)
+        equal((host.app_status("p", "a")["cause"], host.app_status("p", "a")["exitStatus"]), ("exited", 0))
+        out = host.acnspawn("logs", uuid).expect(0).out
+        for line in "child 0", "look 0", "stopped":
+            contains(out, line + "\n")
+        for name in "pre-start", "post-stop", "health":
+            contains(host.written("a", "out/" + name, host.pod_dir(uuid)).decode(), "acnspawn-app (enforce)\n", name)
+
+
+@when(True)
+def what_the_default_profile_refuses(host):
+    """To root of the host with all its capabilities, which no other wall is around."""
+    def as_app(name, code):
+        def enter():
+            with open("/proc/self/attr/apparmor/exec", "w") as f:
+                f.write("exec " + name)
+        return subprocess.run([sys.executable, "-c", "import os, socket, ctypes, signal\n" + code], preexec_fn=enter, capture_output=True, text=True)
+    libc = "libc = ctypes.CDLL(None, use_errno=True)\n"
+    sleeper = subprocess.Popen(["sleep", "600"])
+    refused = (
+        ("PermissionError", "open('/proc/sys/kernel/sysrq', 'w')"), ("PermissionError", "open('/proc/sysrq-trigger', 'w')"),
+        ("PermissionError", "open('/proc/sys/vm/overcommit_memory', 'w')"), ("PermissionError", "open('/sys/kernel/uevent_helper', 'w')"),
+        ("PermissionError", "open('/proc/interrupts').read()"), ("PermissionError", "open('/proc/kallsyms').read()"),
+        ("PermissionError", "socket.socket(38, socket.SOCK_SEQPACKET)"), ("PermissionError", "socket.socket(40, socket.SOCK_STREAM)"),
+        ("PermissionError", "os.kill(%d, signal.SIGTERM)" % sleeper.pid), ("PermissionError", "os.kill(1, signal.SIGCONT)"),
+        ("PermissionError", "open('/proc/%d/environ').read()" % sleeper.pid),
+        ("errno 1|errno 13", libc + "r = libc.ptrace(16, %d, 0, 0); assert r < 0; print('errno', ctypes.get_errno())" % sleeper.pid),
+        ("errno 1|errno 13", libc + "r = libc.mount(b'none', b'/mnt', b'tmpfs', 0, None); assert r < 0; print('errno', ctypes.get_errno())"),
+        ("errno 1|errno 13", libc + "r = libc.umount2(b'/proc', 2); assert r < 0; print('errno', ctypes.get_errno())"),
+    )
+    with default_profiles():
+        for expected, code in refused:
+            r = as_app("acnspawn-app", code)
+            true(re.search(expected, r.stdout + r.stderr), "%s: %s %s" % (code, r.stdout, r.stderr))
+        for code in ("socket.socket(2, 1); socket.socket(10, 1); socket.socket(1, 1); socket.socket(16, 3, 0)", "open('/proc/self/oom_score_adj', 'w').write('5')",
+                     "open('/proc/meminfo').read(); open('/sys/devices/system/cpu/online').read()", "os.execv('/bin/true', ['true'])",
+                     "p = os.fork(); os.kill(p, 9) if p else signal.pause()"):
+            r = as_app("acnspawn-app", code)
+            equal((r.returncode, r.stderr), (0, ""), code)
+        r = as_app("acnspawn-app-mounts", libc + "assert libc.unshare(0x20000) == 0 and libc.mount(b'none', b'/', None, 0x44000, None) == 0; "
+                   "assert libc.mount(b'none', b'/mnt', b'tmpfs', 0, None) == 0")
+        equal((r.returncode, r.stderr), (0, ""), "mounting in acnspawn-app-mounts")
+        for code in "open('/proc/sys/kernel/sysrq', 'w')", "socket.socket(38, socket.SOCK_SEQPACKET)":
+            contains(as_app("acnspawn-app-mounts", code).stderr, "PermissionError", code)
+    equal(sleeper.poll(), None, "the process that was signalled")
+    sleeper.kill()
+    sleeper.wait()
 
 
 @when_both
@@ -90,7 +189,7 @@ def handlers_checks_and_commands_have_the_same_label(host, *options):
     log = "{ %s; } >>/out/%%s" % LOOK
     app = dict(isolated(), eventHandlers=[{"name": n, "exec": ["/bin/sh", "-c", log % n]} for n in ("pre-start", "post-stop")])
     with profile():
-        uuid = host.detach("--name=p", *options, looker(host, "touch /out/up; sleep 1000 & wait", app=app), "--health-cmd=" + log % "health")
+        uuid = host.detach("--name=p", *options, looker(host, "touch /out/up; sleep 1000 & wait", app=app), "--grant=all", "--health-cmd=" + log % "health")
         host.wait_up("a")
         equal(host.acnspawn("enter", "p", "sh", "-c", LOOK).expect(0).out, LABEL + DENIED)
         host.acnspawn("stop", "p").expect(0)
@@ -102,7 +201,7 @@ def handlers_checks_and_commands_have_the_same_label(host, *options):
 def a_command_ends_with_its_caller(host):
     """Although the kernel forgets, with the label, that it was to."""
     with profile():
-        uuid = host.detach("--name=p", looker(host, "touch /out/up; sleep 1000 & wait", app=isolated()))
+        uuid = host.detach("--name=p", looker(host, "touch /out/up; sleep 1000 & wait", app=isolated()), "--grant=all")
         host.wait_up("a")
         p = host.start("enter", "p", "sh", "-c", "touch /out/in; exec sleep 77777")
         wait_for(lambda: os.path.exists(host.upper("a") + "/out/in"), "the command")
@@ -118,7 +217,7 @@ def a_command_ends_with_its_caller(host):
 def a_profile_that_is_not_loaded_is_refused_by_name(host):
     image = looker(host, app=isolated("acnspawn-test-none"))
     for args in ("prepare",), ("prepare", "--dry-run"), ("run",), ("run", "--detach"), ("run", "--strict"):
-        r = host.acnspawn(*args, image).expect(1)
+        r = host.acnspawn(*args, image, "--grant=all").expect(1)
         contains(r.err, "App a is to run in the AppArmor profile acnspawn-test-none, which is not loaded on this host", " ".join(args))
         contains(r.err, "Load it with apparmor_parser, or name another with --apparmor-profile= after the image")
         equal(r.out, "")
@@ -134,7 +233,7 @@ def a_profile_that_vanishes(host):
     """After prepare the pod is not run; while it runs nothing more is started, and status does not claim any more that it holds."""
     waits = "touch /out/up; while ! test -e /out/go; do sleep 0.1; done"
     with profile():
-        uuid = host.prepare("--name=p", looker(host, waits, app=isolated()), "--restart=always")
+        uuid = host.prepare("--name=p", looker(host, waits, app=isolated()), "--grant=all", "--restart=always")
     contains(host.acnspawn("run", uuid).expect(1).err, "profile %s, which is not loaded" % NAME)
     equal(host.state(uuid), "prepared")
     equal(verdict(host, uuid)[0], "ignored")
@@ -154,9 +253,9 @@ def a_profile_that_vanishes(host):
 def a_profile_that_forbids_nothing_is_not_enforced(host):
     with profile(head="flags=(complain)"):
         image = looker(host, app=isolated())
-        equal(host.run("--name=p", image).out, NAME + " (complain)\nthe secret\n")
+        equal(host.run("--name=p", image, "--grant=all").out, NAME + " (complain)\nthe secret\n")
         equal(verdict(host, "p"), ("modified", "the profile %s is in complain mode: what it does not allow is logged, but done" % NAME))
-        r = host.acnspawn("run", "--strict", image).expect(1)
+        r = host.acnspawn("run", "--strict", image, "--grant=all").expect(1)
         contains(r.err, "in complain mode")
         equal(r.out, "")
 
@@ -174,7 +273,7 @@ def several_profiles_at_once(host):
 def an_app_that_may_not_get_signals_ends_with_the_pod(host):
     """Which its profile decides. Nothing waits for it, and why it was not stopped as apps are is told."""
     with profile(rules=RULES):
-        uuid = host.detach("--name=p", looker(host, "touch /out/up; trap 'echo stopped' TERM; while :; do sleep 0.1; done", app=isolated()))
+        uuid = host.detach("--name=p", looker(host, "touch /out/up; trap 'echo stopped' TERM; while :; do sleep 0.1; done", app=isolated()), "--grant=all")
         host.wait_up("a")
         host.acnspawn("stop", uuid)
         equal(host.state(uuid), "exited")
@@ -188,7 +287,9 @@ def a_profile_of_the_host_for_a_path(host):
     image = host.image(["/opt/cat", "/proc/self/attr/current"], name="example.com/a", files={"opt": Dir(), "opt/cat": File(open(BUSYBOX, "rb").read(), 0o755)})
     with profile(head="/opt/cat", rules=RULES + " signal, /opt/cat mr,"):
         equal(host.run("--rm", image).out, LABEL)
-        equal(host.run("--rm", "--strict", image, "--apparmor-profile=unconfined").out, "unconfined\n")
+        equal(host.run("--rm", image, "--apparmor-profile=unconfined").out, "unconfined\n")
+        contains(host.acnspawn("run", "--strict", image, "--apparmor-profile=unconfined").expect(1).err,
+                 "os/linux/apparmor-profile of app a would be off: the app is executed without a profile")
 
 
 @when(True)
@@ -224,25 +325,25 @@ def where_apparmor_is_built_in_but_off(host):
                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_TIMEOUT)
         host.note_pods()
         return r
-    plan = json.loads(without("prepare", "--dry-run", "--json=short", image).stdout)
+    plan = json.loads(without("prepare", "--dry-run", "--json=short", image, "--grant=all").stdout)
     equal([(i["verdict"], i["detail"]) for i in plan["isolators"]], [("ignored", "AppArmor is not active on this host")])
-    r = without("run", "--strict", image)
+    r = without("run", "--strict", image, "--grant=all")
     equal(r.returncode, 1)
     contains(r.stderr, "AppArmor is not active on this host")
     # What is mounted in sysfs keeps a user namespace from having its own.
-    contains(without("run", "--rm", "--no-userns", image).stdout, "unconfined\nthe secret\n")
+    contains(without("run", "--rm", "--no-userns", image, "--grant=all").stdout, "unconfined\nthe secret\n")
 
 
 @when(False)
 def without_apparmor_the_profile_is_left_aside(host):
     image = looker(host, "cat /srv/secret", app=isolated())
-    equal(host.run("--name=p", image).out, "the secret\n")
+    equal(host.run("--name=p", image, "--grant=all").out, "the secret\n")
     equal(verdict(host, "p"), ("ignored", "AppArmor is not active on this host"))
     for verb in "prepare", "run":
-        r = host.acnspawn(verb, "--strict", image).expect(1)
+        r = host.acnspawn(verb, "--strict", image, "--grant=all").expect(1)
         contains(r.err, "AppArmor is not active on this host")
         equal(r.out, "")
-    uuid = host.detach(looker(host, "touch /out/up; sleep 1000", app=isolated()))
+    uuid = host.detach(looker(host, "touch /out/up; sleep 1000", app=isolated()), "--grant=all")
     host.wait_up("a", uuid)
     equal(host.acnspawn("enter", uuid, "cat", "/srv/secret").expect(0).out, "the secret\n")
     host.acnspawn("stop", "--force", uuid).expect(0)

@@ -29,6 +29,35 @@ def a_hog_is_killed_at_its_limit_and_only_it(host):
 
 
 @case
+def a_fork_bomb_leaves_the_others_answering(host):
+    """By the controller of cgroup v2, in the pod's own slices: the default for the one, and a limit of its own for the bomb."""
+    bomb = host.shell("exec poke bomb 8", name="example.com/bomb")
+    calm = host.shell("i=0; while test $i -lt 15; do /bin/true || exit 3; i=$((i+1)); sleep 0.3; done; echo calm", name="example.com/calm")
+    r = host.acnspawn("run", "--name=p", "--exit-policy=all", bomb, "--tasks-max=60", "---", calm, timeout=120)
+    equal(verdict(host, "resource/tasks", app="bomb"), "enforced")
+    equal({d["app"]: d["verdict"] for d in host.status("p")["defaults"] if d["name"] == "resource/tasks"}, {None: "enforced", "calm": "enforced"})
+    equal(re.findall(r"most (\d+)", r.out), ["60"], "processes of the bomb")
+    equal(host.app_status("p", "calm")["exitStatus"], 0, "the other app")
+    contains(r.out, "calm")
+
+
+@case
+def processes_are_limited_by_default(host):
+    uuid = host.detach("--name=p", host.shell("poke forks 2100; sleep 1000", name="example.com/a"))
+    cgroup = read_text("/proc/%d/cgroup" % host.leader(uuid)).strip().split("::")[1]
+    base = "/sys/fs/cgroup" + cgroup.rsplit("/", 1)[0]
+    found = {}
+    for where, _, files in os.walk(base):
+        if where.endswith("app.slice") or where.endswith("app-a.slice"):
+            found[os.path.basename(where)] = read_text(where + "/pids.max").strip()
+    equal(found, {"app.slice": "8192", "app-a.slice": "2048"})
+    wait_for(lambda: "made" in host.acnspawn("logs", uuid).out, "the app", timeout=60)
+    made = int(re.search(r"made (\d+)", host.acnspawn("logs", uuid).out)[1])
+    true(2040 <= made <= 2047, "%d processes were made" % made)
+    host.acnspawn("stop", "--force", uuid)
+
+
+@case
 def processor_time_keeps_to_the_quota(host):
     script = "while :; do :; done"
     uuid = host.detach("--name=p", host.shell(script, name="example.com/a", app={"isolators": [isolator("resource/cpu", limit="200m")]}))

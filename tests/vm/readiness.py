@@ -55,6 +55,21 @@ def a_unit_of_the_host_fails_with_an_app_that_does_not_get_ready(host):
         equal(host.app_status(uuid, "image1")["cause"], "not-ready")
 
 
+@case
+def what_an_app_tells_is_passed_on_to_the_pods_systemd(host):
+    """Its status, in the name of its main process, though the process that sent it has ended; and nothing that changes the unit."""
+    script = "poke notify \"$(printf 'STATUS=nearly there\\nMAINPID=1\\nREADY=1')\"; while :; do sleep 1; done"
+    uuid = host.detach("--name=p", host.shell(script, name="example.com/a", annotations=NOTIFY))
+
+    def properties():
+        out = systemctl("-M", "p", "show", "app-a.service", "--property=StatusText,ActiveState,MainPID").stdout
+        return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    wait_for(lambda: properties().get("StatusText") == "nearly there", "the status", timeout=30)
+    equal(properties()["ActiveState"], "active")
+    true(properties()["MainPID"] not in ("0", "1"), "the main process is %r" % properties()["MainPID"])
+    host.acnspawn("stop", uuid).expect(0)
+
+
 def memory(limit):
     return {"isolators": [{"name": "resource/memory", "value": {"limit": limit}}]}
 

@@ -29,7 +29,7 @@ TIMEOUT = 900  # seconds for all cases together, from the moment the machine is 
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 SECONDS = {"network": 250, "apparmor": 80, "limits": 75, "units": 75, "sockets": 40, "machined": 35, "bus": 120, "readiness": 35,
-           "control": 12}  # about
+           "control": 12, "density": 200}  # about
 
 MAIN = """#!/bin/sh
 for f in lib/*; do

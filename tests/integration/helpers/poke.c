@@ -9,12 +9,15 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +25,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int check(long r)
@@ -42,6 +46,24 @@ static int poke_abstract(const char *name)
         memcpy(sa.sun_path + 1, name, n);
         return check(connect(fd, (struct sockaddr *) &sa,
                              (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)));
+}
+
+/* Listens at an abstract address until killed. */
+static int poke_listen(const char *name)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        size_t n = strlen(name);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd < 0 || n + 1 > sizeof(sa.sun_path))
+                return check(-1);
+        memcpy(sa.sun_path + 1, name, n);
+        if (bind(fd, (struct sockaddr *) &sa, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) <
+                            0 ||
+            listen(fd, 10) < 0)
+                return check(-1);
+        for (;;)
+                pause();
 }
 
 static int poke_read(const char *path)
@@ -130,6 +152,18 @@ static int poke_chroot(const char *path)
 }
 
 /* Uses N megabytes and says when it has them. */
+/* Takes all inotify instances that it may have, makes the file NAME then, and keeps them until killed. */
+static int poke_inotify(const char *name)
+{
+        while (inotify_init1(IN_CLOEXEC) >= 0)
+                ;
+        int r = check(-1);
+        if (r != EMFILE || close(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) < 0)
+                return r;
+        for (;;)
+                pause();
+}
+
 static int poke_memory(const char *megabytes)
 {
         size_t n = (size_t) atoi(megabytes) << 20;
@@ -246,20 +280,39 @@ static int poke_type(const char *what)
         return check(r);
 }
 
-/* Tells who started us something, as sd_notify() does, and stays for as long as it may take to see who
- * tells. */
+/* Where sd_notify() sends to. */
+static int notify_socket(struct sockaddr_un *ret)
+{
+        const char *path = getenv("NOTIFY_SOCKET");
+
+        *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+        if (!path || strlen(path) >= sizeof(ret->sun_path))
+                return -1;
+        memcpy(ret->sun_path, path, strlen(path));
+        return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+/* Sends a message as sd_notify() does, and ends. */
 static int poke_notify(const char *text)
 {
-        struct sockaddr_un sa = {.sun_family = AF_UNIX};
-        const char *path = getenv("NOTIFY_SOCKET");
-        int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        struct sockaddr_un sa;
+        int fd = notify_socket(&sa);
 
-        if (fd < 0 || !path || strlen(path) >= sizeof(sa.sun_path))
+        if (fd < 0)
                 return ENOENT;
-        memcpy(sa.sun_path, path, strlen(path));
-        int r = check(sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *) &sa, sizeof(sa)));
-        usleep(200000);
-        return r;
+        return check(sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *) &sa, sizeof(sa)));
+}
+
+/* Sends such messages until killed. */
+static int poke_notify_without_end(const char *text)
+{
+        struct sockaddr_un sa;
+        int fd = notify_socket(&sa);
+
+        for (;;)
+                if (fd < 0 ||
+                    sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *) &sa, sizeof(sa)) < 0)
+                        return check(-1);
 }
 
 static void *go_on(void *unused)
@@ -280,6 +333,58 @@ static int poke_leader(const char *unused)
         return 0;
 }
 
+/* How many processes there can be beside us, up to this many; all of them are there at once. */
+static int poke_forks(const char *max)
+{
+        int wanted = atoi(max), made = 0;
+
+        while (made < wanted) {
+                pid_t pid = fork();
+                if (pid < 0)
+                        break;
+                if (pid == 0) {
+                        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+                        for (;;)
+                                pause();
+                }
+                made++;
+        }
+        printf("made %d\n", made);
+        return 0;
+}
+
+/* A fork bomb: for so many seconds each process forks as often as it can. Prints how many there were at
+ * most. */
+static int poke_bomb(const char *seconds)
+{
+        struct counters {
+                atomic_int now, most;
+        } *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        time_t end = time(NULL) + atoi(seconds);
+        pid_t first = getpid();
+
+        if (c == MAP_FAILED)
+                return check(-1);
+        signal(SIGCHLD, SIG_IGN);
+        c->now = c->most = 1;
+        while (time(NULL) <= end) {
+                pid_t pid = fork();
+                if (pid == 0) {
+                        int n = ++c->now, most = c->most;
+                        while (n > most && !atomic_compare_exchange_weak(&c->most, &most, n))
+                                ;
+                }
+                if (pid < 0)
+                        usleep(1000); /* others run on this machine, too */
+        }
+        if (getpid() != first) {
+                c->now--;
+                _exit(0);
+        }
+        printf("most %d\n", c->most);
+        return 0;
+}
+
 static const struct {
         const char *name;
         int (*function)(const char *argument);
@@ -295,6 +400,9 @@ static const struct {
                 {"trace", poke_trace},       {"packets", poke_packets},
                 {"udp-echo", poke_udp_echo}, {"type", poke_type},
                 {"leader", poke_leader},     {"notify", poke_notify},
+                {"listen", poke_listen},     {"notify-without-end", poke_notify_without_end},
+                {"forks", poke_forks},       {"bomb", poke_bomb},
+                {"inotify", poke_inotify},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How much disk space a tree takes: what a collection reports and "image show" displays. The allocated blocks
+ * are counted, not the sizes of files, and a file with several names counts in parts, one for each name:
+ * images and the trees rendered from them share files.
+ *
+ * Apps decide what is in the trees of their pods. So the walk goes by descriptor, follows no symbolic link and
+ * no mount, keeps nothing but one open directory for each level, and does not look below a depth that no
+ * image needs.
+ */
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "basic/basic.h"
+#include "prepare/store/store.h"
+
+#define DEPTH_MAX 128U
+
+typedef struct Walk {
+        DIR *levels[DEPTH_MAX];
+        size_t n;
+        dev_t device;
+        uint64_t bytes;
+} Walk;
+
+static void count_entry(Walk *w, const struct stat *st)
+{
+        uint64_t bytes = (uint64_t) st->st_blocks * 512U;
+
+        w->bytes += S_ISREG(st->st_mode) ? bytes / MAX(st->st_nlink, 1U) : bytes;
+}
+
+/* What cannot be opened, or lies too deep, is not looked into. */
+static void enter(Walk *w, int dir_fd, const char *name)
+{
+        _cleanup_close_ int fd = -EBADF;
+
+        if (w->n >= DEPTH_MAX)
+                return;
+        fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+        if (!d)
+                return;
+        TAKE_FD(fd);
+        w->levels[w->n++] = d;
+}
+
+static void step(Walk *w)
+{
+        DIR *d = w->levels[w->n - 1];
+        const struct dirent *de = interrupt_pending() ? NULL : readdir(d);
+        struct stat st;
+
+        if (!de) {
+                closedir(d);
+                w->n--;
+                return;
+        }
+        if (streq(de->d_name, ".") || streq(de->d_name, ".."))
+                return;
+        if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
+            st.st_dev != w->device)
+                return;
+        count_entry(w, &st);
+        if (S_ISDIR(st.st_mode))
+                enter(w, dirfd(d), de->d_name);
+}
+
+uint64_t disk_usage_at(int dir_fd, const char *name)
+{
+        Walk w = {};
+        struct stat st;
+
+        if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+                return 0;
+        w.device = st.st_dev;
+        count_entry(&w, &st);
+        if (S_ISDIR(st.st_mode))
+                enter(&w, dir_fd, name);
+        while (w.n > 0)
+                step(&w);
+        return w.bytes;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What "gc" and "image gc" removed, or would remove: the table of it, and what it takes on disk. */
+
+#include "stage0/verb.h"
+
+typedef struct Collected {
+        Table *table;
+        uint64_t size;
+        bool states; /* with a column for what it was before */
+        bool full;   /* IDs in full */
+} Collected;
+
+/* -ENOMEM */
+int collected_init(Collected *t, bool states);
+void collected_done(Collected *t);
+/* For GcOptions and ImageGcOptions; USERDATA is the Collected. */
+void collected_add(const GcItem *item, void *userdata);
+/* Shows the table, and says on standard error how much disk space it is. */
+int collected_show(Context *c, const Collected *t, bool dry_run);

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* An image does not choose its own confinement: what its isolators ask for beyond what an app gets by default
+ * (stage1/privileges.c) is given by the operator alone: by another isolator, on the command line or
+ * in the pod manifest, which takes the place of the image's; or with the app's setting "grant", which names what
+ * the image may have (--grant= after the image, or the annotation acnspawn/grant in a pod manifest). Whatever is
+ * left over keeps the pod from being made, with one message about all apps.
+ *
+ * A set of system calls of an image that is not granted "seccomp" is bounded by the default filter, also where
+ * it asks for no call beyond it: its argument checks stay in force. --grant=none takes out all that goes beyond
+ * the defaults and runs the app with the rest.
+ *
+ * What was decided is written into the pod directory for 'acnspawn status'.
+ */
+
+#include "schema/settings.h"
+#include "stage0/control/control-internal.h"
+
+typedef struct Decision {
+        const PodRequest *request;
+        PodGrants grants;
+        Text refused; /* lines about apps */
+} Decision;
+
+static bool has_isolator(const IsolatorList *l, const char *name)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (streq(l->items[i].name, name))
+                        return true;
+        return false;
+}
+
+/* Where the isolator NAME of the app INDEX comes from. Isolators of a command line have replaced those of the
+ * image that have their name or contradict them. */
+static GrantSource source_of(const PodRequest *q, size_t index, const char *name)
+{
+        if (q->template)
+                return q->template->apps[index].app ? GRANT_POD_MANIFEST : GRANT_IMAGE;
+        return has_isolator(&q->apps[index].isolators, name) ? GRANT_COMMAND_LINE : GRANT_IMAGE;
+}
+
+static GrantSource source_of_privilege(const PodRequest *q, size_t index, const Privilege *p)
+{
+        return source_of(q, index, isolator_type_to_string(p->type) ?: "");
+}
+
+static int record(Decision *d, const PodApp *a, const Privilege *p, GrantDecision decision, GrantSource by)
+{
+        const Grant grant = {.app = a->name,
+                             .isolator = (char *) isolator_type_to_string(p->type),
+                             .name = p->name,
+                             .text = p->text,
+                             .decision = decision,
+                             .by = by};
+
+        return pod_grants_add(&d->grants, &grant);
+}
+
+/* --- What is refused ----------------------------------------------------------------------------------- */
+
+static void add_escaped(Text *t, const char *s)
+{
+        _cleanup_free_ char *shown = text_escape_for_terminal(s);
+
+        if (shown)
+                text_add(t, shown);
+        else
+                t->failed = true;
+}
+
+/* Parameters that only the operator may set. */
+static bool needs_sysctl_options(const PrivilegeList *l)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (l->items[i].option && !l->items[i].grantable)
+                        return true;
+        return false;
+}
+
+/* "--grant=CAP_SYS_ADMIN,seccomp --sysctl=net.ipv4.ip_forward=1". Kernel parameters of the command line replace
+ * all of the image's: where one has to be given so, the others of ALL are, too. */
+static void add_options(Text *t, const PrivilegeList *refused, const PrivilegeList *all)
+{
+        bool as_options = needs_sysctl_options(refused), first = true;
+
+        for (size_t i = 0; i < refused->n; i++) {
+                const Privilege *p = &refused->items[i];
+                if (!p->grantable || (p->option && as_options))
+                        continue;
+                text_add(t, first ? "granted by --grant=" : ",");
+                add_escaped(t, p->name);
+                first = false;
+        }
+        for (size_t i = 0; as_options && i < all->n; i++) {
+                if (!all->items[i].option)
+                        continue;
+                text_add(t, first ? "granted by " : " ");
+                add_escaped(t, all->items[i].option);
+                first = false;
+        }
+        text_add(t, first ? "cannot be granted" : " after its image");
+}
+
+static void add_annotation(Text *t, const PrivilegeList *refused)
+{
+        bool first = true;
+
+        for (size_t i = 0; i < refused->n; i++) {
+                if (!refused->items[i].grantable)
+                        continue;
+                text_add(t, first ? "granted by the app's annotation " SETTING_PREFIX "grant=" : ",");
+                add_escaped(t, refused->items[i].name);
+                first = false;
+        }
+        if (needs_sysctl_options(refused))
+                text_addf(t, "%sby an isolator os/unix/sysctl of the pod manifest",
+                          first ? "granted " : " and ");
+        else if (first)
+                text_add(t, "cannot be granted");
+}
+
+static void refuse(Decision *d, const PodApp *a, const PrivilegeList *refused, const PrivilegeList *all)
+{
+        Text *t = &d->refused;
+
+        text_addf(t, "\n  App %s (%s): ", a->name, a->image_name);
+        for (size_t i = 0; i < refused->n; i++) {
+                text_add(t, i > 0 ? ", " : "");
+                add_escaped(t, refused->items[i].text);
+        }
+        text_add(t, "\n    ");
+        if (d->request->template)
+                add_annotation(t, refused);
+        else
+                add_options(t, refused, all);
+}
+
+/* --- What is granted ----------------------------------------------------------------------------------- */
+
+/* Those that come from the image and are not granted; they stay ALL's. */
+static int find_refused(Decision *d, const PodApp *a, size_t index, const PrivilegeList *all,
+                        char *const *grants, PrivilegeList *ret)
+{
+        GrantSource by = d->request->template ? GRANT_POD_MANIFEST : GRANT_COMMAND_LINE;
+        bool withhold = strv_contains(grants, "none");
+
+        for (size_t i = 0; i < all->n; i++) {
+                const Privilege *p = &all->items[i];
+                bool granted = privilege_is_granted(p, grants);
+                if (source_of_privilege(d->request, index, p) != GRANT_IMAGE)
+                        continue;
+                if ((granted || withhold) &&
+                    record(d, a, p, granted ? GRANT_GRANTED : GRANT_WITHHELD, by) < 0)
+                        return -ENOMEM;
+                if (granted || withhold)
+                        continue;
+                if (GREEDY_REALLOC(ret->items, ret->allocated, ret->n + 1) < 0)
+                        return -ENOMEM;
+                ret->items[ret->n++] = *p;
+        }
+        return 0;
+}
+
+/* Isolators of the image, as bits. */
+static uint32_t image_types(const PodRequest *q, size_t index, const IsolatorList *l)
+{
+        uint32_t types = 0;
+
+        for (size_t i = 0; i < l->n; i++)
+                if (source_of(q, index, l->items[i].name) == GRANT_IMAGE)
+                        types |= UINT32_C(1) << l->items[i].type;
+        return types;
+}
+
+static int bound(const PodRequest *q, size_t index, PodApp *a, char *const *grants, Error *e)
+{
+        uint32_t types = image_types(q, index, &a->app->isolators);
+        int r = 0;
+
+        if (strv_contains(grants, "none"))
+                r = stage1_withhold_privileges(&a->app->isolators, types, e);
+        if (r >= 0 && types & UINT32_C(1) << ISOLATOR_SECCOMP_RETAIN_SET &&
+            !strv_contains(grants, "seccomp") && !strv_contains(grants, "all"))
+                r = stage1_bound_system_calls(&a->app->isolators, e);
+        return r;
+}
+
+/* A port that is not granted is the app's own to listen on. */
+static void withhold_ports(const Decision *d, PodApp *a, size_t index, const PrivilegeList *all,
+                           char *const *grants)
+{
+        for (size_t i = 0; i < all->n; i++) {
+                const char *name = startswith(all->items[i].name, "port:");
+
+                if (!name || privilege_is_granted(&all->items[i], grants) ||
+                    source_of_privilege(d->request, index, &all->items[i]) != GRANT_IMAGE)
+                        continue;
+                for (size_t k = 0; k < a->app->n_ports; k++)
+                        if (streq(a->app->ports[k].name, name))
+                                a->app->ports[k].socket_activated = false;
+        }
+}
+
+static int record_origins(Decision *d, const PodApp *a, size_t index)
+{
+        const IsolatorList *l = &a->app->isolators;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < l->n; i++)
+                r = pod_grants_add_origin(&d->grants, a->name, l->items[i].name,
+                                          source_of(d->request, index, l->items[i].name));
+        return r;
+}
+
+/* --- What is replaced ---------------------------------------------------------------------------------- */
+
+static int read_image_manifest(const Pod *p, const PodApp *a, ImageManifest **ret, Error *e)
+{
+        _cleanup_free_ char *path = NULL, *text = NULL;
+        size_t size;
+
+        if (xasprintf(&path, "apps/%s/manifest", a->name) < 0)
+                return error_oom(e);
+        int r = read_file_at(p->dir_fd, path, MANIFEST_SIZE_MAX, &text, &size);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot read the manifest of the image of app %s", a->name);
+        return image_manifest_parse(text, size, ret, NULL, e);
+}
+
+static bool is_in_force(const PodRequest *q, const PodApp *a, size_t index, const Privilege *p)
+{
+        const char *name = isolator_type_to_string(p->type);
+
+        return has_isolator(&a->app->isolators, name) && source_of(q, index, name) == GRANT_IMAGE;
+}
+
+/* What the image asks for in isolators that the command line has replaced. */
+static int record_replaced(Decision *d, const Pod *p, const PodApp *a, size_t index, Error *e)
+{
+        _cleanup_(image_manifest_freep) ImageManifest *image = NULL;
+        _cleanup_(privilege_list_done) PrivilegeList asked = {};
+
+        if (d->request->template || d->request->apps[index].isolators.n == 0)
+                return 0;
+        int r = read_image_manifest(p, a, &image, e);
+        if (r < 0 || !image->app)
+                return r;
+        r = stage1_privileges(&image->app->isolators, &asked);
+        for (size_t i = 0; r >= 0 && i < asked.n; i++)
+                if (!is_in_force(d->request, a, index, &asked.items[i]))
+                        r = record(d, a, &asked.items[i], GRANT_REPLACED, GRANT_COMMAND_LINE);
+        return r < 0 ? error_oom(e) : 0;
+}
+
+/* --- All apps ------------------------------------------------------------------------------------------ */
+
+static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)
+{
+        _cleanup_(privilege_list_done) PrivilegeList asked = {};
+        _cleanup_app_settings_ AppSettings settings = {};
+        PodApp *a = &p->manifest->apps[index];
+        PrivilegeList refused = {};
+
+        bool host_ports = p->config.net == NET_HOST && p->config.private_users;
+        int r = record_replaced(d, p, a, index, e);
+        if (r < 0 || (a->app->isolators.n == 0 && !host_ports))
+                return r;
+        r = app_settings_read(a, &settings, e);
+        if (r < 0)
+                return r;
+        r = stage1_privileges(&a->app->isolators, &asked);
+        if (r >= 0 && host_ports)
+                r = stage1_port_privileges(p->manifest, a->app, &asked);
+        if (r < 0)
+                return error_oom(e);
+        r = find_refused(d, a, index, &asked, settings.grants, &refused);
+        if (r >= 0 && refused.n > 0)
+                refuse(d, a, &refused, &asked);
+        free(refused.items);
+        if (r < 0)
+                return error_oom(e);
+        if (strv_contains(settings.grants, "none"))
+                withhold_ports(d, a, index, &asked, settings.grants);
+        r = bound(d->request, index, a, settings.grants, e);
+        if (r < 0)
+                return r;
+        return record_origins(d, a, index) < 0 ? error_oom(e) : 0;
+}
+
+static int record_pod_origins(Decision *d, const PodManifest *m)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < m->isolators.n; i++) {
+                const char *name = m->isolators.items[i].name;
+                r = pod_grants_add_origin(&d->grants, NULL, name,
+                                          has_isolator(&d->request->isolators, name) ? GRANT_COMMAND_LINE
+                                                                                     : GRANT_POD_MANIFEST);
+        }
+        return r;
+}
+
+static int conclude(Decision *d, const Pod *p, Error *e)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (!d->refused.failed && d->refused.size == 0)
+                return pod_grants_write(p, &d->grants, e);
+        if (text_take(&d->refused, &text, NULL) < 0)
+                return error_oom(e);
+        int r = error_set(e, -EPERM, "Images ask for more than apps get by default:%s", text);
+        return error_hint(e, r,
+                          "Grant what the images may be trusted with; %s runs an app without it. See "
+                          "acnspawn-pods(7).",
+                          d->request->template ? SETTING_PREFIX "grant=none" : "--grant=none");
+}
+
+int decide_privileges(Pod *p, const PodRequest *request, Error *e)
+{
+        Decision d = {.request = request};
+        int r = record_pod_origins(&d, p->manifest) < 0 ? error_oom(e) : 0;
+
+        for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
+                r = decide_app(&d, p, i, e);
+        if (r >= 0)
+                r = conclude(&d, p, e);
+        text_done(&d.refused);
+        pod_grants_done(&d.grants);
+        return r;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The process that reads the files of a pod's journal.
+ *
+ * It is confined before it looks at a byte of them (journal-confine.c), and has them as descriptors. The
+ * launcher gives every app two streams, one for standard output and one for standard error, which journald
+ * tells apart by priority; only root inside the pod can open such streams. journald cuts streams into lines
+ * and notes where there was no newline, so that output can be shown byte for byte.
+ *
+ * Files are added while the process runs, because journald begins new ones. libsystemd cannot add a file to a
+ * journal that is open; so all are opened again, and reading goes on after the last entry that was read.
+ */
+
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "library/libsystemd.h"
+#include "stage0/report/journal-internal.h"
+
+#define BUFFER_SIZE 65536U
+#define NEW_FILES_MAX 16U /* at once */
+
+typedef struct File {
+        int fd;
+        bool left_out, reported;
+        off_t size; /* when it could not be read */
+} File;
+
+typedef struct Child {
+        const JournalQuery *query;
+        sd_journal *journal; /* NULL: there is no file that can be read */
+        File files[JOURNAL_FILES_MAX];
+        int copies[JOURNAL_FILES_MAX]; /* of those that JOURNAL has */
+        size_t n_files, n_copies;
+        char *cursor;  /* of the last entry that was read */
+        bool at_entry; /* JOURNAL is at one that was not */
+        bool finished;
+        Text out;
+} Child;
+
+/* --- Sending ------------------------------------------------------------------------------------------- */
+
+static void flush(Child *c)
+{
+        for (size_t done = 0; done < c->out.size;) {
+                ssize_t n = send(JOURNAL_CHILD_SOCKET, c->out.data + done, c->out.size - done, MSG_NOSIGNAL);
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0)
+                        _exit(0); /* the other process has gone */
+                done += (size_t) n;
+        }
+        c->out.size = 0;
+}
+
+static void add_record(Child *c, const JournalRecord *r)
+{
+        journal_record_add(&c->out, r);
+        if (c->out.failed)
+                _exit(1);
+        if (c->out.size >= BUFFER_SIZE)
+                flush(c);
+}
+
+static _noreturn_ void fail(Child *c, int code)
+{
+        add_record(c, &(JournalRecord){.kind = JOURNAL_FAILED, .code = code});
+        flush(c);
+        _exit(0);
+}
+
+/* --- Opening ------------------------------------------------------------------------------------------- */
+
+static void close_journal(Child *c)
+{
+        sd_journal_close(c->journal);
+        c->journal = NULL;
+        /* Whether libsystemd has closed them depends on its version. */
+        for (size_t i = 0; i < c->n_copies; i++)
+                (void) close(c->copies[i]);
+        c->n_copies = 0;
+}
+
+/* For libsystemd, which closes what it gets. */
+static int copy_files(Child *c)
+{
+        for (size_t i = 0; i < c->n_files; i++) {
+                if (c->files[i].left_out)
+                        continue;
+                int fd = fcntl(c->files[i].fd, F_DUPFD_CLOEXEC, 3);
+                if (fd < 0)
+                        return -errno;
+                c->copies[c->n_copies++] = fd;
+        }
+        return 0;
+}
+
+static int open_copies(Child *c)
+{
+        int r = copy_files(c);
+
+        if (r >= 0 && c->n_copies > 0)
+                r = sd_journal_open_files_fd(&c->journal, c->copies, (unsigned) c->n_copies, 0);
+        if (r < 0)
+                close_journal(c);
+        return r;
+}
+
+static struct stat status_of(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) < 0 ? (struct stat){} : st;
+}
+
+/* A file that journald has just begun cannot be read yet: it is reported if it is so when it is tried
+ * again. */
+static void leave_out(Child *c, size_t i, int code)
+{
+        File *f = &c->files[i];
+        struct stat st = status_of(f->fd);
+        bool again = f->size > 0;
+
+        f->left_out = true;
+        f->size = st.st_size;
+        if (f->reported || f->size == 0 || (c->query->follow && !again))
+                return;
+        f->reported = true;
+        add_record(c, &(JournalRecord){.kind = JOURNAL_DAMAGED, .inode = st.st_ino, .code = code});
+}
+
+/* libsystemd takes all files or none. */
+static void find_damaged(Child *c)
+{
+        for (size_t i = 0; i < c->n_files; i++) {
+                sd_journal *alone = NULL;
+                int copy;
+
+                if (c->files[i].left_out)
+                        continue;
+                copy = fcntl(c->files[i].fd, F_DUPFD_CLOEXEC, 3);
+                if (copy < 0)
+                        fail(c, -errno);
+                int r = sd_journal_open_files_fd(&alone, &copy, 1, 0);
+                if (r < 0)
+                        leave_out(c, i, r);
+                else
+                        sd_journal_close(alone);
+                (void) close(copy);
+        }
+}
+
+static int add_matches(Child *c)
+{
+        _cleanup_free_ char *match = NULL;
+
+        (void) sd_journal_set_data_threshold(c->journal, JOURNAL_MESSAGE_MAX + 64);
+        int r = sd_journal_add_match(c->journal, "_TRANSPORT=stdout", 0);
+        if (r < 0 || !c->query->app)
+                return r;
+        r = xasprintf(&match, "SYSLOG_IDENTIFIER=%s", c->query->app);
+        return r < 0 ? r : sd_journal_add_match(c->journal, match, 0);
+}
+
+/* --- Where to begin ------------------------------------------------------------------------------------ */
+
+static int skip_to_last(Child *c)
+{
+        uint64_t n = c->query->lines;
+        int k = c->query->until_usec > 0
+                                ? sd_journal_seek_realtime_usec(c->journal, c->query->until_usec + 1)
+                                : sd_journal_seek_tail(c->journal);
+
+        if (k < 0 || n == 0)
+                return k < 0 ? k : sd_journal_previous(c->journal);
+        /* One further back than wanted, so that "next" comes to the first of them; at the beginning there is
+         * no such entry. */
+        k = sd_journal_previous_skip(c->journal, n + 1);
+        if (k >= 0 && (uint64_t) k < n + 1)
+                return sd_journal_seek_head(c->journal);
+        return k;
+}
+
+static int seek_begin(Child *c)
+{
+        if (c->query->lines != UINT64_MAX)
+                return skip_to_last(c);
+        return c->query->since_usec > 0 ? sd_journal_seek_realtime_usec(c->journal, c->query->since_usec)
+                                        : 0;
+}
+
+/* After the last entry that was read. */
+static int seek_cursor(Child *c)
+{
+        int r = sd_journal_seek_cursor(c->journal, c->cursor);
+
+        if (r >= 0)
+                r = sd_journal_next(c->journal);
+        if (r <= 0)
+                return r;
+        r = sd_journal_test_cursor(c->journal, c->cursor);
+        c->at_entry = r == 0;
+        return r;
+}
+
+static void open_journal(Child *c, bool first)
+{
+        close_journal(c);
+        c->at_entry = false;
+        int r = open_copies(c);
+        if (r < 0) {
+                find_damaged(c);
+                r = open_copies(c);
+        }
+        if (r >= 0 && c->journal)
+                r = add_matches(c);
+        if (r >= 0 && c->journal)
+                r = c->cursor ? seek_cursor(c) : first ? seek_begin(c) : 0;
+        if (r < 0)
+                fail(c, r);
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------- */
+
+/* The value of FIELD in the present entry; NULL if it has none. */
+static const char *get_field(sd_journal *j, const char *field, size_t *ret_size)
+{
+        const void *data;
+        size_t size, prefix = strlen(field) + 1;
+
+        if (sd_journal_get_data(j, field, &data, &size) < 0 || size < prefix)
+                return NULL;
+        *ret_size = size - prefix;
+        return (const char *) data + prefix;
+}
+
+static bool is(const char *s, size_t size, const char *value)
+{
+        return s && size == strlen(value) && memcmp(s, value, size) == 0;
+}
+
+/* The next one of the range. Where the last N of all lines are shown, the first of them may lie before
+ * it. */
+static int next_entry(Child *c, uint64_t *ret_usec)
+{
+        int k;
+
+        do {
+                k = c->at_entry ? 1 : sd_journal_next(c->journal);
+                c->at_entry = false;
+                if (k <= 0)
+                        return k;
+                *ret_usec = 0;
+                (void) sd_journal_get_realtime_usec(c->journal, ret_usec);
+        } while (*ret_usec < c->query->since_usec);
+        c->finished = c->query->until_usec > 0 && *ret_usec > c->query->until_usec;
+        return !c->finished;
+}
+
+static uint32_t entry_flags(sd_journal *j)
+{
+        uint32_t flags = 0;
+        size_t size = 0;
+
+        const char *s = get_field(j, "PRIORITY", &size);
+        if (is(s, size, "3")) /* LOG_ERR */
+                flags |= JOURNAL_ERROR;
+        s = get_field(j, "_LINE_BREAK", &size);
+        if (is(s, size, "nul"))
+                flags |= JOURNAL_NUL;
+        if (is(s, size, "eof") || is(s, size, "line-max") || is(s, size, "pid-change"))
+                flags |= JOURNAL_PARTIAL;
+        return flags;
+}
+
+static void read_entry(Child *c, uint64_t usec)
+{
+        JournalRecord r = {.kind = JOURNAL_LINE, .time_usec = usec, .flags = entry_flags(c->journal)};
+        char app[JOURNAL_APP_MAX];
+
+        /* What libsystemd returns is good until it is asked for the next field. */
+        const char *s = get_field(c->journal, "SYSLOG_IDENTIFIER", &r.app_size);
+        if (!s || r.app_size > sizeof(app))
+                return;
+        memcpy(app, s, r.app_size);
+        r.app = app;
+        r.data = get_field(c->journal, "MESSAGE", &r.data_size) ?: "";
+        add_record(c, &r);
+}
+
+/* Everything that is there. */
+static void read_entries(Child *c)
+{
+        uint64_t usec;
+        bool any = false;
+        int r = 0;
+
+        while (c->journal && !c->finished && (r = next_entry(c, &usec)) > 0) {
+                read_entry(c, usec);
+                any = true;
+        }
+        if (r < 0)
+                fail(c, r);
+        if (!any && c->cursor)
+                return;
+        char *cursor = NULL;
+        if (c->journal && c->query->follow && sd_journal_get_cursor(c->journal, &cursor) >= 0) {
+                free(c->cursor);
+                c->cursor = cursor;
+        }
+}
+
+/* --- Going on ------------------------------------------------------------------------------------------ */
+
+/* Files that journald has removed meanwhile, and that were read to their end, would keep their space. */
+static void forget_removed(Child *c)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < c->n_files; i++)
+                if (status_of(c->files[i].fd).st_nlink > 0)
+                        c->files[n++] = c->files[i];
+                else
+                        safe_close(c->files[i].fd);
+        c->n_files = n;
+}
+
+/* A file that could not be read, and has changed since, is tried again. */
+static bool retry_changed(Child *c)
+{
+        bool any = false;
+
+        for (size_t i = 0; i < c->n_files; i++) {
+                File *f = &c->files[i];
+                if (!f->left_out || (f->reported && status_of(f->fd).st_size == f->size))
+                        continue;
+                f->left_out = false;
+                any = true;
+        }
+        return any;
+}
+
+/* Whether there are further files. The end of the socket is the end of this process. */
+static bool wait_for_changes(Child *c)
+{
+        int fds[NEW_FILES_MAX];
+        size_t n = 0;
+        char byte;
+
+        if (recv_fds(JOURNAL_CHILD_SOCKET, &byte, 1, fds, NEW_FILES_MAX, &n) <= 0)
+                _exit(0);
+        read_entries(c); /* to the end of files that have been removed */
+        if (n > 0)
+                forget_removed(c);
+        for (size_t i = 0; i < n; i++)
+                if (c->n_files < JOURNAL_FILES_MAX)
+                        c->files[c->n_files++] = (File){.fd = fds[i]};
+                else
+                        fail(c, -E2BIG);
+        return n > 0;
+}
+
+/* Newer versions of libsystemd load these when they meet a compressed value, which is too late here. */
+static void load_decompressors(void)
+{
+        static const char *const files[] = {"libzstd.so.1", "liblz4.so.1", "liblzma.so.5"};
+
+        for (size_t i = 0; i < ELEMENTSOF(files); i++)
+                (void) dlopen(files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+_noreturn_ void journal_child(const JournalQuery *q, size_t n)
+{
+        static Child c;
+
+        c.query = q;
+        for (size_t i = 0; i < n; i++)
+                c.files[c.n_files++] = (File){.fd = JOURNAL_CHILD_FILES + (int) i};
+        load_decompressors();
+        int r = journal_confine();
+        if (r < 0)
+                fail(&c, r);
+        open_journal(&c, true);
+        for (;;) {
+                read_entries(&c);
+                add_record(&c, &(JournalRecord){.kind = JOURNAL_IDLE});
+                flush(&c);
+                bool more = wait_for_changes(&c);
+                if (retry_changed(&c) || more)
+                        open_journal(&c, false);
+        }
+}

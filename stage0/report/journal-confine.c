@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The confinement of the process that reads a pod's journal.
+ *
+ * Journal files are written by the pod, so their parser, which is libsystemd's, is assumed to be taken over
+ * by them. It runs as "nobody", without capabilities and without a way to get any, and makes only the system
+ * calls that reading open files takes: it can open nothing, connect to nothing, start nothing and look at no
+ * other process. Its memory is bounded here, its time by the process that it writes to.
+ */
+
+#include <grp.h>
+#include <linux/landlock.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "stage0/report/journal-internal.h"
+#include "stage1/seccomp-rules.h"
+
+#define NOBODY 65534U
+#define DATA_LIMIT (256U << 20)          /* bytes of memory of its own: values are decompressed there */
+#define SPACE_LIMIT (UINT64_C(16) << 30) /* bytes of address space: files are mapped */
+#define STAT_EMPTY_PATH 0x1000U          /* AT_EMPTY_PATH alone: of a descriptor, not of a name */
+
+/* Names that a machine does not have are passed over. */
+static const char *const calls[] = {
+                "_llseek",       "brk",
+                "clock_gettime", "clock_gettime64",
+                "close",         "exit",
+                "exit_group",    "fcntl",
+                "fcntl64",       "fstat",
+                "fstat64",       "fstatfs",
+                "fstatfs64",     "futex",
+                "futex_time64",  "getpid",
+                "getrandom",     "gettid",
+                "gettimeofday",  "lseek",
+                "madvise",       "mremap",
+                "munmap",        "poll",
+                "ppoll",         "ppoll_time64",
+                "pread64",       "read",
+                "recvmsg",       "restart_syscall",
+                "rt_sigreturn",  "rt_sigprocmask",
+                "sched_yield",   "sendto",
+                "sigaltstack",   "sigreturn", /* the first is AddressSanitizer's, before it exits */
+                "write",
+};
+
+static const SeccompEntry allow_zero[] = {{0, 0, SECCOMP_RET_ALLOW, NULL}};
+static const SeccompEntry allow_empty_path[] = {{STAT_EMPTY_PATH, STAT_EMPTY_PATH, SECCOMP_RET_ALLOW, NULL}};
+
+/* No memory that can be executed. */
+static const SeccompTable not_executable = {
+                .offset = SECCOMP_ARGUMENT(2),
+                .mask = PROT_EXEC,
+                .otherwise = SECCOMP_ERRNO(EPERM),
+                .entries = allow_zero,
+                .n = ELEMENTSOF(allow_zero),
+};
+static const SeccompTable third_empty_path = {
+                .offset = SECCOMP_ARGUMENT(2),
+                .otherwise = SECCOMP_ERRNO(EPERM),
+                .entries = allow_empty_path,
+                .n = ELEMENTSOF(allow_empty_path),
+};
+static const SeccompTable fourth_empty_path = {
+                .offset = SECCOMP_ARGUMENT(3),
+                .otherwise = SECCOMP_ERRNO(EPERM),
+                .entries = allow_empty_path,
+                .n = ELEMENTSOF(allow_empty_path),
+};
+
+static const struct {
+        const char *name;
+        const SeccompTable *check;
+} checked_calls[] = {
+                {"mmap", &not_executable},          {"mmap2", &not_executable},
+                {"mprotect", &not_executable},      {"statx", &third_empty_path},
+                {"newfstatat", &fourth_empty_path}, {"fstatat64", &fourth_empty_path},
+};
+
+static int set_rule(SeccompRules *rules, const char *name, const SeccompTable *check)
+{
+        int r = seccomp_rules_set(rules, name, (SeccompRule){.action = SECCOMP_RET_ALLOW, .check = check});
+
+        return r == -ENOENT ? 0 : r;
+}
+
+static int compile_filter(SeccompProgram *ret)
+{
+        _cleanup_seccomp_rules_ SeccompRules rules = {};
+
+        int r = seccomp_rules_init(&rules, SECCOMP_ERRNO(EPERM));
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(calls); i++)
+                r = set_rule(&rules, calls[i], NULL);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(checked_calls); i++)
+                r = set_rule(&rules, checked_calls[i].name, checked_calls[i].check);
+        return r < 0 ? r : seccomp_rules_assemble(&rules, ret);
+}
+
+static int limit_resources(void)
+{
+        const struct {
+                int resource;
+                rlim_t limit;
+        } limits[] = {
+                        {RLIMIT_CORE, 0},
+                        {RLIMIT_FSIZE, 0},
+                        {RLIMIT_MEMLOCK, 0},
+                        {RLIMIT_DATA, JOURNAL_SANITIZED ? RLIM_INFINITY : DATA_LIMIT},
+                        {RLIMIT_AS, JOURNAL_SANITIZED ? RLIM_INFINITY : (rlim_t) SPACE_LIMIT},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
+                struct rlimit l;
+
+                if (getrlimit(limits[i].resource, &l) < 0)
+                        return -errno;
+                l.rlim_max = l.rlim_cur = MIN(l.rlim_max, limits[i].limit);
+                if (setrlimit(limits[i].resource, &l) < 0)
+                        return -errno;
+        }
+        return 0;
+}
+
+/* All files are out of reach, for kernels whose system calls the filter does not know yet. A kernel without
+ * Landlock has the filter. */
+static void forbid_files(void)
+{
+        const struct landlock_ruleset_attr all = {.handled_access_fs =
+                                                                  (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
+        _cleanup_close_ int rules =
+                        (int) syscall(SYS_landlock_create_ruleset, &all, sizeof(all.handled_access_fs), 0U);
+
+        if (rules >= 0)
+                (void) syscall(SYS_landlock_restrict_self, rules, 0U);
+}
+
+/* A change of user takes the capabilities of root away. */
+static int become_nobody(void)
+{
+        if (geteuid() != 0)
+                return 0;
+        if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+            setresuid(NOBODY, NOBODY, NOBODY) < 0)
+                return -errno;
+        return 0;
+}
+
+int journal_confine(void)
+{
+        _cleanup_seccomp_program_ SeccompProgram filter = {};
+
+        int r = compile_filter(&filter);
+        if (r >= 0)
+                r = limit_resources();
+        if (r >= 0)
+                r = become_nobody();
+        if (r < 0)
+                return r;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
+            prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+                return -errno;
+        forbid_files();
+        const struct sock_fprog program = {.len = (unsigned short) filter.n, .filter = filter.items};
+        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0U, &program) < 0 ? -errno : 0;
+}

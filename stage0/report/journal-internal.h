@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the parts of the journal reader share: journal.c is the process that shows lines, journal-child.c the
+ * one that reads files which the pod has written, journal-records.c what goes between the two. */
+
+#include "stage0/report/report-internal.h"
+
+/* A build with AddressSanitizer needs terabytes of address space. */
+#if defined(__SANITIZE_ADDRESS__)
+#define JOURNAL_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define JOURNAL_SANITIZED 1
+#endif
+#endif
+#ifndef JOURNAL_SANITIZED
+#define JOURNAL_SANITIZED 0
+#endif
+
+#define JOURNAL_FILES_MAX 512U         /* files of one journal; journald keeps at most 100 */
+#define JOURNAL_APP_MAX 255U           /* bytes of a name */
+#define JOURNAL_MESSAGE_MAX (1U << 20) /* bytes of a line; journald cuts at 48 KiB */
+
+/* --- journal-records.c --------------------------------------------------------------------------------- */
+
+typedef enum JournalRecordKind {
+        JOURNAL_LINE,    /* APP, DATA, TIME_USEC and the flags */
+        JOURNAL_IDLE,    /* nothing more is there for now */
+        JOURNAL_DAMAGED, /* the file INODE is left out; CODE says why */
+        JOURNAL_FAILED,  /* the reading has ended; CODE says why */
+        _JOURNAL_RECORD_KIND_MAX,
+} JournalRecordKind;
+
+enum {
+        JOURNAL_ERROR = 1 << 0,   /* came from standard error */
+        JOURNAL_PARTIAL = 1 << 1, /* was not ended */
+        JOURNAL_NUL = 1 << 2,     /* was ended by NUL */
+        _JOURNAL_FLAGS = (1 << 3) - 1,
+};
+
+typedef struct JournalRecord {
+        JournalRecordKind kind;
+        uint32_t flags;
+        uint64_t time_usec;
+        uint64_t inode;
+        int32_t code; /* a negative errno */
+        const char *app, *data;
+        size_t app_size, data_size;
+} JournalRecord;
+
+void journal_record_add(Text *t, const JournalRecord *r);
+/* Reads the record at the beginning of DATA; APP and DATA of *RET point into it. Returns its size; 0: it is
+ * not all there; -EBADMSG: that is no record. */
+ssize_t journal_record_parse(const char *data, size_t size, JournalRecord *ret);
+
+/* --- journal-child.c ----------------------------------------------------------------------------------- */
+
+#define JOURNAL_CHILD_SOCKET 3
+#define JOURNAL_CHILD_FILES 4 /* the first of them */
+
+/* In a process of its own, whose descriptors are the socket, and N files from JOURNAL_CHILD_FILES on; no
+ * others. Sends records until the socket is closed. Each byte that arrives means that files may have changed;
+ * descriptors that come along are further files. */
+_noreturn_ void journal_child(const JournalQuery *q, size_t n);
+
+/* --- journal-confine.c --------------------------------------------------------------------------------- */
+
+/* Takes all rights away from this process: identity, capabilities, system calls but those that reading needs,
+ * memory beyond a bound. */
+int journal_confine(void);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which process of the pod may have what belongs to an app: its root, its volumes, its credentials.
+ *
+ * The supervisor's socket is in the pod's root, which no app has in its mount namespace. Should a process of
+ * an app get to it all the same, it gets nothing by it: a launcher asks from the cgroup of its app, and from
+ * the mount namespace of the pod's systemd, which every app has left before its first instruction. And each
+ * phase of an execution gets an answer once. A health check, of which there are many, gets one while the app
+ * runs.
+ *
+ * An execution is over when the launcher that systemd runs last (ExecStopPost=) tells so, or when the process
+ * that had the last answer is gone.
+ */
+
+#include <sys/stat.h>
+
+#include "stage0/run/admission.h"
+
+typedef struct Execution {
+        bool given[LAUNCH_HEALTH]; /* by phase */
+        bool ended;
+        pid_t pid; /* of the process that had the last answer, */
+        int fd;    /* which this stands for */
+} Execution;
+
+struct Admission {
+        Pod *pod;
+        Execution *apps; /* in the order of the manifest */
+        bool mounts_known;
+        struct stat mounts; /* the mount namespace of the pod's systemd */
+};
+
+Admission *admission_free(Admission *a)
+{
+        if (!a)
+                return NULL;
+        for (size_t i = 0; a->apps && i < a->pod->manifest->n_apps; i++)
+                safe_close(a->apps[i].fd);
+        free(a->apps);
+        free(a);
+        return NULL;
+}
+
+int admission_new(Pod *p, Admission **ret, Error *e)
+{
+        _cleanup_(admission_freep) Admission *a = calloc(1, sizeof(Admission));
+
+        if (!a)
+                return error_oom(e);
+        a->pod = p;
+        a->apps = calloc(p->manifest->n_apps + 1, sizeof(Execution));
+        if (!a->apps)
+                return error_oom(e);
+        for (size_t i = 0; i < p->manifest->n_apps; i++)
+                a->apps[i].fd = -EBADF;
+        *ret = TAKE_PTR(a);
+        return 0;
+}
+
+static Execution *find_execution(const Admission *a, const PodApp *app)
+{
+        return &a->apps[app - a->pod->manifest->apps];
+}
+
+/* --- The process --------------------------------------------------------------------------------------- */
+
+/* The first process of the pod that asks is a launcher: without an answer no app has begun. So the mount
+ * namespace that it is in is the one to be in. */
+static int is_in_mounts_of_systemd(Admission *a, pid_t pid)
+{
+        struct stat st;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int) pid);
+        if (stat(path, &st) < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        if (!a->mounts_known)
+                a->mounts = st;
+        a->mounts_known = true;
+        return a->mounts.st_dev == st.st_dev && a->mounts.st_ino == st.st_ino;
+}
+
+/* What was read by the number was of this process if it is there afterwards. */
+static int check_process(Admission *a, const PodApp *app, pid_t pid, int pid_fd, Error *e)
+{
+        int r = process_is_alive(pid_fd) ? pod_app_has_process(a->pod, app->name, pid) : -ESRCH;
+
+        if (r == 0)
+                return error_set(e, -EPERM, "Process %d is not one of app %s", (int) pid, app->name);
+        if (r > 0)
+                r = is_in_mounts_of_systemd(a, pid);
+        if (r == 0)
+                return error_set(e, -EPERM, "Process %d is not a launcher of app %s", (int) pid, app->name);
+        if (r > 0 && !process_is_alive(pid_fd))
+                r = -ESRCH;
+        return r < 0 ? error_set_errno(e, r, "Cannot tell which app process %d belongs to", (int) pid) : 0;
+}
+
+/* --- Once ---------------------------------------------------------------------------------------------- */
+
+static bool is_over(const Execution *x)
+{
+        return x->ended || !process_is_alive(x->fd);
+}
+
+/* What has to have been given out before PHASE, if anything. */
+static bool is_next(const Execution *x, const PodApp *app, LaunchPhase phase)
+{
+        if (phase == LAUNCH_PRE_START || (phase == LAUNCH_MAIN && !app->app->pre_start))
+                return is_over(x);
+        if (phase == LAUNCH_MAIN)
+                return x->given[LAUNCH_PRE_START] && !x->given[LAUNCH_MAIN];
+        if (phase == LAUNCH_POST_STOP)
+                return x->given[LAUNCH_MAIN] && !x->given[LAUNCH_POST_STOP];
+        return x->given[LAUNCH_MAIN] && !is_over(x);
+}
+
+static bool begins(const PodApp *app, LaunchPhase phase)
+{
+        return phase == (app->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN);
+}
+
+static int give(Execution *x, const PodApp *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
+{
+        int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
+
+        if (fd < 0)
+                return error_set_errno(e, -errno, "Cannot copy a descriptor");
+        safe_close(x->fd);
+        if (begins(app, phase))
+                *x = (Execution){};
+        x->fd = fd;
+        x->pid = pid;
+        x->given[phase] = true;
+        return 0;
+}
+
+int admission_check(Admission *a, const PodApp *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
+{
+        Execution *x = find_execution(a, app);
+        int r = check_process(a, app, pid, pid_fd, e);
+
+        if (r < 0 || phase >= LAUNCH_FLUSH)
+                return r;
+        if (!is_next(x, app, phase))
+                return error_set(e, -EALREADY,
+                                 "What belongs to app %s was given out in this execution already",
+                                 app->name);
+        return phase < LAUNCH_HEALTH ? give(x, app, phase, pid, pid_fd, e) : 0;
+}
+
+void admission_end(Admission *a, const PodApp *app)
+{
+        find_execution(a, app)->ended = true;
+}
+
+int admission_main_process(const Admission *a, const PodApp *app, pid_t *ret_pid)
+{
+        const Execution *x = find_execution(a, app);
+
+        if (!x->given[LAUNCH_MAIN] || x->given[LAUNCH_POST_STOP] || !process_is_alive(x->fd))
+                return -ESRCH;
+        *ret_pid = x->pid;
+        return x->fd;
+}

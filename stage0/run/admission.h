@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* admission.c: which process of the pod may have what belongs to an app, and how often. */
+
+#include "stage0/run/run-internal.h"
+
+typedef struct Admission Admission;
+
+int admission_new(Pod *p, Admission **ret, Error *e);
+Admission *admission_free(Admission *a); /* NULL is fine */
+DEFINE_TRIVIAL_CLEANUP_FUNC(Admission *, admission_free);
+
+/* Whether PID, the process that PID_FD stands for, may ask for PHASE of APP now. If so, and if that is given
+ * out only once in an execution, it counts as given out. -EPERM: the process is not a launcher of that app;
+ * -EALREADY: it has been given out. */
+int admission_check(Admission *a, const PodApp *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e);
+/* The execution of APP is over: the next one may begin. */
+void admission_end(Admission *a, const PodApp *app);
+/* The main process of the app, by a descriptor that is lent, and its number; -ESRCH: none is alive. */
+int admission_main_process(const Admission *a, const PodApp *app, pid_t *ret_pid);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* notice.c: what an app tells by sd_notify(3). */
+
+#include "basic/basic.h"
+
+#define NOTICE_SIZE_MAX 4096U /* bytes of one message; systemd takes no longer ones either */
+
+typedef struct Notice {
+        bool ready;           /* READY=1 */
+        uint64_t extend_usec; /* EXTEND_TIMEOUT_USEC=; 0: not asked for */
+        const char *status;   /* STATUS=; lies in the message, or NULL */
+} Notice;
+
+/* Pure. Takes the message of N bytes at TEXT, which has room for one more, to pieces. What else it says does
+ * not count. -EBADMSG: it is too long, or holds a NUL. */
+int notice_parse(char *text, size_t n, Notice *ret);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The sockets by which apps tell that they are ready.
+ *
+ * Each app has one of its own, so that what comes there is the app's, whichever of its processes sent it and
+ * whether that process is still there. systemd's own socket, which all would share, has to find out the unit
+ * from the sender's number: it drops what a process sent that has ended since, and obeys more than an app is
+ * to say (see notice.c).
+ *
+ * That the app is ready is told to the launcher that runs as the unit's ExecStartPost= and waits for it. A
+ * status text and a wish for more time are passed on to the pod's systemd in the name of the app's main
+ * process, which is held by a descriptor; they are lost if systemd has no room for them.
+ *
+ * An app that sends without end is not read from for the rest of the second.
+ */
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "schema/settings.h"
+#include "stage0/run/notice.h"
+#include "stage0/run/notices.h"
+
+#define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
+#define WINDOW_USEC UINT64_C(1000000)
+#define WINDOW_MAX 200U /* messages of an app */
+
+typedef struct AppNotices {
+        Notices *all;
+        const PodApp *app;
+        int fd; /* the app's socket, or -EBADF */
+        sd_event_source *source, *pause;
+        uint64_t window_usec; /* when the second began in which N messages came */
+        unsigned n;
+        bool used;             /* the app tells */
+        uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
+        bool ready;
+        int waiting_fd; /* connection of the launcher that waits, or -EBADF */
+        void (*answer)(int sock);
+} AppNotices;
+
+struct Notices {
+        Pod *pod;
+        sd_event *event;
+        const Admission *admission;
+        pid_t leader;
+        int send_fd;      /* to systemd */
+        AppNotices *apps; /* in the order of the manifest */
+};
+
+Notices *notices_free(Notices *n)
+{
+        if (!n)
+                return NULL;
+        for (size_t i = 0; n->apps && i < n->pod->manifest->n_apps; i++) {
+                sd_event_source_disable_unref(n->apps[i].source);
+                sd_event_source_disable_unref(n->apps[i].pause);
+                safe_close(n->apps[i].fd);
+                safe_close(n->apps[i].waiting_fd);
+        }
+        safe_close(n->send_fd);
+        free(n->apps);
+        free(n);
+        return NULL;
+}
+
+int notices_new(Pod *p, sd_event *event, const Admission *admission, Notices **ret, Error *e)
+{
+        _cleanup_(notices_freep) Notices *n = calloc(1, sizeof(Notices));
+
+        if (!n)
+                return error_oom(e);
+        *n = (Notices){.pod = p, .event = event, .admission = admission, .send_fd = -EBADF};
+        n->apps = calloc(p->manifest->n_apps + 1, sizeof(AppNotices));
+        if (!n->apps)
+                return error_oom(e);
+        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+                _cleanup_app_settings_ AppSettings s = {};
+                const PodApp *app = &p->manifest->apps[i];
+                n->apps[i] = (AppNotices){.all = n, .app = app, .fd = -EBADF, .waiting_fd = -EBADF};
+                int r = app_settings_read(app, &s, e);
+                if (r < 0)
+                        return r;
+                n->apps[i].used = s.notify;
+        }
+        *ret = TAKE_PTR(n);
+        return 0;
+}
+
+void notices_set_leader(Notices *n, pid_t leader)
+{
+        n->leader = leader;
+}
+
+static AppNotices *find_app(const Notices *n, const PodApp *app)
+{
+        return &n->apps[app - n->pod->manifest->apps];
+}
+
+/* --- To the pod's systemd ------------------------------------------------------------------------------ */
+
+/* The address of its socket, which lies in a root that is the pod's. */
+static int open_systemd(const Notices *n)
+{
+        _cleanup_close_ int root = -EBADF;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/root", (int) n->leader);
+        root = n->leader > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -EBADF;
+        return root < 0 ? -ESRCH : open_in_root(root, "run/systemd/notify", O_PATH);
+}
+
+static int send_as(int sock, int target, const struct ucred *sender, char *text)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct iovec v = {.iov_base = text, .iov_len = strlen(text)};
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(*sender))];
+        } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(*sender)),
+                                .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_CREDENTIALS}};
+        struct msghdr m = {.msg_name = &address,
+                           .msg_namelen = sizeof(address),
+                           .msg_iov = &v,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", target);
+        memcpy(CMSG_DATA(&control.header), sender, sizeof(*sender));
+        return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int tell_systemd(Notices *n, const PodApp *app, char *text)
+{
+        struct ucred sender = {.uid = pod_root_uid(n->pod), .gid = pod_root_uid(n->pod)};
+        _cleanup_close_ int target = open_systemd(n);
+
+        if (target < 0)
+                return target;
+        if (n->send_fd < 0)
+                n->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (n->send_fd < 0)
+                return -errno;
+        /* As long as it is there, its number is no other process's. */
+        int r = admission_main_process(n->admission, app, &sender.pid);
+        return r < 0 ? r : send_as(n->send_fd, target, &sender, text);
+}
+
+static void pass_on(AppNotices *a, const char *name, const char *value)
+{
+        char text[NOTICE_SIZE_MAX + 64];
+
+        snprintf(text, sizeof(text), "%s=%s", name, value);
+        int r = tell_systemd(a->all, a->app, text);
+        if (r < 0)
+                log_debug("A message of app %s is not passed on to the pod's systemd: %s", a->app->name,
+                          strerror(-r));
+}
+
+/* For systemd the start has two steps, each with a timer: exec(), which the app is past, and the launcher that
+ * waits. The wish is for the second, so it waits for that launcher. */
+static void extend(AppNotices *a)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+        char value[24];
+
+        if ((!a->ready && a->waiting_fd < 0) || a->extend_until <= now)
+                return;
+        snprintf(value, sizeof(value), "%" PRIu64, a->extend_until - now);
+        a->extend_until = 0;
+        pass_on(a, "EXTEND_TIMEOUT_USEC", value);
+}
+
+/* --- From the app -------------------------------------------------------------------------------------- */
+
+static void set_ready(AppNotices *a)
+{
+        a->ready = true;
+        if (a->waiting_fd >= 0)
+                a->answer(a->waiting_fd);
+        a->waiting_fd = safe_close(a->waiting_fd);
+}
+
+/* Descriptors that come along (a barrier, above all) have no room: the kernel closes them. 0: there is no
+ * message. */
+static int receive(AppNotices *a)
+{
+        char text[NOTICE_SIZE_MAX + 2];
+        Notice notice;
+
+        ssize_t n = recv(a->fd, text, NOTICE_SIZE_MAX + 1, MSG_DONTWAIT);
+        if (n < 0)
+                return 0;
+        if (notice_parse(text, (size_t) n, &notice) >= 0) {
+                if (notice.extend_usec > 0) {
+                        a->extend_until =
+                                        now_usec(CLOCK_MONOTONIC) + MIN(notice.extend_usec, EXTEND_MAX_USEC);
+                        extend(a);
+                }
+                if (notice.status)
+                        pass_on(a, "STATUS", notice.status);
+                if (notice.ready)
+                        set_ready(a);
+        }
+        return 1;
+}
+
+/* What has come by now: the kernel bounds how much can. */
+static void receive_all(AppNotices *a)
+{
+        for (unsigned i = 0; a->fd >= 0 && i < 4096 && receive(a) > 0; i++)
+                ;
+}
+
+static int on_pause_end(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        AppNotices *a = userdata;
+
+        (void) sd_event_source_set_enabled(a->source, SD_EVENT_ON);
+        return 0;
+}
+
+static int pause_for(AppNotices *a, uint64_t usec)
+{
+        a->pause = sd_event_source_disable_unref(a->pause);
+        int r = sd_event_add_time_relative(a->all->event, &a->pause, CLOCK_MONOTONIC, usec, 0, on_pause_end,
+                                           a);
+        return r < 0 ? r : sd_event_source_set_enabled(a->source, SD_EVENT_OFF);
+}
+
+static int on_message(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        AppNotices *a = userdata;
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        if (now - a->window_usec >= WINDOW_USEC) {
+                a->window_usec = now;
+                a->n = 0;
+        }
+        (void) receive(a);
+        if (++a->n >= WINDOW_MAX)
+                (void) pause_for(a, a->window_usec + WINDOW_USEC - now);
+        return 0;
+}
+
+static int open_socket(AppNotices *a, PodMounts *m)
+{
+        _cleanup_close_ int fd = pod_mounts_open_notify(m, a->app);
+
+        if (fd < 0)
+                return fd;
+        int r = sd_event_add_io(a->all->event, &a->source, fd, EPOLLIN, on_message, a);
+        if (r >= 0)
+                a->fd = TAKE_FD(fd);
+        return r;
+}
+
+/* --- Executions ---------------------------------------------------------------------------------------- */
+
+int notices_begin(Notices *n, PodMounts *m, const PodApp *app, int *ret_fd, Error *e)
+{
+        AppNotices *a = find_app(n, app);
+        char byte;
+
+        if (!a->used)
+                return 0;
+        int r = a->fd < 0 ? open_socket(a, m) : 0;
+        while (a->fd >= 0 && recv(a->fd, &byte, 1, MSG_DONTWAIT) >= 0)
+                ; /* an earlier execution's; none of its processes is left */
+        a->ready = false;
+        a->extend_until = 0;
+        if (r >= 0)
+                r = pod_mounts_clone_notify(m, app);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot make the socket by which app %s tells that it is ready",
+                                       app->name);
+        *ret_fd = r;
+        return 1;
+}
+
+void notices_end(Notices *n, const PodApp *app)
+{
+        AppNotices *a = find_app(n, app);
+
+        a->waiting_fd = safe_close(a->waiting_fd);
+        a->ready = false;
+}
+
+int notices_await(Notices *n, const PodApp *app, int sock, bool wait, void (*answer)(int sock))
+{
+        AppNotices *a = find_app(n, app);
+
+        receive_all(a);
+        if (a->ready || !wait)
+                return a->ready;
+        safe_close(a->waiting_fd);
+        a->waiting_fd = fcntl(sock, F_DUPFD_CLOEXEC, 3);
+        a->answer = answer;
+        if (a->waiting_fd < 0)
+                return -errno;
+        extend(a);
+        return 0;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How much of the pod's journal an app may fill.
+ *
+ * The journal is one for all apps of a pod, and the oldest of it is removed when it is full: an app that
+ * writes without end would push out what the others wrote. So each app has a budget of bytes. Lines are
+ * paid from it, with what the journal adds to each; it grows again at a constant rate. When it is empty,
+ * lines are not stored until it holds what is worth going on for; then a line says how many were dropped.
+ *
+ * Unless the settings of the app say otherwise, the budgets of all apps are half of the journal, and are full
+ * again after an hour. So what an app wrote within the last hour is there, whatever the others write. An app
+ * that is alone has no bound: it can only push out its own lines.
+ *
+ * What is shown in the foreground, and to those who are attached, is not bounded.
+ */
+
+#include <inttypes.h>
+#include <sys/statvfs.h>
+
+#include "stage0/run/pump-internal.h"
+
+#define LINE_COST 512U                   /* bytes that the journal adds to a line */
+#define JOURNAL_SIZE (UINT64_C(1) << 30) /* as journald.conf of the pod has it, on a large disk */
+#define BUDGET_MIN (UINT64_C(1) << 20)   /* bytes */
+#define REFILL_SECONDS 3600U
+#define RESUME_SECONDS 10U   /* what so long brings is worth going on for */
+#define OVERDRAFT_MAX 65536U /* bytes, for the rest of a line; one without an end is cut */
+#define RECORD_INTERVAL_USEC UINT64_C(1000000)
+
+/* As journald counts it: not more than a tenth of the file system. */
+static uint64_t journal_size(const Pod *p)
+{
+        struct statvfs fs;
+
+        if (fstatvfs(p->dir_fd, &fs) < 0)
+                return JOURNAL_SIZE;
+        return MIN(JOURNAL_SIZE, (uint64_t) fs.f_blocks * fs.f_frsize / 10);
+}
+
+static int bound_init(LogBound *b, const PodApp *app, uint64_t budget, Error *e)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+
+        int r = app_settings_read(app, &s, e);
+        if (r < 0)
+                return r;
+        *b = (LogBound){
+                        .app = app->name,
+                        .size = s.log_size ?: budget,
+                        .rate = s.log_rate != LOG_RATE_DEFAULT ? s.log_rate : 0,
+                        .last_usec = now_usec(CLOCK_MONOTONIC),
+        };
+        if (s.log_rate == LOG_RATE_DEFAULT)
+                b->rate = b->size == UINT64_MAX ? UINT64_MAX : MAX(b->size / REFILL_SECONDS, UINT64_C(1));
+        b->left = b->size;
+        b->unbounded = b->size == UINT64_MAX || b->rate == UINT64_MAX;
+        return 0;
+}
+
+int pump_bounds_new(const Pod *p, LogBound **ret, Error *e)
+{
+        size_t n = p->manifest->n_apps;
+        uint64_t budget = n > 1 ? MAX(journal_size(p) / (2 * n), BUDGET_MIN) : UINT64_MAX;
+        _cleanup_free_ LogBound *bounds = calloc(n + 1, sizeof(LogBound));
+
+        if (!bounds)
+                return error_oom(e);
+        for (size_t i = 0; i < n; i++) {
+                int r = bound_init(&bounds[i], &p->manifest->apps[i], budget, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(bounds);
+        return 0;
+}
+
+LogBound *pump_bound_find(LogBound *bounds, const char *app)
+{
+        for (LogBound *b = bounds; b && b->app; b++)
+                if (streq(b->app, app))
+                        return b;
+        return NULL;
+}
+
+/* --- Counting ------------------------------------------------------------------------------------------ */
+
+/* RATE bytes a second, in steps that lose nothing. */
+static void refill(LogBound *b)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC), usec = now - b->last_usec, more;
+
+        if (b->left >= b->size || __builtin_mul_overflow(usec, b->rate, &more)) {
+                b->left = b->size;
+                b->last_usec = now;
+                return;
+        }
+        more /= 1000000U;
+        if (more == 0)
+                return;
+        b->left = MIN(b->size, b->left + more);
+        b->last_usec = now;
+}
+
+static uint64_t resume_level(const LogBound *b)
+{
+        return MIN(b->size / 2, MAX(b->rate * RESUME_SECONDS, (uint64_t) LINE_COST * 2));
+}
+
+/* How many lines begin in DATA. */
+static size_t count_begins(const Pump *p, const char *data, size_t size)
+{
+        size_t n = !p->in_line && size > 0;
+
+        for (const char *c = data, *end = data + size; (c = memchr(c, '\n', (size_t) (end - c)));)
+                n += ++c < end;
+        return n;
+}
+
+/* Whether the line that begins is stored. */
+static bool admit(LogBound *b)
+{
+        b->dropping = b->dropping ? b->left < resume_level(b) : b->left < LINE_COST;
+        return !b->dropping;
+}
+
+static void pay(LogBound *b, uint64_t cost)
+{
+        b->left -= MIN(b->left, cost);
+}
+
+static void drop(LogBound *b, size_t bytes, bool line)
+{
+        b->bytes += bytes;
+        b->lines += line;
+        b->untold_lines += line;
+        b->untold_bytes += bytes;
+        b->changed = true;
+}
+
+static void add_report(LogBound *b, Text *t)
+{
+        if (b->untold_bytes == 0)
+                return;
+        text_addf(t,
+                  "acnspawn: %" PRIu64 " line%s (%" PRIu64 " bytes) of app %s %s not stored: it writes more "
+                  "than --log-size= and --log-rate= allow\n",
+                  b->untold_lines, b->untold_lines == 1 ? "" : "s", b->untold_bytes, b->app,
+                  b->untold_lines == 1 ? "was" : "were");
+        b->untold_lines = b->untold_bytes = 0;
+}
+
+/* The part SIZE of a line; its end is there if COMPLETE. */
+static void take_part(Pump *p, const char *data, size_t size, bool complete, Text *out)
+{
+        LogBound *b = p->bound;
+
+        if (!p->in_line) {
+                p->in_line = true;
+                p->overdraft = 0;
+                p->drop_line = !admit(b);
+                if (!p->drop_line) {
+                        add_report(b, out);
+                        pay(b, LINE_COST);
+                }
+        } else if (!p->drop_line && p->overdraft > OVERDRAFT_MAX) {
+                p->drop_line = b->dropping = true;
+                text_add(out, "\n");
+        }
+        p->dropped |= p->drop_line;
+        if (p->drop_line)
+                drop(b, size, complete);
+        else {
+                if (b->left < size)
+                        p->overdraft += size - b->left;
+                pay(b, size);
+                text_add_bytes(out, data, size);
+        }
+        if (complete)
+                p->in_line = p->drop_line = false;
+}
+
+bool pump_bound_admits(Pump *p, const char *data, size_t size)
+{
+        LogBound *b = p->bound;
+
+        if (!b || b->unbounded)
+                return true;
+        refill(b);
+        uint64_t cost = size + count_begins(p, data, size) * (uint64_t) LINE_COST;
+        if (b->dropping || p->drop_line || b->untold_bytes > 0 || b->left < cost)
+                return false;
+        pay(b, cost);
+        if (size > 0)
+                p->in_line = data[size - 1] != '\n';
+        return true;
+}
+
+void pump_bound_filter(Pump *p, const char *data, size_t size, Text *out)
+{
+        while (size > 0) {
+                const char *newline = memchr(data, '\n', size);
+                size_t n = newline ? (size_t) (newline - data) + 1 : size;
+
+                take_part(p, data, n, newline, out);
+                data += n;
+                size -= n;
+        }
+        pump_bounds_record(p->all, false);
+}
+
+void pump_bound_end(Pump *p, Text *out)
+{
+        if (!p->bound)
+                return;
+        if (p->in_line && p->drop_line)
+                drop(p->bound, 0, true);
+        p->in_line = p->drop_line = false;
+        /* The app's other stream may go on. */
+        if (p->dropped)
+                add_report(p->bound, out);
+}
+
+/* --- The record ---------------------------------------------------------------------------------------- */
+
+static void write_record(Pumps *all)
+{
+        size_t n = 0, n_drops = 0;
+
+        for (const LogBound *b = all->bounds; b && b->app; b++)
+                n++;
+        _cleanup_free_ LogDrops *drops = calloc(n + 1, sizeof(LogDrops));
+        for (LogBound *b = all->bounds; drops && b->app; b++) {
+                b->changed = false;
+                if (b->bytes > 0)
+                        drops[n_drops++] = (LogDrops){.app = b->app, .lines = b->lines, .bytes = b->bytes};
+        }
+        /* Without it, status does not tell; the journal does. */
+        if (drops)
+                (void) pod_drops_write(all->pod, drops, n_drops);
+}
+
+static int on_record(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Pumps *all = userdata;
+
+        all->record_armed = false;
+        write_record(all);
+        return 0;
+}
+
+/* The first time at once, so that it is known soon. */
+static int arm_record(Pumps *all)
+{
+        if (!all->record_timer)
+                return sd_event_add_time_relative(all->event, &all->record_timer, CLOCK_MONOTONIC, 0, 0,
+                                                  on_record, all);
+        int r = sd_event_source_set_time_relative(all->record_timer, RECORD_INTERVAL_USEC);
+        return r < 0 ? r : sd_event_source_set_enabled(all->record_timer, SD_EVENT_ONESHOT);
+}
+
+void pump_bounds_record(Pumps *all, bool at_end)
+{
+        bool changed = false;
+
+        for (const LogBound *b = all->bounds; b && b->app; b++)
+                changed |= b->changed;
+        if (changed && at_end)
+                write_record(all);
+        else if (changed && !all->record_armed)
+                all->record_armed = arm_record(all) >= 0;
+}

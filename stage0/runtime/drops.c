@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How much of what the apps of a pod wrote is not in its journal, as the process that runs the pod counts it:
+ * a file in the pod directory with a line for each app, "APP LINES BYTES". */
+
+#include <inttypes.h>
+
+#include "stage0/runtime/runtime.h"
+
+#define DROPS_FILE "dropped"
+#define DROPS_SIZE_MAX (1024U * 1024U)
+
+int pod_drops_write(const Pod *p, const LogDrops *l, size_t n)
+{
+        _cleanup_text_ Text t = {};
+
+        for (size_t i = 0; i < n; i++)
+                text_addf(&t, "%s %" PRIu64 " %" PRIu64 "\n", l[i].app, l[i].lines, l[i].bytes);
+        if (t.failed)
+                return -ENOMEM;
+        return write_file_atomic_at(p->dir_fd, DROPS_FILE, t.data ?: "", t.size, 0600, false);
+}
+
+static int read_line(const char *line, const char *app, LogDrops *ret)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        LogDrops d = {};
+
+        int r = strv_split(line, " ", &words);
+        if (r < 0)
+                return r;
+        if (strv_length(words) != 3 || !streq(words[0], app))
+                return -ENOENT;
+        r = parse_u64(words[1], &d.lines);
+        if (r >= 0)
+                r = parse_u64(words[2], &d.bytes);
+        if (r >= 0)
+                *ret = d;
+        return r;
+}
+
+int pod_drops_read(const Pod *p, const char *app, LogDrops *ret)
+{
+        _cleanup_strv_free_ char **lines = NULL;
+        _cleanup_free_ char *text = NULL;
+
+        int r = read_file_at(p->dir_fd, DROPS_FILE, DROPS_SIZE_MAX, &text, NULL);
+        if (r >= 0)
+                r = strv_split(text, "\n", &lines);
+        if (r < 0)
+                return r;
+        STRV_FOREACH (line, lines) {
+                r = read_line(*line, app, ret);
+                if (r != -ENOENT)
+                        return r;
+        }
+        return -ENOENT;
+}

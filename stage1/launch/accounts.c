@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Lines of the passwd and group files of an image. Their text is untrusted, and bounded by the reader; it is
+ * parsed here, without the C library's name services. Lines that are no entries are passed over. */
+
+#include "stage1/launch/accounts.h"
+
+#define FIELDS_MAX 7U
+
+/* Cuts a line into fields in place. */
+static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
+{
+        size_t n = 0;
+
+        for (char *p = line; p && n < FIELDS_MAX;) {
+                fields[n++] = p;
+                p = strchr(p, ':');
+                if (p)
+                        *p++ = 0;
+        }
+        return n;
+}
+
+/* The line that *TEXT begins with; *TEXT is moved to the next, or to NULL. */
+static char *take_line(char **text)
+{
+        char *line = *text;
+
+        *text = strchr(line, '\n');
+        if (*text)
+                *(*text)++ = 0;
+        return line;
+}
+
+void account_done(Account *a)
+{
+        free(a->name);
+        free(a->home);
+        free(a->shell);
+        *a = (Account){};
+}
+
+static int copy_path(const char *field, char **ret)
+{
+        if (!path_is_absolute(field))
+                return 0;
+        *ret = strdup(field);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int copy_account(char *const *fields, size_t n, uint32_t id, Account *ret)
+{
+        Account a = {.found = true, .id = id, .name = strdup(fields[0])};
+        int r = a.name ? 0 : -ENOMEM;
+
+        if (n >= 4)
+                (void) parse_u32(fields[3], &a.gid);
+        if (r >= 0 && n >= 6)
+                r = copy_path(fields[5], &a.home);
+        if (r >= 0 && n >= 7)
+                r = copy_path(fields[6], &a.shell);
+        if (r < 0) {
+                account_done(&a);
+                return r;
+        }
+        *ret = a;
+        return 1;
+}
+
+int accounts_find(char *text, const char *name, uint32_t id, Account *ret)
+{
+        char *fields[FIELDS_MAX];
+
+        while (text) {
+                size_t n = split_fields(take_line(&text), fields);
+                uint32_t number;
+
+                if (n >= 3 && parse_u32(fields[2], &number) >= 0 &&
+                    (name ? streq(fields[0], name) : number == id))
+                        return copy_account(fields, n, number, ret);
+        }
+        return 0;
+}
+
+static bool lists_member(char *members, const char *name)
+{
+        for (char *m; (m = strsep(&members, ","));)
+                if (streq(m, name))
+                        return true;
+        return false;
+}
+
+int accounts_list_groups(char *text, const char *user, int (*add)(void *userdata, gid_t gid), void *userdata)
+{
+        char *fields[FIELDS_MAX];
+
+        while (text) {
+                size_t n = split_fields(take_line(&text), fields);
+                uint32_t gid;
+
+                if (n < 4 || parse_u32(fields[2], &gid) < 0 || gid == UINT32_MAX ||
+                    !lists_member(fields[3], user))
+                        continue;
+                int r = add(userdata, gid);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}

@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Many pods on one host: what they take, and what is said when the host has no more."""
+
+import concurrent.futures
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+from harness import ACNSPAWN, UUID, Skip, case, contains, equal, lacks, main, read_text, true, wait_for, with_timeout
+
+MEMORY_MAX = 6 * 1024  # KiB of a pod with one app: all of its processes, and the one that runs it
+
+
+def sleepers(host, n, *options):
+    """N running pods of one app that waits."""
+    image = host.acnspawn("fetch", host.image(["/bin/sleep", "1000000"])).expect(0).out.strip()
+    return [host.detach(image, *options) for _ in range(n)]
+
+
+def processes_of(uuids):
+    """Pid -> UUID of all processes of the pods, and of those that run them."""
+    found, known = {}, set(uuids)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            text = read_text("/proc/%s/cgroup" % pid) + read_text("/proc/%s/cmdline" % pid)
+            found.update({int(pid): uuid for uuid in UUID.findall(text) if uuid in known})
+    return found
+
+
+def memory_of(pid):
+    return int(re.search(r"^Pss:\s+(\d+)", read_text("/proc/%d/smaps_rollup" % pid), re.M).group(1))
+
+
+@case
+def memory_of_a_pod(host):
+    """Pages that are shared count in parts, so ten pods have to run for the figure to mean anything."""
+    uuids = sleepers(host, 10)
+    found = processes_of(uuids)
+    for uuid in uuids:
+        # nspawn, systemd, systemd-journald, the app, and the process of acnspawn that started them
+        true(list(found.values()).count(uuid) >= 5, "five processes of pod %s: %s" % (uuid, found))
+    kib = sum(map(memory_of, found)) / len(uuids)
+    print("# a pod of one app: %.0f KiB" % kib)
+    true(kib < MEMORY_MAX, "a pod takes less than %d KiB, not %d" % (MEMORY_MAX, kib))
+    host.acnspawn("rm", "--force", *uuids).expect(0)
+
+
+@case
+@with_timeout(900)
+def three_hundred_pods(host):
+    """Each with an app; with the limits that this host has."""
+    if not os.environ.get("ACNSPAWN_TEST_LONG"):
+        raise Skip("takes minutes and 1.5 GB of memory; set ACNSPAWN_TEST_LONG=1")
+    image = host.acnspawn("fetch", host.image(["/bin/sleep", "1000000"])).expect(0).out.strip()
+
+    def start(_):
+        uuid = subprocess.run(host.argv("prepare", image), check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        begin = time.monotonic()
+        subprocess.run(host.argv("run", "--detach", uuid), check=True, stdout=subprocess.DEVNULL)
+        return uuid, time.monotonic() - begin
+
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        started = list(pool.map(start, range(300)))
+    print("# 300 pods were started in %.1f s, the slowest in %.1f s" % (time.monotonic() - begin, max(t for _, t in started)))
+    uuids = [uuid for uuid, _ in started]
+    states = {row["uuid"]: row["state"] for row in json.loads(host.acnspawn("list", "--json=short").expect(0).out)}
+    equal([states.get(uuid) for uuid in uuids], ["running"] * 300, "states of the pods")
+    kib = sum(map(memory_of, processes_of(uuids))) / 300
+    print("# a pod of 300: %.0f KiB" % kib)
+    true(kib < MEMORY_MAX, "a pod takes less than %d KiB, not %d" % (MEMORY_MAX, kib))
+    equal(host.acnspawn("enter", uuids[-1], "echo", "here").expect(0).out, "here\n")
+    r = host.acnspawn("stop", *uuids, timeout=300).expect(0)
+    print("# and stopped in %.1f s" % r.seconds)
+    r = host.acnspawn("rm", *uuids, timeout=300).expect(0)
+    print("# and removed in %.1f s" % r.seconds)
+    equal(host.pods(), [], "pods that are left")
+
+
+# --- Many at a time ------------------------------------------------------------------------------------------------------
+
+STUBBORN = "trap '' TERM; echo > /out/up; while :; do sleep 1; done"
+
+
+def stubborn(host, n, seconds):
+    """N running pods whose apps have to be killed, after so many seconds."""
+    image = host.acnspawn("fetch", host.shell(STUBBORN)).expect(0).out.strip()
+    uuids = [host.detach("--stop-timeout=%ds" % seconds, "--name=pod%d" % i, image) for i in range(n)]
+    for uuid in uuids:
+        host.wait_up(app_of(host, uuid), uuid)
+    return uuids
+
+
+def app_of(host, uuid):
+    return host.status(uuid)["apps"][0]["name"]
+
+
+@case
+def pods_are_stopped_at_the_same_time(host):
+    uuids = stubborn(host, 6, 5)
+    r = host.acnspawn("stop", *uuids).expect(0)
+    true(5 <= r.seconds < 20, "six pods that take 5 s each are stopped in %.1f s" % r.seconds)
+    for uuid in uuids:
+        equal(host.state(uuid), "exited", "state of %s" % uuid)
+    # In the order in which they were named, whichever was first.
+    words = list(reversed(uuids))
+    equal(host.acnspawn("rm", *words).expect(0).out.split(), words, "pods that were removed")
+
+
+@case
+def each_pod_has_its_own_result(host):
+    first, second, third = sleepers(host, 3)
+    prepared = host.prepare(host.image())
+    r = host.acnspawn("stop", first, "nobody", second, prepared, third, "dead").expect(1)
+    lines = [line for line in r.err.splitlines() if line.startswith("Error: ")]
+    equal(len(lines), 3, "errors of %s" % r)
+    for line, word in zip(lines, ("nobody", prepared, "dead")):
+        contains(line, word)
+    contains(r.err, "'acnspawn rm %s' removes it." % prepared)
+    for uuid in first, second, third:
+        equal(host.state(uuid), "exited", "state of %s" % uuid)
+    r = host.acnspawn("rm", "--json=short", third, "nobody", first).expect(1)
+    equal([row["uuid"] for row in json.loads(r.out)], [third, first], "pods that were removed")
+    # The same pod under two names.
+    uuid = host.detach("--name=twice", host.image(["/bin/sleep", "1000"]))
+    host.acnspawn("stop", uuid, "twice", uuid[:13])
+    equal(host.state(uuid), "exited", "state of a pod that was named three times")
+    r = host.acnspawn("rm", second, "--", prepared).expect(0)
+    equal(r.out.split(), [second, prepared], "pods that were removed")
+
+
+@case
+def ctrl_c_ends_stop_not_the_pods(host):
+    uuids = stubborn(host, 3, 60)
+    p = host.start("stop", *uuids)
+    children = wait_for(lambda: read_text("/proc/%d/task/%d/children" % (p.pid, p.pid)).split(), "children")
+    time.sleep(0.3)
+    p.send_signal(signal.SIGINT)
+    r = host.finish(p, 10)
+    equal(r.rc, -signal.SIGINT, "how stop ended")
+    wait_for(lambda: not any(os.path.exists("/proc/" + pid) for pid in children), "end of its processes")
+    for uuid in uuids:
+        equal(host.state(uuid), "running", "state of %s" % uuid)
+    host.acnspawn("stop", "--force", *uuids).expect(0)
+
+
+@case
+def more_pods_than_children(host):
+    """Pods that are only prepared, so that it is quick."""
+    image = host.acnspawn("fetch", host.image()).expect(0).out.strip()
+    uuids = [host.prepare(image) for _ in range(70)]
+    r = host.acnspawn("rm", *uuids).expect(0)
+    equal(r.out.split(), uuids, "pods that were removed")
+    equal(host.pods(), [], "pods that are left")
+
+
+@case
+def signals_and_pauses_of_many(host):
+    uuids = sleepers(host, 3)
+    host.acnspawn("pause", *uuids).expect(0)
+    host.acnspawn("resume", *uuids).expect(0)
+    r = host.acnspawn("kill", "--signal=KILL", uuids[0], "nobody", *uuids[1:]).expect(1)
+    contains(r.err, "nobody")
+    for uuid in uuids:
+        wait_for(lambda: host.state(uuid) == "exited", "end of %s" % uuid)
+
+
+# --- Users of the host ---------------------------------------------------------------------------------------------------
+
+HOST_UIDS = "/var/lib/acnspawn-uids"
+
+
+@case
+@with_timeout(400)
+def pods_of_two_stores_share_no_users(host):
+    """A hundred pods in each, made by eight processes at a time."""
+    image = host.image()
+    stores = [host.dir, host.path("other")]
+    argv = [[ACNSPAWN, "--dir=" + store, "prepare", "--quiet"] for store in stores]
+    for command in argv:
+        subprocess.run(command[:2] + ["fetch", image], check=True, stdout=subprocess.DEVNULL)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(subprocess.run, argv[i % 2] + ["example.com/image1"], stdout=subprocess.PIPE, text=True, check=True)
+                for i in range(200)]
+        uuids = [job.result().stdout.strip() for job in jobs]
+    bases = set()
+    for i, uuid in enumerate(uuids):
+        with open(os.path.join(stores[i % 2], "pods/prepared", uuid, "config")) as f:
+            bases.add(json.load(f)["uidBase"])
+    equal(len(bases), 200, "ranges of 200 pods")
+    for i, uuid in enumerate(uuids):
+        true(any(os.readlink(os.path.join(HOST_UIDS, str(base))) == "%s:%s" % (uuid, os.path.realpath(stores[i % 2]))
+                 for base in bases), "pod %s is in %s" % (uuid, HOST_UIDS))
+    host.acnspawn("rm", *uuids[0::2], timeout=120).expect(0)
+    left = {base for base in bases if os.path.islink(os.path.join(HOST_UIDS, str(base)))}
+    equal(len(left), 100, "ranges when the pods of one store are gone")
+    # A store that goes by itself is no reason to keep what its pods had.
+    shutil.rmtree(stores[1])
+    out = host.acnspawn("gc").expect(0).out
+    for base in left:
+        contains(out, "uids %d" % base)
+    true(not any(os.path.islink(os.path.join(HOST_UIDS, str(base))) for base in bases), "all ranges are free")
+
+
+@case
+def pod_of_a_range_that_was_given_away_does_not_start(host):
+    """As after a store was on a file system that was not mounted."""
+    uuid = host.prepare(host.image())
+    other = host.prepare(host.image())
+    link = "%s/%d" % (HOST_UIDS, host.uid_base(uuid))
+    os.unlink(link)
+    os.symlink("%s:%s" % (other, host.dir), link)
+    r = host.acnspawn("run", uuid).expect(1)
+    contains(r.err, "Pod %s cannot be started: its users %d to %d are now those of pod %s in the store %s" %
+             (uuid, host.uid_base(uuid), host.uid_base(uuid) + 65535, other, host.dir))
+    equal(host.state(uuid), "prepared", "state")
+    os.unlink(link)
+    host.run(uuid)
+    equal(os.readlink(link), "%s:%s" % (uuid, host.dir), "who has the range")
+
+
+# --- Whose limits they are ------------------------------------------------------------------------------------------------
+
+NS_GET_OWNER_UID = 0xb704  # ioctl_ns(2)
+
+
+@case
+def user_namespace_is_the_pods_own(host):
+    """The kernel counts what is in it for its owner, too."""
+    uuid, = sleepers(host, 1)
+    with open("/proc/%d/ns/user" % host.leader(uuid)) as f:
+        owner = struct.unpack("I", fcntl.ioctl(f, NS_GET_OWNER_UID, bytes(4)))[0]
+    equal(owner, host.uid_base(uuid), "owner of the pod's user namespace")
+    lacks(read_text("/proc/%d/environ" % host.leader(uuid)), "LD_PRELOAD", "environment of the pod's systemd")
+    host.acnspawn("enter", uuid, "true").expect(0)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def app_that_takes_all_inotify_instances(host):
+    """Another pod still starts: it has its own, and so has root."""
+    limit = int(read_text("/proc/sys/fs/inotify/max_user_instances"))
+    if limit > 256:
+        raise Skip("there may be %d instances of a user here" % limit)
+    uuid = host.detach(host.image(["/bin/poke", "inotify", "/out/up"], name="example.com/hog"))
+    host.wait_up("hog", uuid)
+    host.run(host.image())
+    fds = []
+    libc = ctypes.CDLL(None)
+    for _ in range(3):
+        fds.append(libc.inotify_init1(os.O_CLOEXEC))
+    for fd in fds:
+        os.close(fd) if fd >= 0 else None
+    true(-1 not in fds, "root of the host has instances left")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+# --- Limits of the host --------------------------------------------------------------------------------------------------
+
+@case
+def limit_of_open_files_is_named(host):
+    uuid = host.prepare(host.image())
+    r = subprocess.run(["prlimit", "--nofile=20:20", *host.argv("run", uuid)], capture_output=True, text=True)
+    equal(r.returncode, 1, "exit status")
+    contains(r.stderr, "Too many open files")
+    contains(r.stderr, "he limit of open files of a process (RLIMIT_NOFILE=20) is reached.")
+    contains(r.stderr, "Raise it with 'ulimit -n 524288' before acnspawn is started")
+
+
+@contextlib.contextmanager
+def cgroup_of_pids(limit):
+    """A cgroup for LIMIT processes; where it is that of a unit, another one is made there."""
+    for top, prefix in ("/sys/fs/cgroup/pids", r"\d+:pids:"), ("/sys/fs/cgroup", "0::"):
+        path = top + re.search("^%s(.*)$" % prefix, read_text("/proc/self/cgroup"), re.M).group(1).rstrip("/") \
+            if re.search("^%s" % prefix, read_text("/proc/self/cgroup"), re.M) else top
+        path = "%s/acnspawn-test-%d" % (path, os.getpid())
+        with contextlib.suppress(OSError):
+            os.mkdir(path)
+            if os.path.exists(path + "/pids.max"):
+                with open(path + "/pids.max", "w") as f:
+                    f.write(str(limit))
+                try:
+                    yield path
+                finally:
+                    os.rmdir(path)
+                return
+            os.rmdir(path)
+    raise Skip("no cgroup controller for pids here")
+
+
+@case
+def limit_of_processes_is_named(host):
+    image = host.acnspawn("fetch", host.image()).expect(0).out.strip()
+    # acnspawn cannot start nspawn; one of its other processes, or nspawn the pod's systemd, which of them is a matter of time.
+    for limit, message in (1, "Cannot start a process for pod"), (3, r"did not start|Cannot make a user namespace"):
+        uuid = host.prepare(image)
+        with cgroup_of_pids(limit) as path:
+            def enter():
+                with open(path + "/cgroup.procs", "w") as f:
+                    f.write("0")
+            r = subprocess.run(host.argv("run", uuid), capture_output=True, text=True, preexec_fn=enter)
+        equal(r.returncode, 1, "exit status with %d processes" % limit)
+        true(re.search(message, r.stderr), "one of '%s' in %r" % (message, r.stderr))
+        contains(r.stderr, "he limit of processes and threads of the cgroup %s (pids.max=%d) is reached" % (path, limit))
+        contains(r.stderr, "Raise it with 'echo %d > %s/pids.max'." % (4 * limit, path))
+        host.acnspawn("rm", uuid).expect(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The pod's journal is written by the pod: what "logs" does with files that are not what they should be, and with which
+rights it reads them."""
+
+import random
+import struct
+
+from harness import *
+
+
+def journal_dir(host, uuid):
+    return os.path.join(host.pod_dir(uuid), "root/var/log/journal", uuid.replace("-", ""))
+
+
+def ended_pod(host, script="seq 1 50", name="p"):
+    """The UUID of a pod that has ended, and the path of its journal."""
+    host.run("--name=" + name, host.shell(script, name="example.com/a"))
+    uuid = host.status(name)["uuid"]
+    return uuid, os.path.join(journal_dir(host, uuid), "system.journal")
+
+
+def logs(host, *words, timeout=60):
+    return host.acnspawn("logs", *words, timeout=timeout)
+
+
+def readers(host, pid):
+    """Children of the process PID."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                if int(read_text("/proc/%s/stat" % entry).rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry))
+    return found
+
+
+@case
+def symlink_for_the_directory_is_not_followed(host):
+    other, _ = ended_pod(host, "echo secret", "other")
+    uuid, path = ended_pod(host)
+    directory = os.path.dirname(path)
+    os.rename(directory, directory + ".old")
+    os.symlink(journal_dir(host, other), directory)
+    r = logs(host, "p").expect(1)
+    equal(r.out, "")
+    contains(r.err, "Cannot open the journal of pod p: there is a symbolic link in its place, which is not followed.")
+    # ... nor one further up.
+    os.remove(directory)
+    os.rename(directory + ".old", directory)
+    log = os.path.dirname(os.path.dirname(directory))
+    os.rename(log, log + ".old")
+    os.symlink(log + ".old", log)
+    contains(logs(host, "p").expect(1).err, "there is a symbolic link in its place")
+
+
+@case
+def what_is_no_file_is_left_out(host):
+    """A link leads to the journal of another pod, a FIFO has no writer; the rest is shown."""
+    _, secret = ended_pod(host, "echo secret", "other")
+    uuid, path = ended_pod(host, "echo mine")
+    directory = os.path.dirname(path)
+    os.symlink(secret, os.path.join(directory, "a\033[2J.journal"))
+    r = logs(host, "p", timeout=20).expect(0)
+    equal(r.out, "mine\n")
+    equal(r.err, "Warning: The file 'a\\x1b[2J.journal' in the journal of pod p is left out: it is not a regular file\n")
+    os.remove(os.path.join(directory, "a\033[2J.journal"))
+    os.mkfifo(os.path.join(directory, "system@1.journal"))
+    r = logs(host, "p", timeout=20).expect(0)
+    equal(r.out, "mine\n")
+    contains(r.err, "'system@1.journal'")
+    os.remove(path)
+    os.symlink(secret, path)
+    equal(logs(host, "p", timeout=20).expect(0).out, "")
+
+
+@case
+def damaged_file_is_left_out(host):
+    uuid, path = ended_pod(host, "echo mine")
+    with open(os.path.join(os.path.dirname(path), "system@1.journal"), "wb") as f:
+        f.write(b"LPKSHHRH" + os.urandom(100000))
+    with open(os.path.join(os.path.dirname(path), "short.journal~"), "wb") as f:
+        f.write(b"x" * 10)
+    r = logs(host, "p").expect(0)
+    equal(r.out, "mine\n")
+    for name in "system@1.journal", "short.journal~":
+        contains(r.err, "Warning: The file '%s' in the journal of pod p is left out: " % name)
+
+
+def patch(path, offset, data):
+    with open(path, "r+b") as f:
+        f.seek(offset)
+        f.write(data)
+
+
+@case
+def endless_files_end(host):
+    """Sizes and numbers of a header that are not true; a list of entries that comes back to itself; a file that is nearly
+    all hole."""
+    uuid, path = ended_pod(host)
+    with open(path, "rb") as f:
+        original = f.read()
+    first_array = struct.unpack_from("<Q", original, 176)[0]  # Header.entry_array_offset
+    changes = [
+        [(152, struct.pack("<Q", 1 << 60))],                                        # n_entries
+        [(152, struct.pack("<Q", 1 << 60)), (first_array + 16, struct.pack("<Q", first_array))],
+        [(first_array + 8, struct.pack("<Q", 1 << 50))],                            # size of the array
+        [(96, struct.pack("<Q", 1 << 62))],                                         # arena_size
+    ]
+    for change in changes:
+        with open(path, "wb") as f:
+            f.write(original)
+        for offset, data in change:
+            patch(path, offset, data)
+        r = logs(host, "p", timeout=90)
+        true(r.rc in (0, 1) and len(r.out.splitlines()) <= 50, "logs of a changed header: %s" % r)
+        true(r.rc == 0 or "the journal of pod p" in r.err.lower() or "The journal of pod p" in r.err, "message: %s" % r)
+    with open(path, "wb") as f:
+        f.write(original)
+    os.truncate(path, 1 << 40)
+    r = logs(host, "p", timeout=90)
+    equal(r.out.split(), [str(i) for i in range(1, 51)])
+
+
+@case
+@with_timeout(600)
+def flipped_bytes_harm_nothing(host):
+    """Whatever is in the files, logs ends, with what could be read, or with a message about this pod."""
+    uuid, path = ended_pod(host, "seq 1 30; head -c 3000 /dev/zero | tr '\\0' x; echo; printf 'no end'")
+    with open(path, "rb") as f:
+        original = bytearray(f.read())
+    used = struct.unpack_from("<Q", original, 136)[0]  # Header.tail_object_offset
+    dice = random.Random(1)
+    for _ in range(60):
+        data = bytearray(original)
+        for _ in range(dice.choice((1, 3, 30, 1000))):
+            data[dice.randrange(16, min(used + 4096, len(data)))] = dice.choice((0, 1, 0x7f, 0xff, dice.randrange(256)))
+        with open(path, "wb") as f:
+            f.write(data)
+        for words in ([], ["--lines=3"], ["--app=a", "--since=1h"]):
+            r = logs(host, *words, "p")
+            true(r.rc in (0, 1), "status: %s" % r)
+            if r.rc:
+                true(re.search(r"^Error: .*journal of pod p", r.err, re.M), "message: %s" % r)
+
+
+@case
+def file_that_becomes_shorter_is_said(host):
+    """The reader has it mapped, and is kept waiting in the middle of it; then its next access fails."""
+    uuid, path = ended_pod(host, "i=0; while [ $i -lt 50 ]; do head -c 40000 /dev/zero | tr '\\0' x | fold -w 20; i=$((i+1)); done")
+    p = host.start("logs", "p")
+    wait_for(lambda: readers(host, p.pid), "reader")
+    first = p.stdout.read(10)
+    time.sleep(1)
+    os.truncate(path, 4096)
+    r = host.finish(p, timeout=30)
+    equal(first, b"x" * 10)
+    equal(r.rc, 1, "status: %s" % r)
+    true(re.fullmatch(r"Error: (The journal of pod p could not be read to its end: .* signal 7 \(Bus error\), because a file "
+                      r"of it is damaged, or was changed meanwhile|Cannot read the journal of pod p: .*)\.\n", r.err),
+         "message %r" % r.err)
+
+
+@case
+def too_many_files_are_refused(host):
+    uuid, path = ended_pod(host)
+    for i in range(600):
+        shutil.copyfile(path, os.path.join(os.path.dirname(path), "system@%d.journal" % i))
+    contains(logs(host, "p").expect(1).err, "The journal of pod p has more than 512 files")
+    for i in range(600):
+        os.remove(os.path.join(os.path.dirname(path), "system@%d.journal" % i))
+    for i in range(5000):
+        open(os.path.join(os.path.dirname(path), "x%d" % i), "w").close()
+    contains(logs(host, "p").expect(1).err, "has more than 4096 entries")
+
+
+@case
+def reader_has_no_rights(host):
+    """What parses the files is nobody, without capabilities, confined to a few system calls, and has only these files."""
+    host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
+    p = host.start("logs", "--follow", "p")
+    equal(p.stdout.readline(), b"up\n")
+    pid, = readers(host, p.pid)
+    status = dict(line.split(":\t", 1) for line in read_text("/proc/%d/status" % pid).splitlines() if ":\t" in line)
+    equal(status["Uid"].split(), ["65534"] * 4, "users")
+    equal(status["Gid"].split(), ["65534"] * 4, "groups")
+    equal(status["Groups"].split(), [], "supplementary groups")
+    for which in "CapInh", "CapPrm", "CapEff", "CapAmb":
+        equal(int(status[which], 16), 0, which)
+    equal(status["NoNewPrivs"], "1")
+    equal(status["Seccomp"], "2")
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        target = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+        true(target == "/dev/null" or target.startswith("socket:") or target.endswith(".journal"), "descriptor %s" % target)
+    true(re.search(r"^Max data size +\d", read_text("/proc/%d/limits" % pid), re.M), "no limit of memory")
+    # It ends with the one who started it.
+    p.kill()
+    p.wait()
+    wait_for(lambda: not os.path.exists("/proc/%d" % pid), "end of the reader")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def reader_that_is_killed_is_said(host):
+    host.detach("--name=p", host.shell("echo up; exec sleep 1000", name="example.com/a"))
+    p = host.start("logs", "--follow", "p")
+    equal(p.stdout.readline(), b"up\n")
+    os.kill(readers(host, p.pid)[0], signal.SIGSEGV)
+    host.acnspawn("stop", "p").expect(0)
+    r = host.finish(p)
+    equal(r.rc, 1, "status")
+    contains(r.err, "the process that read it was ended by signal 11 (Segmentation fault)")
+
+
+@case
+def following_goes_on_in_new_files(host):
+    """journald rotates: what was written before, while and after is shown once and in order."""
+    uuid = host.detach("--name=p", host.shell("for i in $(seq 1 40); do echo $i; sleep 0.1; done", name="example.com/a"))
+    p = host.start("logs", "--follow", "p")
+    leader = host.leader("p")
+    journald = wait_for(lambda: [x for x in readers(host, leader) if "systemd-journal" in read_text("/proc/%d/comm" % x)],
+                        "journald")[0]
+    for _ in range(4):
+        time.sleep(0.7)
+        os.kill(journald, signal.SIGUSR2)
+    r = host.finish(p)
+    equal((r.rc, r.err), (0, ""))
+    equal(r.out.split(), [str(i) for i in range(1, 41)])
+    true(len(os.listdir(journal_dir(host, uuid))) >= 4, "journald did not rotate")
+    equal(logs(host, "p").expect(0).out.split(), [str(i) for i in range(1, 41)])
+    equal(logs(host, "--lines=3", "p").expect(0).out.split(), ["38", "39", "40"])
+
+
+
+@case
+def an_app_does_not_push_out_what_others_wrote(host):
+    """An app with a small share: what it writes is shown, but not all of it stored; that is said, and the other app has its
+    lines."""
+    noisy = host.shell("yes %s | head -n 20000; echo last" % ("x" * 50), name="example.com/noisy")
+    quiet = host.shell("echo first; sleep 1; echo second", name="example.com/quiet")
+    r = host.run("--name=p", noisy, "--log-size=1Mi", "--log-rate=0", "---", quiet)
+    shown = r.out.splitlines()
+    equal(len([l for l in shown if l.startswith("noisy: x")]), 20000, "lines shown")
+    true("noisy: last" in shown and "quiet: second" in shown, "the last lines are shown")
+    equal(host.acnspawn("logs", "--app=quiet", "p").expect(0).out, "first\nsecond\n")
+    lines = host.acnspawn("logs", "--app=noisy", "p").expect(0).out.splitlines()
+    stored = [l for l in lines if l == "x" * 50]
+    true(1500 < len(stored) < 2000, "%d lines are stored" % len(stored))  # of 1 MiB, 562 bytes each
+    equal(len(lines), len(stored) + 1, "lines and one that tells of the others")
+    n = 20001 - len(stored)
+    equal(lines[-1], "acnspawn: %d lines (%d bytes) of app noisy were not stored: it writes more than --log-size= and --log-rate= "
+                     "allow" % (n, (n - 1) * 51 + 5))
+    app = host.app_status("p", "noisy")
+    equal((app["droppedLines"], app["droppedSize"]), (n, (n - 1) * 51 + 5))
+    equal(host.app_status("p", "quiet")["droppedLines"], 0)
+    contains(host.acnspawn("status", "p").expect(0).out, "%d lines (" % n)
+    directory = os.path.join(host.one_pod(), "root/var/log/journal")
+    used = sum(os.lstat(os.path.join(root, f)).st_blocks * 512 for root, _, files in os.walk(directory) for f in files)
+    true(used < 10 << 20, "the journal has %d bytes" % used)
+
+
+@case
+def what_is_dropped_is_said_while_the_pod_runs(host):
+    """... and the app is heard again when it has been quiet."""
+    script = "yes %s | head -n 5000; touch /out/up; sleep 6; echo again; exec sleep 1000" % ("x" * 50)
+    host.detach("--name=p", host.shell(script, name="example.com/a"), "--log-size=64Ki", "--log-rate=10Ki", "---",
+                host.shell("sleep 1000", name="example.com/b"))
+    host.wait_up("a")
+    wait_for(lambda: host.app_status("p", "a")["droppedLines"] > 4000, "lines that were dropped")
+    wait_for(lambda: "again" in host.acnspawn("logs", "--app=a", "p").expect(0).out.split(), "the app being heard again", timeout=30)
+    lines = host.acnspawn("logs", "--app=a", "p").expect(0).out.splitlines()
+    true(re.match(r"acnspawn: \d+ lines \(\d+ bytes\) of app a were not stored", lines[-2]) and lines[-1] == "again", "the last of %r" % lines[-3:])
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def an_app_that_is_alone_is_not_bounded(host):
+    host.acnspawn("--quiet", "run", "--name=p", host.shell("seq 1 100000", name="example.com/a"), timeout=120).expect(0)
+    equal(logs(host, "p").expect(0).out.count("\n"), 100000)
+    equal(host.app_status("p", "a")["droppedSize"], 0)
+
+
+@case
+def bounds_that_are_none_are_refused(host):
+    for option in "--log-size=1", "--log-size=much", "--log-rate=-1", "--log-rate=":
+        r = host.acnspawn("prepare", host.shell("true"), option)
+        true(r.rc in (1, 2) and option.split("=")[0] in r.err and "must be a number of bytes" in r.err, "message of %s: %r" % (option, r.err))
+
+
+main()

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What comes from processes of a pod: messages of sd_notify(3), and requests of launchers. */
+
+#include "stage0/run/notice.h"
+#include "stage0/run/serve.h"
+#include "tests/unit/test.h"
+
+TEST(messages)
+{
+        static const struct {
+                const char *text;
+                Notice expected;
+        } l[] = {
+                        {"", {}},
+                        {"\n\n\n", {}},
+                        {"READY=1", {.ready = true}},
+                        {"READY=1\n", {.ready = true}},
+                        {"STATUS=up\nREADY=1\nMAINPID=1", {.ready = true, .status = "up"}},
+                        {"READY=0\nREADY=\nREADY\nREADY=11\n READY=1\nready=1", {}},
+                        {"MAINPID=1\nFDSTORE=1\nSTOPPING=1\nRELOADING=1\nWATCHDOG=1\nNOTIFYACCESS="
+                         "all\nERRNO=2",
+                         {}},
+                        {"EXTEND_TIMEOUT_USEC=5", {.extend_usec = 5}},
+                        {"EXTEND_TIMEOUT_USEC=-5\nEXTEND_TIMEOUT_USEC=x\nEXTEND_TIMEOUT_USEC=\n"
+                         "EXTEND_TIMEOUT_USEC=99999999999999999999",
+                         {}},
+                        {"STATUS=a\nSTATUS=b=c", {.status = "b=c"}},
+                        {"STATUS=", {.status = ""}},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(l); i++) {
+                char text[256];
+                Notice n = {};
+                snprintf(text, sizeof(text), "%s", l[i].text);
+                ASSERT_OK(notice_parse(text, strlen(text), &n));
+                ASSERT_EQ(n.ready, l[i].expected.ready);
+                ASSERT_EQ(n.extend_usec, l[i].expected.extend_usec);
+                ASSERT_STREQ(n.status ?: "none", l[i].expected.status ?: "none");
+        }
+}
+
+TEST(messages_that_are_none)
+{
+        char text[NOTICE_SIZE_MAX + 2];
+        Notice n = {.extend_usec = 77};
+
+        memset(text, 'x', sizeof(text));
+        ASSERT_ERR(notice_parse(text, NOTICE_SIZE_MAX + 1, &n), -EBADMSG);
+        ASSERT_OK(notice_parse(text, NOTICE_SIZE_MAX, &n));
+        n.extend_usec = 77;
+        memcpy(text, "READY=1\0x", 9);
+        ASSERT_ERR(notice_parse(text, 9, &n), -EBADMSG);
+        ASSERT_EQ(n.extend_usec, 77);
+}
+
+static const LaunchRequest good = {
+                .version = LAUNCH_PROTOCOL_VERSION, .phase = LAUNCH_MAIN, .exit_status = -1, .app = "web"};
+
+TEST(requests)
+{
+        LaunchRequest r = good;
+
+        ASSERT_OK(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX));
+        ASSERT_ERR(launch_request_check(&r, sizeof(r), 0), -EBADMSG);
+        ASSERT_ERR(launch_request_check(&r, sizeof(r) - 1, _LAUNCH_STREAM_MAX), -EBADMSG);
+        r.phase = LAUNCH_FLUSH;
+        ASSERT_OK(launch_request_check(&r, sizeof(r), 0));
+        ASSERT_ERR(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX), -EBADMSG);
+        r.phase = _LAUNCH_PHASE_MAX;
+        ASSERT_ERR(launch_request_check(&r, sizeof(r), 0), -EBADMSG);
+        r = good;
+        r.version++;
+        ASSERT_ERR(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX), -EBADMSG);
+        r = good;
+        memset(r.app, 'x', sizeof(r.app));
+        ASSERT_ERR(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX), -EBADMSG);
+        for (int32_t status = -300; status <= 300; status++) {
+                r = good;
+                r.exit_status = status;
+                ASSERT_EQ(launch_request_check(&r, sizeof(r), _LAUNCH_STREAM_MAX),
+                          status >= -1 && status <= 255 ? 0 : -EBADMSG);
+        }
+}
+
+int main(void)
+{
+        RUN(messages);
+        RUN(messages_that_are_none);
+        RUN(requests);
+        return TEST_END();
+}

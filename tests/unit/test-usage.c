@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a pod uses: its memory limit, as the kernel's files of its cgroups have it, and the disk space of a tree. */
+
+#include "prepare/store/store.h"
+#include "stage0/report/report-internal.h"
+#include "tests/unit/scratch.h"
+#include "tests/unit/test.h"
+
+TEST(limit_of_the_pod)
+{
+        static const struct {
+                const char *own, *apps;
+                uint64_t limit;
+        } cases[] = {
+                        {"max\n", "max\n", UINT64_MAX},
+                        {"max\n", "67108864\n", 67108864}, /* the isolator of the pod */
+                        {"33554432\n", "max\n", 33554432}, /* the unit that the pod runs in */
+                        {"33554432\n", "67108864\n", 33554432},
+                        {"134217728\n", "67108864\n", 67108864},
+        };
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_TRUE(usage_memory_limit(s.path) == UINT64_MAX); /* without the controller */
+        ASSERT_OK(scratch_dir(&s, "payload"));
+        ASSERT_OK(scratch_dir(&s, "payload/app.slice"));
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                ASSERT_OK(scratch_file(&s, "memory.max", cases[i].own));
+                ASSERT_OK(scratch_file(&s, "payload/app.slice/memory.max", cases[i].apps));
+                ASSERT_TRUE(usage_memory_limit(s.path) == cases[i].limit);
+        }
+        ASSERT_TRUE(usage_memory_limit("/no/such/cgroup") == UINT64_MAX);
+}
+
+static uint64_t blocks(const Scratch *s, const char *name)
+{
+        struct stat st;
+
+        return fstatat(s->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : (uint64_t) st.st_blocks * 512U;
+}
+
+TEST(disk_space)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_OK(scratch_dir(&s, "tree"));
+        ASSERT_OK(scratch_dir(&s, "tree/d"));
+        ASSERT_OK(scratch_file(&s, "tree/d/f", "content"));
+        ASSERT_OK(scratch_file(&s, "outside", "content"));
+        ASSERT_OK(symlinkat("/", s.fd, "tree/link") < 0 ? -errno : 0);
+        uint64_t sum = blocks(&s, "tree") + blocks(&s, "tree/d") + blocks(&s, "tree/d/f") +
+                       blocks(&s, "tree/link");
+        ASSERT_EQ(disk_usage_at(s.fd, "tree"), sum); /* the link is not followed */
+        ASSERT_EQ(disk_usage_at(s.fd, "tree/d/f"), blocks(&s, "tree/d/f"));
+        ASSERT_EQ(disk_usage_at(s.fd, "nothing"), 0);
+        ASSERT_EQ(disk_usage_at(s.fd, "tree/link"), blocks(&s, "tree/link"));
+
+        /* A file that another tree has, too, counts in parts. */
+        ASSERT_OK(linkat(s.fd, "outside", s.fd, "tree/d/same", 0) < 0 ? -errno : 0);
+        ASSERT_EQ(disk_usage_at(s.fd, "tree"), sum + blocks(&s, "outside") / 2);
+}
+
+/* Deeper than there are descriptors: measured as far as it goes, and no further. */
+TEST(disk_space_of_a_deep_tree)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        int fd;
+
+        ASSERT_OK(scratch_new(&s));
+        fd = openat(s.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (unsigned i = 0; i < 400 && fd >= 0; i++) {
+                int next = mkdirat(fd, "d", 0700) < 0 ? -1
+                                                      : openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                close(fd);
+                fd = next;
+        }
+        ASSERT_TRUE(fd >= 0);
+        close(fd);
+        ASSERT_TRUE(disk_usage_at(s.fd, "d") <= 200 * MAX(blocks(&s, "d"), UINT64_C(4096)));
+        ASSERT_OK(rm_rf_at(s.fd, "d"));
+}
+
+int main(void)
+{
+        RUN(limit_of_the_pod);
+        RUN(disk_space);
+        RUN(disk_space_of_a_deep_tree);
+        return TEST_END();
+}

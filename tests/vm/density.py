@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Many pods on a host whose limits are the kernel's, and what the host's systemd keeps for them."""
+
+from harness import *
+
+INSTANCES = "/proc/sys/fs/inotify/max_user_instances"
+PODS = 60
+
+
+@contextlib.contextmanager
+def instances_of_a_user(n):
+    before = read_text(INSTANCES)
+    with open(INSTANCES, "w") as f:
+        f.write(str(n))
+    try:
+        yield
+    finally:
+        with open(INSTANCES, "w") as f:
+            f.write(before)
+
+
+def cgroups_of(uuid):
+    return [path for path in cgroups() if uuid in path]
+
+
+@case
+def the_scope_is_gone_when_the_pod_is(host):
+    image = host.acnspawn("fetch", host.image()).expect(0).out.strip()
+    for _ in range(5):
+        uuid = host.prepare(image)
+        host.run(uuid)
+        equal(cgroups_of(uuid), [], "cgroups when 'run' has returned")
+    image = host.acnspawn("fetch", host.image(["/bin/sleep", "100000"])).expect(0).out.strip()
+    for option in [], ["--force"]:
+        uuid = host.detach(image)
+        true(cgroups_of(uuid), "a pod that runs has cgroups")
+        host.acnspawn("stop", *option, uuid).expect(0)
+        equal(cgroups_of(uuid), [], "cgroups when 'stop' has returned")
+
+
+@case
+def limit_of_inotify_instances_is_named(host):
+    uuid = host.prepare("--no-userns", host.image())
+    with instances_of_a_user(2):
+        r = host.acnspawn("run", uuid).expect(1)
+    contains(r.err, "Pod %s did not start: this host's limit of inotify instances of one user "
+                    "(fs.inotify.max_user_instances=2) is reached." % uuid)
+    contains(r.err, "Raise it with 'sysctl -w fs.inotify.max_user_instances=8192', and for good in a file of /etc/sysctl.d.")
+
+
+def start(host, image, *options):
+    uuid = host.prepare(image)
+    host.acnspawn("run", "--detach", *options, uuid).expect(0)
+    return uuid
+
+
+@case
+@with_timeout(600)
+def sixty_pods_with_the_limits_of_the_kernel(host):
+    image = host.acnspawn("fetch", host.image(["/bin/sleep", "100000"])).expect(0).out.strip()
+    with instances_of_a_user(128):
+        started = time.monotonic()
+        uuids = [start(host, image, "--register=no") for _ in range(PODS)]
+        print("# %d pods were started in %.0f s" % (PODS, time.monotonic() - started))
+        states = {row["uuid"]: row["state"] for row in json.loads(host.acnspawn("list", "--json=short").expect(0).out)}
+        equal([states.get(uuid) for uuid in uuids], ["running"] * PODS, "states of the pods")
+    # Waiting for so many to end in order is for machines that are not emulated.
+    r = host.acnspawn("stop", "--force", *uuids, timeout=300).expect(0)
+    print("# and stopped in %.0f s" % r.seconds)
+
+
+@case
+def machines_of_many_pods_go_with_them(host):
+    image = host.acnspawn("fetch", host.image(["/bin/sleep", "100000"])).expect(0).out.strip()
+    uuids = [start(host, image) for _ in range(8)]
+    names = {"acn-" + uuid for uuid in uuids}
+    wait_for(lambda: names <= set(os.listdir("/run/systemd/machines")), "machines of the pods")
+    host.acnspawn("stop", *uuids, timeout=120).expect(0)
+    wait_for(lambda: not names & set(os.listdir("/run/systemd/machines")), "the end of the machines", timeout=60)
+
+
+main()
