@@ -19,6 +19,7 @@
 #define DEFAULT_STOP_TIMEOUT_USEC (10ULL * 1000000ULL)
 /* For how long somebody may merely be looking whether a pod is locked. */
 #define LOCK_TRIES 50
+#define LOCK_TRIES_SHARED 5000 /* while only processes that look at the pod hold it */
 #define LOCK_PAUSE_NSEC 1000000L
 
 static int add_place(const Pod *p, PodState place, SyncSet *s)
@@ -336,17 +337,33 @@ static bool find_place(const Pod *p, PodState *ret)
         return false;
 }
 
+/* A process that looks at a pod holds a shared lock for a moment, which a slow host makes a long one. An exclusive lock
+ * is held by a process that works on the pod. */
+static int lock_patiently(int fd)
+{
+        for (unsigned tries = 1, shared = 1;;) {
+                int r = try_lock(fd);
+                if (r != -EBUSY)
+                        return r;
+                if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+                        tries++;
+                else {
+                        (void) flock(fd, LOCK_UN);
+                        shared++;
+                }
+                if (tries >= LOCK_TRIES || shared >= LOCK_TRIES_SHARED)
+                        return -EBUSY;
+                nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NSEC}, NULL);
+        }
+}
+
 int pod_lock(Pod *p, bool wait, Error *e)
 {
         PodState place;
 
         if (p->locked)
                 return 0;
-        int r = try_lock(p->dir_fd);
-        for (unsigned tries = 1; r == -EBUSY && wait && tries < LOCK_TRIES; tries++) {
-                nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NSEC}, NULL);
-                r = try_lock(p->dir_fd);
-        }
+        int r = wait ? lock_patiently(p->dir_fd) : try_lock(p->dir_fd);
         /* Until the lock was ours it may have gone on, or away. */
         if (!find_place(p, &place)) {
                 if (r >= 0)

@@ -119,13 +119,17 @@ static void drain(Supervisor *s)
         pumps_end(s->pumps);
 }
 
-/* Whoever reads our output may take his time: the pod is over and given back. A signal ends that, and lets
- * us do our last work, as removing the pod; the next one ends us as it ends anybody. */
+/* The reader of our output may be slow: the pod is over and given back by then. In the foreground a signal ends the
+ * wait and lets the last work, such as the removal of the pod, be done; the next one ends this process. A
+ * detached supervisor is in the scope of the pod, which systemd-machined stops as soon as the machine is gone: its
+ * signals stay blocked, or the pod would be left half removed. */
 static void show_rest(Supervisor *s, const AppStatus *statuses)
 {
         s->pod->locked = flock(s->pod->dir_fd, LOCK_UN) < 0;
-        signals_release();
-        (void) interrupt_catch();
+        if (!s->detached) {
+                signals_release();
+                (void) interrupt_catch();
+        }
         log_set_patient(true);
         inputs_finish(s->inputs, statuses);
         pumps_show_rest(s->pumps);

@@ -31,5 +31,6 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret);
 
 /* Moves process PID into a new scope unit of its own, which is delegated to us. */
 int pod_scope_start(const Pod *p, pid_t pid, sd_bus *bus, Error *e);
-/* Whatever is in it is killed. Success if there is none. Not for processes that are in it. */
+/* Kills all processes in it. Success if there is none; nothing is done if the caller is in it: the scope then ends with
+ * the caller. */
 int pod_scope_stop(const Pod *p, Error *e);

@@ -129,6 +129,16 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
                      : 0;
 }
 
+/* A supervisor that was started detached is in the scope of its pod. Stopping the scope would end it with the
+ * pod half removed. */
+static bool is_in_scope(const char *unit)
+{
+        _cleanup_free_ char *own = NULL, *part = NULL;
+
+        return xasprintf(&part, "/%s/", unit) >= 0 &&
+               read_file_at(AT_FDCWD, "/proc/self/cgroup", 65536, &own, NULL) >= 0 && strstr(own, part);
+}
+
 int pod_scope_stop(const Pod *p, Error *e)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -136,6 +146,8 @@ int pod_scope_stop(const Pod *p, Error *e)
         _cleanup_free_ char *unit = NULL;
 
         int r = pod_scope_name(p, &unit);
+        if (r >= 0 && is_in_scope(unit))
+                return 0;
         if (r >= 0)
                 r = connect_systemd(&bus);
         if (r >= 0)

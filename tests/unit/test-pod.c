@@ -318,6 +318,34 @@ TEST(lock_is_inherited)
         ASSERT_EQ(q->state, POD_EXITED);
 }
 
+/* A process that looks at the pod, as list does, holds a shared lock; on a slow host for longer than a moment. */
+TEST(removal_waits_for_those_that_look)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        int fds[2];
+        char c;
+
+        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+        p = pod_free(p);
+        ASSERT_OK(pod_find(s, "web", &q, &e));
+        ASSERT_OK(pipe2(fds, O_CLOEXEC));
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+                int fd = openat(q->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                if (flock(fd, LOCK_SH | LOCK_NB) < 0 || write(fds[1], "x", 1) != 1)
+                        _exit(1);
+                usleep(300000);
+                _exit(0);
+        }
+        close(fds[1]);
+        ASSERT_EQ(read(fds[0], &c, 1), 1);
+        close(fds[0]);
+        ASSERT_OK(pod_remove(q, &e));
+        ASSERT_EQ(wait_for(pid), 0);
+}
+
 /* --- Killed -------------------------------------------------------------------------------------------- */
 
 TEST(killed_while_preparing)
@@ -1348,6 +1376,7 @@ int main(void)
         RUN(publish_invalid_manifest_removes);
         RUN(published_modes);
         RUN(lock_is_inherited);
+        RUN(removal_waits_for_those_that_look);
         RUN(killed_while_preparing);
         RUN(killed_while_running);
         RUN(killed_while_running_then_removed);

@@ -43,6 +43,18 @@ def a_pod_is_shown_as_a_machine(host):
     host.acnspawn("stop", "--force", uuid).expect(0)
 
 
+@case
+def detached_pods_with_rm_are_removed(host):
+    """The process that removes such a pod is itself in the scope of the pod."""
+    image = host.shell("exit 0", name="example.com/a")
+    for i in range(5):
+        uuid = host.acnspawn("run", "--detach", "--rm", image).expect(0).out.strip()
+        wait_for(lambda: host.pods() == [], "removal of the pod", timeout=30)
+        unit = "acnspawn-%s.scope" % uuid
+        wait_for(lambda: unit not in subprocess.run(["systemctl", "list-units", "--all", "--no-legend", "acnspawn-*"],
+                                                    capture_output=True, text=True).stdout, "the end of its scope")
+
+
 def ends_in_order(host, *command):
     uuid, _ = started(host)
     wait_for(lambda: "p1" in machines(), "the machine")
