@@ -192,7 +192,7 @@ static void add_health(Text *t, const Display *d, const AppReport *a)
 /* "restarted 3 of at most 10 times in a row, again in 800ms" */
 static void add_restarts(Text *t, const Display *d, const AppReport *a)
 {
-        uint64_t row = backoff_row(&a->status), n = row > 0 ? row - 1 : 0;
+        uint64_t starts = backoff_consecutive_starts(&a->status), n = starts > 0 ? starts - 1 : 0;
 
         if (a->restart == RESTART_NO || (n == 0 && a->next_start_usec == 0))
                 return;
@@ -203,7 +203,7 @@ static void add_restarts(Text *t, const Display *d, const AppReport *a)
         if (a->next_start_usec > d->now) {
                 _cleanup_free_ char *span = format_span(a->next_start_usec - d->now);
                 text_addf(t, ", again in %s", span ?: "");
-        } else if (a->status.state == APP_ENDED && !a->status.begins && n > 0 && row > a->restart_limit)
+        } else if (a->status.state == APP_ENDED && !a->status.restarting && n > 0 && starts > a->restart_limit)
                 text_add(t, ", and given up");
         text_add(t, "\n");
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Records of how apps are and how they ended.
+/* Records of the state of apps and of how they ended.
  *
  * A record is a small file of KEY=VALUE lines, a line with their sum, and newlines up to a fixed size. It is
- * written in place by one write(): replacing it by rename would have every process of every app wait for one
- * directory. So a reader may see half of an old and half of a new one; then the sum is wrong, and it looks
- * again.
+ * written in place by one write(): replacing it by rename would make every process of every app wait for the
+ * lock of one directory. A reader may therefore see half of an old and half of a new record; the checksum is
+ * wrong then, and it reads again.
  *
- * Records are written inside the pod by the launcher, and by stage0 for apps that the pod took down with it.
- * Since they come out of the pod, reading them is bounded and every value is checked; what cannot be
- * understood is refused, never guessed.
+ * Records are written inside the pod by the launcher, and by stage0 for apps that were killed together with
+ * the pod. Since they come from the pod, reading them is bounded and every value is checked; a record that
+ * does not parse is refused.
  */
 
 #include "stage1/app-status.h"
 
-#define MESSAGE_SIZE_MAX 2048U /* what is longer is cut, so that every record fits its size */
+#define MESSAGE_SIZE_MAX 2048U /* longer messages are cut, so that every record fits its size */
 #define READ_TRIES 20U
 #define READ_PAUSE_USEC 1000U
 
@@ -81,7 +81,8 @@ void app_status_done(AppStatus *s)
         *s = (AppStatus){};
 }
 
-/* --- Fields: one row each, used for reading and for writing -------------------------------------------- */
+/* --- Fields: one entry each, used for reading and for writing
+ * -------------------------------------------- */
 
 typedef enum FieldType {
         FIELD_STATE,
@@ -107,7 +108,7 @@ static const struct {
 };
 
 typedef struct Field {
-        const char *key; /* NULL: the end */
+        const char *key; /* NULL: end of the table */
         FieldType type;
         size_t offset;
 } Field;
@@ -129,8 +130,8 @@ static const Field status_fields[] = {
                 {"POST_STOP_TIMED_OUT", FIELD_BOOL, offsetof(AppStatus, post_stop.timed_out)},
                 {"POST_STOP_EXIT_STATUS", FIELD_INT, offsetof(AppStatus, post_stop.exit_status)},
                 {"POST_STOP_SIGNAL", FIELD_INT, offsetof(AppStatus, post_stop.signal)},
-                {"ROW", FIELD_NUMBER, offsetof(AppStatus, row)},
-                {"BEGINS", FIELD_BOOL, offsetof(AppStatus, begins)},
+                {"ROW", FIELD_NUMBER, offsetof(AppStatus, consecutive_starts)},
+                {"BEGINS", FIELD_BOOL, offsetof(AppStatus, restarting)},
                 {"READINESS", FIELD_READINESS, offsetof(AppStatus, readiness)},
                 {"IDENTITY", FIELD_TEXT, offsetof(AppStatus, identity)},
                 {"MESSAGE", FIELD_TEXT, offsetof(AppStatus, message)},
@@ -145,7 +146,7 @@ static const Field health_fields[] = {
                 {"TIMED_OUT", FIELD_BOOL, offsetof(HealthStatus, last.timed_out)},
                 {"EXIT_STATUS", FIELD_INT, offsetof(HealthStatus, last.exit_status)},
                 {"SIGNAL", FIELD_INT, offsetof(HealthStatus, last.signal)},
-                {"ACTED", FIELD_BOOL, offsetof(HealthStatus, acted)},
+                {"ACTED", FIELD_BOOL, offsetof(HealthStatus, action_sent)},
                 {"MESSAGE", FIELD_TEXT, offsetof(HealthStatus, message)},
                 {},
 };
@@ -228,7 +229,7 @@ static AppStatus status_initial(void)
         };
 }
 
-/* FNV-1a: against halves of records, not against malice. */
+/* FNV-1a: detects partly written records; it is no protection against manipulation. */
 static uint64_t sum_of(const char *text, size_t size)
 {
         uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -238,7 +239,8 @@ static uint64_t sum_of(const char *text, size_t size)
         return h;
 }
 
-/* Cuts the line with the sum off, if it is right. What an app says may have the same word within a line. */
+/* Cuts off the line with the checksum, if it is right. A message of an app may contain the same word within
+ * a line. */
 static int check_sum(char *text, size_t size)
 {
         char expected[32];
@@ -383,7 +385,7 @@ int app_status_write(int status_dir_fd, const char *app, const AppStatus *s)
         return write_record(status_dir_fd, app, status_fields, s);
 }
 
-/* A name that no app can have. */
+/* A file name that is not a valid app name, so that it cannot collide with an app's record. */
 static int health_name(const char *app, char **ret)
 {
         return xasprintf(ret, "%s.health", app);

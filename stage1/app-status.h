@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How an app is, or how it ended: the record that the launcher keeps in acnspawn/status/ of the pod's root.
- * Depends on basic/ alone, since the launcher is linked statically. */
+/* The state of an app, or how it ended: the record that the launcher keeps in acnspawn/status/ of the pod's
+ * root. Depends on basic/ alone, since the launcher is linked statically. */
 
 #include "basic/basic.h"
 
@@ -22,19 +22,20 @@ typedef enum AppCause {
         CAUSE_NONE,      /* has not ended */
         CAUSE_EXITED,    /* exit_status has its code */
         CAUSE_SIGNAL,    /* signal has the number */
-        CAUSE_OOM_KILL,  /* killed for memory; signal is set as well */
+        CAUSE_OOM_KILL,  /* killed by the OOM killer; signal is set as well */
         CAUSE_TIMEOUT,   /* did not end in time after SIGTERM, or did not start in time; signal is set */
         CAUSE_PRE_START, /* the pre-start handler failed, pre_start_* say how; the app never ran */
-        CAUSE_COMMAND_NOT_FOUND, /* exec[0] is missing in the image */
+        CAUSE_COMMAND_NOT_FOUND, /* exec[0] does not exist in the image */
         CAUSE_COMMAND_NOT_EXECUTABLE,
-        CAUSE_WORKING_DIRECTORY, /* workingDirectory is missing */
+        CAUSE_WORKING_DIRECTORY, /* workingDirectory does not exist */
         CAUSE_USER,              /* user or group is not in the image */
-        CAUSE_SETUP,             /* its root or its volumes could not be made; message says what */
-        CAUSE_SOCKETS,           /* its sockets were given up: no connection could start it any more */
+        CAUSE_SETUP,             /* its root or its volumes could not be set up; the message says what
+                                  * failed */
+        CAUSE_SOCKETS,           /* its sockets failed: no connection can start it any more */
         CAUSE_NOT_STARTED,       /* the pod ended before it could start */
-        CAUSE_POD_KILLED,        /* the pod was killed under it: no status could be taken */
-        CAUSE_NOT_READY,         /* it ended, or its time was up, before it was ready */
-        CAUSE_UNHEALTHY,         /* its health check failed, and it was ended for that */
+        CAUSE_POD_KILLED,        /* the pod was killed while it ran: its exit status is unknown */
+        CAUSE_NOT_READY,         /* it ended, or timed out, before it was ready */
+        CAUSE_UNHEALTHY,         /* its health check failed, and it was stopped for that */
         _APP_CAUSE_MAX,
 } AppCause;
 
@@ -48,16 +49,15 @@ typedef struct HandlerStatus {
         int signal;      /* or 0 */
 } HandlerStatus;
 
-/* Of apps that tell when they are ready, or whose health check does. */
+/* For apps that notify readiness themselves or by their health check. */
 typedef enum AppReadiness {
-        READINESS_NONE, /* there is nothing but that it runs */
+        READINESS_NONE, /* readiness is not tracked */
         READINESS_STARTING,
         READINESS_READY,
         _APP_READINESS_MAX,
 } AppReadiness;
 
-/* A run of at least this counts as a success of its own: what was before it is forgotten when the restarts
- * in a row are counted. */
+/* A run of at least this duration counts as successful: it resets the count of consecutive restarts. */
 #define RESTART_QUIET_USEC UINT64_C(10000000)
 
 #define APP_RECORD_SIZE 4096U /* every record's, in bytes */
@@ -68,26 +68,29 @@ typedef struct AppStatus {
         int exit_status; /* 0…255, or -1 if it did not exit by itself */
         int signal;      /* number, or 0 */
         bool core_dumped;
-        char *message; /* what went wrong, for people; or NULL */
+        char *message; /* human-readable error; or NULL */
         HandlerStatus pre_start, post_stop;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
-        uint64_t starts;                   /* executions so far, this one among them */
-        uint64_t row; /* starts in a row, with this one, of an app that may be started again; else 0 */
-        bool begins;  /* it has ended, and the next start, which ROW counts, has begun */
+        uint64_t starts;                   /* executions so far, including this one */
+        uint64_t consecutive_starts;       /* consecutive starts, including this one, of an app that may be
+                                      * restarted; else 0 */
+        bool restarting; /* it has ended, and the next start, already counted above, is under
+                                      * way */
         AppReadiness readiness;
-        char *identity; /* who it was started as, for the launcher; or NULL */
+        char *identity; /* the user and groups it was started as, for the launcher; or NULL */
 } AppStatus;
 
-#define APP_IDENTITY_MAX 1024U /* with NUL; so that every record fits its size */
+#define APP_IDENTITY_MAX 1024U /* with NUL; bounded so that every record fits its size */
 
 void app_status_done(AppStatus *s);
 #define _cleanup_app_status_ _cleanup_(app_status_done)
-/* Reads the record of APP from the directory of records (status/ of a pod directory). No record:
- * APP_WAITING, success. Records come out of the pod: they are read with bounds and checked. */
+/* Reads the record of APP from the directory of records (status/ of a pod directory). Without a record the
+ * state is APP_WAITING, and the result success. Records come from the pod: reading is bounded and values are
+ * checked. */
 int app_status_read(int status_dir_fd, const char *app, AppStatus *ret);
 int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
 
-/* How an app's health check went, in a record of its own beside the app's. */
+/* Result of an app's health check, in a record of its own beside the app's. */
 typedef enum HealthState {
         HEALTH_STARTING,
         HEALTH_HEALTHY,
@@ -98,11 +101,11 @@ const char *health_state_to_string(HealthState s);
 
 typedef struct HealthStatus {
         HealthState state;
-        uint64_t failures;     /* in a row, that count */
+        uint64_t failures;     /* consecutive failures that count */
         uint64_t checked_usec; /* realtime; 0: not yet */
         HandlerStatus last;    /* the last check */
-        bool acted;            /* the app was ended for it */
-        char *message;         /* what the last check wrote, or why it could not be run; or NULL */
+        bool action_sent;      /* stage0 has been notified, and ends the app */
+        char *message;         /* output of the last check, or why it could not be run; or NULL */
 } HealthStatus;
 
 void health_status_done(HealthStatus *s);
@@ -111,11 +114,12 @@ void health_status_done(HealthStatus *s);
 int health_status_read(int status_dir_fd, const char *app, HealthStatus *ret);
 int health_status_write(int status_dir_fd, const char *app, const HealthStatus *s);
 
-/* A record as it is in the file; and one of any lines, each with its newline. -E2BIG: they do not fit. */
+/* app_status_format() makes the text of a record; app_status_seal() makes one of arbitrary lines, each with
+ * its newline. -E2BIG: they do not fit. */
 int app_status_format(const AppStatus *s, char ret[static APP_RECORD_SIZE]);
 int app_status_seal(const char *lines, char ret[static APP_RECORD_SIZE]);
-/* The exit status as container users know it: the code; 128 + signal; 127 not found, 126 not executable, 125
- * otherwise not to be run. 0 while it has not ended. */
+/* The exit status as container engines report it: the code; 128 + signal; 127 not found, 126 not executable,
+ * 125 not started for another reason. 0 while it has not ended. */
 int app_status_to_exit_code(const AppStatus *s);
 /* Whether the app counts as failed for the pod. */
 bool app_status_failed(const AppStatus *s);

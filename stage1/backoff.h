@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How long an app waits before it is started again. Depends on basic/ alone, as units are generated with it
- * and the launcher waits by it. */
+/* The delay before an app is restarted. Depends on basic/ alone, as both the unit generator and the launcher
+ * use it. */
 
 #include <signal.h>
 
 #include "schema/settings.h"
 #include "stage1/app-status.h"
 
-/* Before restart number N in a row (from 1): FIRST, doubled each time, up to MAX. */
+/* The delay before consecutive restart number N (from 1): FIRST, doubled each time, up to MAX. */
 static inline uint64_t backoff_delay(uint64_t first_usec, uint64_t max_usec, uint64_t n)
 {
         uint64_t delay = first_usec;
@@ -19,9 +19,9 @@ static inline uint64_t backoff_delay(uint64_t first_usec, uint64_t max_usec, uin
         return MAX(first_usec, MIN(delay, max_usec));
 }
 
-/* Whether systemd takes an app's end for a success, after which Restart=on-failure does not start it
+/* Whether systemd regards an app's end as a success, after which Restart=on-failure does not start it
  * again. */
-static inline bool backoff_ended_well(const AppStatus *s)
+static inline bool backoff_ended_successfully(const AppStatus *s)
 {
         return s->cause == CAUSE_EXITED
                                ? s->exit_status == 0
@@ -29,28 +29,27 @@ static inline bool backoff_ended_well(const AppStatus *s)
                                                               s->signal == SIGTERM || s->signal == SIGPIPE);
 }
 
-/* Starts in a row with the last one, as the next start finds them: a run that lasted begins the count
- * anew. */
-static inline uint64_t backoff_row(const AppStatus *s)
+/* Consecutive starts up to the last one: a run of at least RESTART_QUIET_USEC resets the count. */
+static inline uint64_t backoff_consecutive_starts(const AppStatus *s)
 {
         bool lasted = s->state == APP_ENDED && s->started_usec > 0 && s->ended_usec > s->started_usec &&
                       s->ended_usec - s->started_usec >= RESTART_QUIET_USEC;
 
-        return lasted ? 0 : s->row;
+        return lasted ? 0 : s->consecutive_starts;
 }
 
-/* Whether systemd starts the app again that has ended like this, by its policy and LIMIT restarts in a
- * row. */
-static inline bool backoff_starts_again(const AppStatus *s, RestartPolicy policy, uint32_t limit)
+/* Whether systemd restarts an app that has ended like this, by its policy and LIMIT consecutive restarts. */
+static inline bool backoff_restarts(const AppStatus *s, RestartPolicy policy, uint32_t limit)
 {
-        if (s->begins)
+        if (s->restarting)
                 return true;
-        if (policy == RESTART_NO || (policy == RESTART_ON_FAILURE && backoff_ended_well(s)))
+        if (policy == RESTART_NO || (policy == RESTART_ON_FAILURE && backoff_ended_successfully(s)))
                 return false;
-        return limit == RESTART_LIMIT_NONE || backoff_row(s) <= limit;
+        return limit == RESTART_LIMIT_NONE || backoff_consecutive_starts(s) <= limit;
 }
 
-/* In which time the first start and N restarts in a row fall, if no run was long enough to begin anew. */
+/* The time within which the first start and N consecutive restarts fall, if no run was long enough to reset
+ * the count. */
 static inline uint64_t backoff_interval(uint64_t first_usec, uint64_t max_usec, uint64_t n)
 {
         uint64_t sum = RESTART_QUIET_USEC;

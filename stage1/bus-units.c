@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Units that a pod has only if it is a machine of the host's systemd-machined: by them systemctl -M
- * reaches the pod's systemd.
+/* Units that a pod has only if it is registered with the host's systemd-machined: systemctl -M reaches the
+ * pod's systemd through them.
  *
  *     default.target  --Wants, After-->  acnspawn-bus.socket
  *                                       with every connection: acnspawn-bus@….service, see launch/bus.c
  *
- * They have no part in the end of the pod: whoever asks for it over this bus gets his answer. And what
- * machinectl reboot sends to PID 1 ends a pod like everything else that ends it, as a pod runs once.
+ * They are not stopped with the pod's apps, so that a client that requests the end of the pod over this bus
+ * gets its reply. The signal that machinectl reboot sends to PID 1 ends the pod like any other stop request,
+ * as a pod runs once.
  */
 
 #include <sys/stat.h>
@@ -31,7 +32,8 @@ static const struct {
                                         "DirectoryMode=0700\n"
                                         "Accept=yes\n"
                                         "MaxConnections=32\n"
-                                        /* Or many clients in a row would be its end. */
+                                        /* Without this, many clients in quick succession would make the
+                                         * socket unit fail. */
                                         "TriggerLimitIntervalSec=0\n"},
                 {"acnspawn-bus@.service", "[Unit]\n"
                                           "Description=Client of the Bus of the Pod\n"
@@ -55,7 +57,7 @@ static const struct {
         const char *path, *target;
 } bus_links[] = {
                 {UNITS "ctrl-alt-del.target", "exit.target"},
-                /* Clients look for the bus below there. */
+                /* Clients look for the bus below this path. */
                 {"var/run", "../run"},
 };
 
@@ -75,7 +77,7 @@ int stage1_generate_bus(Stage1Files *ret)
         return 0;
 }
 
-/* They may be there from an earlier attempt to run the pod. */
+/* The file may exist from an earlier attempt to run the pod. */
 static int write_one(int root_fd, const Stage1File *f)
 {
         int r = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading what a program needs from its ELF headers.
+/* Reads which libraries a program needs from its ELF headers.
  *
  * Only the headers are read, through a small window, since this runs for every library at every start of a
  * pod. The program headers lead to the dynamic section, that to the string table, and that to the names.
- * Both classes are read into the same structures; the byte order must be the machine's, as nothing else
- * could run here. Every offset and every count in the file is checked before it is used: a damaged file is
- * refused, and a hostile one costs no more than a large real one. Nothing is mapped, so that a file that
- * shrinks while we look at it is an error and not a fault.
+ * Both classes are read into the same structures; the byte order must be the machine's, as other programs
+ * cannot run here. Every offset and every count in the file is checked before it is used: a damaged file is
+ * refused, and a malicious one takes no more time than a large valid one. Nothing is mapped, so that a file
+ * that shrinks while it is read causes an error and not SIGBUS.
  */
 
 #include <elf.h>
@@ -25,7 +25,7 @@
 #define NATIVE_DATA ELFDATA2MSB
 #endif
 
-/* Where the strings are, and which of them say something to us. */
+/* Location of the string table, and the offsets of the strings that are used here. */
 typedef struct Dynamic {
         uint64_t strings_address, strings_size;
         uint64_t needed[NEEDED_MAX];
@@ -40,9 +40,9 @@ void elf_file_done(ElfFile *f)
         strv_free(f->needed);
         free(f->runpath);
         free(f->rpath);
-        for (size_t i = 0; i < f->n_wishes; i++)
-                elf_wish_done(&f->wishes[i]);
-        free(f->wishes);
+        for (size_t i = 0; i < f->n_dlopen_notes; i++)
+                dlopen_note_done(&f->dlopen_notes[i]);
+        free(f->dlopen_notes);
         *f = (ElfFile){};
 }
 
@@ -70,7 +70,7 @@ int elf_peek(ElfReader *r, uint64_t offset, size_t n, const char **ret)
                 if (k < 0)
                         return k;
                 if (n > r->window_size)
-                        return -EBADMSG; /* it has shrunk */
+                        return -EBADMSG; /* the file was truncated meanwhile */
         }
         *ret = r->window + (offset - r->window_offset);
         return 0;
@@ -185,7 +185,7 @@ static const ElfSegment *find_segment(const ElfReader *r, uint32_t type)
         return NULL;
 }
 
-/* Where in the file the byte is that will be at ADDRESS, and where the bytes that follow it end. */
+/* The file offset of the byte that is loaded at ADDRESS, and the end of its segment's data in the file. */
 static int find_address(const ElfReader *r, uint64_t address, uint64_t *ret_offset, uint64_t *ret_end)
 {
         for (size_t i = 0; i < r->n_segments; i++) {
@@ -266,7 +266,7 @@ static int read_entries(ElfReader *r, const ElfSegment *s, Dynamic *d)
         return 0;
 }
 
-/* The string tables of large libraries are large, but the names we look for stand beside each other. */
+/* String tables of large libraries are large, but the names that are needed are adjacent. */
 static int read_dynamic_strings(ElfReader *r, const Dynamic *d, ElfFile *f)
 {
         uint64_t start, end;

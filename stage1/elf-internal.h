@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What elf-file.c and elf-notes.c share. */
+/* Shared by elf-file.c and elf-notes.c. */
 
 #include "stage1/elf-file.h"
 
@@ -26,11 +26,11 @@ typedef struct ElfReader {
         char window[WINDOW_SIZE];
 } ElfReader;
 
-/* N bytes from OFFSET on, all of which must be there (-EBADMSG). *RET stays valid until the next call. */
+/* N bytes from OFFSET on, all of which must exist (-EBADMSG). *RET stays valid until the next call. */
 int elf_peek(ElfReader *r, uint64_t offset, size_t n, const char **ret);
 /* The same as a copy. */
 int elf_read_struct(ElfReader *r, uint64_t offset, void *p, size_t n);
 
-void elf_wish_done(ElfWish *w);
-/* Adds what the notes of the file say to F->wishes. */
+void dlopen_note_done(DlopenNote *w);
+/* Adds the dlopen notes of the file to F->dlopen_notes. */
 int elf_read_notes(ElfReader *r, ElfFile *f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which libraries a program may open at run time: programs of systemd say so in notes, as JSON, and do
- * without those that are not there. So what cannot be understood of what a note says is passed over, while
- * for anything else that is wrong with a file it is refused.
+/* The libraries that a program may open at run time: programs of systemd list them in notes, as JSON, and
+ * work without those that do not exist. Parts of a note's JSON that do not parse are therefore ignored,
+ * while any other defect makes the file invalid.
  */
 
 #include <elf.h>
@@ -11,19 +11,19 @@
 #include "stage1/elf-internal.h"
 
 #define NOTES_MAX 1024U
-#define WISHES_MAX 256U
+#define DLOPEN_NOTES_MAX 256U
 #define SONAMES_MAX 16U
-#define WISH_SIZE_MAX WINDOW_SIZE
+#define DLOPEN_NOTE_SIZE_MAX WINDOW_SIZE
 
-/* The owner and type of a note that names what may be opened at run time. */
-#define WISH_OWNER "FDO"
-#define WISH_TYPE 0x407c0c0aU
+/* The owner and type of a note that lists libraries opened at run time. */
+#define DLOPEN_NOTE_OWNER "FDO"
+#define DLOPEN_NOTE_TYPE 0x407c0c0aU
 
-void elf_wish_done(ElfWish *w)
+void dlopen_note_done(DlopenNote *w)
 {
         free(w->feature);
         strv_free(w->sonames);
-        *w = (ElfWish){};
+        *w = (DlopenNote){};
 }
 
 static const char *json_text_member(json_object *o, const char *key)
@@ -35,7 +35,7 @@ static const char *json_text_member(json_object *o, const char *key)
                                : "";
 }
 
-static int read_sonames(json_object *list, ElfWish *w)
+static int read_sonames(json_object *list, DlopenNote *w)
 {
         size_t n = MIN(json_object_array_length(list), (size_t) SONAMES_MAX);
 
@@ -52,28 +52,28 @@ static int read_sonames(json_object *list, ElfWish *w)
         return 0;
 }
 
-static int add_wish(ElfFile *f, json_object *o)
+static int add_dlopen_note(ElfFile *f, json_object *o)
 {
-        ElfWish w = {};
+        DlopenNote w = {};
         json_object *list;
 
         if (!json_object_is_type(o, json_type_object) || !json_object_object_get_ex(o, "soname", &list) ||
             !json_object_is_type(list, json_type_array))
                 return 0;
-        if (GREEDY_REALLOC(f->wishes, f->wishes_allocated, f->n_wishes + 1) < 0)
+        if (GREEDY_REALLOC(f->dlopen_notes, f->wishes_allocated, f->n_dlopen_notes + 1) < 0)
                 return -ENOMEM;
         w.feature = strdup(json_text_member(o, "feature"));
         int k = w.feature ? read_sonames(list, &w) : -ENOMEM;
         if (k < 0 || !w.sonames) {
-                elf_wish_done(&w);
+                dlopen_note_done(&w);
                 return k;
         }
-        f->wishes[f->n_wishes++] = w;
+        f->dlopen_notes[f->n_dlopen_notes++] = w;
         return 0;
 }
 
-/* What the file can do without is described here, so what cannot be understood of it is passed over. */
-static int read_wish(ElfFile *f, const char *text, size_t size)
+/* A note describes optional libraries only, so parts that do not parse are ignored. */
+static int read_dlopen_note(ElfFile *f, const char *text, size_t size)
 {
         _cleanup_json_ json_object *list = NULL;
 
@@ -81,8 +81,8 @@ static int read_wish(ElfFile *f, const char *text, size_t size)
             !json_object_is_type(list, json_type_array))
                 return 0;
         size_t n = json_object_array_length(list);
-        for (size_t i = 0; i < n && f->n_wishes < WISHES_MAX; i++) {
-                int k = add_wish(f, json_object_array_get_idx(list, i));
+        for (size_t i = 0; i < n && f->n_dlopen_notes < DLOPEN_NOTES_MAX; i++) {
+                int k = add_dlopen_note(f, json_object_array_get_idx(list, i));
                 if (k < 0)
                         return k;
         }
@@ -94,16 +94,17 @@ static uint64_t align_up(uint64_t n, uint64_t align)
         return (n + align - 1) / align * align;
 }
 
-static bool is_wish(ElfReader *r, const Elf64_Nhdr *header, uint64_t name)
+static bool is_dlopen_note(ElfReader *r, const Elf64_Nhdr *header, uint64_t name)
 {
-        char owner[sizeof(WISH_OWNER)];
+        char owner[sizeof(DLOPEN_NOTE_OWNER)];
 
-        return header->n_type == WISH_TYPE && header->n_namesz == sizeof(owner) &&
-               header->n_descsz <= WISH_SIZE_MAX && elf_read_struct(r, name, owner, sizeof(owner)) >= 0 &&
-               memcmp(owner, WISH_OWNER, sizeof(owner)) == 0;
+        return header->n_type == DLOPEN_NOTE_TYPE && header->n_namesz == sizeof(owner) &&
+               header->n_descsz <= DLOPEN_NOTE_SIZE_MAX &&
+               elf_read_struct(r, name, owner, sizeof(owner)) >= 0 &&
+               memcmp(owner, DLOPEN_NOTE_OWNER, sizeof(owner)) == 0;
 }
 
-/* The note at *OFFSET, which moves behind it. The header is the same in both classes. */
+/* Reads the note at *OFFSET and advances *OFFSET past it. The header is the same in both classes. */
 static int read_note(ElfReader *r, uint64_t *offset, uint64_t end, uint64_t align, ElfFile *f)
 {
         Elf64_Nhdr header;
@@ -114,12 +115,12 @@ static int read_note(ElfReader *r, uint64_t *offset, uint64_t end, uint64_t alig
                 return k;
         uint64_t name = *offset + sizeof(header), text_at = align_up(name + header.n_namesz, align);
         *offset = align_up(text_at + header.n_descsz, align);
-        if (!is_wish(r, &header, name))
+        if (!is_dlopen_note(r, &header, name))
                 return 0;
         if (text_at > end || header.n_descsz > end - text_at)
                 return -EBADMSG;
         k = elf_peek(r, text_at, header.n_descsz, &p);
-        return k < 0 ? k : read_wish(f, p, header.n_descsz);
+        return k < 0 ? k : read_dlopen_note(f, p, header.n_descsz);
 }
 
 int elf_read_notes(ElfReader *r, ElfFile *f)

@@ -2,19 +2,19 @@
 
 /* The units of a health check.
  *
- * While the app starts, the launcher checks it as a part of the start (ExecStartPost=), so that whoever
- * waits for the app waits for the first check that succeeds. From then on a timer has it checked by a
- * service of its own, beside the app in the app's slice, where the app's limits hold for both.
+ * While the app starts, the launcher checks it as a part of the start (ExecStartPost=), so that units
+ * ordered after the app wait for the first check that succeeds. From then on a timer starts a service of its
+ * own for each check, beside the app in the app's slice, where the app's limits hold for both.
  *
- * Neither the timer nor the service requires the app (Requires=, BindsTo=): that would have systemd count a
+ * Neither the timer nor the service requires the app (Requires=, BindsTo=): that would make systemd count a
  * second start with every restart of the app, or start an app that has just ended. The app wants the timer,
- * which stops when the app does not need it any more; and the launcher looks for itself whether there is
- * anything to check.
+ * which stops when the app does not need it any more (StopWhenUnneeded=); and the launcher determines itself
+ * whether there is anything to check.
  */
 
 #include "stage1/stage1-internal.h"
 
-/* What a check takes beyond its own time-out. */
+/* Time allowed for a check beyond its own time-out. */
 #define CHECK_EXTRA_USEC UINT64_C(30000000)
 
 static void add_number(Text *t, const char *key, uint64_t value)
@@ -44,7 +44,8 @@ static void add_head(Text *t, const char *app)
                   "DefaultDependencies=no\n"
                   "Conflicts=shutdown.target\n"
                   "Before=shutdown.target\n"
-                  /* However often: systemd gives up what starts five times in ten seconds. */
+                  /* No limit of starts: by default systemd refuses a unit that starts more than five times
+                   * in ten seconds. */
                   "StartLimitIntervalSec=0\n",
                   app);
 }

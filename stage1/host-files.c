@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which files of the host the systemd of a pod consists of: its few programs, the loader, and every library
- * they load.
+/* The files of the host that the systemd of a pod needs: its programs, the loader, and every library they
+ * load.
  *
- * The libraries are found in two rounds. The first takes what is needed, and anything that is missing is an
- * error. The second takes what would be opened at run time if it were there, and what that needs in turn;
- * there a missing library is no fault, and features of systemd that have no meaning in a pod are left out.
+ * The libraries are found in two rounds. The first collects required libraries, and a missing one is an
+ * error. The second collects libraries that are opened at run time if they exist, and their dependencies in
+ * turn; there a missing library is no error, and features of systemd that have no meaning in a pod are left
+ * out.
  *
- * The pod needs no cache of the loader's, unless a library is in a place that only the cache knows; then the
- * cache is one of the files. All of this is on the way of every start of a pod, so nothing is opened twice
- * and of each file only the headers are read.
+ * The pod needs no loader cache, unless a library is in a directory that only the cache lists; then the
+ * cache is one of the files. All of this runs at every start of a pod, so nothing is opened twice and of
+ * each file only the headers are read.
  */
 
 #include "stage1/library-search.h"
 #include "stage1/stage1.h"
 
-/* The programs that a pod's systemd starts by itself, all of the package systemd. */
+/* The programs that a pod's systemd starts by itself, all from the package systemd. */
 static const struct {
         const char *name;
-        bool optional; /* of some versions only */
+        bool optional; /* exists in some versions only */
 } programs[] = {
                 {"systemd", false},
                 {"systemd-journald", false},
@@ -27,7 +28,7 @@ static const struct {
 
 static const char *const program_directories[] = {"/usr/lib/systemd", "/lib/systemd"};
 
-/* What systemd calls the features that no program above uses in a container: they belong to tools, or to
+/* systemd's names of the features that no program above uses in a container: they are for tools or for
  * hardware. */
 static const char *const unwanted_features[] = {
                 "archive",  "cryptsetup", "curl",      "dw",       "elf",  "fdisk",      "fido2",
@@ -57,8 +58,8 @@ static int add_programs(Closure *c, Error *e)
                         return r;
                 if (r > 0 || programs[i].optional)
                         continue;
-                error_set(e, -ENOENT, "There is no program %s/%s for this machine", program_directories[0],
-                          programs[i].name);
+                error_set(e, -ENOENT, "Program %s/%s does not exist for this machine",
+                          program_directories[0], programs[i].name);
                 return error_hint(e, -ENOENT,
                                   "Pods boot the systemd of the host; install its package (on Debian: "
                                   "systemd).");
@@ -66,8 +67,8 @@ static int add_programs(Closure *c, Error *e)
         return 0;
 }
 
-/* The loaders that the programs name. There is one, unless somebody mixed libraries of different C
- * libraries. */
+/* The loaders that the programs name. There is one, unless programs of different C libraries are installed
+ * side by side. */
 static int add_interpreters(Closure *c, Error *e)
 {
         size_t n = c->n_objects;
@@ -81,7 +82,7 @@ static int add_interpreters(Closure *c, Error *e)
                         return r;
                 if (r > 0)
                         continue;
-                error_set(e, -ENOENT, "%s needs the loader %s, which is not there", c->objects[i].path,
+                error_set(e, -ENOENT, "%s needs the loader %s, which does not exist", c->objects[i].path,
                           interpreter);
                 return error_hint(e, -ENOENT, "Install the C library for this machine (on Debian: libc6).");
         }
@@ -96,7 +97,7 @@ static int add_needed(Closure *c, size_t i, Error *e)
                         return r;
                 if (r > 0)
                         continue;
-                error_set(e, -ENOENT, "%s needs the library %s, which is not there", c->objects[i].path,
+                error_set(e, -ENOENT, "%s needs the library %s, which does not exist", c->objects[i].path,
                           *name);
                 return error_hint(e, -ENOENT,
                                   "Install the package that has %s, or repair that of systemd (on Debian: "
@@ -114,24 +115,24 @@ static bool is_unwanted(const char *feature)
         return false;
 }
 
-/* What is wrong with a file that nobody must have is found out by whoever tries to open it. */
-static int forgive(int r)
+/* A damaged optional library is ignored here: the program that opens it at run time reports it. */
+static int ignore_invalid_file(int r)
 {
         return r == -EBADMSG || r == -E2BIG ? 0 : r;
 }
 
-static int add_wished(Closure *c, size_t i)
+static int add_dlopen_libraries(Closure *c, size_t i)
 {
         /* The array of objects may move; what they point to does not. */
-        const ElfWish *wishes = c->objects[i].elf.wishes;
-        size_t n = c->objects[i].elf.n_wishes;
+        const DlopenNote *dlopen_notes = c->objects[i].elf.dlopen_notes;
+        size_t n = c->objects[i].elf.n_dlopen_notes;
 
         for (size_t k = 0; k < n; k++) {
                 int r = 0;
-                if (is_unwanted(wishes[k].feature))
+                if (is_unwanted(dlopen_notes[k].feature))
                         continue;
-                for (char **name = wishes[k].sonames; r == 0 && name && *name; name++)
-                        r = forgive(closure_add_library(c, *name, i, NULL));
+                for (char **name = dlopen_notes[k].sonames; r == 0 && name && *name; name++)
+                        r = ignore_invalid_file(closure_add_library(c, *name, i, NULL));
                 if (r < 0)
                         return r;
         }
@@ -141,10 +142,10 @@ static int add_wished(Closure *c, size_t i)
 static int add_optional(Closure *c, size_t n_needed, Error *e)
 {
         for (size_t i = 0; i < c->n_objects; i++) {
-                int r = add_wished(c, i);
+                int r = add_dlopen_libraries(c, i);
                 char **needed = i >= n_needed ? c->objects[i].elf.needed : NULL;
                 for (char **name = needed; r >= 0 && name && *name; name++)
-                        r = forgive(closure_add_library(c, *name, i, NULL));
+                        r = ignore_invalid_file(closure_add_library(c, *name, i, NULL));
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot find the libraries that %s may open",
                                                c->objects[i].path);
@@ -163,7 +164,7 @@ static int collect(Closure *c, Error *e)
         return r < 0 ? r : add_optional(c, c->n_objects, e);
 }
 
-/* Moves the paths out of the closure. */
+/* Moves the paths out of the closure into *RET. */
 static int closure_paths(Closure *c, char ***ret)
 {
         _cleanup_strv_free_ char **paths = calloc(c->n_objects + 2, sizeof(char *));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is told about the isolators that the launcher applies to each process of an app, right before it
- * executes it: capabilities, system calls and no_new_privs. What it does is in the app's launch file
+/* Verdicts of the isolators that the launcher applies to each process of an app, right before it executes
+ * it: capabilities, system calls and no_new_privs. What is applied is in the app's launch file
  * (launch-plan.c); none of it depends on cgroups. Labels of security modules are in isolators-label.c.
  */
 
@@ -9,7 +9,7 @@
 #include "stage1/isolators-internal.h"
 #include "stage1/seccomp-filter.h"
 
-/* Names of a set that mean nothing here are left out when it is applied. */
+/* Names of a set that are unknown on this machine are left out when it is applied. */
 static IsolatorVerdict set_verdict(char *const *unknown, const char *known_detail, Text *detail)
 {
         _cleanup_free_ char *names = unknown ? strv_join(unknown, ", ") : NULL;
@@ -17,12 +17,12 @@ static IsolatorVerdict set_verdict(char *const *unknown, const char *known_detai
         text_add(detail, known_detail);
         if (!unknown)
                 return ISOLATOR_ENFORCED;
-        text_addf(detail, "; without effect, or with another one, on this machine: %s",
+        text_addf(detail, "; without effect, or with a different effect, on this machine: %s",
                   names ?: "some names");
         return ISOLATOR_MODIFIED;
 }
 
-IsolatorVerdict capabilities_verdict(const Judged *j, Text *detail)
+IsolatorVerdict capabilities_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         _cleanup_strv_free_ char **unknown = NULL;
@@ -34,8 +34,8 @@ IsolatorVerdict capabilities_verdict(const Judged *j, Text *detail)
         return set_verdict(unknown, "the launcher bounds the app's capabilities", detail);
 }
 
-/* What the default filter takes away of a set that it bounds. */
-static IsolatorVerdict within_default(const Judged *j, IsolatorVerdict v, Text *detail)
+/* The calls that the default filter removes from a set that it bounds. */
+static IsolatorVerdict within_default(const VerdictInput *j, IsolatorVerdict v, Text *detail)
 {
         _cleanup_strv_free_ char **calls = NULL;
         _cleanup_free_ char *names = NULL;
@@ -49,8 +49,8 @@ static IsolatorVerdict within_default(const Judged *j, IsolatorVerdict v, Text *
         return ISOLATOR_MODIFIED;
 }
 
-/* Spec: ace.md lets a set to retain be wider by what a process cannot do without. */
-static IsolatorVerdict retain_verdict(const Judged *j, IsolatorVerdict v, Text *detail)
+/* Spec: ace.md allows a retain set to be extended by the calls that every process needs. */
+static IsolatorVerdict retain_verdict(const VerdictInput *j, IsolatorVerdict v, Text *detail)
 {
         if (seccomp_names_all(j->isolator)) {
                 text_add(detail, "; it is the default filter");
@@ -64,8 +64,8 @@ static IsolatorVerdict retain_verdict(const Judged *j, IsolatorVerdict v, Text *
         return ISOLATOR_MODIFIED;
 }
 
-/* A set that cannot be applied at all keeps the app from starting, and the reason is the same as there. */
-IsolatorVerdict seccomp_verdict(const Judged *j, Text *detail)
+/* A set that cannot be applied at all keeps the app from starting; the verdict gives the same reason. */
+IsolatorVerdict seccomp_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         const IsolatorList alone = {.items = (Isolator *) i, .n = 1};
@@ -86,7 +86,7 @@ IsolatorVerdict seccomp_verdict(const Judged *j, Text *detail)
         return i->type == ISOLATOR_SECCOMP_RETAIN_SET ? retain_verdict(j, v, detail) : v;
 }
 
-IsolatorVerdict no_new_privileges_verdict(const Judged *j, Text *detail)
+IsolatorVerdict no_new_privileges_verdict(const VerdictInput *j, Text *detail)
 {
         bool enabled = j->isolator->enabled;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What this host offers, as far as isolators depend on it: controllers of cgroup v2, security modules and
- * privileges. And, from that, which isolators keep a pod from being made or run at all, because what they
- * ask for is not there and the app would run without it.
+/* The features of this host that isolators depend on: controllers of cgroup v2, security modules and
+ * privileges. And, from that, which isolators keep a pod from being made or run at all, because the host
+ * lacks what they request and the app would run without it.
  */
 
 #include <sys/prctl.h>
@@ -30,7 +30,7 @@ int host_features_read(const char *file, HostFeatures *ret)
         return 0;
 }
 
-/* Our own place in the v2 hierarchy: "/" at the top of it. */
+/* The cgroup of this process in the v2 hierarchy: "/" for its root. */
 static int own_cgroup(char **ret)
 {
         _cleanup_strv_free_ char **lines = NULL;
@@ -49,8 +49,9 @@ static int own_cgroup(char **ret)
         return -ENOENT;
 }
 
-/* systemd gives a pod every controller that it has. Beside us it has what we have. Elsewhere the pod's
- * cgroup is below our own, and has what that one hands on. */
+/* systemd gives a pod every controller that it has. With KEEP_UNIT the pod's cgroup is a sibling of ours and
+ * has the same controllers. Otherwise it is below our own, and has the controllers enabled there for
+ * children. */
 static int controllers_file(const char *mount, bool keep_unit, char **ret)
 {
         _cleanup_free_ char *own = NULL;
@@ -63,10 +64,10 @@ static int controllers_file(const char *mount, bool keep_unit, char **ret)
                                  keep_unit ? "controllers" : "subtree_control");
 }
 
-/* Where the v2 hierarchy is: alone, or beside those of version 1. The latter have no such files. */
+/* Where the v2 hierarchy is mounted: alone, or beside those of version 1. The latter have no such files. */
 static const char *const cgroup_mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
 
-/* Every pod gets a cgroup of its own there, where there is that hierarchy: see host_pids_v1_path(). */
+/* Every pod gets a cgroup of its own there, if that hierarchy exists: see host_pids_v1_path(). */
 #define PIDS_V1 "/sys/fs/cgroup/pids"
 
 const char *host_pids_v1_path(void)
@@ -118,7 +119,7 @@ static int check_system_calls(const PodApp *a, Error *e)
         return 0;
 }
 
-/* What depends on the manifest alone. */
+/* The checks that depend on the manifest alone. */
 static int check_isolators(const PodManifest *m, bool host_network, Error *e)
 {
         int r = sysctl_check(m, host_network, e);

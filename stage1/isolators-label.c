@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Labels of security modules: how far AppArmor and SELinux go on this host, whether the profile or the
- * context that a manifest names is there, and what is told about it.
+/* Labels of security modules: the state of AppArmor and SELinux on this host, whether the profile or the
+ * context that a manifest names exists, and the verdict on it.
  *
- * A label is in force only if its module forbids something by it. A profile in complain mode, or a context
- * of a permissive domain, is the app's and forbids nothing: that is reported as modified, so that --strict
- * refuses it. What is not there at all keeps the pod from being made and from running, since the launcher
- * could only fail later. Where the kernel does not let us look, it is the one to refuse the label, when the
- * app is executed (launch/label.c).
+ * A label is in force only if its module enforces it. A profile in complain mode, or a context of a
+ * permissive domain, is applied to the app but forbids nothing: that is reported as modified, so that
+ * --strict refuses it. A label that does not exist keeps the pod from being made and from running, since the
+ * launcher could only fail later. Where the kernel's lists cannot be read, the kernel refuses the label when
+ * the app is executed (launch/label.c).
  */
 
 #include "stage1/isolators-internal.h"
@@ -20,7 +20,7 @@
 #define CONTEXT_SIZE_MAX 4096U
 #define STACK_SEPARATOR "//&"
 
-/* From the least to the most that a profile forbids. */
+/* In ascending order of what a profile forbids. */
 typedef enum ProfileMode {
         PROFILE_MISSING,
         PROFILE_UNCONFINED,
@@ -29,10 +29,11 @@ typedef enum ProfileMode {
         PROFILE_ENFORCE,
 } ProfileMode;
 
-/* --- What the host runs -------------------------------------------------------------------------------- */
+/* --- State of the host's modules
+ * -------------------------------------------------------------------------------- */
 
-/* A file of one letter, as module parameters are. */
-static bool says(const char *file, char letter)
+/* Whether FILE, a module parameter of one letter, contains LETTER. */
+static bool module_parameter_is(const char *file, char letter)
 {
         _cleanup_free_ char *text = NULL;
 
@@ -45,17 +46,17 @@ SelinuxState selinux_state(const char *dir)
 
         if (xasprintf(&enforce, "%s/enforce", dir) < 0 || access(enforce, F_OK) < 0)
                 return SELINUX_OFF;
-        /* Until there is a policy the initial contexts are plain names. */
+        /* Until a policy is loaded, the initial contexts are plain names. */
         if (xasprintf(&context, "%s/initial_contexts/kernel", dir) < 0 ||
             read_file_at(AT_FDCWD, context, CONTEXT_SIZE_MAX, &of_kernel, NULL) < 0 ||
             !strchr(of_kernel, ':'))
                 return SELINUX_NO_POLICY;
-        return says(enforce, '1') ? SELINUX_ENFORCING : SELINUX_PERMISSIVE;
+        return module_parameter_is(enforce, '1') ? SELINUX_ENFORCING : SELINUX_PERMISSIVE;
 }
 
 void host_labels_detect(HostFeatures *h)
 {
-        h->apparmor = says(APPARMOR_ENABLED, 'Y');
+        h->apparmor = module_parameter_is(APPARMOR_ENABLED, 'Y');
         h->apparmor_profiles = APPARMOR_PROFILES;
         h->selinux = selinux_state(SELINUX_DIR);
         h->selinux_access = SELINUX_DIR "/access";
@@ -63,7 +64,8 @@ void host_labels_detect(HostFeatures *h)
 
 /* --- AppArmor ------------------------------------------------------------------------------------------ */
 
-/* The list has profiles of other namespaces as ":NAMESPACE://NAME"; the slashes need not be given. */
+/* The list shows profiles of other namespaces as ":NAMESPACE://NAME"; the slashes are optional in a
+ * request. */
 static int listed_name(const char *part, size_t n, char **ret)
 {
         const char *colon = n > 1 && *part == ':' ? memchr(part + 1, ':', n - 1) : NULL;
@@ -90,14 +92,14 @@ static ProfileMode find_mode(char *const *lines, const char *name)
         return PROFILE_MISSING;
 }
 
-/* By the list in FILE. Several profiles may be stacked, and all of them count: the weakest is what can be
- * relied on. */
+/* Looks NAME up in the list in FILE. Several profiles may be stacked; the mode is then that of the weakest,
+ * since that is what can be relied on. */
 static int read_profile_mode(const char *file, const char *name, ProfileMode *ret)
 {
         _cleanup_strv_free_ char **lines = NULL;
         _cleanup_free_ char *text = NULL;
         ProfileMode weakest = PROFILE_ENFORCE;
-        bool confined = false; /* a profile that is stacked on no profile is as good as that profile */
+        bool confined = false; /* stacked on "unconfined", a profile is as strong as it is alone */
         int r = read_file_at(AT_FDCWD, file, PROFILES_SIZE_MAX, &text, NULL);
 
         if (r >= 0)
@@ -127,7 +129,7 @@ static ProfileMode profile_mode(const HostFeatures *h, const char *name)
         return mode;
 }
 
-IsolatorVerdict apparmor_verdict(const Judged *j, Text *detail)
+IsolatorVerdict apparmor_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         const char *name = i->text ?: "";
@@ -137,26 +139,25 @@ IsolatorVerdict apparmor_verdict(const Judged *j, Text *detail)
                 return ISOLATOR_IGNORED;
         }
         if (streq(name, "unconfined")) {
-                text_add(detail, "the app is executed without a profile: AppArmor forbids it nothing");
+                text_add(detail, "the app runs without a profile: AppArmor does not restrict it");
                 return ISOLATOR_OFF;
         }
         switch (profile_mode(j->host, name)) {
         case PROFILE_UNKNOWN:
                 text_addf(detail,
-                          "the app is executed in the profile %s; what that forbids is not known: the "
-                          "kernel's list of profiles cannot be read",
+                          "the app is executed in the profile %s, whose mode is unknown: the kernel's list "
+                          "of profiles cannot be read",
                           name);
                 return ISOLATOR_MODIFIED;
         case PROFILE_MISSING:
                 text_addf(detail, "the profile %s is not loaded on this host", name);
                 return ISOLATOR_IGNORED;
         case PROFILE_COMPLAIN:
-                text_addf(detail,
-                          "the profile %s is in complain mode: what it does not allow is logged, but done",
+                text_addf(detail, "the profile %s is in complain mode: violations are logged, but allowed",
                           name);
                 return ISOLATOR_MODIFIED;
         case PROFILE_UNCONFINED:
-                text_addf(detail, "the profile %s is in unconfined mode: it forbids nothing", name);
+                text_addf(detail, "the profile %s is in unconfined mode: it restricts nothing", name);
                 return ISOLATOR_MODIFIED;
         default:
                 text_addf(detail, "the app is executed in the profile %s", name);
@@ -183,10 +184,10 @@ const Isolator *apparmor_default(const App *app)
 
 /* --- SELinux ------------------------------------------------------------------------------------------- */
 
-/* Nobody but the kernel knows the policy. It is asked, by FILE of selinuxfs, what a process of CONTEXT may
- * do to another of the same; of the answer only the last number counts, which has a bit for permissive
+/* Only the kernel knows the policy. FILE of selinuxfs is queried for the access of a process of CONTEXT to
+ * another of the same context; of the reply only the last number is used, which has a bit for permissive
  * domains. -EINVAL: the policy has no such context. */
-static int ask_for_context(const char *file, const char *context, bool *ret_permissive)
+static int query_context(const char *file, const char *context, bool *ret_permissive)
 {
         enum { ANY_CLASS = 1, IS_PERMISSIVE = 1 };
         _cleanup_close_ int fd = open(file, O_RDWR | O_CLOEXEC);
@@ -206,14 +207,14 @@ static int ask_for_context(const char *file, const char *context, bool *ret_perm
         return 0;
 }
 
-/* -EINVAL: the policy has no such context. Other errors: the kernel cannot be asked. */
+/* -EINVAL: the policy has no such context. Other errors: the kernel cannot be queried. */
 static int check_context(const HostFeatures *h, const char *context, bool *ret_permissive)
 {
         *ret_permissive = false;
-        return h->selinux_access ? ask_for_context(h->selinux_access, context, ret_permissive) : -ENOENT;
+        return h->selinux_access ? query_context(h->selinux_access, context, ret_permissive) : -ENOENT;
 }
 
-IsolatorVerdict selinux_verdict(const Judged *j, Text *detail)
+IsolatorVerdict selinux_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         static const char *const inactive[] = {
@@ -236,17 +237,17 @@ IsolatorVerdict selinux_verdict(const Judged *j, Text *detail)
         text_addf(detail, "the app is executed in the context %s", context);
         if (r < 0 && h->selinux == SELINUX_ENFORCING) {
                 text_add(detail,
-                         "; whether its domain is permissive is not known: the kernel cannot be asked");
+                         "; whether its domain is permissive is not known: the kernel cannot be queried");
                 return ISOLATOR_MODIFIED;
         }
         if (h->selinux == SELINUX_ENFORCING && !permissive)
                 return ISOLATOR_ENFORCED;
-        text_addf(detail, ", but %s is permissive: what the policy does not allow is logged, but done",
+        text_addf(detail, ", but %s is permissive: violations of the policy are logged, but allowed",
                   permissive ? "its domain" : "SELinux");
         return ISOLATOR_MODIFIED;
 }
 
-/* --- What keeps a pod from being made or run ----------------------------------------------------------- */
+/* --- Checks before a pod is made or run ----------------------------------------------------------- */
 
 static int check_profile(const PodApp *app, const char *name, const HostFeatures *h, Error *e)
 {

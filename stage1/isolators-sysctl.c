@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Kernel parameters of pods (spec: ace.md, "os/unix/sysctl"): those that each of the pod's own namespaces
- * has for itself. Everything else is the host's, and a pod that asks for it is refused by the parameter's
- * name.
+/* Kernel parameters of pods (spec: ace.md, "os/unix/sysctl"): those that exist once per namespace and that
+ * the pod's own namespaces therefore have. All others are the host's, and a pod that requests one is refused
+ * with an error that names the parameter.
  *
- * An image can be granted those of a list: limits of interprocess communication, and how the pod's own
- * connections behave. What concerns the pod's interfaces, what it forwards and which addresses it answers for
- * is not among them: on a bridge other pods are the ones to suffer. Nor is what makes the kernel load a module
- * (tcp_congestion_control). The operator may set these, too, on the command line or in a pod manifest.
+ * An image can be granted those of a list: limits of interprocess communication, and the behaviour of the
+ * pod's own connections. Parameters of the pod's interfaces, of forwarding and of the addresses it answers
+ * for are not in the list, because on a bridge they affect other pods; nor are those that make the kernel
+ * load a module (tcp_congestion_control). The operator may set these as well, on the command line or in a
+ * pod manifest.
  *
- * The values are written from outside (stage0/run/parameters.c), before the first process of an app
- * runs: root in the pod may not be allowed to, and what /proc/sys shows in an app is read-only.
+ * The values are written from outside of the pod (stage0/run/parameters.c), before the first process of an
+ * app runs: root in the pod may lack the permission, and /proc/sys is read-only in an app.
  *
- * The specification has them at pod scope. An image may ask for them all the same; as the pod's apps share
- * its namespaces, all that ask for one parameter have to ask for one value.
+ * The specification has them at pod scope. An image may request them all the same; as the pod's apps share
+ * its namespaces, all apps that request a parameter have to request the same value.
  */
 
 #include "stage1/isolators-internal.h"
 
-/* Paths below /proc/sys; one that ends with a slash stands for everything below it. The first that fits
- * counts. */
+/* Paths below /proc/sys; one that ends with a slash stands for everything below it. The first match wins. */
 static const struct {
         const char *path;
         ParameterScope scope;
@@ -65,15 +65,15 @@ static const struct {
                 {"net/ipv4/tcp_window_scaling", PARAMETER_SAFE},
                 {"net/ipv4/tcp_wmem", PARAMETER_SAFE},
                 {"net/unix/max_dgram_qlen", PARAMETER_SAFE},
-                /* the rest of the network's: interfaces, neighbours, routes, forwarding, filters */
+                /* all other network parameters: interfaces, neighbours, routes, forwarding, filters */
                 {"net/", PARAMETER_OPERATOR},
-                /* the names */
+                /* host name and domain name */
                 {"kernel/domainname", PARAMETER_OPERATOR},
                 {"kernel/hostname", PARAMETER_OPERATOR},
 };
 
-/* As sysctl(8) has it: the separator is whichever of "." and "/" comes first, and the other stands for it
- * within a part, so that names of interfaces can have dots. */
+/* As in sysctl(8): the separator is the one of "." and "/" that comes first, and within a component the
+ * other one stands for it, so that names of interfaces can have dots. */
 static int parameter_path(const char *name, char **ret)
 {
         char *path = strdup(name);
@@ -97,7 +97,7 @@ static ParameterScope path_scope(const char *path)
         return PARAMETER_HOST;
 }
 
-/* Without memory for the path the answer is the one that allows nothing. */
+/* Out of memory, the result is the most restrictive scope. */
 ParameterScope sysctl_scope(const char *name)
 {
         _cleanup_free_ char *path = NULL;
@@ -117,17 +117,18 @@ static int check_parameter(const char *name, const char *path, const char *whose
 {
         if (path_scope(path) == PARAMETER_HOST) {
                 int r = error_set(e, -EPERM,
-                                  "%s wants the kernel parameter %s, which is the host's: no pod has one of "
-                                  "its own",
+                                  "%s requests the kernel parameter %s, which is the host's: no pod has "
+                                  "one of its own",
                                   whose, name);
                 return error_hint(e, r,
                                   "Pods have their own net.*, fs.mqueue.*, kernel.msg*, kernel.sem, "
                                   "kernel.shm*, kernel.hostname and kernel.domainname.");
         }
         if (host_network && startswith(path, "net/")) {
-                int r = error_set(e, -EPERM,
-                                  "%s wants the kernel parameter %s, but the pod is in the host's network",
-                                  whose, name);
+                int r = error_set(
+                                e, -EPERM,
+                                "%s requests the kernel parameter %s, but the pod is in the host's network",
+                                whose, name);
                 return error_hint(e, r, "Leave out --net=host, or the parameter.");
         }
         return 0;
@@ -140,7 +141,7 @@ static int add_parameter(PairList *l, const char *name, const char *path, const 
 
         if (other && !streq(other, value)) {
                 int r = error_set(e, -EINVAL,
-                                  "%s wants the kernel parameter %s to be '%s', but '%s' is wanted as well: "
+                                  "%s sets the kernel parameter %s to '%s', but '%s' is requested as well: "
                                   "the apps of a pod share it",
                                   whose, name, value, other);
                 return error_hint(e, r, "Give both the same with --sysctl= after the image.");
@@ -196,13 +197,13 @@ int sysctl_check(const PodManifest *m, bool host_network, Error *e)
         return r;
 }
 
-IsolatorVerdict sysctl_verdict(const Judged *j, Text *detail)
+IsolatorVerdict sysctl_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         for (size_t k = 0; k < i->sysctl.n; k++)
                 text_addf(detail, "%s%s", k > 0 ? ", " : "", i->sysctl.items[k].name);
         text_add(detail,
-                 i->sysctl.n == 0 ? "no parameter is named"
+                 i->sysctl.n == 0 ? "no parameter is given"
                  : j->pod_scope   ? ": set in the pod's namespaces before its apps start"
                                   : ": set in the pod's namespaces, for all its apps, before they start");
         return ISOLATOR_ENFORCED;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How many processes and threads there may be: of an app, and of all apps of a pod together. Without a limit
- * a fork bomb in one app would take the numbers of processes from all others and from the host, so there is
- * always one, unless it is asked for that there is none.
+/* Limits of the number of processes and threads of an app, and of all apps of a pod together. Without a
+ * limit a fork bomb in one app would use up the process IDs of all others and of the host, so there is
+ * always one, unless an unlimited number is requested explicitly.
  *
  * The pids controller of cgroup v2 counts for the pod's systemd (TasksMax= of the slices), that of version 1
- * for stage0, which puts each process of an app into a cgroup there (stage0/run/app-tasks.c). Where a pod has
- * neither, the launcher sets RLIMIT_NPROC: since Linux 5.14 the kernel counts the processes of a user in each
- * user namespace for itself, for its root as well. That is a limit of each user of the pod, whichever apps
- * run as that user: it bounds a fork bomb, but not to one app.
+ * for stage0, which puts each process of an app into a cgroup there (stage0/run/app-tasks.c). Where a pod
+ * has neither, the launcher sets RLIMIT_NPROC: since Linux 5.14 the kernel counts the processes of a user in
+ * each user namespace for itself, for its root as well. That is a limit for each user of the pod, shared by
+ * all apps that run as that user: it bounds a fork bomb, but not to one app.
  */
 
 #include "stage1/isolators-internal.h"
 
 #define APP_TASKS_MAX 2048U
 #define POD_TASKS_MAX 8192U
-/* The largest number that a process can have. */
+/* The largest process ID. */
 #define TASKS_LIMIT (UINT64_C(1) << 22)
 
 static const Isolator app_default = {.name = (char *) "resource/tasks",
@@ -47,7 +47,7 @@ const Isolator *tasks_default(const IsolatorList *l, bool pod_scope)
         return find_tasks(l) ? NULL : pod_scope ? &pod_default : &app_default;
 }
 
-static IsolatorVerdict verdict_by_user(const Judged *j, Text *detail)
+static IsolatorVerdict verdict_by_user(const VerdictInput *j, Text *detail)
 {
         if (!j->host->own_users || j->pod_scope) {
                 text_addf(detail, "this host has no cgroup controller 'pids' for pods%s",
@@ -62,7 +62,7 @@ static IsolatorVerdict verdict_by_user(const Judged *j, Text *detail)
         return ISOLATOR_MODIFIED;
 }
 
-IsolatorVerdict tasks_verdict(const Judged *j, Text *detail)
+IsolatorVerdict tasks_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What becomes of isolators. One table has a row for each type of the specification: what systemd is told
- * about it (directives of the app's or the pod's slice, or of the app's service), and what the user is told
- * about it. Limits are carried by cgroups, so they hold exactly where the host has the controller. Requests
- * are shares: an app's between the apps of its pod, a pod's between the pods of the host, which stage0 sets
- * on the pod's own cgroup. Whatever has no row that does something is reported as ignored, with the reason.
+/* How isolators are enforced. One table has an entry for each type of the specification: the directives for
+ * systemd (of the app's or the pod's slice, or of the app's service), and the verdict for the user. Limits
+ * are carried by cgroups, so they hold exactly where the host has the controller. Requests are shares: an
+ * app's among the apps of its pod, a pod's among the pods of the host, which stage0 sets on the pod's own
+ * cgroup. An isolator without an entry, or with one that has no effect, is reported as ignored, with the
+ * reason.
  */
 
 #include "stage1/isolators-internal.h"
@@ -14,7 +15,7 @@
 #define CPU_WEIGHT_DEFAULT 100U
 #define CPU_SHARES_DEFAULT 1024U
 #define MILLI 1000U
-/* What systemd's parser of percentages can hold. */
+/* The largest value that systemd's parser of percentages accepts. */
 #define CPU_LIMIT_MAX (UINT64_C(200000) * MILLI)
 #define OOM_SCORE_MAX 1000
 
@@ -32,7 +33,7 @@ const char *isolator_verdict_to_string(IsolatorVerdict v)
 
 /* --- Values -------------------------------------------------------------------------------------------- */
 
-/* Spec: ace.md, "Resource Isolators": a request that is left out is the limit. */
+/* Spec: ace.md, "Resource Isolators": the request defaults to the limit. */
 static bool effective_request(const Isolator *i, uint64_t *ret)
 {
         if (!i->has_request && !i->has_limit)
@@ -43,8 +44,8 @@ static bool effective_request(const Isolator *i, uint64_t *ret)
         return true;
 }
 
-/* VALUE of which UNIT is systemd's default weight, as a weight. EXACT tells whether nothing was rounded or
- * cut off. */
+/* VALUE as a weight, where UNIT corresponds to systemd's default weight. EXACT is set if nothing was rounded
+ * or clamped. */
 static uint64_t scale_weight(uint64_t value, uint64_t unit, bool *exact)
 {
         if (value > CPU_WEIGHT_MAX * unit / CPU_WEIGHT_DEFAULT) {
@@ -69,7 +70,7 @@ static uint64_t cpu_shares_weight(const Isolator *i, bool *exact)
         return scale_weight(i->number > 0 ? (uint64_t) i->number : 0, CPU_SHARES_DEFAULT, exact);
 }
 
-/* A quota of nothing is no quota for systemd, so the smallest there is stands for it: a thousandth of a
+/* systemd takes a quota of 0 as no quota, so the smallest possible one is used instead: a thousandth of a
  * CPU. */
 static uint64_t cpu_limit(const Isolator *i)
 {
@@ -99,14 +100,15 @@ static const Isolator *find_isolator(const IsolatorList *l, IsolatorType type)
         return NULL;
 }
 
-/* --- Directives: each adds lines for the isolator I of the list L -------------------------------------- */
+/* --- Directives: each function adds lines for the isolator I of the list L
+ * -------------------------------------- */
 
 typedef struct Sections {
         Text *slice, *service; /* service: NULL at pod scope */
 } Sections;
 
-/* Zero would be refused by systemd and leave the memory unlimited; a byte is as good as nothing, and is
- * taken. */
+/* systemd would refuse zero and leave the memory unlimited; one byte has the same effect as zero and is
+ * accepted. */
 static void memory_directives(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s)
 {
         uint64_t request;
@@ -127,7 +129,7 @@ static void cpu_directives(const IsolatorList *l, const Isolator *i, bool pod_sc
 
         if (i->has_limit)
                 text_addf(s.slice, "CPUQuota=%s\n", format_percent(percent, cpu_limit(i)));
-        /* Shares that somebody wrote down go before a request that merely follows from the limit. */
+        /* Explicit shares take precedence over a request that is only derived from the limit. */
         if (!i->has_request && find_isolator(l, ISOLATOR_CPU_SHARES))
                 return;
         if (!pod_scope && effective_request(i, &request))
@@ -150,24 +152,26 @@ static void oom_score_directives(const IsolatorList *l, const Isolator *i, bool 
                 text_addf(s.service, "OOMScoreAdjust=%d\n", oom_score(i));
 }
 
-/* --- Verdicts: each tells what becomes of the isolator, given that its controller is there ------------- */
+/* --- Verdicts: each function describes how the isolator is enforced, given that its controller exists
+ * ------------- */
 
-/* Whom what is asked for is asked against. */
-static const char *rivals(bool pod_scope)
+/* What the request competes with. */
+static const char *competitors(bool pod_scope)
 {
         return pod_scope ? "pods" : "the apps of the pod";
 }
 
-/* What a whole pod asks for is set on its scope; a unit that somebody else has written is not touched. */
-static bool is_left_to_unit(const Judged *j, const char *directive, Text *detail)
+/* Requests of a whole pod are set on its scope; settings of a unit that acnspawn has not made are not
+ * changed. */
+static bool is_left_to_unit(const VerdictInput *j, const char *directive, Text *detail)
 {
         if (!j->pod_scope || !j->host->host_unit)
                 return false;
-        text_addf(detail, "against others the pod has what its unit has (%s)", directive);
+        text_addf(detail, "the pod's share is that of its unit (%s)", directive);
         return true;
 }
 
-static IsolatorVerdict memory_verdict(const Judged *j, Text *detail)
+static IsolatorVerdict memory_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         uint64_t request = 0;
@@ -182,8 +186,8 @@ static IsolatorVerdict memory_verdict(const Judged *j, Text *detail)
                 text_add(detail, "; ");
         if (is_left_to_unit(j, "MemoryLow=", detail))
                 return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
-        text_addf(detail, "%llu bytes are kept for it where %s compete, not against the rest of the host",
-                  (unsigned long long) request, rivals(j->pod_scope));
+        text_addf(detail, "%llu bytes are protected where %s compete, not against the rest of the host",
+                  (unsigned long long) request, competitors(j->pod_scope));
         return ISOLATOR_MODIFIED;
 }
 
@@ -194,10 +198,10 @@ static void cpu_limit_detail(const Isolator *i, bool pod_scope, Text *detail)
         text_addf(detail, "%s at most %s of one CPU", pod_scope ? "all apps together" : "the app",
                   format_percent(percent, cpu_limit(i)));
         if (cpu_limit(i) > i->limit)
-                text_add(detail, ", the least there is");
+                text_add(detail, ", the smallest possible");
 }
 
-static IsolatorVerdict cpu_verdict(const Judged *j, Text *detail)
+static IsolatorVerdict cpu_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         bool exact;
@@ -213,11 +217,11 @@ static IsolatorVerdict cpu_verdict(const Judged *j, Text *detail)
         if (is_left_to_unit(j, "CPUWeight=", detail))
                 return i->has_limit ? ISOLATOR_MODIFIED : ISOLATOR_IGNORED;
         text_addf(detail, "a weight of %llu where %s compete, instead of a guarantee",
-                  (unsigned long long) cpu_request_weight(i, &exact), rivals(j->pod_scope));
+                  (unsigned long long) cpu_request_weight(i, &exact), competitors(j->pod_scope));
         return ISOLATOR_MODIFIED;
 }
 
-static IsolatorVerdict cpu_shares_verdict(const Judged *j, Text *detail)
+static IsolatorVerdict cpu_shares_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         const Isolator *cpu = find_isolator(j->list, ISOLATOR_RESOURCE_CPU);
@@ -231,19 +235,19 @@ static IsolatorVerdict cpu_shares_verdict(const Judged *j, Text *detail)
         if (is_left_to_unit(j, "CPUWeight=", detail))
                 return ISOLATOR_IGNORED;
         text_addf(detail, "a weight of %llu%s where %s compete", (unsigned long long) weight,
-                  exact ? "" : " (as near as weights come)", rivals(j->pod_scope));
+                  exact ? "" : " (the nearest possible weight)", competitors(j->pod_scope));
         return exact ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* The kernel lets nobody but the host's own root go below the value that the pod was started with; so what
- * is below zero is written from outside (stage0/run/app-limits.c). */
-static IsolatorVerdict oom_score_verdict(const Judged *j, Text *detail)
+/* The kernel lets only root of the host go below the value that the pod was started with; negative values
+ * are therefore written from outside of the pod (stage0/run/app-limits.c). */
+static IsolatorVerdict oom_score_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         if (oom_score(i) < 0 && !j->host->resources) {
                 text_addf(detail,
-                          "%d takes CAP_SYS_RESOURCE, which is not to be had here; the app starts with no "
-                          "less than its pod",
+                          "%d takes CAP_SYS_RESOURCE, which acnspawn does not have here; the app starts "
+                          "with no less than its pod",
                           oom_score(i));
                 return ISOLATOR_MODIFIED;
         }
@@ -251,8 +255,8 @@ static IsolatorVerdict oom_score_verdict(const Judged *j, Text *detail)
         return oom_score(i) == i->number ? ISOLATOR_ENFORCED : ISOLATOR_MODIFIED;
 }
 
-/* Of a whole pod only what was written down: a pod that has a limit is not to have less than others for
- * that. */
+/* For a whole pod only explicit requests count: a limit of a pod must not reduce its share against other
+ * pods. */
 void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
 {
         const Isolator *cpu = find_isolator(l, ISOLATOR_RESOURCE_CPU),
@@ -270,14 +274,15 @@ void stage1_pod_requests(const IsolatorList *l, PodRequests *ret)
         *ret = r;
 }
 
-/* systemd would look for the disk below the pod's root, which is none: stage0 sets these limits from outside
- * (stage0/run/app-limits.c). A limit of nothing would be none for the kernel. */
+/* systemd would look for the disk below the pod's root, which is not on a block device of its own: stage0
+ * sets these limits from outside (stage0/run/app-limits.c). The kernel takes a limit of 0 as unlimited, so
+ * it becomes 1. */
 uint64_t stage1_block_limit(const Isolator *i)
 {
         return MAX(i->limit, UINT64_C(1));
 }
 
-static IsolatorVerdict block_verdict(const Judged *j, Text *detail)
+static IsolatorVerdict block_verdict(const VerdictInput *j, Text *detail)
 {
         const Isolator *i = j->isolator;
         bool bytes = i->type == ISOLATOR_RESOURCE_BLOCK_BANDWIDTH;
@@ -285,7 +290,7 @@ static IsolatorVerdict block_verdict(const Judged *j, Text *detail)
         if (!i->has_limit)
                 return ISOLATOR_IGNORED;
         if (!j->host->block_device) {
-                text_add(detail, "the disk that the pod's files are on is not known (not a block device, or "
+                text_add(detail, "the disk of the pod's files is not known (not a block device, or "
                                  "several)");
                 return ISOLATOR_IGNORED;
         }
@@ -294,7 +299,7 @@ static IsolatorVerdict block_verdict(const Judged *j, Text *detail)
                   bytes ? "bytes" : "operations");
         if (stage1_block_limit(i) == i->limit)
                 return ISOLATOR_ENFORCED;
-        text_add(detail, ", the least there is");
+        text_add(detail, ", the smallest possible");
         return ISOLATOR_MODIFIED;
 }
 
@@ -303,11 +308,11 @@ static IsolatorVerdict block_verdict(const Judged *j, Text *detail)
 typedef struct IsolatorRule {
         void (*directives)(const IsolatorList *l, const Isolator *i, bool pod_scope, Sections s);
         IsolatorVerdictFunction verdict;
-        size_t feature;      /* offset in HostFeatures of what it needs */
-        const char *needs;   /* how that is called; NULL: nothing */
-        bool app_only;       /* means nothing for a pod as a whole */
-        bool adds_up;        /* of several in a list each counts, not the last alone */
-        const char *ignored; /* what is not done, where nothing is */
+        size_t feature;      /* offset in HostFeatures of the feature that it needs */
+        const char *needs;   /* the name of that feature; NULL: it needs none */
+        bool app_only;       /* has no meaning for a pod as a whole */
+        bool adds_up;        /* all isolators of this type in a list apply, not only the last */
+        const char *ignored; /* why it has no effect, if it has none */
 } IsolatorRule;
 
 #define FEATURE(name) .feature = offsetof(HostFeatures, name), .needs = #name
@@ -315,7 +320,7 @@ typedef struct IsolatorRule {
 #define NOTHING(why) .ignored = why
 
 static const IsolatorRule rules[_ISOLATOR_TYPE_MAX] = {
-                [ISOLATOR_UNKNOWN] = {NOTHING("no isolator of this name is known")},
+                [ISOLATOR_UNKNOWN] = {NOTHING("there is no isolator of this name")},
                 [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {.verdict = block_verdict, FEATURE(io)},
                 [ISOLATOR_RESOURCE_BLOCK_IOPS] = {.verdict = block_verdict, FEATURE(io)},
                 [ISOLATOR_RESOURCE_CPU] = {cpu_directives, cpu_verdict, FEATURE(cpu)},
@@ -339,25 +344,25 @@ static const IsolatorRule *rule_of(const Isolator *i)
         return &rules[(size_t) i->type < ELEMENTSOF(rules) ? i->type : ISOLATOR_UNKNOWN];
 }
 
-/* Several of one name can be in a list, and most of them take the place of those before. */
-static bool is_superseded(const IsolatorRule *rule, const Judged *j)
+/* A list can have several of one name; for most types the last one replaces those before. */
+static bool is_superseded(const IsolatorRule *rule, const VerdictInput *j)
 {
         return !rule->adds_up && j->isolator->type != ISOLATOR_UNKNOWN &&
                find_isolator(j->list, j->isolator->type) != j->isolator;
 }
 
-static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Judged *j, Text *detail)
+static IsolatorVerdict apply_rule(const IsolatorRule *rule, const VerdictInput *j, Text *detail)
 {
         if (!rule->verdict) {
                 text_add(detail, rule->ignored);
                 return ISOLATOR_IGNORED;
         }
         if (rule->app_only && j->pod_scope) {
-                text_add(detail, "it is for apps, and means nothing for a pod as a whole");
+                text_add(detail, "it is for apps, and has no meaning for a pod as a whole");
                 return ISOLATOR_IGNORED;
         }
         if (is_superseded(rule, j)) {
-                text_add(detail, "a later one of this name takes its place");
+                text_add(detail, "a later one of this name replaces it");
                 return ISOLATOR_IGNORED;
         }
         if (rule->needs && !*(const bool *) ((const char *) j->host + rule->feature)) {
@@ -370,7 +375,7 @@ static IsolatorVerdict apply_rule(const IsolatorRule *rule, const Judged *j, Tex
 int isolator_verdict(const IsolatorList *l, const Isolator *i, bool pod_scope, const HostFeatures *h,
                      IsolatorVerdict *ret, char **ret_detail)
 {
-        const Judged j = {.isolator = i, .list = l, .pod_scope = pod_scope, .host = h};
+        const VerdictInput j = {.isolator = i, .list = l, .pod_scope = pod_scope, .host = h};
         _cleanup_text_ Text detail = {};
         _cleanup_free_ char *text = NULL;
         IsolatorVerdict v = apply_rule(rule_of(i), &j, &detail);

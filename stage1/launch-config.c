@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Writing and reading the launch file. The first pair is the format's name and version; then come pairs in
- * any order, those of lists once per element, and one that says that this is the end, so that a file that
- * was cut off cannot lack a restriction unnoticed. Unknown keys are an error: writer and reader are always
- * of the same build. */
+ * any order, those of lists once per element, and one that marks the end, so that a truncated file cannot
+ * lack a restriction unnoticed. Unknown keys are an error: writer and reader are always of the same
+ * build. */
 
 #include "stage1/launch-config.h"
 
@@ -77,7 +77,7 @@ static int add_gid(LaunchConfig *c, size_t offset, const char *value)
         return 0;
 }
 
-/* The kernel's own form in hex, or nothing. */
+/* The filter in the kernel's format, in hex; empty: none. */
 static int set_filter(LaunchConfig *c, size_t offset, const char *value)
 {
         size_t length = strlen(value), size = length / 2;
@@ -137,7 +137,7 @@ static int set_key(LaunchConfig *c, const char *key, const char *value)
         return -EBADMSG;
 }
 
-/* The NUL-terminated string at *P, which moves behind it; NULL at the end or if the terminator is
+/* The NUL-terminated string at *P, which is advanced past it; NULL at the end or if the terminator is
  * missing. */
 static const char *next_string(const char **p, const char *end)
 {

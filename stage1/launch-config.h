@@ -9,15 +9,15 @@
 
 #include "basic/basic.h"
 
-/* As group: the groups of the user in the image's passwd and group, which is how OCI images have it (see
- * schema/oci.h, which has it, too). */
+/* As group: the groups of the user in the image's passwd and group, as OCI images specify it (also defined
+ * in schema/oci.h). */
 #define GROUPS_OF_USER ":user"
 
 typedef struct LaunchConfig {
         char *app;
         char **exec, **pre_start, **post_stop, **health;
         char **environment; /* NAME=VALUE, without what the launcher adds */
-        char *user, *group; /* name, number, or path whose owner counts; resolved in the app's root */
+        char *user, *group; /* name, number, or path whose owner is taken; resolved in the app's root */
         gid_t *gids;        /* supplementary */
         size_t n_gids, gids_allocated;
         char *working_directory;
@@ -25,13 +25,13 @@ typedef struct LaunchConfig {
         char **sockets;             /* names of the ports whose sockets systemd passes to the app */
         uint64_t capabilities;      /* bounding set: bit n is capability n */
         struct sock_filter *filter; /* of system calls */
-        size_t n_filter;            /* instructions; 0: no filter, which the file has to say, too */
+        size_t n_filter;            /* instructions; 0: no filter, which the file has to state explicitly */
         bool has_filter;
         char *apparmor_profile, *selinux_context; /* or NULL */
-        bool notify;                              /* the app tells when it is ready */
-        bool readiness;                           /* it does, or its health check does */
+        bool notify;                              /* the app notifies that it is ready */
+        bool readiness;                           /* readiness is tracked, by notification or health check */
         bool no_new_privileges;
-        bool may_mount; /* with its capabilities, or in a user namespace that it makes */
+        bool may_mount; /* with its capabilities, or in a user namespace that it creates */
         bool read_only_root;
 } LaunchConfig;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From an app of the reified manifest to what the launcher is to do: the app's launch file. */
+/* Makes the launch file of an app, from the app of the reified manifest: everything the launcher has to
+ * do. */
 
 #include "library/libcapng.h"
 #include "schema/settings.h"
@@ -103,7 +104,7 @@ static int plan_mounts(const PodApp *pa, LaunchConfig *c)
         return 0;
 }
 
-/* One name for each port; the sockets of several have the same. */
+/* One name for each port; all sockets of a port range have the same name. */
 static int plan_sockets(const App *app, LaunchConfig *c)
 {
         int r = 0;
@@ -152,7 +153,7 @@ static int plan_app(const PodApp *pa, LaunchConfig *c)
         return r;
 }
 
-/* What the launcher has to know of how the app is run; the rest is in the units. */
+/* The settings of the app that the launcher needs; the others are in the units. */
 static int plan_settings(const PodApp *pa, LaunchConfig *c, Error *e)
 {
         _cleanup_app_settings_ AppSettings s = {};
@@ -186,8 +187,8 @@ static int plan_filter(const PodApp *pa, LaunchConfig *c, Error *e)
         return 0;
 }
 
-/* Version 1 of Landlock has no rule that lets apps move files between directories, and before version 6 no
- * domain leaves mounting alone. */
+/* Version 1 of Landlock has no rule that lets apps move files between directories, and before version 6
+ * every domain forbids mounting. */
 bool stage1_app_is_confined(const App *app, const HostFeatures *h)
 {
         uint64_t capabilities = stage1_app_capabilities(app);

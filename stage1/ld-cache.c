@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading the loader's cache, in the format that glibc's ldconfig writes ("glibc-ld.so.cache1.1").
+/* Reads the loader's cache, in the format that glibc's ldconfig writes ("glibc-ld.so.cache1.1").
  *
  * It is a header, a table of entries, and strings; an entry has the offsets of a library's name and of its
- * path. The table is sorted by name, downwards, numbers in names compared as numbers, so that a name is
- * found by bisection. An older table may stand in front of all that, for loaders of long ago; it is skipped.
- * Entries for particular processors (glibc-hwcaps) are left out: there is always one for all of them beside.
+ * path. The table is sorted by name, in descending order, numbers in names compared as numbers, so that a
+ * name is found by bisection. A table in an older format may come first, for old loaders; it is skipped.
+ * Entries for particular processors (glibc-hwcaps) are ignored: there is always a generic one as well.
  *
- * Offsets are checked as they are used and strings must end inside of the file, which is why nothing needs
- * to be checked when the cache is opened and opening costs nothing.
+ * Offsets are checked when they are used, and strings must end inside of the file; so nothing has to be
+ * checked when the cache is opened, and opening it takes no time.
  */
 
 #include "stage1/ld-cache.h"
@@ -19,7 +19,7 @@
 #define MAGIC "glibc-ld.so.cache1.1"
 #define ENTRIES_MAX (1024U * 1024U)
 
-/* In the header's flags: the byte order, or 0 from versions that did not write it. */
+/* In the header's flags: the byte order, or 0 if written by a version that did not set it. */
 #define BYTE_ORDER_MASK 3U
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define BYTE_ORDER_NATIVE 2U
@@ -45,8 +45,8 @@ _Static_assert(sizeof(Header) == 48 && sizeof(Entry) == 24, "layout of the cache
 
 struct LdCache {
         char *data;       /* as it was read */
-        const char *base; /* where the header is, in data */
-        size_t size;      /* from there on */
+        const char *base; /* the header, in data */
+        size_t size;      /* size from there on */
         size_t n_entries;
 };
 
@@ -59,7 +59,7 @@ LdCache *ld_cache_free(LdCache *c)
         return NULL;
 }
 
-/* Where the header begins: behind the old table, if there is one. */
+/* The offset of the header: after the old table, if there is one. */
 static size_t header_offset(const char *data, size_t size)
 {
         uint32_t n;
@@ -116,7 +116,7 @@ static Entry entry_at(const LdCache *c, size_t i)
         return e;
 }
 
-/* The string at OFFSET; NULL if it is not one, because it begins or ends outside. */
+/* The string at OFFSET; NULL if it begins or ends outside of the file. */
 static const char *string_at(const LdCache *c, uint32_t offset)
 {
         if (offset >= c->size || !memchr(c->base + offset, 0, c->size - offset))
@@ -124,8 +124,7 @@ static const char *string_at(const LdCache *c, uint32_t offset)
         return c->base + offset;
 }
 
-/* Compares the numbers that begin at *A and *B, and moves behind them. They may be longer than any
- * integer. */
+/* Compares the numbers that begin at *A and *B, and advances past them. They may exceed any integer type. */
 static int compare_numbers(const char **a, const char **b)
 {
         *a += strspn(*a, "0");
@@ -137,7 +136,7 @@ static int compare_numbers(const char **a, const char **b)
         return k;
 }
 
-/* The order of the table: digits after all else, numbers by value, other characters as such. */
+/* The order of the table: digits after all other characters, numbers by value, other characters by code. */
 static int compare_names(const char *a, const char *b)
 {
         while (*a) {
@@ -148,14 +147,14 @@ static int compare_names(const char *a, const char *b)
                 } else if (is_digit(*a) != is_digit(*b))
                         return is_digit(*a) ? 1 : -1;
                 else if (*a != *b)
-                        return *a < *b ? -1 : 1; /* plain char, as ldconfig does */
+                        return *a < *b ? -1 : 1; /* as plain char, like ldconfig */
                 else
                         a++, b++;
         }
         return *b ? -1 : 0;
 }
 
-/* The first entry whose name does not come before NAME; -EBADMSG if the bisection meets a broken one. */
+/* The first entry whose name does not come before NAME; -EBADMSG if the bisection reaches an invalid one. */
 static int find_first(const LdCache *c, const char *name, size_t *ret)
 {
         size_t low = 0, high = c->n_entries;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Libraries are found as the loader finds them: by the directories that a program or library brings with it
- * (DT_RUNPATH, DT_RPATH), then the loader's cache, then the directories that are built into the loader.
+/* Libraries are found as the loader finds them: in the directories that a program or library specifies
+ * (DT_RUNPATH, DT_RPATH), then the loader's cache, then in the directories that are built into the loader.
  *
- * A name is the one that the loader will ask for in a pod, whose /lib, /lib64 and /bin are links into /usr:
- * the file of that name may be a link of the host, which whoever mounts it resolves. Everything is resolved
- * below the root, and the attempts are counted.
+ * Names are those that the loader will open in a pod, whose /lib, /lib64 and /bin are links into /usr: the
+ * file of that name may be a symlink on the host, which is resolved when it is mounted. Everything is
+ * resolved below the root, and the number of attempts is limited.
  */
 
 #include <elf.h>
@@ -13,12 +13,11 @@
 #include "stage1/library-search.h"
 
 #define OBJECTS_MAX 512U
-#define PROBES_MAX 20000U /* files tried, found or not */
+#define PROBES_MAX 20000U /* files tried, whether found or not */
 #define DIRECTORIES_MAX 32U
 #define CACHE_SIZE_MAX (16U * 1024U * 1024U)
 
-/* The directories for one kind of machine, as Debian calls them, in which its loader looks before the
- * general ones. */
+/* Debian's multiarch directories, in which its loader looks before the general ones. */
 static const struct {
         unsigned elf_class;
         uint16_t machine;
@@ -54,7 +53,7 @@ typedef struct Path {
         char text[PATH_MAX];
 } Path;
 
-/* Whether NAME could be joined; too long means that no such file can be. */
+/* False: the path would be too long, so that no such file can exist. */
 static bool path_join(Path *p, const char *directory, const char *name)
 {
         int n = snprintf(p->text, sizeof(p->text), "%s/%s", directory, name);
@@ -72,7 +71,7 @@ static bool path_set(Path *p, const char *text)
         return true;
 }
 
-/* Takes out empty and "." components, and ".." with what is before it, as far as text can tell. */
+/* Removes empty and "." components, and ".." with the component before it, by text alone. */
 static void path_collapse(Path *p)
 {
         char *end = p->text;
@@ -84,7 +83,7 @@ static void path_collapse(Path *p)
                         while (end > p->text && *--end != '/')
                                 ;
                 } else if (n > 0 && !(n == 1 && s[0] == '.')) {
-                        *end++ = '/'; /* never ahead of S, which has passed at least one slash */
+                        *end++ = '/'; /* END never overtakes S, which has passed at least one slash */
                         memmove(end, s, n);
                         end += n;
                 }
@@ -124,7 +123,7 @@ static bool closure_has_name(const Closure *c, const char *name)
         return false;
 }
 
-/* Takes over ELF if it succeeds. */
+/* Takes ownership of ELF on success. */
 static int closure_add(Closure *c, const char *path, ElfFile *elf, size_t loader, Error *e)
 {
         if (c->n_objects >= OBJECTS_MAX)
@@ -144,7 +143,7 @@ static int closure_add(Closure *c, const char *path, ElfFile *elf, size_t loader
         return 1;
 }
 
-/* The loader goes on looking when it meets a file for another machine, and so do we. */
+/* Like the loader, the search continues if a file is for another machine. */
 static bool closure_fits(const Closure *c, const ElfFile *elf)
 {
         return c->n_objects == 0 ||
@@ -157,7 +156,7 @@ static bool means_absent(int r)
                r == -ENXIO || r == -EISDIR;
 }
 
-/* 1: there and now (or already) among the objects; 0: nothing there that fits. */
+/* 1: it exists and is now (or was already) among the objects; 0: there is no suitable file. */
 static int try_name(Closure *c, const char *path, size_t loader, Error *e)
 {
         _cleanup_elf_file_ ElfFile elf = {};
@@ -166,7 +165,7 @@ static int try_name(Closure *c, const char *path, size_t loader, Error *e)
         if (closure_has(c, path))
                 return 1;
         if (c->n_probes++ >= PROBES_MAX)
-                return error_set(e, -E2BIG, "The libraries of systemd are not found within %u attempts",
+                return error_set(e, -E2BIG, "The libraries of systemd were not found within %u attempts",
                                  PROBES_MAX);
         fd = open_in_root(c->root_fd, path, O_RDONLY | O_NONBLOCK);
         if (means_absent(fd))
@@ -177,12 +176,12 @@ static int try_name(Closure *c, const char *path, size_t loader, Error *e)
         if (r == -ENOEXEC)
                 return 0;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read what %s needs", path);
+                return error_set_errno(e, r, "Cannot read the dependencies of %s", path);
         return closure_fits(c, &elf) ? closure_add(c, path, &elf, loader, e) : 0;
 }
 
-/* The same for a path in any form. On a host that has not merged its /lib into /usr, the file may have the
- * name in /lib only. */
+/* The same for a path that is not normalized. On a host without merged /usr, the file may exist in /lib
+ * only. */
 static int try_path(Closure *c, Path *p, size_t loader, Error *e)
 {
         Path merged;
@@ -198,10 +197,10 @@ static int try_path(Closure *c, Path *p, size_t loader, Error *e)
         return try_name(c, p->text, loader, e);
 }
 
-/* --- Where libraries are looked for -------------------------------------------------------------------- */
+/* --- Where libraries are searched -------------------------------------------------------------------- */
 
-/* Writes the directory D of N bytes, with the object's own directory for $ORIGIN. False: nothing that can be
- * looked into. */
+/* Writes the directory D of N bytes, with the object's own directory for $ORIGIN. False: no directory that
+ * can be searched. */
 static bool expand_directory(const Object *o, const char *d, size_t n, Path *ret)
 {
         static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
@@ -221,8 +220,8 @@ static bool expand_directory(const Object *o, const char *d, size_t n, Path *ret
         return true;
 }
 
-/* Looks for NAME in the directories of LIST, which the object BRINGER has and the object LOADER profits
- * from. */
+/* Searches NAME in the directories of LIST, which the object BRINGER specifies, on behalf of the object
+ * LOADER. */
 static int search_list(Closure *c, const char *list, size_t bringer, const char *name, size_t loader,
                        Error *e)
 {
@@ -244,8 +243,7 @@ static int search_list(Closure *c, const char *list, size_t bringer, const char 
         return 0;
 }
 
-/* What a library brings is for itself alone if it is DT_RUNPATH, and for all that it leads to if it is
- * DT_RPATH. */
+/* DT_RUNPATH applies to the direct dependencies of an object only, DT_RPATH also to their dependencies. */
 static int search_own(Closure *c, const char *name, size_t loader, Error *e)
 {
         if (c->objects[loader].elf.runpath)
@@ -270,7 +268,7 @@ static bool has_own_directories(const Closure *c, size_t loader)
         return false;
 }
 
-/* The loader does without a cache that is missing or that it cannot read. */
+/* Like the loader, the search works without a cache that is missing or unreadable. */
 static int load_cache(Closure *c, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -295,7 +293,7 @@ static bool is_machine_directory(const ElfFile *elf, size_t i)
                machine_directories[i].machine == elf->machine;
 }
 
-/* The N-th directory that is built into the loader, or into that of another distribution; NULL behind the
+/* The N-th directory that is built into the loader, or into that of another distribution; NULL after the
  * last. */
 static const char *default_directory(const Closure *c, size_t n)
 {
@@ -307,7 +305,7 @@ static const char *default_directory(const Closure *c, size_t n)
         return n == 0 ? "/lib" : NULL;
 }
 
-/* Whether PATH lies directly in a directory that the loader would look into by itself. */
+/* Whether PATH is directly in one of the loader's built-in directories. */
 static bool in_default_directory(const Closure *c, const char *path)
 {
         const char *d;
@@ -347,7 +345,7 @@ static int search_common(Closure *c, const char *name, size_t loader, Error *e)
         if (r >= 0 && c->cache)
                 r = ld_cache_lookup(c->cache, name, try_cached_path, &(CacheSearch){c, loader, e});
         if (r == -EBADMSG)
-                r = 0; /* a damaged cache; if the library is there nevertheless, it will be found */
+                r = 0; /* a damaged cache is ignored; the built-in directories are still searched */
         for (size_t i = 0; r == 0 && (d = default_directory(c, i)); i++) {
                 Path p;
                 if (path_join(&p, d, name))
@@ -388,8 +386,8 @@ static int look_for_library(Closure *c, const char *name, size_t loader, Error *
 
         if (!own && was_found_before(c, name))
                 return 1;
-        if (strchr(name, '/')) /* or relative to the working directory, which means nothing to a system's
-                                  library */
+        if (strchr(name, '/')) /* or relative to the working directory, which makes no sense for a system
+                                *                                  library */
                 return closure_add_path(c, name, loader, e);
         if (own)
                 r = search_own(c, name, loader, e);
@@ -404,9 +402,9 @@ static int look_for_library(Closure *c, const char *name, size_t loader, Error *
         return 1;
 }
 
-/* A library that the program has loaded already is not looked for by the loader. We do look, since what one
- * program has loaded another may have to find; but where nothing is found, that it has been loaded is
- * enough. */
+/* The loader does not search a library that the program has loaded already. It is searched here all the
+ * same, since another program may have to find it; but if nothing is found, it is sufficient that it has
+ * been loaded. */
 int closure_add_library(Closure *c, const char *name, size_t loader, Error *e)
 {
         if (is_interpreter(c, name))

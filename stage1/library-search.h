@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Finding libraries below a root as the loader would, and collecting what was found. */
+/* Finds libraries below a root as the loader would, and collects them. */
 
 #include <limits.h>
 
@@ -11,21 +11,21 @@
 /* A file that was found. */
 typedef struct Object {
         char *path;       /* absolute, below the root */
-        const char *name; /* its last component */
+        const char *name; /* last component of path */
         ElfFile elf;
         size_t loader; /* index of the object that it was found for, or NO_LOADER */
 } Object;
 
 #define NO_LOADER SIZE_MAX
 
-/* Objects, none of them twice, all for the same machine as the first. What an object points to stays where
- * it is; the array does not. */
+/* Objects without duplicates, all for the same machine as the first. The strings that an object points to do
+ * not move; the array may. */
 typedef struct Closure {
         int root_fd; /* not owned */
         Object *objects;
         size_t n_objects, objects_allocated;
-        bool cache_needed; /* some library was found by the loader's cache, and would not be without */
-        /* The rest is the search's own. */
+        bool cache_needed; /* some library was found only by the loader's cache */
+        /* The rest is internal to the search. */
         const char **common;
         size_t n_common, common_allocated;
         LdCache *cache;
@@ -38,9 +38,9 @@ typedef struct Closure {
 void closure_done(Closure *c);
 #define _cleanup_closure_ _cleanup_(closure_done)
 
-/* Adds the file of that absolute name. 1: it is there, and now (or already) among the objects; 0: nothing
- * there that fits. */
+/* Adds the file with that absolute path. 1: it exists and is now (or was already) among the objects; 0:
+ * there is no suitable file. */
 int closure_add_path(Closure *c, const char *path, size_t loader, Error *e);
-/* Adds the library NAME that the object LOADER asks for, and returns the same. NAME must live as long as the
+/* Adds the library NAME that the object LOADER needs; same return values. NAME must live as long as the
  * closure. */
 int closure_add_library(Closure *c, const char *name, size_t loader, Error *e);

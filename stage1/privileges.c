@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Privileges: what the isolators of an app ask for beyond what an app gets by default.
+/* Privileges: what the isolators of an app request beyond what an app gets by default.
  *
  * The default is the capabilities of the specification, the default filter of system calls, the kernel
- * parameters as a new namespace has them, the pod's OOM score, and the labels that the host gives. An isolator
- * that narrows this needs no leave. One that goes beyond it is a privilege, which an image does not get by
- * asking: the operator has to grant it by its name, or to give the app an isolator that says the same
- * (stage0/control/privileges.c decides). For each there is the name, the text for people, and the option that
- * gives it.
+ * parameters as a new namespace has them, the pod's OOM score, and the labels that the host gives. An
+ * isolator that narrows this needs no permission. One that goes beyond it is a privilege, which an image
+ * does not get by requesting it: the operator has to grant it by name, or to give the app an equivalent
+ * isolator (stage0/control/privileges.c decides). Each privilege has a name, a human-readable description,
+ * and the option that gives it.
  *
- * A port that is socket-activated is one, too, where root of the host listens for it: in a pod with the host's
- * network and users of its own, if the port is one that takes CAP_NET_BIND_SERVICE.
+ * A socket-activated port is a privilege as well, where root of the host listens for it: in a pod with the
+ * host's network and users of its own, if binding the port takes CAP_NET_BIND_SERVICE.
  *
- * Isolators of resources are no privileges, but for more processes and threads than there are by default: other
- * limits narrow, and requests only set the app against the other apps of its pod, within the limits of the
- * pod. no-new-privileges is off by default, so that false asks for nothing. Isolators of unknown names do
- * nothing.
+ * Resource isolators are no privileges, except for more processes and threads than the default: other limits
+ * narrow, and requests only compete with the other apps of the pod, within the limits of the pod.
+ * no-new-privileges is off by default, so that false requests nothing. Isolators of unknown names have no
+ * effect.
  */
 
 #include "library/libcapng.h"
@@ -40,7 +40,7 @@ void privilege_list_done(PrivilegeList *l)
         *l = (PrivilegeList){};
 }
 
-/* Takes P. */
+/* Takes ownership of P. */
 static int add(PrivilegeList *l, Privilege p)
 {
         if (!p.name || !p.text || GREEDY_REALLOC(l->items, l->allocated, l->n + 1) < 0) {
@@ -122,7 +122,8 @@ static int add_system_calls(const IsolatorList *l, PrivilegeList *ret)
                                     .grantable = true});
 }
 
-/* --- The rest: each adds what the isolator I asks for -------------------------------------------------- */
+/* --- The others: each function adds what the isolator I requests
+ * -------------------------------------------------- */
 
 static int add_oom_score(const Isolator *i, PrivilegeList *ret)
 {
@@ -141,7 +142,7 @@ static uint64_t tasks_of(const Isolator *i)
         return stage1_tasks_max(&(IsolatorList){.items = (Isolator *) i, .n = 1}, false);
 }
 
-/* The limits of the other resources have no default that an image could lift. */
+/* The other resources have no default limit that an image could lift. */
 static bool lifts_tasks(const Isolator *i)
 {
         return tasks_of(i) > stage1_tasks_max(&(IsolatorList){}, false);
@@ -166,7 +167,7 @@ static int add_tasks(const Isolator *i, PrivilegeList *ret)
         return add(ret, p);
 }
 
-/* Whether a label confines more than the one that the app would have is for the operator to know. */
+/* Whether a label confines more than the default one cannot be determined here; the operator has to know. */
 static int add_label(const Isolator *i, PrivilegeList *ret)
 {
         bool apparmor = i->type == ISOLATOR_APPARMOR_PROFILE;
@@ -179,7 +180,8 @@ static int add_label(const Isolator *i, PrivilegeList *ret)
         return add(ret, p);
 }
 
-/* As a shell takes it. Some parameters have several numbers, between which a space is as good as a tab. */
+/* Quoted for a shell. Some parameters have several numbers, which may be separated by a space instead of a
+ * tab. */
 static int sysctl_option(const Pair *p, char **ret)
 {
         bool plain = !strpbrk(p->value, " \t*?$`\"\\;&|<>()#~");
@@ -255,7 +257,7 @@ static bool is_exposed(const PodManifest *m, const Port *p)
         return false;
 }
 
-/* The capability that the app has by default counts in its own network namespaces only. */
+/* The capability that the app has by default is effective in its own network namespaces only. */
 int stage1_port_privileges(const PodManifest *m, const App *a, PrivilegeList *ret)
 {
         for (size_t i = 0; i < a->n_ports; i++) {
@@ -290,7 +292,7 @@ bool privilege_is_granted(const Privilege *p, char *const *grants)
         return false;
 }
 
-/* Puts an isolator of that set in the place of I. */
+/* Replaces I by an isolator of TYPE with that set. */
 static int replace_set(Isolator *i, IsolatorType type, char *const *set, Error *e)
 {
         _cleanup_json_ json_object *value = json_object_new_object();
@@ -341,8 +343,8 @@ static int names_of_capabilities(uint64_t mask, char ***ret)
         return 0;
 }
 
-/* One set that removes from the default what a set to retain does not have stands for all of them: an empty
- * set to retain cannot be written. *RET: there is nothing left to say. */
+/* All capability isolators are replaced by one set that removes from the default what is not to be retained,
+ * since an empty retain set is not valid. *RET_DROP: nothing has to be removed, so no isolator is needed. */
 static int withhold_capabilities(Isolator *i, uint64_t capabilities, bool *ret_drop, Error *e)
 {
         _cleanup_strv_free_ char **names = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The root of the pod's systemd: a few small files and empty directories. First everything is generated as a
- * list, which is what tests look at; then the list is written below a descriptor.
+ * list, which the unit tests check; then the list is written below a directory descriptor.
  */
 
 #include <sys/stat.h>
@@ -47,19 +47,19 @@ int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *targe
         return add_item(f, (Stage1File){.mode = 0777}, path, NULL, target);
 }
 
-/* What holds no content of the pod's own. */
+/* The files whose content is the same in every pod. */
 static const struct {
         const char *path, *content;
 } fixed_files[] = {
-                /* nspawn takes a directory for a root only if it finds this. */
+                /* nspawn accepts a directory as a root only if this file exists. */
                 {"etc/os-release", "ID=acnspawn\nNAME=\"acnspawn pod\"\nPRETTY_NAME=\"acnspawn pod\"\n"},
                 {"etc/passwd", "root:x:0:0:root:/:/nonexistent\n"},
                 {"etc/group", "root:x:0:\n"},
-                /* What an app may store is bounded where its output passes (stage0/run/pump-bound.c), not here:
-                 * no rate limit, and nothing of the host's kernel. The hash table
-                 * of a journal file is as large as SystemMaxFileSize= requires, and journald has all of it in
-                 * memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB. Readers open all files at
-                 * once, so there are no more than 128: 1 GiB of log. */
+                /* How much an app may log is limited where its output is forwarded
+                 * (stage0/run/pump-bound.c), not here: no rate limit, and no messages of the host's kernel.
+                 * The hash table of a journal file is as large as SystemMaxFileSize= requires, and journald
+                 * has all of it in memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB. Readers
+                 * open all files at once, so there are no more than 128: 1 GiB of log. */
                 {"etc/systemd/journald.conf", "[Journal]\n"
                                               "Storage=persistent\n"
                                               "SystemMaxFileSize=8M\n"
@@ -75,17 +75,17 @@ static const struct {
                 {"etc/systemd/system.conf", "[Manager]\n"
                                             "LogTarget=journal-or-kmsg\n"
                                             "ShowStatus=no\n"
-                                            /* What fails is logged; a line for every start and stop is not
-                                             * worth its time. */
+                                            /* Failures are logged; a line for every start and stop would
+                                             * only cost time. */
                                             "LogLevel=notice\n"
-                                            /* The kernel kills one process, which may be one that somebody
-                                             * runs beside the app. If it is the app's main process, the app
-                                             * ends as when any signal kills it. */
+                                            /* The OOM killer kills one process, which may be one that was
+                                             * started beside the app by 'enter'. If it is the app's main
+                                             * process, the app ends as after any other signal. */
                                             "DefaultOOMPolicy=continue\n"
-                                            /* The slices of apps have limits. */
+                                            /* The slices of apps have limits of their own. */
                                             "DefaultTasksMax=infinity\n"
-                                            /* Those of services on any host with systemd, whatever the
-                                             * environment is that this one was started from. */
+                                            /* systemd's defaults for services, whatever limits the pod's
+                                             * systemd was started with. */
                                             "DefaultLimitNOFILE=1024:524288\n"
                                             "DefaultLimitMEMLOCK=8388608\n"
                                             "DefaultLimitCORE=0:infinity\n"},

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The default filter of apps, step by step: what a service needs, by systemd's groups; less what reaches
- * parts of the kernel that know nothing of pods, and what container engines refuse for its history; plus what
- * a capability that the app may have is for. Every difference to the filters of podman and systemd-nspawn is
- * in a table of acnspawn-defaults(7), which tests/unit/test-filter-table.py compares with what is built here.
+/* The default filter of apps, step by step: what a service needs, by systemd's groups; minus calls that
+ * reach parts of the kernel that are not namespaced, and calls that container engines refuse because of past
+ * vulnerabilities; plus the calls that a capability of the app is for. Every difference to the filters of
+ * podman and systemd-nspawn is in a table of acnspawn-defaults(7), which tests/unit/test-filter-table.py
+ * compares with what is built here.
  *
- * Whatever has a name but is not allowed fails with EPERM. What has none, being newer than this build, fails
- * with ENOSYS, so that programs fall back on what they did before the call existed; the same goes for calls
- * that kernels are built without. Nothing is killed. New user namespaces are refused, which hold most of what
- * a process could reach more of the kernel with; clone3() hides its flags from filters, and with ENOSYS C
- * libraries use clone(). The kernel decides on all the rest as it would without a filter.
+ * Calls that are known but not allowed fail with EPERM. Unknown calls, newer than this build, fail with
+ * ENOSYS, so that programs fall back on what they did before the call existed; the same holds for calls that
+ * many kernels are built without. No process is killed. New user namespaces are refused, since in them a
+ * process could reach much more of the kernel; the flags of clone3() are not visible to filters, so it fails
+ * with ENOSYS, and C libraries use clone() then. All other calls are decided by the kernel as without a
+ * filter.
  */
 
 #include <linux/audit.h>
@@ -34,7 +36,7 @@
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
-/* Where s390 has the flags of clone(). */
+/* On s390 the flags of clone() are the second argument. */
 #ifdef __s390x__
 #define CLONE_FLAGS 1
 #else
@@ -42,17 +44,17 @@
 #endif
 
 static const SeccompEntry no_flag[] = {{0, 0, ALLOW, NULL}};
-/* In clone() the bit of the time namespace is one of the signal's. */
+/* In clone() the bit of the time namespace is part of the exit signal. */
 static const SeccompTable clone_check = {SECCOMP_ARGUMENT(CLONE_FLAGS), NAMESPACES, REFUSE, no_flag,
                                          ELEMENTSOF(no_flag)};
 static const SeccompTable unshare_check = {SECCOMP_ARGUMENT(0), NAMESPACES | CLONE_NEWTIME, REFUSE, no_flag,
                                            ELEMENTSOF(no_flag)};
 
-/* Sockets of the families that services are made of. Each of the others is a protocol of its own in the
- * kernel, most of them little used and little tested; AF_ALG is the kernel's cryptography, and AF_VSOCK
- * reaches the hypervisor past every network namespace. They look like a kernel that was built without them.
- * Of netlink, audit is the host's, and programs that are told that it is missing do without; NETLINK_CRYPTO
- * is another way to what AF_ALG is. */
+/* Sockets of the families that services use. Each of the others is a separate protocol in the kernel, most
+ * of them little used and little tested; AF_ALG is the kernel's cryptography, and AF_VSOCK reaches the
+ * hypervisor regardless of network namespaces. The errors are those of a kernel that was built without them.
+ * Of netlink, audit is the host's, and programs continue without it if it is reported as missing;
+ * NETLINK_CRYPTO is another interface to what AF_ALG offers. */
 #define NO_FAMILY SECCOMP_ERRNO(EAFNOSUPPORT)
 #define NO_PROTOCOL SECCOMP_ERRNO(EPROTONOSUPPORT)
 
@@ -77,20 +79,20 @@ static const SeccompTable socket_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, fam
 static const SeccompTable socket_audit_check = {SECCOMP_ARGUMENT(0), 0, NO_FAMILY, families_with_audit,
                                                 ELEMENTSOF(families_with_audit)};
 
-/* Other values take protections from a process (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC, MMAP_PAGE_ZERO), or are
- * for binaries of systems that are long gone. */
+/* Other values disable protections of a process (ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC, MMAP_PAGE_ZERO), or
+ * are for binaries of obsolete systems. */
 static const SeccompEntry personalities[] = {
                 {PER_LINUX, PER_LINUX, ALLOW, NULL},
                 {PER_LINUX32, PER_LINUX32, ALLOW, NULL},
                 {UNAME26, UNAME26, ALLOW, NULL},
                 {UNAME26 | PER_LINUX32, UNAME26 | PER_LINUX32, ALLOW, NULL},
-                {UINT32_MAX, UINT32_MAX, ALLOW, NULL}, /* asks for the present one */
+                {UINT32_MAX, UINT32_MAX, ALLOW, NULL}, /* queries the current personality */
 };
 static const SeccompTable personality_check = {SECCOMP_ARGUMENT(0), 0, REFUSE, personalities,
                                                ELEMENTSOF(personalities)};
 
-/* Later steps win over earlier ones. A step with capabilities is for apps that have at least one of them.
- * Names that this build's tables do not have (yet, or any more) are no error. */
+/* Later steps override earlier ones. A step with capabilities applies to apps that have at least one of
+ * them. Names that this build's tables lack (not yet added, or removed) are no error. */
 static const struct {
         const char *what;
         uint32_t action;
@@ -99,8 +101,8 @@ static const struct {
 } steps[] = {
                 {"@system-service", ALLOW},
                 {"@pkey", ALLOW},
-                {"@keyring", REFUSE},       /* keys belong to users, not to pods */
-                {"io_uring_setup", REFUSE}, /* its calls pass by this filter */
+                {"@keyring", REFUSE},       /* keyrings are per user, not per pod */
+                {"io_uring_setup", REFUSE}, /* its operations bypass this filter */
                 {"io_uring_enter", REFUSE},
                 {"io_uring_register", REFUSE},
                 {"userfaultfd", REFUSE},
@@ -111,14 +113,14 @@ static const struct {
                 {"socket", ALLOW, 0, &socket_check},
                 {"socketpair", ALLOW, 0, &socket_check},
                 {"personality", ALLOW, 0, &personality_check},
-                {"nice", REFUSE}, /* 32-bit calls that C libraries gave up decades ago */
+                {"nice", REFUSE}, /* 32-bit calls that C libraries have not used for decades */
                 {"oldfstat", REFUSE},
                 {"oldlstat", REFUSE},
                 {"oldolduname", REFUSE},
                 {"oldstat", REFUSE},
                 {"olduname", REFUSE},
 
-                /* Debuggers, sandboxes and what is newer than the groups. */
+                /* For debuggers and sandboxes, and calls that are newer than the groups. */
                 {"cachestat", ALLOW},
                 {"chroot", ALLOW},
                 {"fchmodat2", ALLOW},
@@ -147,24 +149,25 @@ static const struct {
                 {"set_mempolicy_home_node", ALLOW},
                 {"setxattrat", ALLOW},
                 {"statmount", ALLOW},
-                {"uprobe",
-                 ALLOW}, /* these two are what the kernel itself puts into a program that is traced */
+                {"uprobe", ALLOW}, /* the kernel itself inserts these two into a traced program */
                 {"uretprobe", ALLOW},
                 {"get_tls", ALLOW}, /* 32-bit ARM */
                 {"breakpoint", ALLOW},
 
                 /* Newer systemd has some of these in its groups. */
                 {"@clock",
-                 REFUSE}, /* which has calls that could also read: by a pointer, not by an argument */
+                 REFUSE}, /* some of its calls could also only read, but that depends on memory behind a
+                           * pointer */
                 {"fanotify_init", REFUSE},
                 {"fanotify_mark", REFUSE},
-                {"kcmp", REFUSE}, /* where objects of the kernel are in memory, and other processes */
+                {"kcmp", REFUSE}, /* reveals addresses of kernel objects and information about other
+                                   * processes */
                 {"migrate_pages", REFUSE},
                 {"move_pages", REFUSE},
                 {"pidfd_getfd", REFUSE},
                 {"process_madvise", REFUSE},
-                {"vmsplice", REFUSE},           /* user pages in pipes: a source of exploits */
-                {"lsm_get_self_attr", MISSING}, /* labels are the launcher's to choose; */
+                {"vmsplice", REFUSE},           /* user pages in pipes: exploited repeatedly */
+                {"lsm_get_self_attr", MISSING}, /* labels are chosen by the launcher; */
                 {"lsm_list_modules", MISSING},  /* libraries fall back on /proc */
                 {"lsm_set_self_attr", MISSING},
                 {"modify_ldt", MISSING}, /* 16-bit programs */

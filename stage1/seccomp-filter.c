@@ -3,10 +3,10 @@
 /* The isolators os/linux/seccomp-retain-set and os/linux/seccomp-remove-set (spec: ace.md, "Linux
  * Isolators").
  *
- * A retain set replaces the default filter: what it names is allowed, whatever the arguments, and so is
- * systemd's @default, the calls that a process needs to begin and to end. Everything else fails, or ends the
- * app. A remove set is put on top of the default filter, whose own refusals keep their errors, so that
- * nothing is killed for a call that the isolator does not name. Besides names of calls both take:
+ * A retain set replaces the default filter: the calls that it names are allowed, whatever the arguments, and
+ * so is systemd's @default, the calls that a process needs to start and to exit. All others fail, or kill
+ * the app. A remove set is added to the default filter, whose own refusals keep their errors, so that no
+ * process is killed for a call that the isolator does not name. Besides names of calls both accept:
  *
  *     @appc.io/all        retain: no filter at all, whatever else is in the set
  *     @appc.io/empty      remove: the default filter alone, whatever else is in the set
@@ -17,13 +17,13 @@
  *                         its checks of arguments; with @appc.io/all that is the default filter
  *     @systemd/GROUP      the group of that name of systemd's (see systemd-analyze syscall-filter)
  *
- * and the names that images have from rkt for the defaults of its time, which are taken as
+ * and the names by which images written for rkt refer to its defaults, which are treated as
  * @acnspawn/default.
  *
- * A set of an image gets @acnspawn/within-default when a pod is made, unless the operator has granted the image
- * more. What that would take away is what the image asks for beyond the default filter: no filter, or calls
- * that it names and that the filter refuses. A group of systemd's that is part of @system-service and of
- * which the filter allows something is meant as "the usual calls of this kind" and asks for nothing more.
+ * A set of an image gets @acnspawn/within-default when a pod is made, unless the operator has granted the
+ * image more. What that removes are the image's requests beyond the default filter: no filter, or calls that
+ * it names and that the filter refuses. A group of systemd's that is part of @system-service and of which
+ * the filter allows something is understood as "the usual calls of this kind" and is no such request.
  */
 
 #include "stage1/seccomp-rules.h"
@@ -36,10 +36,10 @@
 
 typedef enum NameKind {
         NAME_UNKNOWN,
-        NAME_CALLS,   /* a call, or a group: the text is what seccomp_rules_set() takes */
+        NAME_CALLS,   /* a call, or a group: the text is for seccomp_rules_set() */
         NAME_DEFAULT, /* @acnspawn/default */
         NAME_OLD,     /* the same, by rkt's name */
-        NAME_MASK,    /* masks all else in the set */
+        NAME_MASK,    /* overrides all other names in the set */
         NAME_WITHIN,  /* bounds the set by the default filter */
 } NameKind;
 
@@ -94,14 +94,15 @@ static bool is_masked(const Isolator *i)
         return has_kind(i, NAME_MASK);
 }
 
-static bool opts_out(const Isolator *i)
+static bool disables_filter(const Isolator *i)
 {
         return i->type == ISOLATOR_SECCOMP_RETAIN_SET && is_masked(i) && !has_kind(i, NAME_WITHIN);
 }
 
-/* --- What blocked calls get ---------------------------------------------------------------------------- */
+/* --- Errors of blocked calls
+ * ---------------------------------------------------------------------------- */
 
-/* Names that share their number with another, which the C library prefers. */
+/* Aliases: the C library knows these numbers by another name. */
 static const struct {
         const char *name;
         int number;
@@ -131,7 +132,7 @@ static int blocked_action(const Isolator *i, uint32_t *ret, Error *e)
         }
         int n = errno_from_name(i->errno_name);
         if (n < 0)
-                return error_set(e, -EINVAL, "Isolator %s: this system has no error %s", i->name,
+                return error_set(e, -EINVAL, "Isolator %s: this system has no error code %s", i->name,
                                  i->errno_name);
         *ret = SECCOMP_ERRNO(n);
         return 0;
@@ -176,7 +177,7 @@ static const Isolator *find_isolator(const IsolatorList *l)
         return NULL;
 }
 
-/* Puts the isolator on top of the rules of the default filter. */
+/* Applies the isolator to the rules of the default filter. */
 static int apply_isolator(const Isolator *i, SeccompRules *rules, Error *e)
 {
         _cleanup_seccomp_rules_ SeccompRules retained = {};
@@ -210,14 +211,14 @@ int seccomp_compile(const IsolatorList *isolators, uint64_t capabilities, Seccom
                 int r = apply_isolator(i, &rules, e);
                 if (r < 0)
                         return r;
-                if (opts_out(i)) {
+                if (disables_filter(i)) {
                         *ret = (SeccompProgram){};
                         return 0;
                 }
         }
         int r = seccomp_rules_assemble(&rules, ret);
         if (r == -E2BIG)
-                return error_set(e, r, "The system call filter is longer than the kernel takes");
+                return error_set(e, r, "The system call filter is longer than the kernel accepts");
         return r < 0 ? error_oom(e) : 0;
 }
 
@@ -226,7 +227,7 @@ bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const 
         _cleanup_seccomp_rules_ SeccompRules rules = {};
         const Isolator *i = find_isolator(isolators);
 
-        if (i && opts_out(i))
+        if (i && disables_filter(i))
                 return true;
         if (seccomp_rules_init_default(&rules, capabilities) < 0 ||
             (i && apply_isolator(i, &rules, NULL) < 0))
@@ -239,11 +240,11 @@ bool seccomp_has_filter(const IsolatorList *isolators)
 {
         const Isolator *i = find_isolator(isolators);
 
-        return !i || !opts_out(i);
+        return !i || !disables_filter(i);
 }
 
-/* The calls that the set stands for, for comparison with the default filter. */
-static int wanted_rules(const Isolator *i, const SeccompRules *defaults, bool usual, SeccompRules *ret)
+/* The rules that the set alone specifies, for comparison with the default filter. */
+static int isolator_rules(const Isolator *i, const SeccompRules *defaults, bool usual, SeccompRules *ret)
 {
         char buffer[GROUP_SIZE];
         const char *text;
@@ -258,7 +259,7 @@ static int wanted_rules(const Isolator *i, const SeccompRules *defaults, bool us
         return 0;
 }
 
-/* USUAL: also what is in the set only by a group of usual calls. */
+/* USUAL: includes calls that are in the set only through a group of usual calls. */
 static int compare_to_default(const Isolator *i, uint64_t capabilities, bool usual, bool checks, char ***ret)
 {
         _cleanup_seccomp_rules_ SeccompRules defaults = {}, wanted = {};
@@ -268,7 +269,7 @@ static int compare_to_default(const Isolator *i, uint64_t capabilities, bool usu
                 return 0;
         int r = seccomp_rules_init_default(&defaults, capabilities);
         if (r >= 0)
-                r = wanted_rules(i, &defaults, usual, &wanted);
+                r = isolator_rules(i, &defaults, usual, &wanted);
         if (r >= 0)
                 r = seccomp_rules_beyond(&wanted, &defaults, checks, &calls);
         if (r >= 0)
@@ -310,7 +311,7 @@ bool seccomp_names_life_cycle(const Isolator *i)
         return false;
 }
 
-/* The launcher's own last call is behind the filter. */
+/* The launcher's own last call is subject to the filter. */
 static int check_start(const Isolator *i, Error *e)
 {
         _cleanup_seccomp_rules_ SeccompRules rules = {};
@@ -322,7 +323,7 @@ static int check_start(const Isolator *i, Error *e)
         apply_set(i, NULL, SECCOMP_RET_KILL_PROCESS, &rules);
         if (seccomp_rules_get(&rules, "execve")->action == SECCOMP_RET_ALLOW)
                 return 0;
-        (void) error_set(e, -EINVAL, "Isolator %s takes away execve, without which no app can be started",
+        (void) error_set(e, -EINVAL, "Isolator %s blocks execve, without which no app can be started",
                          i->name);
         return error_hint(e, -EINVAL, "Leave execve, and groups that have it, out of the set.");
 }

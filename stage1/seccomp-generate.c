@@ -4,9 +4,9 @@
  *
  *     seccomp-generate CPU-FAMILY < output of "systemd-analyze syscall-filter" > seccomp-tables.h
  *
- * The groups are systemd's, the numbers libseccomp's; both are maintained by people who follow the kernel,
- * and are asked here so that nobody needs to ask at run time: looking names up in these tables and putting a
- * filter together takes microseconds. Calls that are newer than the build's libseccomp come from a table
+ * The groups are systemd's, the numbers libseccomp's; both are kept up to date with the kernel, and are
+ * queried at build time so that neither is needed at run time: looking names up in these tables and
+ * assembling a filter takes microseconds. Calls that are newer than the build's libseccomp come from a table
  * below; since Linux 5.1 a new call has the same number everywhere.
  */
 
@@ -20,13 +20,13 @@
 #define GROUPS_MAX 64U
 #define ARCHITECTURES_MAX 2U
 #define NUMBERS_MAX 1024U
-/* Where 32-bit ARM has calls of its own. */
+/* The numbers of calls that only 32-bit ARM has. */
 #define ARM_PRIVATE_FIRST 0x0f0000U
 #define ARM_PRIVATE_LAST 0x0f00ffU
 
 typedef struct Call {
         char *name;
-        int number[ARCHITECTURES_MAX]; /* -1: not there */
+        int number[ARCHITECTURES_MAX]; /* -1: does not exist there */
 } Call;
 
 typedef struct Group {
@@ -178,7 +178,7 @@ static void add_newer(void)
         }
 }
 
-/* Groups begin at the margin with their "@name"; their calls, and groups that they include, are indented. */
+/* A group begins with an unindented "@name" line; its calls, and groups that it includes, are indented. */
 static void read_groups(FILE *f)
 {
         char line[256];
@@ -202,8 +202,8 @@ static void read_groups(FILE *f)
                 fail("There are no groups", "systemd-analyze syscall-filter printed none");
 }
 
-/* Until nothing changes any more, a group gets the members of those it includes; it may be printed before
- * them. */
+/* Adds the members of included groups until nothing changes any more; a group may be printed before those it
+ * includes. */
 static void merge_included(void)
 {
         for (bool changed = true; changed;) {

@@ -3,14 +3,14 @@
 /* The assembler of system call filters.
  *
  * A table becomes: load a word, then a binary search over ranges of it. Calls of neighbouring numbers mostly
- * share their fate, so that a filter of hundreds of calls has some two hundred instructions, of which a call
- * meets about ten. That matters where a program is installed: the kernel checks it, translates it and tries
- * it on every call number, for each process of each app, at about a sixth of a microsecond for each
- * instruction. A program of libseccomp for the same purpose has five times as many.
+ * have the same action, so that a filter of hundreds of calls has some two hundred instructions, of which
+ * about ten run for a call. That matters where a program is installed: the kernel checks it, translates it
+ * and tries it on every call number, for each process of each app, at about a sixth of a microsecond for
+ * each instruction. A program of libseccomp for the same purpose has five times as many.
  *
- * Jumps of filters only go forward, so the program is put together from its end: where a jump leads is known
- * by then, and an action that is already there within reach is used again. Places are counted from the end
- * until all is turned round.
+ * Jumps of filters only go forward, so the program is assembled from its end: the target of a jump is known
+ * by then, and an existing action instruction within reach is used again. Positions are counted from the end
+ * until the whole program is reversed.
  *
  * Recursion is bounded: by the nesting of tables, which only this project's own code writes, and by the
  * logarithm of their length.
@@ -32,7 +32,7 @@ void seccomp_program_done(SeccompProgram *p)
         *p = (SeccompProgram){};
 }
 
-/* Adds in front of all that is there; returns its place. */
+/* Adds an instruction in front of the existing ones; returns its position. */
 static int add(SeccompProgram *p, struct sock_filter instruction)
 {
         if (GREEDY_REALLOC(p->items, p->allocated, p->n + 1) < 0)
@@ -41,7 +41,7 @@ static int add(SeccompProgram *p, struct sock_filter instruction)
         return (int) p->n - 1;
 }
 
-/* What has no entry gets a range as well, and neighbours of the same action become one. */
+/* Values without an entry get a range as well, and adjacent ranges of the same action are merged. */
 static void add_range(Range *ranges, size_t *n, uint32_t first, uint32_t action, const SeccompTable *table)
 {
         if (*n > 0 && !table && !ranges[*n - 1].table && ranges[*n - 1].action == action)
@@ -83,7 +83,7 @@ static int add_action(SeccompProgram *p, uint32_t action)
         return add(p, (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, action));
 }
 
-/* A place that goes on at PLACE and that a jump can reach, even if one more instruction comes between. */
+/* A position that continues at PLACE and that a jump can reach, even if one more instruction is inserted. */
 static int bring_near(SeccompProgram *p, int place)
 {
         if (distance(p, place) < JUMP_MAX)
@@ -93,7 +93,7 @@ static int bring_near(SeccompProgram *p, int place)
         return add(p, (struct sock_filter) BPF_STMT(BPF_JMP | BPF_JA, (uint32_t) distance(p, place)));
 }
 
-/* The same for code that runs on into PLACE without a jump. */
+/* The same for code that continues into PLACE without a jump. */
 static int bring_next(SeccompProgram *p, int place)
 {
         if (distance(p, place) == 0)
@@ -145,7 +145,7 @@ static int add_table(SeccompProgram *p, const SeccompTable *t)
         return r < 0 ? r : add(p, (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, t->offset));
 }
 
-static void turn_round(SeccompProgram *p)
+static void reverse_instructions(SeccompProgram *p)
 {
         for (size_t i = 0, k = p->n; i + 1 < k; i++, k--) {
                 struct sock_filter t = p->items[i];
@@ -163,7 +163,7 @@ int seccomp_program_assemble(const SeccompTable *t, SeccompProgram *ret)
                 r = bring_next(&p, r);
         if (r < 0)
                 return r;
-        turn_round(&p);
+        reverse_instructions(&p);
         if (p.n > BPF_MAXINSNS)
                 return -E2BIG;
         *ret = p;

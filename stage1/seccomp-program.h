@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* From tables of what is allowed to the kernel's filter programs. Depends on basic/ alone. */
+/* Assembles the kernel's filter programs from tables of actions. Depends on basic/ alone. */
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -10,7 +10,7 @@
 
 typedef struct SeccompTable SeccompTable;
 
-/* The values FIRST to LAST of the word that a table looks at: an action (SECCOMP_RET_…), or another
+/* For the values FIRST to LAST of the word that a table examines: an action (SECCOMP_RET_…), or another
  * table. */
 typedef struct SeccompEntry {
         uint32_t first, last;
@@ -18,16 +18,16 @@ typedef struct SeccompEntry {
         const SeccompTable *table;
 } SeccompEntry;
 
-/* Looks at one word of struct seccomp_data, after ANDing it with MASK unless that is 0. */
+/* Examines one word of struct seccomp_data, after ANDing it with MASK unless that is 0. */
 struct SeccompTable {
         uint32_t offset;
         uint32_t mask;
-        uint32_t otherwise;          /* the action for values that no entry has */
+        uint32_t otherwise;          /* the action for values without an entry */
         const SeccompEntry *entries; /* in ascending order, not overlapping */
         size_t n;
 };
 
-/* The lower half of a call's Nth argument. */
+/* Offset of the lower half of a call's Nth argument. */
 #define SECCOMP_ARGUMENT(n)                                                                                 \
         ((uint32_t) (offsetof(struct seccomp_data, args) + (n) *8U +                                        \
                      (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4U : 0U)))
@@ -39,5 +39,5 @@ typedef struct SeccompProgram {
 
 void seccomp_program_done(SeccompProgram *p);
 #define _cleanup_seccomp_program_ _cleanup_(seccomp_program_done)
-/* -E2BIG: more instructions than the kernel takes. */
+/* -E2BIG: more instructions than the kernel accepts. */
 int seccomp_program_assemble(const SeccompTable *t, SeccompProgram *ret);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From rules by name to a program: what systemd's groups mean, and which number a call has on each
+/* From rules by name to a program: expands systemd's groups, and maps calls to their numbers on each
  * architecture.
  *
  * A kernel runs programs of more than one architecture, with other numbers for the same calls; the rules
- * hold for all of them. Where an architecture has calls that stand for many (socketcall and ipc of 32-bit
- * x86), the many are told apart by the first argument. What comes from an architecture that is not in the
- * tables, or of x32, is a number without a name.
+ * hold for all of them. Where an architecture has multiplexed calls (socketcall and ipc of 32-bit x86), the
+ * individual calls are distinguished by the first argument. A call from an architecture that is not in the
+ * tables, or from x32, counts as a number without a name.
  */
 
 #include "stage1/seccomp-rules.h"
@@ -22,7 +22,7 @@ typedef struct Subcall {
 
 static const struct {
         const char *name;
-        uint32_t mask; /* of the first argument: the rest of it is something else */
+        uint32_t mask; /* bits of the first argument that select the call */
         Subcall subcalls[SUBCALLS_MAX];
 } multiplexers[] = {
                 {"socketcall",
@@ -52,7 +52,7 @@ static const struct {
                  }},
 };
 
-/* One architecture's table while the program is put together. */
+/* One architecture's table while the program is assembled. */
 typedef struct Architecture {
         SeccompEntry entries[SECCOMP_N_CALLS + 1];
         SeccompEntry sub_entries[ELEMENTSOF(multiplexers)][SUBCALLS_MAX];
@@ -195,9 +195,9 @@ bool seccomp_group_is_common(const char *group, const char *of, const SeccompRul
         return some;
 }
 
-/* What follows the number is a pointer here, which no filter can look behind: a call that is decided by its
- * arguments is refused, as kernels do that were built without it. Programs of 64 bits can make 32-bit calls,
- * too, so that letting it pass would undo the check for all. */
+/* The arguments are behind a pointer here, which no filter can follow: a call whose arguments would have to
+ * be checked is refused with the error of kernels that were built without it. 64-bit programs can make
+ * 32-bit calls as well, so that allowing it would bypass the check for all. */
 static uint32_t subcall_action(const SeccompRules *r, const char *name, uint32_t otherwise)
 {
         int i = call_find(name);
@@ -245,7 +245,7 @@ static void fill_architecture(const SeccompRules *r, size_t which, Architecture 
                         if (streq(multiplexers[m].name, seccomp_calls[i].name))
                                 split_multiplexer(r, a, m, e);
         }
-        /* A debugger makes a call void by this number; the kernel does nothing for it. */
+        /* A debugger cancels a call by setting this number; the kernel does nothing for it. */
         a->entries[n++] = (SeccompEntry){UINT32_MAX, UINT32_MAX, SECCOMP_RET_ALLOW, NULL};
         qsort(a->entries, n, sizeof(a->entries[0]), compare_entries);
         a->table = (SeccompTable){offsetof(struct seccomp_data, nr), 0, r->otherwise, a->entries, n};

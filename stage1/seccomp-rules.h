@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What becomes of each system call, by name; the parts that stage1/seccomp-filter.h is made of. */
+/* The rule for each system call, by name; used by stage1/seccomp-filter.h. */
 
 #include "stage1/seccomp-program.h"
 
@@ -9,7 +9,7 @@
 
 typedef struct SeccompRule {
         uint32_t action;
-        const SeccompTable *check; /* decides by the arguments, if there is one */
+        const SeccompTable *check; /* the check of the arguments, or NULL */
         bool named;                /* an isolator names the call itself */
 } SeccompRule;
 
@@ -21,24 +21,24 @@ typedef struct SeccompRules {
 
 void seccomp_rules_done(SeccompRules *r);
 #define _cleanup_seccomp_rules_ _cleanup_(seccomp_rules_done)
-/* All calls, those without a name too, get the same action. */
+/* Sets the same action for all calls, including those without a name. */
 int seccomp_rules_init(SeccompRules *r, uint32_t action);
 /* NAME is a call, or with a leading "@" a group of systemd's. -ENOENT: there is no such name. */
 int seccomp_name_check(const char *name);
 int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule);
-/* What FROM allows, if only after a look at the arguments, R allows as well. What is missing in FROM, that is
- * fails with ENOSYS, is missing in R, too, unless R allows it: programs rely on that error to fall back. */
+/* Adds to R what FROM allows, including calls that it allows with some arguments only. Calls that are
+ * missing in FROM, that is fail with ENOSYS, are missing in R as well, unless R allows them: programs rely
+ * on that error to fall back. */
 void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from);
-/* What R allows gets the rule that it has in LIMIT: R never allows more than LIMIT, and what LIMIT decides by
- * arguments, or answers as if the call did not exist, R does, too. */
+/* Calls that R allows get the rule that they have in LIMIT: R never allows more than LIMIT, and checks of
+ * arguments and ENOSYS are taken over from LIMIT. */
 void seccomp_rules_limit(SeccompRules *r, const SeccompRules *limit);
-/* Appends the calls that R allows and LIMIT refuses; CHECKS: or allows with some arguments only, or answers as
- * if they did not exist. */
+/* Appends the calls that R allows and LIMIT refuses; with CHECKS also those that LIMIT allows with some
+ * arguments only, or that fail there with ENOSYS. */
 int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool checks, char ***ret);
-/* Whether GROUP ("@NAME") is part of the group OF, and RULES allow some of it. */
+/* Whether GROUP ("@NAME") is part of the group OF, and RULES allow at least one of its calls. */
 bool seccomp_group_is_common(const char *group, const char *of, const SeccompRules *rules);
-const SeccompRule *seccomp_rules_get(const SeccompRules *r,
-                                     const char *call); /* NULL: there is no such name */
+const SeccompRule *seccomp_rules_get(const SeccompRules *r, const char *call); /* NULL: unknown name */
 int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret);
 
 /* seccomp-default.c: the default filter of an app with this bounding set of capabilities. */

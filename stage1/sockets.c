@@ -3,28 +3,28 @@
 /* Ports with "socketActivated": the pod's systemd listens, and starts the app with the first connection
  * (spec: aci.md, "ports").
  *
- * Every such port is a socket unit of its own, for the descriptors of one unit have one name, the port's:
+ * Every such port is a socket unit of its own, since all descriptors of a unit have the same name, here the
+ * port's:
  *
  *     app-<app>:<number>.socket   --Requires-->  acnspawn-alive.target   the pod is up while it listens
  *                                 --OnFailure->  app-<app>:failed.service
  *
- * The number is the port's place among those of the app that are so marked; a colon is in no app's name. PID
- * 1 hands sockets that it was started with to units only that are loaded by then, and so the root slice
- * names them. It has ordered them after itself, which they are anyway.
+ * The number is the port's index among the socket-activated ports of the app; names of apps cannot contain a
+ * colon. PID 1 passes sockets that it was started with only to units that are already loaded, so the root
+ * slice refers to them by an ordering dependency, which holds anyway.
  *
- * These units have no part in the end of the pod. If they were stopped, systemd would throw away the
- * connections that wait in them, and where a socket is the host's, somebody else is going to serve them. A
- * connection that comes then starts nothing, because the pod's end cannot be undone any more, and stays
- * where it is.
+ * These units are not stopped at the end of the pod. If they were, systemd would drop the connections that
+ * wait in them, while another process will serve them if the socket is the host's. A connection that arrives
+ * then starts nothing, because the pod's end is irreversible, and remains in the queue.
  */
 
 #include "stage1/stage1-internal.h"
 
 #define SLICE_DROP_IN "-.slice.d/sockets.conf"
 #define FDNAME_MAX 255U /* of systemd */
-/* A socket that starts something more often than this within two seconds is given up. One less than the
- * number at which systemd, since version 255, goes easy on it (PollLimitBurst=): it would never be given up
- * then, and setting that limit is nothing that the versions before know. */
+/* A socket unit that is triggered more often than this within two seconds fails. One less than the number at
+ * which systemd, since version 255, throttles polling instead (PollLimitBurst=): the socket would never fail
+ * then, and earlier versions do not have that setting. */
 #define TRIGGERS_MAX 14U
 
 bool stage1_app_is_socket_activated(const App *app)
@@ -57,7 +57,7 @@ uint32_t stage1_port_count(const Port *port)
         return MAX(port->count, 1U);
 }
 
-/* --- What can be --------------------------------------------------------------------------------------- */
+/* --- Checks --------------------------------------------------------------------------------------- */
 
 static int check_port(const PodApp *app, const Port *p, Error *e)
 {
@@ -67,11 +67,10 @@ static int check_port(const PodApp *app, const Port *p, Error *e)
                                  "tcp or udp",
                                  p->name, app->name, p->protocol ?: "");
         if (p->port == 0 || p->port + (uint64_t) stage1_port_count(p) - 1 > UINT16_MAX)
-                return error_set(
-                                e, -EINVAL,
-                                "Port '%s' of app %s cannot be socket-activated: %u ports from %u on do not "
-                                "lie between 1 and 65535",
-                                p->name, app->name, stage1_port_count(p), p->port);
+                return error_set(e, -EINVAL,
+                                 "Port '%s' of app %s cannot be socket-activated: %u ports from %u on are "
+                                 "not within 1 to 65535",
+                                 p->name, app->name, stage1_port_count(p), p->port);
         if (strlen(p->name) > FDNAME_MAX)
                 return error_set(e, -ENAMETOOLONG,
                                  "A port of app %s cannot be socket-activated: its name has more than %u "
@@ -96,7 +95,7 @@ static int check_against(const PodApp *app, const Port *p, const PodApp *other_a
         return 0;
 }
 
-/* All that come before it have been checked. */
+/* All earlier ports have been checked. */
 static int check_against_earlier(const PodManifest *m, const PodApp *app, const Port *p, Error *e)
 {
         for (const PodApp *a = m->apps; a <= app; a++)
@@ -127,7 +126,7 @@ int stage1_sockets_check(const PodManifest *m, Error *e)
                         if (r >= 0 && sum > STAGE1_SOCKETS_MAX)
                                 r = error_set(e, -E2BIG,
                                               "The pod has %llu socket-activated ports with port '%s' of "
-                                              "app %s; more than %u cannot be",
+                                              "app %s; at most %u are possible",
                                               (unsigned long long) sum, p->name, m->apps[i].name,
                                               STAGE1_SOCKETS_MAX);
                         if (r >= 0)
@@ -140,7 +139,7 @@ int stage1_sockets_check(const PodManifest *m, Error *e)
 
 /* --- Units --------------------------------------------------------------------------------------------- */
 
-/* Where the pod is started without a socket for the port, by whoever runs it, its systemd makes one. */
+/* If the pod is started without a socket for the port, its systemd creates one. */
 static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
 {
         bool udp = streq(p->protocol, "udp");
@@ -165,8 +164,8 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
         return stage1_add_unit_text(files, unit, &t);
 }
 
-/* Leaves word of why the pod ends: an app that will not be started any more is of no use, and who started it
- * is to know. */
+/* Records why the pod ends: an app that cannot be started any more is a failure, which the user has to
+ * see. */
 static int add_failed_service(Stage1Files *files, const PodApp *app)
 {
         _cleanup_free_ char *unit = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Shared by the sources of stage1/; nothing here is for other rooms. */
+/* Shared by the sources of stage1/; not for use by other folders. */
 
 #include "schema/settings.h"
 #include "stage1/stage1.h"
@@ -10,12 +10,12 @@
 int stage1_files_add(Stage1Files *f, const char *path, const char *content, size_t size, mode_t mode);
 int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *target);
 
-/* sockets.c: adds the units of ports that are socket-activated, if there are any. */
+/* sockets.c: adds the units of socket-activated ports, if there are any. */
 int stage1_generate_sockets(const PodManifest *m, Stage1Files *files);
 /* The names of the socket units of APP, in the order of its ports. */
 int stage1_socket_names(const PodApp *app, char ***ret);
-/* health-units.c: arguments of the launcher for checking an app; and the units that do it from time to time.
- * Nothing, if it has no health check. */
+/* health-units.c: arguments of the launcher for checking an app; and the units that run the checks
+ * periodically. Without a health check nothing is added. */
 void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t);
 int stage1_add_health_units(Stage1Files *files, const PodApp *app, const HealthCheck *h, const char *slice,
                             const Text *service);

@@ -4,7 +4,8 @@
 /* stage1/: the inside of a pod: the root of its systemd, the units that make its apps, and the launcher that
  * every app's process starts as.
  *
- * The root of a pod (root/ in the pod directory) holds no operating system, only what its systemd needs:
+ * The root of a pod (root/ in the pod directory) contains no operating system, only the files that its
+ * systemd needs:
  *
  *     usr/ lib lib64 …                places for the host's systemd, journald and their libraries, bound
  *                                     read-only at start
@@ -19,9 +20,9 @@
  *                                     of the app
  *     var/log/journal/<id>/           the journal of the pod
  *
- * What a stranger wrote (arguments, environment, paths) is in none of these files: the launch file of an
- * app, apps/<app>/launch in the pod directory, holds it NUL-separated, and stage0 hands it to the launcher
- * as a descriptor.
+ * Untrusted text (arguments, environment, paths) is in none of these files: the launch file of an app,
+ * apps/<app>/launch in the pod directory, holds it NUL-separated, and stage0 hands it to the launcher as a
+ * descriptor.
  */
 
 #include "schema/schema.h"
@@ -52,32 +53,33 @@ typedef struct Stage1Files {
 void stage1_files_done(Stage1Files *f);
 #define _cleanup_stage1_files_ _cleanup_(stage1_files_done)
 
-/* Pure: what the pod's root holds for this reified manifest, in a fixed order. Same input, same output. */
+/* Pure function: the files of the pod's root for this reified manifest, in a fixed order. Same input, same
+ * output. */
 int stage1_generate(const PodManifest *m, const Stage1Options *o, Stage1Files *ret, Error *e);
 /* Generates and writes the files below ROOT_FD (a new, empty directory) and gives them to OWNER (uid and
  * gid). */
 int stage1_write_root(int root_fd, const PodManifest *m, const Stage1Options *o, uid_t owner, Error *e);
-/* What it holds besides if the pod is a machine of the host's systemd-machined (bus-units.c): the bus by
- * which systemctl -M reaches its systemd. Writing is for a root whose systemd is not started yet. */
+/* The additional files if the pod is registered with the host's systemd-machined (bus-units.c): the bus by
+ * which systemctl -M reaches its systemd. They have to be written before the pod's systemd is started. */
 int stage1_generate_bus(Stage1Files *ret);
 int stage1_write_bus(int root_fd);
 /* The name of the unit of an app ("app-web.service"). */
 int stage1_app_unit_name(const char *app, char **ret);
-/* And of the slice that it is in. */
+/* The name of the app's slice. */
 int stage1_app_slice_name(const char *app, char **ret);
-/* What the launcher is to do for APP (whose App object must be resolved): content of its launch file. */
+/* The content of the launch file of APP (whose App object must be resolved). */
 int stage1_launch_file(const PodManifest *m, const PodApp *app, char **ret, size_t *ret_size, Error *e);
-/* The capabilities that an app's processes may have at all: bit n is capability n. */
+/* The bounding set of an app's processes: bit n is capability n. */
 uint64_t stage1_app_capabilities(const App *app);
-/* The same of these isolators; NULL: the default. */
+/* The same for these isolators; NULL: the default. */
 uint64_t stage1_capabilities(const IsolatorList *l);
 
 /* --- The host's systemd (host-files.c) ----------------------------------------------------------------- */
 
 /* Absolute paths of systemd, journald, systemd-executor where there is one, and every library they load
  * (found from the ELF headers, dlopen notes among them), in a fixed order, in the tree that ROOT_FD is the
- * root of. Each is the name the loader will look for; it may be a symlink. -ENOENT names what is missing and
- * the package that has it. */
+ * root of. Each is the path that the loader will open; it may be a symlink. -ENOENT: the error names the
+ * missing file and the package that has it. */
 int stage1_host_files(int root_fd, char ***ret, Error *e);
 
 /* --- Ports that are socket-activated (sockets.c; spec: aci.md, "ports") -------------------------------- */
@@ -86,11 +88,11 @@ int stage1_host_files(int root_fd, char ***ret, Error *e);
 
 bool stage1_app_is_socket_activated(const App *app);
 bool stage1_pod_is_socket_activated(const PodManifest *m);
-/* How many ports PORT stands for. */
+/* The number of ports in the range PORT. */
 uint32_t stage1_port_count(const Port *port);
-/* The unit that listens for PORT, one of APP's that is so marked. */
+/* The unit that listens for PORT, a socket-activated port of APP. */
 int stage1_socket_unit_name(const PodApp *app, const Port *port, char **ret);
-/* -EINVAL, -ENAMETOOLONG, -E2BIG: a port of these cannot be, or two are in each other's way. */
+/* -EINVAL, -ENAMETOOLONG, -E2BIG: a socket-activated port is not valid, or two conflict. */
 int stage1_sockets_check(const PodManifest *m, Error *e);
 
 /* --- Isolators (isolators*.c) -------------------------------------------------------------------------- */
@@ -99,85 +101,87 @@ typedef enum IsolatorVerdict {
         ISOLATOR_ENFORCED,
         ISOLATOR_MODIFIED,
         ISOLATOR_IGNORED,
-        ISOLATOR_OFF, /* it asks for a confinement to be left out, and that is done */
+        ISOLATOR_OFF, /* it disables a confinement, and that is done */
 } IsolatorVerdict;
 const char *isolator_verdict_to_string(IsolatorVerdict v);
 
-/* How far SELinux goes on a host. */
+/* State of SELinux on a host. */
 typedef enum SelinuxState {
-        SELINUX_OFF,       /* not built in, or not switched on */
-        SELINUX_NO_POLICY, /* there is nothing yet that a context could mean */
+        SELINUX_OFF,       /* not built in, or not enabled */
+        SELINUX_NO_POLICY, /* enabled, but no policy is loaded */
         SELINUX_PERMISSIVE,
         SELINUX_ENFORCING,
 } SelinuxState;
 
-/* What the host offers, as far as isolators depend on it. */
+/* Features of the host that isolators depend on. */
 typedef struct HostFeatures {
         bool cpu, memory, io, pids; /* cgroup v2 controllers that a pod can use */
         bool pids_v1;               /* the controller of this name is in a hierarchy of version 1 */
         bool own_users;             /* the pod has a range of users of its own */
         bool apparmor;              /* this security module is active */
         SelinuxState selinux;
-        /* Files of the kernel that tell what profiles and contexts there are; NULL: not to be asked. */
+        /* Files of the kernel with the loaded profiles, and for querying contexts; NULL: not to be used. */
         const char *apparmor_profiles, *selinux_access;
-        bool resources;    /* CAP_SYS_RESOURCE is to be had: to protect processes from the OOM killer */
+        bool resources;    /* CAP_SYS_RESOURCE is available: needed to protect processes from the OOM
+                            * killer */
         bool block_device; /* the disk that the pod's files are on is known */
         bool host_network; /* the pod has no network of its own */
-        int landlock;      /* version of Landlock, which keeps apps from looking into each other; 0: none */
-        bool host_unit;    /* the pod is in a unit of the host whose settings are not ours */
+        int landlock;      /* version of Landlock, which keeps apps from inspecting each other's processes;
+                            * 0: none */
+        bool host_unit;    /* the pod is in a unit of the host that acnspawn has not made */
 } HostFeatures;
 
-/* What becomes of I, one of L, on such a host; RET_DETAIL says how or why in a few words. */
+/* The verdict on I, one of L, on such a host; RET_DETAIL briefly describes how it is enforced, or why it is
+ * not. */
 int isolator_verdict(const IsolatorList *l, const Isolator *i, bool pod_scope, const HostFeatures *h,
                      IsolatorVerdict *ret, char **ret_detail);
-/* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) what systemd is
- * to enforce. */
+/* Appends to SLICE (a [Slice] section) and SERVICE (a [Service] section; NULL at pod scope) the directives
+ * for systemd. */
 int stage1_isolator_directives(const IsolatorList *l, bool pod_scope, Text *slice, Text *service);
 /* How many processes and threads an app, or all apps of a pod together, may have; STAGE1_TASKS_UNLIMITED: as
  * many as the host has. */
 #define STAGE1_TASKS_UNLIMITED UINT64_MAX
 uint64_t stage1_tasks_max(const IsolatorList *l, bool pod_scope);
-/* What holds on such a host for APP, or, if it is NULL, for a pod as a whole, where none of its isolators L says
- * otherwise: as isolators, which are static. Returns how many. */
+/* The defaults on such a host for APP, or, if it is NULL, for a pod as a whole, unless one of its isolators
+ * L overrides them: as isolators, which are static. Returns their number. */
 #define STAGE1_DEFAULTS_MAX 2U
 size_t stage1_default_isolators(const IsolatorList *l, const App *app, const HostFeatures *h,
                                 const Isolator *ret[static STAGE1_DEFAULTS_MAX]);
-/* Whether the filter of APP lets it mount, should its capabilities do so. */
+/* Whether the filter of APP allows mounting; its capabilities may still not. */
 bool stage1_app_may_mount(const App *app);
-/* What the isolators of a pod ask for the pod as a whole, against other pods; 0: nothing. */
+/* Requests of a pod's isolators for the pod as a whole, in competition with other pods; 0: none. */
 typedef struct PodRequests {
         uint64_t cpu_weight; /* 1…10000, as cpu.weight of cgroup v2 has it */
         uint64_t memory_low; /* bytes */
 } PodRequests;
 void stage1_pod_requests(const IsolatorList *l, PodRequests *ret);
-/* The rate that a block-bandwidth or block-iops isolator comes to. */
+/* The rate that a block-bandwidth or block-iops isolator specifies. */
 uint64_t stage1_block_limit(const Isolator *i);
 
-/* Whether the launcher can keep processes of APP, on such a host, from looking into those of other apps; see
+/* Whether the launcher can keep processes of APP, on such a host, from inspecting those of other apps; see
  * apply_landlock(). */
 bool stage1_app_is_confined(const App *app, const HostFeatures *h);
 
-/* Refuses what a pod of this manifest cannot have on such a host and must not run without: kernel parameters
- * that are not a pod's own (-EPERM) or are to have two values (-EINVAL), a set of system calls that cannot be
- * applied (-EINVAL), an AppArmor profile that is not
- * loaded (-ENOENT), a context that the SELinux policy does not have (-EINVAL). The error names app and
- * isolator. */
+/* Refuses a manifest whose mandatory isolators such a host cannot enforce: kernel parameters that are not a
+ * pod's own (-EPERM) or that have conflicting values (-EINVAL), a set of system calls that cannot be applied
+ * (-EINVAL), an AppArmor profile that is not loaded (-ENOENT), a context that the SELinux policy does not
+ * have (-EINVAL). The error names app and isolator. */
 int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e);
-/* Of the manifest alone, whatever the host: the same of kernel parameters and sets of system calls, and ports that
- * cannot be socket-activated. Apps without an app object, as templates have them, are left out. */
+/* The checks that depend on the manifest alone: kernel parameters and sets of system calls as above, and
+ * ports that cannot be socket-activated. Apps without an app object, as in templates, are skipped. */
 int stage1_manifest_check(const PodManifest *m, Error *e);
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
 int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
 
-/* --- What images ask for (privileges.c) --- */
+/* --- Privileges that images request (privileges.c) --- */
 
-/* Something that the isolators of an app ask for beyond what an app gets by default. */
+/* A request of an app's isolators beyond what an app gets by default. */
 typedef struct Privilege {
-        IsolatorType type; /* of the isolator that asks for it; ISOLATOR_UNKNOWN: none does */
-        char *name;        /* as a grant names it: CAP_SYS_ADMIN, seccomp, sysctl:NAME, … */
-        char *text;        /* for people: "no system call filter" */
+        IsolatorType type; /* type of the isolator that requests it; ISOLATOR_UNKNOWN: none */
+        char *name;        /* name for granting it: CAP_SYS_ADMIN, seccomp, sysctl:NAME, … */
+        char *text;        /* description for messages: "no system call filter" */
         char *option;      /* the option that gives it instead of the image, or NULL */
-        bool grantable;    /* an image may have it, if the operator grants it */
+        bool grantable;    /* the operator can grant it to an image */
 } Privilege;
 
 typedef struct PrivilegeList {
@@ -186,25 +190,26 @@ typedef struct PrivilegeList {
 } PrivilegeList;
 
 void privilege_list_done(PrivilegeList *l);
-/* What the isolators L of an app ask for, in a fixed order. */
+/* The privileges that the isolators L of an app request, in a fixed order. */
 int stage1_privileges(const IsolatorList *l, PrivilegeList *ret);
-/* Appends what the ports of an app that is to be in the host's network ask for, in a pod with users of its own: to
- * be listened for by root of the host, where the app could not listen by itself. M's exposed ports are asked for
- * by the operator. */
+/* Appends the privileges that the ports of an app in the host's network request, in a pod with users of its
+ * own: root of the host listens for the port where the app itself could not. Ports that M exposes are
+ * requested by the operator and not listed. */
 int stage1_port_privileges(const PodManifest *m, const App *a, PrivilegeList *ret);
-/* Whether GRANTS (see grants_parse()) give it. */
+/* Whether GRANTS (see grants_parse()) contain it. */
 bool privilege_is_granted(const Privilege *p, char *const *grants);
 /* Bounds a retain set of system calls among L by the default filter. */
 int stage1_bound_system_calls(IsolatorList *l, Error *e);
-/* Takes out of L what goes beyond the defaults, in isolators of the types that are bits of TYPES. */
+/* Removes from L what goes beyond the defaults, in isolators of the types whose bits are set in TYPES. */
 int stage1_withhold_privileges(IsolatorList *l, uint32_t types, Error *e);
 
-/* The controllers that a pod would have if it were started now by us; KEEP_UNIT: beside us in the unit of
- * the host's systemd that we are in. */
+/* Detects the controllers of a pod that this process would start now; KEEP_UNIT: as a sibling, in the unit
+ * of the host's systemd that this process is in. */
 int host_features_detect(bool keep_unit, HostFeatures *ret);
-/* Where the hierarchy of version 1 that has the pids controller is mounted and can be written to, or NULL. */
+/* The mount point of the version 1 hierarchy with the pids controller, if it is mounted and writable; else
+ * NULL. */
 const char *host_pids_v1_path(void);
-/* The same from the list of controllers in FILE, of a cgroup. */
+/* The same from the list of controllers in FILE, a file of a cgroup. */
 int host_features_read(const char *file, HostFeatures *ret);
-/* What does not depend on cgroups. */
+/* Detects the features that do not depend on cgroups. */
 void host_features_detect_security(HostFeatures *h);

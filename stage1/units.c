@@ -2,9 +2,9 @@
 
 /* The unit generator: a reified manifest goes in, the text of every unit of the pod comes out.
  *
- * What stands in a unit is either ours or restricted by the specification to letters, digits and dashes
- * (names of apps, names of images): a stranger's arguments, environment and paths are in the launch files.
- * Whatever ends the pod (an app, the exit policy, a signal to PID 1) goes through exit.target, so that the
+ * The text of a unit is either fixed or restricted by the specification to letters, digits and dashes (names
+ * of apps, names of images): untrusted arguments, environment and paths are in the launch files. Every way
+ * of ending the pod (an app, the exit policy, a signal to PID 1) goes through exit.target, so that the
  * manager stops the apps in order, runs their post-stop handlers, and leaves only when the last of them is
  * inactive:
  *
@@ -42,8 +42,9 @@ static const struct {
                                          "Description=Leave the Pod\n"
                                          "DefaultDependencies=no\n"
                                          "Requires=shutdown.target\n"
-                                         /* An app may be done before the journal daemon is: killed while it
-                                          * still starts, it would take to the grave what the app wrote. */
+                                         /* An app may end before the journal daemon has finished starting;
+                                          * if the daemon were killed then, the app's output would be
+                                          * lost. */
                                          "After=shutdown.target systemd-journald.service\n"
                                          "SuccessAction=exit-force\n"},
                 {"systemd-journald.socket", "[Unit]\n"
@@ -58,8 +59,9 @@ static const struct {
                                             "PassCredentials=yes\n"
                                             "ReceiveBuffer=8M\n"
                                             "Service=systemd-journald.service\n"},
-                /* journald writes to /var/log/journal from the start only if it finds the mark that the
-                 * journal was flushed; a runtime directory of that name is the cheapest way to put it there.
+                /* journald writes to /var/log/journal from the start only if the flag file exists that says
+                 * that the journal was flushed; a runtime directory of that name is the cheapest way to
+                 * create it.
                  */
                 {"systemd-journald.service", "[Unit]\n"
                                              "Description=Journal of the Pod\n"
@@ -82,7 +84,7 @@ static const struct {
                                              "OOMScoreAdjust=-250\n"},
 };
 
-/* What PID 1 is told by signals, and by machinectl, ends the pod in the one way there is. */
+/* Signals to PID 1, and machinectl, activate these targets; all of them end the pod in the same way. */
 static const char *const exit_aliases[] = {"halt.target", "poweroff.target", "reboot.target",
                                            "kexec.target"};
 
@@ -124,9 +126,9 @@ int stage1_app_unit_name(const char *app, char **ret)
         return xasprintf(ret, "app-%s.service", app);
 }
 
-/* In the name of a slice a dash means "below", so that the app "a-b" would be a part of the app "a". Another
- * character stands for it, which names of apps cannot have; systemd's own escape would make long names too
- * long for a file. */
+/* In the name of a slice a dash means "below", so that the slice of the app "a-b" would be inside that of
+ * the app "a". It is replaced by a character that names of apps cannot contain; systemd's own escape would
+ * make long names too long for a file. */
 int stage1_app_slice_name(const char *app, char **ret)
 {
         int r = xasprintf(ret, "app-%s.slice", app);
@@ -147,7 +149,7 @@ static void add_time(Text *t, const char *key, uint64_t usec)
                 text_addf(t, "%s=%lluus\n", key, (unsigned long long) usec);
 }
 
-/* Where there is the controller for it; services have no limit of their own: see etc/systemd/system.conf. */
+/* Effective if the controller exists; services have no limit of their own: see etc/systemd/system.conf. */
 static void add_tasks_max(Text *t, uint64_t max)
 {
         if (max == STAGE1_TASKS_UNLIMITED)
@@ -162,7 +164,7 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
         _cleanup_text_ Text t = {};
 
         text_addf(&t, "[Unit]\nDescription=%s%s\nDefaultDependencies=no\n\n[Slice]\n", description, detail);
-        /* The one controller that systemd does not have count by itself. */
+        /* The only controller whose accounting systemd does not enable by default. */
         if (!pod_scope)
                 text_add(&t, "IOAccounting=yes\n");
         add_tasks_max(&t, stage1_tasks_max(isolators, pod_scope));
@@ -170,16 +172,16 @@ static int add_slice(Stage1Files *files, const char *name, const char *descripti
         return r < 0 ? r : stage1_add_unit_text(files, name, &t);
 }
 
-static bool waits_longer(const AppSettings *s)
+static bool needs_start_extension(const AppSettings *s)
 {
         return s->restart != RESTART_NO && s->start_timeout_usec != UINT64_MAX;
 }
 
-/* An app that is restarted again and again is given up at last. That is then an end like that of an app
- * which is not restarted. */
+/* An app that is restarted too often is not started any more. That then has the same effects as the end of
+ * an app that is not restarted. */
 static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
 {
-        /* Where connections start an app, its sockets have a limit. */
+        /* If connections start an app, its sockets have a limit, */
         bool by_sockets = stage1_app_is_socket_activated(app->app); /* and the launcher counts restarts */
 
         if (s->restart == RESTART_NO && !by_sockets)
@@ -211,20 +213,20 @@ static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, c
         if (s->health.command)
                 text_addf(t, "Wants=health-%s.timer\n", app->name);
         add_start_limit(t, app, s, o);
-        /* systemd would do these even if it starts the app again; an end that is followed by a start is
-         * none. */
+        /* systemd would trigger these actions even if it restarts the app, so they are only for apps without
+         * restarts. */
         if ((o->exit_on_failure || o->exit_on_any) && s->restart == RESTART_NO)
                 text_add(t, "FailureAction=exit\n");
         if (o->exit_on_any && s->restart == RESTART_NO)
                 text_add(t, "SuccessAction=exit\n");
         text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
-        /* The launcher asks for time to wait before a restart, and status texts of the app are passed on in the
-         * name of its main process. The socket itself is in no app's root. */
-        if (s->notify || waits_longer(s))
+        /* The launcher asks for time to wait before a restart, and status texts of the app are forwarded on
+         * behalf of its main process. systemd's notify socket itself is in no app's root. */
+        if (s->notify || needs_start_extension(s))
                 text_add(t, "NotifyAccess=exec\n");
 }
 
-/* What ends an app, and what is done then. */
+/* How an app is stopped, and what happens then. */
 static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *o)
 {
         static const char *const restarts[] = {
@@ -261,8 +263,8 @@ static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s, cons
                   app->name);
         if (app_settings_readiness(s))
                 text_add(t, " tell");
-        /* On its way to the next start systemd passes the app off as one that ended well, and would do what
-         * is to be done then. The launcher knows better. */
+        /* Before a restart systemd treats the app as successfully ended, and would trigger the success
+         * action. The launcher makes the right decision instead. */
         if (o->exit_on_any && s->restart == RESTART_ON_FAILURE)
                 text_add(t, " leave");
         if (stage1_app_is_socket_activated(app->app) && s->restart != RESTART_NO &&
@@ -279,7 +281,7 @@ static void add_service_commands(Text *t, const PodApp *app, const AppSettings *
         if (s->restart != RESTART_NO)
                 text_addf(t, "ExecStartPre=/acnspawn/launch delay %s first=%llu max=%llu%s%s\n", app->name,
                           (unsigned long long) s->restart_usec, (unsigned long long) s->restart_max_usec,
-                          waits_longer(s) ? " extend" : "", orderly ? " orderly" : "");
+                          needs_start_extension(s) ? " extend" : "", orderly ? " orderly" : "");
         if (app->app->pre_start)
                 text_addf(t, "ExecStartPre=/acnspawn/launch pre-start %s\n", app->name);
         text_addf(t, "ExecStart=/acnspawn/launch main %s\n", app->name);
@@ -322,7 +324,7 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
         return r < 0 ? r : stage1_add_health_units(files, app, &settings.health, slice, &service);
 }
 
-/* What the pod is up with: its apps, or what starts them. */
+/* The units that the pod consists of: its apps, or the sockets that start them. */
 static int add_members(Text *t, const PodApp *app)
 {
         _cleanup_strv_free_ char **sockets = NULL;

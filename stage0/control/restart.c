@@ -128,9 +128,9 @@ static void forget_starts(Pod *p, const PodApp *app)
         _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
         _cleanup_app_status_ AppStatus s = {};
 
-        if (fd < 0 || app_status_read(fd, app->name, &s) < 0 || s.row == 0)
+        if (fd < 0 || app_status_read(fd, app->name, &s) < 0 || s.consecutive_starts == 0)
                 return;
-        s.row = 0;
+        s.consecutive_starts = 0;
         (void) app_status_write(fd, app->name, &s);
 }
 

@@ -54,11 +54,12 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         a->restart_limit = s.restart_limit;
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
-        if (p->state == POD_RUNNING && a->status.state == APP_ENDED && !a->status.begins &&
-            a->status.row > 0 &&
-            backoff_starts_again(&a->status, (RestartPolicy) s.restart, s.restart_limit))
-                a->next_start_usec = a->status.ended_usec + backoff_delay(s.restart_usec, s.restart_max_usec,
-                                                                          backoff_row(&a->status));
+        if (p->state == POD_RUNNING && a->status.state == APP_ENDED && !a->status.restarting &&
+            a->status.consecutive_starts > 0 &&
+            backoff_restarts(&a->status, (RestartPolicy) s.restart, s.restart_limit))
+                a->next_start_usec =
+                                a->status.ended_usec + backoff_delay(s.restart_usec, s.restart_max_usec,
+                                                                     backoff_consecutive_starts(&a->status));
         return 0;
 }
 

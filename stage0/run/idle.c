@@ -39,7 +39,7 @@ static bool is_active(const PodApp *app, const AppStatus *status)
                 return true;
         if (app_settings_read(app, &settings, NULL) < 0)
                 return false;
-        return backoff_starts_again(status, (RestartPolicy) settings.restart, settings.restart_limit);
+        return backoff_restarts(status, (RestartPolicy) settings.restart, settings.restart_limit);
 }
 
 static bool pod_is_idle(Pod *p)

@@ -164,7 +164,7 @@ static bool will_start_again(const AppWait *w)
 
         if (w->restart == RESTART_NO)
                 return false;
-        return read_record(w->all, w->app, &s) < 0 || backoff_starts_again(&s, w->restart, w->restart_limit);
+        return read_record(w->all, w->app, &s) < 0 || backoff_restarts(&s, w->restart, w->restart_limit);
 }
 
 /* --- Being executed ------------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lines of the passwd and group files of an image. Their text is untrusted, and bounded by the reader; it is
- * parsed here, without the C library's name services. Lines that are no entries are passed over. */
+/* Parses the passwd and group files of an image. Their text is untrusted, its size limited by the caller; it
+ * is parsed here, without the C library's name services. Lines that are not valid entries are skipped. */
 
 #include "stage1/launch/accounts.h"
 
@@ -21,7 +21,7 @@ static size_t split_fields(char *line, char *fields[static FIELDS_MAX])
         return n;
 }
 
-/* The line that *TEXT begins with; *TEXT is moved to the next, or to NULL. */
+/* The first line of *TEXT; *TEXT is advanced to the next, or set to NULL. */
 static char *take_line(char **text)
 {
         char *line = *text;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* accounts.c: lines of passwd and group. Pure; the text, which may be NULL, is taken to pieces. */
+/* accounts.c: lines of passwd and group. Pure functions; the text, which may be NULL, is modified. */
 
 #include "basic/basic.h"
 
 typedef struct Account {
         bool found;
         uint32_t id, gid;
-        char *name, *home, *shell; /* the last two are absolute paths, or NULL; all are owned */
+        char *name, *home, *shell; /* home and shell are absolute paths, or NULL; all are owned */
 } Account;
 
 void account_done(Account *a);
-/* The first entry of TEXT, passwd or group, with that NAME, or (NAME is NULL) that number. 1: *RET is it; 0:
- * there is none. */
+/* The first entry of TEXT, passwd or group, with that NAME, or (NAME is NULL) that number. 1: found, in
+ * *RET; 0: there is none. */
 int accounts_find(char *text, const char *name, uint32_t id, Account *ret);
-/* Calls ADD with each group of TEXT that lists USER as a member, until that fails. */
+/* Calls ADD for each group of TEXT that lists USER as a member, until a call fails. */
 int accounts_list_groups(char *text, const char *user, int (*add)(void *userdata, gid_t gid),
                          void *userdata);

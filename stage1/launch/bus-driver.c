@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a bus does itself, where there are two on it: a client and the pod's systemd.
+/* The bus driver (org.freedesktop.DBus) of a bus with two peers: a client and the pod's systemd.
  *
- * That one has all calls that are for nobody or for org.freedesktop.systemd1. What is for
- * org.freedesktop.DBus is answered here: who is there, by what names, as which user. Names are their own
- * owners, as that of the bus itself always is, so that whoever asks for the owner knows the sender of
- * signals again. Matches are taken and do nothing: systemd sends all its signals to whoever is
- * connected, and clients choose from them anyway. Nobody else is there.
+ * systemd receives all calls without a destination or for org.freedesktop.systemd1. Calls of
+ * org.freedesktop.DBus are answered here: the names on the bus, their owners and credentials. The owner of a
+ * name is the name itself, as it always is for the name of the bus, so that a client that queries the owner
+ * recognizes the sender of signals. Matches are accepted and have no effect: systemd sends all its signals
+ * to every connection, and clients filter them anyway. There are no other peers.
  *
- * Some calls for systemd are answered here, too: those that cannot do what they are for in a pod, and
- * would fail without a word or with one that says nothing; and references to units, which it keeps for
- * clients of a bus only. They have it keep a unit in memory, and the units of a pod stay there, as its
- * target wants them.
+ * Some calls for systemd are also answered here: those that cannot work in a pod and would fail without a
+ * useful error; and references to units, which systemd supports for clients of a bus only. A reference keeps
+ * a unit in memory, and the units of a pod stay loaded anyway, as its target wants them.
  */
 
 #include "stage1/launch/bus.h"
@@ -23,10 +22,10 @@
 
 typedef struct Call {
         BusClient *client;
-        const char *name; /* the first argument, if it is one; else NULL */
+        const char *name; /* the first argument if it is a string; else NULL */
         BusWriter body;
         const char *signature;
-        const char *error; /* a name; then there is a text in BODY */
+        const char *error; /* error name, with the message in BODY; or NULL */
 } Call;
 
 static void fail(Call *c, const char *error, const char *format, ...) _printf_(3, 4);
@@ -59,9 +58,9 @@ static bool name_is_known(const char *name)
 static bool check_name(Call *c)
 {
         if (!c->name)
-                fail(c, ERROR_NAME("InvalidArgs"), "The first argument is to be a name.");
+                fail(c, ERROR_NAME("InvalidArgs"), "The first argument has to be a name.");
         else if (!name_is_known(c->name))
-                fail(c, ERROR_NAME("NameHasNoOwner"), "In a pod nobody has the name '%s'.", c->name);
+                fail(c, ERROR_NAME("NameHasNoOwner"), "The bus of a pod has no name '%s'.", c->name);
         return !c->error;
 }
 
@@ -87,40 +86,40 @@ static void add_u32(Call *c, uint32_t u)
         c->signature = "u";
 }
 
-static void say_hello(Call *c)
+static void reply_hello(Call *c)
 {
-        if (c->client->greeted)
-                fail(c, ERROR_NAME("Failed"), "Hello was said before.");
+        if (c->client->hello_received)
+                fail(c, ERROR_NAME("Failed"), "Hello has already been called.");
         else
                 add_string(c, CLIENT);
-        c->client->greeted = true;
+        c->client->hello_received = true;
 }
 
 static void do_nothing(Call *c) {}
 
-static void list_names_(Call *c)
+static void reply_names(Call *c)
 {
         add_strings(c, names, ELEMENTSOF(names));
 }
 
-static void list_activatable(Call *c)
+static void reply_activatable_names(Call *c)
 {
         add_strings(c, names, 1);
 }
 
-static void tell_whether_owned(Call *c)
+static void reply_name_has_owner(Call *c)
 {
         bus_write_u32(&c->body, name_is_known(c->name));
         c->signature = "b";
 }
 
-static void tell_owner(Call *c)
+static void reply_owner(Call *c)
 {
         if (check_name(c))
                 add_string(c, c->name);
 }
 
-static void list_owners(Call *c)
+static void reply_owners(Call *c)
 {
         if (check_name(c))
                 add_strings(c, &c->name, 1);
@@ -134,20 +133,20 @@ static void start_service(Call *c)
                 fail(c, ERROR_NAME("ServiceUnknown"), "In a pod there is only " MANAGER ".");
 }
 
-/* --- Who they are -------------------------------------------------------------------------------------- */
+/* --- Credentials -------------------------------------------------------------------------------------- */
 
 static uint32_t pid_of(const Call *c)
 {
         return streq(c->name, MANAGER) ? 1 : streq(c->name, DRIVER) ? c->client->own_pid : c->client->pid;
 }
 
-static void tell_user(Call *c)
+static void reply_user(Call *c)
 {
         if (check_name(c))
                 add_u32(c, 0);
 }
 
-static void tell_pid(Call *c)
+static void reply_pid(Call *c)
 {
         if (!check_name(c))
                 return;
@@ -165,7 +164,7 @@ static void add_credential(Call *c, const char *key, uint32_t value)
         bus_write_u32(&c->body, value);
 }
 
-static void tell_credentials(Call *c)
+static void reply_credentials(Call *c)
 {
         if (!check_name(c))
                 return;
@@ -177,38 +176,39 @@ static void tell_credentials(Call *c)
         c->signature = "a{sv}";
 }
 
-static void tell_no_label(Call *c)
+static void reply_no_label(Call *c)
 {
         if (check_name(c))
                 fail(c, ERROR_NAME("SELinuxSecurityContextUnknown"), "Labels are not known in a pod.");
 }
 
-static void refuse(Call *c)
+static void reply_access_denied(Call *c)
 {
-        fail(c, ERROR_NAME("AccessDenied"), "A pod has no bus for that: there are its systemd and you.");
+        fail(c, ERROR_NAME("AccessDenied"),
+             "The bus of a pod does not support this: only the pod's systemd and the client are connected.");
 }
 
 static const struct {
         const char *member;
         void (*answer)(Call *c);
 } methods[] = {
-                {"Hello", say_hello},
+                {"Hello", reply_hello},
                 {"AddMatch", do_nothing},
                 {"RemoveMatch", do_nothing},
                 {"Ping", do_nothing},
-                {"ListNames", list_names_},
-                {"ListActivatableNames", list_activatable},
-                {"NameHasOwner", tell_whether_owned},
-                {"GetNameOwner", tell_owner},
-                {"ListQueuedOwners", list_owners},
+                {"ListNames", reply_names},
+                {"ListActivatableNames", reply_activatable_names},
+                {"NameHasOwner", reply_name_has_owner},
+                {"GetNameOwner", reply_owner},
+                {"ListQueuedOwners", reply_owners},
                 {"StartServiceByName", start_service},
-                {"GetConnectionUnixUser", tell_user},
-                {"GetConnectionUnixProcessID", tell_pid},
-                {"GetConnectionCredentials", tell_credentials},
-                {"GetConnectionSELinuxSecurityContext", tell_no_label},
-                {"RequestName", refuse},
-                {"ReleaseName", refuse},
-                {"BecomeMonitor", refuse},
+                {"GetConnectionUnixUser", reply_user},
+                {"GetConnectionUnixProcessID", reply_pid},
+                {"GetConnectionCredentials", reply_credentials},
+                {"GetConnectionSELinuxSecurityContext", reply_no_label},
+                {"RequestName", reply_access_denied},
+                {"ReleaseName", reply_access_denied},
+                {"BecomeMonitor", reply_access_denied},
 };
 
 static void answer_driver_call(Call *c, const BusHeader *h)
@@ -221,16 +221,17 @@ static void answer_driver_call(Call *c, const BusHeader *h)
         fail(c, ERROR_NAME("UnknownMethod"), "The bus of a pod has no method '%s'.", h->member ?: "");
 }
 
-/* --- Judging ------------------------------------------------------------------------------------------- */
+/* --- Classification of messages
+ * ------------------------------------------------------------------------------------------- */
 
-/* Of machinectl shell, systemd-run and the like; and of machinectl login. */
-static bool wants_program(const BusHeader *h, const char *unit)
+/* Calls of machinectl shell, systemd-run and the like; and of machinectl login. */
+static bool is_start_program_call(const BusHeader *h, const char *unit)
 {
         return streq_ptr(h->member, "StartTransientUnit") ||
                (streq_ptr(h->member, "StartUnit") && unit && startswith(unit, "container-getty@"));
 }
 
-static bool wants_reference(const BusHeader *h)
+static bool is_reference_call(const BusHeader *h)
 {
         static const char *const members[] = {"Ref", "Unref", "RefUnit", "UnrefUnit"};
 
@@ -240,13 +241,13 @@ static bool wants_reference(const BusHeader *h)
         return false;
 }
 
-/* Whether it is answered here. */
+/* Returns whether the call is answered here. */
 static bool answer_for_manager(Call *c, const BusHeader *h, const uint8_t *data, size_t n)
 {
         if (h->type != BUS_METHOD_CALL)
                 return false;
-        if (!wants_program(h, bus_first_string(h, data, n, BUS_NAME_MAX)))
-                return wants_reference(h);
+        if (!is_start_program_call(h, bus_first_string(h, data, n, BUS_NAME_MAX)))
+                return is_reference_call(h);
         fail(c, ERROR_NAME("NotSupported"),
              "A pod has no programs but those of its apps; 'acnspawn enter POD' runs a command in one.");
         return true;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The little of D-Bus' wire format that a bus has to know which passes messages on as they are: where a
- * message ends, for whom it is, how many descriptors belong to it; and how an answer of its own is
- * written.
+/* The part of D-Bus' wire format that is needed to forward messages unchanged: where a message ends, its
+ * destination, and the number of its descriptors; and to write replies.
  *
- * A message begins with 16 bytes (byte order, type, flags, version, length of the body, serial, length
- * of the fields), then come the fields, each a code and a value with its type, padded to eight bytes,
- * then the body. Fields that have to be there, and bodies, are for those to check whom the message is
- * for.
+ * A message begins with 16 bytes (byte order, type, flags, version, length of the body, serial, length of
+ * the fields), then come the fields, each a code and a value with its type, padded to eight bytes, then the
+ * body. Mandatory fields and bodies are checked by the recipient of the message.
  */
 
 #include "stage1/launch/bus.h"
@@ -16,7 +14,7 @@
 
 /* --- Reading ------------------------------------------------------------------------------------------- */
 
-/* Nothing is read from END on: what would be there is a failure. */
+/* Reading at or after END is a failure. */
 typedef struct Cursor {
         const uint8_t *data;
         size_t at, end;
@@ -49,7 +47,7 @@ static uint32_t take_u32(Cursor *c)
         return p ? load_u32(p, c->big_endian) : 0;
 }
 
-/* With the NUL that ends it, and none inside. */
+/* A string of N bytes, terminated by a NUL and without one inside. */
 static const char *take_text(Cursor *c, size_t n)
 {
         const char *s = n < SIZE_MAX ? (const char *) take(c, n + 1, 1) : NULL;
@@ -74,7 +72,7 @@ static const char *take_signature(Cursor *c)
         return n ? take_text(c, *n) : NULL;
 }
 
-/* The fields that count here, all at most once. */
+/* The fields that are used here, each at most once. */
 static const struct {
         uint8_t code;
         char type;
@@ -85,7 +83,7 @@ static const struct {
                 {8, 'g', offsetof(BusHeader, signature)}, {9, 'u', offsetof(BusHeader, n_fds)},
 };
 
-/* Types without parts; nothing else is the value of any field. */
+/* Basic types; no field has a value of a container type. */
 static size_t size_of_type(char type)
 {
         static const struct {
@@ -275,7 +273,7 @@ size_t bus_write_array_begin(BusWriter *w, size_t alignment)
         return begin;
 }
 
-/* The padding in front of the first element does not count. */
+/* The length does not include the padding before the first element. */
 void bus_write_array_end(BusWriter *w, size_t begin, size_t alignment)
 {
         size_t first = (begin + alignment - 1) / alignment * alignment;
@@ -308,7 +306,7 @@ int bus_write_answer(const BusHeader *h, uint32_t serial, const char *sender, co
         bus_write_u32(ret, (uint32_t) body->n);
         bus_write_u32(ret, serial);
         size_t begin = bus_write_array_begin(ret, 8);
-        put_byte(ret, 5); /* the serial of the call */
+        put_byte(ret, 5); /* REPLY_SERIAL: the serial of the call */
         bus_write_signature(ret, "u");
         bus_write_u32(ret, h->serial);
         put_field(ret, 4, "s", error_name);

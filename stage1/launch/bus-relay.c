@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Passing on what a client and the pod's systemd say to each other.
+/* Forwards messages between a client and the pod's systemd.
  *
- * Both directions begin with the handshake, lines of text: they are passed on as they are, so that it is
- * systemd who judges the client. Every line of the client has one of systemd's as an answer, but BEGIN,
- * with which the messages begin; where they begin the other way follows from counting.
+ * Both directions begin with the handshake, lines of text, which are forwarded unchanged, so that systemd
+ * authenticates the client. systemd answers every line of the client with one line, except BEGIN, after
+ * which the client sends messages; the point at which systemd starts to send messages is known from the
+ * number of lines.
  *
- * Of a message the header is read, and judged if it is the client's; then it goes on piece by piece,
- * however long it is, with its descriptors at its first byte. So there is never more in memory than a
- * header and a little of what follows. Answers of the bus itself go out between systemd's messages, one
- * at a time: until one is taken the client is not heard any further.
+ * The header of each message is read, and checked if the client sent it; then the message is forwarded piece
+ * by piece, however long it is, with its descriptors attached to its first byte. So there is never more in
+ * memory than a header and a small part of the body. Replies of the bus itself are sent between systemd's
+ * messages, one at a time: until one has been sent, nothing more is read from the client.
  *
- * Whoever begins something (the handshake, a message) has to end it in time, and whoever is to get
- * something has to take it. Somebody who has nothing to say may stay for as long as he likes.
+ * A peer that has begun the handshake or a message has to complete it within the time-out, and a peer to
+ * which data is to be sent has to read it within the time-out. Idle connections are not limited.
  */
 
 #include <poll.h>
@@ -26,24 +27,25 @@
 
 typedef struct Direction {
         int from, to;
-        bool ended; /* nothing comes any more */
-        bool gone;  /* nobody takes anything any more */
+        bool eof;    /* end of input */
+        bool closed; /* the receiving end is closed */
         uint8_t data[DATA_MAX];
         size_t n;
         size_t left; /* of the current line or message, partly in DATA, partly still to come */
-        bool drop;   /* which goes nowhere */
+        bool drop;   /* discard it */
         int fds[2 * BUS_FDS_MAX];
-        size_t n_fds, fds_due; /* the first belong to the current message, and go with its first byte */
-        uint64_t since;        /* when what is not finished was begun; 0: everything is */
+        size_t n_fds, fds_due; /* the first FDS_DUE belong to the current message, and are sent with its
+                                * first byte */
+        uint64_t since;        /* when the unfinished line, message or write began; 0: none */
 } Direction;
 
 typedef struct Relay {
-        Direction up, down; /* from the client to systemd; back */
+        Direction up, down; /* from the client to systemd; from systemd to the client */
         unsigned n_lines, lines_due;
-        bool begun, talking; /* messages come up; and down */
+        bool up_is_binary, down_is_binary; /* the handshake is over in that direction */
         BusClient client;
         BusWriter answer;
-        size_t answered; /* bytes of it that are sent */
+        size_t answered; /* bytes of it that have been sent */
 } Relay;
 
 static void relay_freep(Relay **p)
@@ -65,7 +67,7 @@ static bool has_answer(const Relay *r)
 
 static bool can_read(const Direction *d)
 {
-        return !d->ended && d->n < sizeof(d->data) && d->n_fds <= BUS_FDS_MAX;
+        return !d->eof && d->n < sizeof(d->data) && d->n_fds <= BUS_FDS_MAX;
 }
 
 static int read_some(Direction *d)
@@ -77,7 +79,7 @@ static int read_some(Direction *d)
         d->n_fds += n_fds;
         if (k == -EAGAIN)
                 return 0;
-        d->ended = k <= 0;
+        d->eof = k <= 0;
         if (k > 0)
                 d->n += (size_t) k;
         return k < 0 && k != -ECONNRESET ? (int) k : 0;
@@ -99,7 +101,7 @@ static void take_bytes(Direction *d, size_t n)
         d->left -= n;
 }
 
-/* How many were sent; 0: there is no room. */
+/* The number of bytes sent; 0: the socket is full. */
 static ssize_t send_now(int fd, const void *data, size_t n)
 {
         ssize_t k;
@@ -112,7 +114,7 @@ static ssize_t send_now(int fd, const void *data, size_t n)
 
 static bool has_output(const Direction *d)
 {
-        return d->left > 0 && d->n > 0 && !d->drop && !d->gone;
+        return d->left > 0 && d->n > 0 && !d->drop && !d->closed;
 }
 
 static ssize_t send_first_byte(Direction *d)
@@ -124,7 +126,7 @@ static ssize_t send_first_byte(Direction *d)
         return k >= 0 ? 1 : k == -EAGAIN ? 0 : k;
 }
 
-/* 1: something went where it has to. */
+/* 1: some data was sent or discarded. */
 static int move_some(Direction *d)
 {
         size_t n = MIN(d->left, d->n);
@@ -132,9 +134,9 @@ static int move_some(Direction *d)
 
         if (has_output(d)) {
                 k = d->fds_due > 0 ? send_first_byte(d) : send_now(d->to, d->data, n);
-                d->gone = k == -EPIPE || k == -ECONNRESET;
+                d->closed = k == -EPIPE || k == -ECONNRESET;
                 if (k < 0)
-                        return d->gone ? 1 : (int) k;
+                        return d->closed ? 1 : (int) k;
         }
         if (k > 0)
                 take_bytes(d, (size_t) k);
@@ -143,27 +145,28 @@ static int move_some(Direction *d)
 
 static bool can_answer(const Relay *r)
 {
-        return has_answer(r) && r->talking && r->down.left == 0;
+        return has_answer(r) && r->down_is_binary && r->down.left == 0;
 }
 
-/* Goes out whole, between two messages. */
+/* A reply is sent as a whole, between two messages. */
 static int write_answer(Relay *r)
 {
         if (!can_answer(r))
                 return 0;
         ssize_t k = send_now(r->down.to, r->answer.data + r->answered, r->answer.n - r->answered);
-        r->down.gone = k == -EPIPE || k == -ECONNRESET;
-        if (k <= 0 && !r->down.gone)
+        r->down.closed = k == -EPIPE || k == -ECONNRESET;
+        if (k <= 0 && !r->down.closed)
                 return (int) k;
-        r->answered = r->down.gone ? r->answer.n : r->answered + (size_t) k;
+        r->answered = r->down.closed ? r->answer.n : r->answered + (size_t) k;
         if (r->answered == r->answer.n)
                 r->answer.n = r->answered = 0;
         return 1;
 }
 
-/* --- What comes next ----------------------------------------------------------------------------------- */
+/* --- Lines and messages
+ * ----------------------------------------------------------------------------------- */
 
-/* The length of the line, with its end; 0: it is not there yet. */
+/* The length of the line, with its end; 0: it is incomplete. */
 static int next_line(const Direction *d)
 {
         const uint8_t *end = memmem(d->data, d->n, "\r\n", 2);
@@ -184,7 +187,7 @@ static int begin_line(Relay *r, Direction *d)
         if (d == &r->down)
                 r->lines_due--;
         else if (n == 7 && memcmp(d->data, "BEGIN\r\n", 7) == 0)
-                r->begun = true;
+                r->up_is_binary = true;
         else if (r->n_lines++ < HANDSHAKE_LINES_MAX)
                 r->lines_due++;
         else
@@ -213,10 +216,10 @@ static int begin_message(Relay *r, Direction *d)
         return 1;
 }
 
-/* 1: the next line or message is begun. */
+/* 1: the next line or message has begun. */
 static int begin(Relay *r, Direction *d)
 {
-        bool messages = d == &r->up ? r->begun : r->talking;
+        bool messages = d == &r->up ? r->up_is_binary : r->down_is_binary;
 
         if (d->left > 0 || (messages && has_answer(r)))
                 return 0;
@@ -225,21 +228,21 @@ static int begin(Relay *r, Direction *d)
         if (messages)
                 return begin_message(r, d);
         if (d == &r->down && r->lines_due == 0)
-                return -EBADMSG; /* nobody has asked */
+                return -EBADMSG; /* a line that answers none of the client */
         return begin_line(r, d);
 }
 
 static void finish(Relay *r, Direction *d)
 {
         d->drop = false;
-        if (d == &r->up ? r->begun : r->talking)
+        if (d == &r->up ? r->up_is_binary : r->down_is_binary)
                 d->since = 0;
-        /* All that is text has been answered. */
-        if (r->begun && r->lines_due == 0 && r->down.left == 0)
-                r->talking = true;
+        /* All lines of the handshake have been answered. */
+        if (r->up_is_binary && r->lines_due == 0 && r->down.left == 0)
+                r->down_is_binary = true;
 }
 
-/* Until it does not go on without somebody else. */
+/* Forwards until more input or more room for output is needed. */
 static int advance(Relay *r, Direction *d)
 {
         int k;
@@ -259,10 +262,10 @@ static int advance(Relay *r, Direction *d)
 
 static bool is_busy(const Relay *r, const Direction *d)
 {
-        return d->n > 0 || d->left > 0 || !r->talking || (d == &r->down && has_answer(r));
+        return d->n > 0 || d->left > 0 || !r->down_is_binary || (d == &r->down && has_answer(r));
 }
 
-/* Milliseconds until the first has taken too long; -1: nobody is at it. */
+/* Milliseconds until the first time-out; -1: both directions are idle. */
 static int time_left(Relay *r, uint64_t timeout_usec)
 {
         Direction *directions[] = {&r->up, &r->down};
@@ -282,7 +285,8 @@ static int time_left(Relay *r, uint64_t timeout_usec)
 
 /* --- The loop ------------------------------------------------------------------------------------------ */
 
-/* A descriptor that we want nothing from is left out: that it was closed would be told again and again. */
+/* A descriptor without requested events is left out: otherwise poll() would report POLLHUP again and
+ * again. */
 static int wait_for_some(Relay *r, uint64_t timeout_usec)
 {
         struct pollfd p[] = {
@@ -320,11 +324,11 @@ static int work(Relay *r)
         return k;
 }
 
-/* Whoever has left gets nothing, but what he said before is passed on. */
+/* After one side has closed, what it sent before is still forwarded. */
 static bool is_over(const Relay *r)
 {
-        return (r->up.ended && !has_output(&r->up)) ||
-               (r->down.ended && !has_output(&r->down) && !has_answer(r));
+        return (r->up.eof && !has_output(&r->up)) ||
+               (r->down.eof && !has_output(&r->down) && !has_answer(r));
 }
 
 int bus_relay(int client_fd, int manager_fd, const BusClient *client, uint64_t timeout_usec)

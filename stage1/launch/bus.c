@@ -2,14 +2,13 @@
 
 /* The bus of a pod, one process for each client: "launch bus".
  *
- * There is no D-Bus daemon in a pod, and none is needed: all that anybody would want to talk to is the
- * pod's systemd, and that has a socket of its own, without a bus. systemctl -M and busctl -M want a bus,
- * though, at its well-known place in the machine. There the pod's systemd listens, if the pod is a
- * machine of the host's systemd-machined, and starts this with every connection.
+ * There is no D-Bus daemon in a pod, and none is needed: the only service is the pod's systemd, which has a
+ * private socket, without a bus. systemctl -M and busctl -M need a bus, though, at its well-known path in
+ * the machine. If the pod is registered with the host's systemd-machined, the pod's systemd listens there
+ * and starts this program for every connection.
  *
- * The place can be reached by root of the host alone, who comes in by the pod's namespaces: the apps'
- * roots do not have it. All the same the client has to be root. What it may do is then what systemd lets
- * root do.
+ * Only root of the host can reach that path, by joining the pod's namespaces: the apps' roots do not contain
+ * it. In addition the client has to be root. It may then do what systemd permits root.
  */
 
 #include <linux/capability.h>
@@ -34,7 +33,7 @@ static int connect_manager(void)
         return TAKE_FD(fd);
 }
 
-/* To be root is enough for systemd. */
+/* For systemd the UID 0 is sufficient; no capabilities are needed. */
 static int drop_capabilities(void)
 {
         struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The executable: finding it as execvp() would, and telling why it cannot be executed.
+/* The executable: finds it as execvp() would, and explains why it cannot be executed.
  *
- * What can be known before the exec is found out before, since afterwards the app's filter of system calls
- * is in force and nothing can be looked at any more. That is nearly everything: whether the command is
- * there, may be executed, and has the interpreter or loader that it names. The files are a stranger's;
- * little of them is read, and nothing is believed that would let more through than the kernel does.
+ * All checks are done before the exec, since later the app's filter of system calls is in force and no file
+ * can be examined any more: whether the command exists, may be executed, and has the interpreter or loader
+ * that it names. The files are untrusted; only little of them is read, and the checks never accept more than
+ * the kernel does.
  */
 
 #include <elf.h>
@@ -15,7 +15,7 @@
 
 #include "stage1/launch/launch.h"
 
-#define HEAD_SIZE 256U /* as much of a file as the kernel looks at to tell what it is */
+#define HEAD_SIZE 256U /* the part of a file that the kernel reads to determine its format */
 #define SEGMENTS_MAX 64U
 
 void command_done(Command *c)
@@ -27,7 +27,7 @@ void command_done(Command *c)
         *c = (Command){};
 }
 
-/* Whether this process may execute PATH, as far as its mode tells. */
+/* Whether this process may execute PATH, according to its mode. */
 static int check_executable(const char *path)
 {
         struct stat st;
@@ -46,8 +46,8 @@ static bool is_absent(int r)
         return r == -ENOENT || r == -ENOTDIR;
 }
 
-/* The first in PATH that can be executed wins. If there is none, what is wrong with the first that is there
- * is the error. */
+/* The first in PATH that can be executed wins. If there is none, the error is that of the first existing
+ * file. */
 static int search_path(const char *name, const char *path, char **ret)
 {
         _cleanup_free_ char *found = NULL;
@@ -92,7 +92,7 @@ static Segment read_segment(const char *p, bool wide)
         return (Segment){h32.p_type, h32.p_offset, h32.p_filesz};
 }
 
-/* Where the program headers are, and how many; 0 if the file is odd. */
+/* The offset of the program headers, and their number; 0 if the file is not valid. */
 static size_t find_segments(const char *head, bool wide, uint64_t *ret_offset)
 {
         Elf64_Ehdr e64;
@@ -141,7 +141,7 @@ static int read_shebang(const char *head, char **ret)
         return *ret ? 0 : -ENOMEM;
 }
 
-/* Commands for a shell have no control characters but white space. */
+/* A shell script has no control characters other than white space. */
 static bool is_text(const char *head, size_t n)
 {
         for (size_t i = 0; i < n; i++)
@@ -150,8 +150,9 @@ static bool is_text(const char *head, size_t n)
         return true;
 }
 
-/* What the kernel will find in the file. One that may be executed but not read keeps its secret. */
-static int look_into(Command *c)
+/* Determines how the kernel will execute the file. One that may be executed but not read cannot be
+ * examined. */
+static int inspect_file(Command *c)
 {
         _cleanup_close_ int fd = open(c->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         char head[HEAD_SIZE + 1] = {};
@@ -204,10 +205,11 @@ static int check_interpreter(const Command *c, Failure *f)
                 return 0;
         if (is_absent(r))
                 return failure_set(f, CAUSE_COMMAND_NOT_EXECUTABLE, r,
-                                   "Cannot execute %s: %s, which it is to be run by, is not in the image",
-                                   c->path, c->interpreter);
+                                   "Cannot execute %s: its interpreter %s is not in the image", c->path,
+                                   c->interpreter);
         return failure_set_errno(f, CAUSE_COMMAND_NOT_EXECUTABLE, r,
-                                 "Cannot execute %s, as %s cannot be executed", c->path, c->interpreter);
+                                 "Cannot execute %s: its interpreter %s cannot be executed", c->path,
+                                 c->interpreter);
 }
 
 int command_find(char *const *argv, char *const *environment, Command *ret, Failure *f)
@@ -225,11 +227,11 @@ int command_find(char *const *argv, char *const *environment, Command *ret, Fail
                 r = argv[0][0] ? search_path(argv[0], path, &c.path) : -ENOENT;
         if (r < 0)
                 return not_usable(argv[0], c.path, r, f);
-        r = look_into(&c);
+        r = inspect_file(&c);
         if (r >= 0 && c.format == COMMAND_TEXT)
                 r = prepare_shell(&c, argv);
         if (r < 0)
-                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot look at %s", c.path);
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot examine %s", c.path);
         r = check_interpreter(&c, f);
         if (r < 0)
                 return r;
@@ -238,7 +240,7 @@ int command_find(char *const *argv, char *const *environment, Command *ret, Fail
         return 0;
 }
 
-/* The filter may be in force: no system calls but the exec itself. */
+/* The filter may be in force: makes no system call except the exec itself. */
 int command_execute(const Command *c, char *const *argv, char *const *environment, Failure *f)
 {
         execve(c->path, argv, environment);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Giving up what the app is not to have: capabilities, root's identity, system calls.
+/* Drops what the app must not have: capabilities, root's identity, system calls.
  *
- * The filter of system calls comes last, right before the exec, since it may forbid whatever the launcher
- * would still want to do. Installing one takes either no_new_privs, which would break the programs of the
- * image that are set-uid, or CAP_SYS_ADMIN over the pod's user namespace. The launcher has that, and keeps
- * it alone until the exec: there the kernel computes the capabilities anew, for root from the bounding set
- * and for everybody else to none, so that it never reaches the app. With no_new_privs an exec would be
- * allowed to keep it for a program with file capabilities; but then it is not needed.
+ * The filter of system calls comes last, right before the exec, since it may forbid any call that the
+ * launcher still has to make. Installing one takes either no_new_privs, which would break the programs of
+ * the image that are set-uid, or CAP_SYS_ADMIN over the pod's user namespace. The launcher has that, and
+ * keeps only that until the exec: there the kernel recomputes the capabilities, for root from the bounding
+ * set and for other users to none, so that the app never has it. With no_new_privs the kernel could preserve
+ * it across the exec of a program with file capabilities; but then it is not needed and dropped as well.
  *
- * Apps of a pod see each other's processes, and root with the same capabilities could look into them: at
- * environment, memory, and through /proc/PID/root at all files. A Landlock domain for each process of an app
- * stops that, whatever its rules are and whatever capabilities the process has: a process in a domain can
- * trace, and look into in /proc, only processes of the same domain or of domains below it. See
- * apply_landlock() for which rules an app gets.
+ * Apps of a pod see each other's processes, and root with the same capabilities could inspect them:
+ * environment, memory, and through /proc/PID/root all files. A Landlock domain for each process of an app
+ * prevents that, whatever its rules are and whatever capabilities the process has: a process in a domain can
+ * trace, or inspect in /proc, only processes of the same domain or of nested domains. See apply_landlock()
+ * for the rules that an app gets.
  */
 
 #include <grp.h>
@@ -25,13 +25,13 @@
 
 #include "stage1/launch/launch.h"
 
-/* Capabilities by prctl() and capset() themselves: this runs once per process of every app, and libcap-ng
- * would read /proc for what is known here. */
+/* Uses prctl() and capset() directly: this runs once per process of every app, and libcap-ng would read from
+ * /proc what is already known here. */
 static int drop_bounding_set(uint64_t keep)
 {
         for (int cap = 0; cap < 64; cap++) {
                 if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) < 0)
-                        return 0; /* beyond the last one that the kernel knows */
+                        return 0; /* past the last capability of this kernel */
                 if (!(keep & UINT64_C(1) << cap) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
                         return -errno;
         }
@@ -59,8 +59,9 @@ static uint64_t bounding_set(void)
         return mask;
 }
 
-/* Until the exec. Root has to have all that the exec is to leave it: with no_new_privs an exec adds nothing,
- * and a process that gains something by it cannot be looked at in /proc. */
+/* The capabilities kept until the exec. Root has to have all capabilities that it is to have after the exec:
+ * with no_new_privs an exec adds none, and a process that gains capabilities by the exec cannot be inspected
+ * in /proc. */
 static uint64_t capabilities_until_exec(const LaunchConfig *c, const Identity *id)
 {
         uint64_t mask = id->uid == 0 ? bounding_set() : 0;
@@ -74,13 +75,13 @@ static int change_ids(const Identity *id, Failure *f)
 {
         if (setgroups(id->n_groups, id->groups) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set the supplementary groups");
-        /* Else setresuid() clears the permitted capabilities, too. The exec takes this back. */
+        /* Otherwise setresuid() also clears the permitted capabilities. The exec resets this flag. */
         if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot keep capabilities");
         if (setresgid(id->gid, id->gid, id->gid) < 0 || setresuid(id->uid, id->uid, id->uid) < 0)
                 return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
                                          "Cannot become user %u, group %u%s", id->uid, id->gid,
-                                         errno == EINVAL ? ", which the pod's range does not have" : "");
+                                         errno == EINVAL ? ", which is not in the pod's range" : "");
         return 0;
 }
 
@@ -123,9 +124,9 @@ static int enter_domain(int rules_fd)
         return syscall(SYS_landlock_restrict_self, rules_fd, 0U) < 0 ? -errno : 0;
 }
 
-/* Of all access to files that Landlock can forbid, moving files between directories is what can be allowed
- * again by one rule. A process in such a domain cannot mount: the kernel refuses that in every domain that
- * has to do with files. */
+/* Of all access rights of files, the domain handles only moving files between directories, which one rule
+ * allows again. A process in such a domain cannot mount: the kernel refuses that in every domain with file
+ * system rights. */
 static int enter_domain_of_files(void)
 {
         const LandlockRules rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_REFER};
@@ -143,8 +144,8 @@ static int enter_domain_of_files(void)
         return enter_domain(fd);
 }
 
-/* A domain that has nothing to do with files leaves mounting alone. It takes Linux 6.12; its price is that
- * abstract sockets of processes outside of it cannot be connected to. */
+/* A domain without file system rights does not forbid mounting. It needs Linux 6.12; its disadvantage is
+ * that abstract sockets of processes outside of it cannot be connected to. */
 static int enter_domain_of_sockets(void)
 {
         const LandlockRules rules = {.scoped = SCOPE_ABSTRACT_UNIX_SOCKET};
@@ -153,16 +154,16 @@ static int enter_domain_of_sockets(void)
         return fd < 0 ? fd : enter_domain(fd);
 }
 
-/* Not built in, not switched on, or older than Linux 5.19, whose rules would forbid to move files; -E2BIG:
- * older than 6.12. */
+/* Landlock is not built in, not enabled, or older than Linux 5.19, whose rules would forbid moving files;
+ * -E2BIG: older than 6.12. */
 static bool is_missing(int r)
 {
         return r == -ENOSYS || r == -EOPNOTSUPP || r == -EINVAL || r == -E2BIG;
 }
 
-/* An app that may mount keeps that. Before Linux 6.12 it has to be given CAP_SYS_ADMIN for it, and has no
- * domain then, which 'acnspawn status' tells (see stage1_app_is_confined()); where only its filter lets mount()
- * through, it loses what it could mount in a user namespace of its own. */
+/* An app that may mount can still do so. Before Linux 6.12 it has no domain if it has CAP_SYS_ADMIN, which
+ * 'acnspawn status' reports (see stage1_app_is_confined()); if only its filter allows mount(), it cannot
+ * mount in a user namespace of its own any more. */
 int apply_landlock(const LaunchConfig *c, Failure *f)
 {
         int r = c->may_mount ? enter_domain_of_sockets() : -EOPNOTSUPP;
@@ -170,7 +171,7 @@ int apply_landlock(const LaunchConfig *c, Failure *f)
         if (is_missing(r) && !(c->capabilities & UINT64_C(1) << CAP_SYS_ADMIN))
                 r = enter_domain_of_files();
         if (r < 0 && !is_missing(r))
-                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot shut app %s off from the other apps",
+                return failure_set_errno(f, CAUSE_SETUP, r, "Cannot isolate app %s from the other apps",
                                          c->app);
         return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The app's credentials: a small file system in memory at LAUNCH_CREDENTIALS_PATH, which only this app's
- * processes have. /dev is ours in every app, so no volume and no link of the image can be there. Once it is
- * known who the app's user is, the files become his, and nobody's to write. */
+ * processes have. The launcher mounts /dev in every app, so no volume and no symlink of the image can be in
+ * it. Once the app's user is known, the files are given to that user, and made read-only. */
 
 #include "stage1/launch/launch.h"
 
@@ -29,8 +29,8 @@ int launch_give_credentials(Launch *l, const Identity *id, Failure *f)
         int r = fd < 0 ? -errno : give_to(fd, id);
         if (r == -EINVAL)
                 return failure_set(f, CAUSE_USER, r,
-                                   "Cannot give the credentials to user %u, group %u, which the pod's range "
-                                   "does not have",
+                                   "Cannot give the credentials to user %u, group %u, which is not in the "
+                                   "pod's range",
                                    id->uid, id->gid);
         if (r >= 0)
                 r = root_set_read_only(l->credentials_fd, false);

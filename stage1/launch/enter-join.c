@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Going where an app's process is: its cgroups, its limits, its namespaces.
+/* Joins an app's process: its cgroups, its limits, its namespaces.
  *
- * The process that does this is one of the host's until the last step, and cannot be looked into: it is not
- * dumpable, and its memory belongs to the host's user namespace, so that no capability in the pod counts.
- * The cgroups come first, so that nothing it does is charged to anybody else; then what is inherited by
- * children, as some of it takes privileges over the host; then all namespaces with one system call. There
- * is no moment at which it is in some of them and not in others.
+ * The joining process is a process of the host until the last step, and cannot be inspected from the pod: it
+ * is not dumpable, and its memory belongs to the host's user namespace, so that capabilities in the pod have
+ * no effect on it. The cgroups come first, so that its resources are charged to the app; then the settings
+ * that children inherit, as some of them need privileges on the host; then all namespaces with one system
+ * call. It is never in some of them and not in others.
  */
 
 #include <grp.h>
@@ -35,7 +35,8 @@ int join_cgroups(const int *fds, size_t n, const char *app, Failure *f)
         return 0;
 }
 
-/* --- What children get --------------------------------------------------------------------------------- */
+/* --- Inherited settings
+ * --------------------------------------------------------------------------------- */
 
 static int read_value(pid_t pid, const char *name, char *ret, size_t size)
 {
@@ -49,7 +50,7 @@ static int read_value(pid_t pid, const char *name, char *ret, size_t size)
         return r;
 }
 
-/* "unlimited" or a number; moves P behind it. */
+/* "unlimited" or a number; advances P past it. */
 static rlim_t parse_limit(const char **p)
 {
         char *end;
@@ -64,9 +65,9 @@ static rlim_t parse_limit(const char **p)
         return value;
 }
 
-/* As text they may be read by more than may ask for them: lines in the order of their numbers, below a
- * heading, with a name of fixed width. */
-static int read_limits(pid_t pid, Inheritance *i)
+/* The text file is readable with fewer privileges than prlimit() needs: lines in the order of the limits'
+ * numbers, after a heading, each with a name of fixed width. */
+static int read_limits(pid_t pid, InheritedSettings *i)
 {
         _cleanup_free_ char *text = NULL;
         const char *line;
@@ -88,7 +89,7 @@ static int read_limits(pid_t pid, Inheritance *i)
         return 0;
 }
 
-static int read_scheduling(pid_t pid, Inheritance *i)
+static int read_scheduling(pid_t pid, InheritedSettings *i)
 {
         errno = 0;
         i->nice = getpriority(PRIO_PROCESS, (id_t) pid);
@@ -102,7 +103,8 @@ static int read_scheduling(pid_t pid, Inheritance *i)
         return 0;
 }
 
-/* What the pod's PID 1 did not have, its children do not, whatever the launch file says. */
+/* The bounding set of the app's process: the pod's PID 1 may lack capabilities that the launch file
+ * lists. */
 static int read_bounding_set(pid_t pid, uint64_t *ret)
 {
         _cleanup_free_ char *text = NULL;
@@ -117,10 +119,10 @@ static int read_bounding_set(pid_t pid, uint64_t *ret)
         return 0;
 }
 
-int inheritance_read(pid_t pid, const char *app, Inheritance *ret, Failure *f)
+int inherited_settings_read(pid_t pid, const char *app, InheritedSettings *ret, Failure *f)
 {
         char personality_text[32] = "";
-        Inheritance i = {};
+        InheritedSettings i = {};
         int r = read_limits(pid, &i);
 
         if (r >= 0)
@@ -141,7 +143,7 @@ int inheritance_read(pid_t pid, const char *app, Inheritance *ret, Failure *f)
         return 0;
 }
 
-/* Where our caller has less than the app and we may not raise it, it stays less. */
+/* A limit of the caller that is lower than the app's stays if this process may not raise it. */
 static bool is_less(int code)
 {
         return code == -EPERM || code == -EACCES;
@@ -160,7 +162,7 @@ static int take_limit(int resource, const struct rlimit *wanted)
         return setrlimit((__rlimit_resource_t) resource, &limit) < 0 ? -errno : 0;
 }
 
-static int take_scheduling(const Inheritance *i)
+static int take_scheduling(const InheritedSettings *i)
 {
         if (sched_setscheduler(0, i->policy, &i->priority) < 0 && !is_less(-errno))
                 return -errno;
@@ -173,7 +175,7 @@ static int take_scheduling(const Inheritance *i)
         return 0;
 }
 
-int inheritance_take(const Inheritance *i, Failure *f)
+int inherited_settings_apply(const InheritedSettings *i, Failure *f)
 {
         int r = write_attribute_at(AT_FDCWD, "/proc/self/oom_score_adj", i->oom_score_adj);
 
@@ -185,7 +187,7 @@ int inheritance_take(const Inheritance *i, Failure *f)
                 r = -errno;
         if (i->timer_slack[0])
                 (void) prctl(PR_SET_TIMERSLACK, strtoul(i->timer_slack, NULL, 10), 0, 0, 0);
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot take the limits of the app") : 0;
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot apply the limits of the app") : 0;
 }
 
 /* --- Namespaces ---------------------------------------------------------------------------------------- */
@@ -199,7 +201,8 @@ static const struct {
                 {"time", CLONE_NEWTIME},
 };
 
-/* Those in which the process and we are not both: the kernel refuses the user namespace that one is in. */
+/* Finds the namespaces that differ: the kernel refuses joining the user namespace that the caller is already
+ * in. */
 static int find_namespaces(pid_t pid, int *ret_flags)
 {
         int flags = 0;
@@ -211,11 +214,11 @@ static int find_namespaces(pid_t pid, int *ret_flags)
                 snprintf(path, sizeof(path), "/proc/self/ns/%s", namespaces[i].name);
                 if (stat(path, &own) < 0) {
                         if (errno == ENOENT)
-                                continue; /* the kernel has no such kind */
+                                continue; /* the kernel does not have this kind */
                         return -errno;
                 }
                 snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int) pid, namespaces[i].name);
-                if (stat(path, &theirs) < 0) /* the kernel has this kind: the process is gone */
+                if (stat(path, &theirs) < 0) /* the kernel has this kind: the process has ended */
                         return errno == ENOENT ? -ESRCH : -errno;
                 if (own.st_dev != theirs.st_dev || own.st_ino != theirs.st_ino)
                         flags |= namespaces[i].flag;
@@ -224,7 +227,7 @@ static int find_namespaces(pid_t pid, int *ret_flags)
         return 0;
 }
 
-/* Without a user namespace the caller's own privileges are what is had: the same as root's of a pod. */
+/* Without a user namespace the caller keeps its own privileges, the same as those of the pod's root. */
 static int become_root(void)
 {
         if (prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 ||
@@ -233,7 +236,7 @@ static int become_root(void)
         return 0;
 }
 
-/* Not the one of whoever called us. Where the call is not to be had, the command cannot make it either. */
+/* Not the caller's keyring. Where the system call is not available, the command cannot make it either. */
 static int join_new_keyring(void)
 {
         if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS && errno != EPERM)
@@ -245,10 +248,10 @@ int join_namespaces(pid_t pid, int pid_fd, const char *app, Failure *f)
 {
         int flags, r = find_namespaces(pid, &flags);
 
-        /* The number was looked at: it still stands for the process. */
+        /* The namespaces were found by PID: make sure that the PID still denotes that process. */
         if (r >= 0 && syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) < 0)
                 r = -errno;
-        /* That of an app has a mount namespace of its own: something else is not the app. */
+        /* An app's process has a mount namespace of its own: one without is not the app. */
         if (r >= 0 && !(flags & CLONE_NEWNS))
                 r = -ESRCH;
         if (r >= 0 && setns(pid_fd, flags) < 0)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running a command beside an app that runs ("launch enter"), confined exactly as the app is.
+/* Runs a command beside a running app ("launch enter"), confined exactly as the app is.
  *
- * stage0 starts this on the host, from a sealed copy in memory that no process of the pod can reach a file
- * of the host by. It goes into the app's pid namespace with a child only: the child joins everything else
- * that the app is in, then takes the last steps of every launch (execute.c), with the same launch file. So
- * there is one piece of code that confines, and nothing of the host's is left when the command begins. We
- * stay outside, pass signals on, and tell how the command ended. If stage0 dies, the kernel tells us, and we
- * kill the command. If we are killed ourselves, the kernel does, but not if the command got privileges or a
- * label by its exec.
+ * stage0 starts this on the host, from a sealed copy in memory, through which no process of the pod can
+ * reach a file of the host. Only a child enters the app's pid namespace: it joins all other namespaces and
+ * cgroups of the app, then takes the last steps of every launch (execute.c), with the same launch file. So
+ * the code that confines exists once, and nothing of the host is left when the command begins. The parent
+ * stays outside, forwards signals, and reports how the command ended. If stage0 dies, the kernel notifies
+ * the parent, which kills the command. If the parent is killed, the kernel kills the command, unless it got
+ * privileges or a label by its exec.
  */
 
 #include <linux/capability.h>
@@ -27,8 +27,8 @@ typedef struct Enter {
         int app_fd; /* the app's main process */
         int cgroup_fds[ENTER_CGROUPS_MAX];
         size_t n_cgroups;
-        Inheritance inheritance;
-        EnterReply *report; /* shared with the child: it may have no system calls left to tell by */
+        InheritedSettings inheritance;
+        EnterReply *report; /* shared memory: the child's filter may forbid every system call to report by */
 } Enter;
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT};
@@ -48,7 +48,7 @@ static int read_launch_file(Enter *x, int fd)
         return r;
 }
 
-/* Nothing stays NULL. */
+/* An empty WORD leaves *RET as NULL. */
 static int copy_word(const char *word, char **ret)
 {
         *ret = *word ? strdup(word) : NULL;
@@ -125,9 +125,10 @@ static int open_terminal(Enter *x, Failure *f)
                      : 0;
 }
 
-/* --- Who and what -------------------------------------------------------------------------------------- */
+/* --- User and command
+ * -------------------------------------------------------------------------------------- */
 
-/* Whoever the app is, or could make itself. */
+/* Allows the app's user, and users and groups to which the app could change itself. */
 static int check_user(const LaunchConfig *c, const Identity *app, const Identity *id, Failure *f)
 {
         const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID;
@@ -185,7 +186,7 @@ static int find_identity(Enter *x, Identity *ret, Failure *f)
         return r;
 }
 
-/* The user's own shell, unless it is there to keep him out. */
+/* The user's login shell, unless it is one that denies logins. */
 static int use_shell(Launch *l, const Identity *id)
 {
         const char *shell = id->shell;
@@ -204,7 +205,7 @@ static int join(Enter *x, Failure *f)
         int r = join_cgroups(x->cgroup_fds, x->n_cgroups, x->launch.app, f);
 
         if (r >= 0)
-                r = inheritance_take(&x->inheritance, f);
+                r = inherited_settings_apply(&x->inheritance, f);
         if (r >= 0)
                 r = launch_choose_label(&x->launch, f);
         if (r >= 0)
@@ -255,7 +256,7 @@ static int wait_for(pid_t pid, const sigset_t *signals, int *ret_status)
                 if (s > 0 && s != SIGCHLD)
                         (void) kill(pid, s == ENTER_END ? SIGKILL : s);
                 if (s == ENTER_END)
-                        return -ECANCELED; /* who would reap it is the pod's own */
+                        return -ECANCELED; /* stopped: its parent in the pod reaps it */
         }
 }
 
@@ -269,7 +270,7 @@ static void block_signals(sigset_t *signals)
         (void) sigprocmask(SIG_BLOCK, signals, NULL);
 }
 
-/* What only the child is to hold. */
+/* Closes the descriptors that only the child needs. */
 static void close_for_parent(Enter *x)
 {
         x->launch.stdin_fd = safe_close(x->launch.stdin_fd);
@@ -288,7 +289,7 @@ static int run_child(Enter *x, Failure *f)
         int alive[2], status = 0;
 
         block_signals(&signals);
-        /* Not SIGKILL any more, which would leave the command to the kernel. */
+        /* ENTER_END instead of SIGKILL, so that this process can kill the command itself. */
         if (prctl(PR_SET_PDEATHSIG, ENTER_END, 0, 0, 0) < 0 || pipe2(alive, O_CLOEXEC) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot create a pipe");
         x->launch.parent_fd = alive[0];
@@ -312,7 +313,7 @@ static int run(Enter *x, Failure *f)
         int r = receive_request(x, f);
 
         if (r >= 0)
-                r = inheritance_read(x->request.app, x->launch.app, &x->inheritance, f);
+                r = inherited_settings_read(x->request.app, x->launch.app, &x->inheritance, f);
         if (r >= 0)
                 x->launch.config.capabilities &= x->inheritance.bounding;
         if (r >= 0 && setns(x->app_fd, CLONE_NEWPID) < 0)

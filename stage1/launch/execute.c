@@ -2,10 +2,10 @@
 
 /* The last steps of a launch: environment, working directory, identity, exec.
  *
- * The environment is the specification's four variables, HOME if the image's passwd tells it, and what the
- * manifest says, byte for byte; nothing of systemd's own comes through. The executable is searched as a
- * shell does (spec: aci.md, "exec"). From the moment that the filter of system calls is in force nothing is
- * called but the exec.
+ * The environment is the specification's four variables, HOME if the image's passwd has it, and the
+ * variables of the manifest, byte for byte; no variable of systemd's is passed. The executable is searched
+ * as a shell does (spec: aci.md, "exec"). Once the filter of system calls is in force, the only call is the
+ * exec.
  */
 
 #include <poll.h>
@@ -35,7 +35,7 @@ static int add_default(char ***environment, const char *name, const char *value)
         return strv_extendf(environment, "%s=%s", name, value);
 }
 
-/* What is true of the process itself, and of nothing that a manifest knows. */
+/* Variables that describe the process itself, which a manifest must not set. */
 static bool is_reserved(const char *assignment)
 {
         static const char *const names[] = {"AC_APP_NAME=", "AC_METADATA_URL=", "container=",
@@ -47,7 +47,8 @@ static bool is_reserved(const char *assignment)
         return false;
 }
 
-/* What the app must be able to rely on comes last and wins; PATH and HOME may be the manifest's. */
+/* Variables that the app must be able to rely on come last and override; PATH and HOME may be set by the
+ * manifest. */
 static int build_environment(Launch *l, const Identity *id, char ***ret)
 {
         _cleanup_strv_free_ char **environment = NULL;
@@ -83,20 +84,20 @@ static int build_environment(Launch *l, const Identity *id, char ***ret)
         return 0;
 }
 
-/* The pipes are given to the app's user, who may then open /dev/stdout; of a terminal the group stays the
- * one that terminals have. */
+/* The pipes are given to the app's user, so that the app can open /dev/stdout; a terminal keeps the group
+ * "tty". */
 static int give_stream(int fd, const Identity *id, Failure *f)
 {
         if (fchown(fd, id->uid, isatty(fd) ? (gid_t) -1 : id->gid) < 0)
                 return failure_set_errno(f, errno == EINVAL ? CAUSE_USER : CAUSE_SETUP, -errno,
                                          "Cannot give the standard streams to user %u, group %u%s", id->uid,
                                          id->gid,
-                                         errno == EINVAL ? ", which the pod's range does not have" : "");
+                                         errno == EINVAL ? ", which is not in the pod's range" : "");
         return 0;
 }
 
-/* What reads nothing reads that of our own /dev: /dev may be a link of the image, which an app that runs
- * beside us can lead to something that is never opened, or that the app itself may not open. */
+/* Opens the null device of the launcher's own mount of /dev: /dev in the root may be a symlink of the image,
+ * which a running app can redirect to a file whose opening blocks, or that the app itself may not open. */
 static int open_null(const Launch *l)
 {
         int fd = openat(l->dev_fd, "null", O_RDONLY | O_NOCTTY | O_CLOEXEC);
@@ -118,7 +119,7 @@ static int use_streams(Launch *l, const Identity *id, Failure *f)
             dup2(l->stdout_fd, STDOUT_FILENO) < 0 || dup2(l->stderr_fd, STDERR_FILENO) < 0)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot set up the standard streams");
         if (l->terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
-                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot take the terminal");
+                return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot acquire the terminal");
         return 0;
 }
 
@@ -132,12 +133,12 @@ static void reset_signals(void)
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* From here on the stranger's names are followed, and /proc/self/fd must lead nowhere that the app may not
- * go: the directory of records, for one, is a way to the pod's root. */
+/* From here on untrusted paths are followed, and /proc/self/fd must not lead to anything that the app may
+ * not access: the directory of records, for example, leads to the pod's root. */
 static void close_descriptors(Launch *l)
 {
         unsigned next = 3U + (unsigned) l->n_sockets;
-        int *kept = l->parent_fd >= 0 ? &l->parent_fd : &l->link_fd; /* never both */
+        int *kept = l->parent_fd >= 0 ? &l->parent_fd : &l->link_fd; /* at most one of them is open */
 
         if (*kept >= 0) {
                 if (*kept != (int) next)
@@ -151,7 +152,7 @@ static void close_descriptors(Launch *l)
         l->n_volumes = 0;
 }
 
-/* No magic links: what /proc/self has is the launcher's, not the app's. */
+/* No magic links: those in /proc/self are the launcher's, not the app's. */
 static int change_directory(const char *path)
 {
         _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -EBADF;
@@ -170,12 +171,12 @@ static int enter_working_directory(const Launch *l, Failure *f)
 
         if (r < 0)
                 return failure_set_errno(f, CAUSE_WORKING_DIRECTORY, r,
-                                         "Working directory %s cannot be entered",
+                                         "Cannot change to the working directory %s",
                                          l->config.working_directory);
         return 0;
 }
 
-/* Only now: the kernel forgets it when the identity changes. What is left of our descriptors closes with the
+/* Set late, because the kernel clears it when the identity changes. The remaining descriptors close on
  * exec. */
 static int die_with_parent(const Launch *l, Failure *f)
 {
@@ -184,12 +185,12 @@ static int die_with_parent(const Launch *l, Failure *f)
         if (l->parent_fd < 0)
                 return 0;
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || poll(&p, 1, 0) != 0)
-                return failure_set(f, CAUSE_SETUP, -ECHILD, "Who started this process is gone");
+                return failure_set(f, CAUSE_SETUP, -ECHILD, "The process that started this one has ended");
         return 0;
 }
 
-/* Only when the identity is that of the app: setresuid() marks a process whose user has too many already, and
- * the kernel lets it execute nothing. */
+/* Only after the change of identity: if the user already exceeds the limit, setresuid() marks the process
+ * and the kernel refuses its exec. */
 static int limit_processes(const Launch *l, Failure *f)
 {
         const struct rlimit limit = {.rlim_cur = l->processes, .rlim_max = l->processes};
@@ -197,7 +198,7 @@ static int limit_processes(const Launch *l, Failure *f)
         if (l->processes > 0 && setrlimit(RLIMIT_NPROC, &limit) < 0 && errno != EPERM)
                 return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot limit the processes of app %s",
                                          l->app);
-        return 0; /* EPERM: it is less already */
+        return 0; /* EPERM: the limit is already lower */
 }
 
 int launch_execute(Launch *l, char *const *argv, const Identity *id, Failure *f)
@@ -263,13 +264,13 @@ int launch_choose_label(Launch *l, Failure *f)
         return label_next_exec(&l->config, l->modules, fd, f);
 }
 
-/* What a health check writes is no output of the app's. */
+/* The output of a health check is not logged as the app's. */
 static int check_streams(const LaunchCheck *check, int ret[static _LAUNCH_STREAM_MAX], Failure *f)
 {
         for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
                 ret[i] = fcntl(check->write_fd, F_DUPFD_CLOEXEC, 3);
                 if (ret[i] < 0)
-                        return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot pass on a pipe");
+                        return failure_set_errno(f, CAUSE_SETUP, -errno, "Cannot duplicate a pipe");
         }
         return 0;
 }
@@ -292,7 +293,7 @@ int launch_become(Launch *l, int (*running)(Launch *l, Failure *f), Failure *f)
         if (r >= 0)
                 r = launch_choose_label(l, f);
         if (r >= 0 && l->phase == LAUNCH_MAIN && l->config.pre_start)
-                record_recall_identity(l);
+                record_load_identity(l);
         if (r >= 0)
                 r = launch_enter_root(l, f);
         if (r >= 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Event handlers and health checks: run as a child that takes exactly the way the app itself takes, so that
- * they are confined alike.
+/* Event handlers and health checks: run in a child by the same code as the app itself, so that they are
+ * confined alike.
  *
- * The launcher stays outside, waits, and tells how the handler ended. Memory that both share brings back why
- * a handler could not be started at all: writing there takes no system call, of which the child may have
- * none left.
+ * The launcher stays outside, waits, and reports how the handler ended. If a handler could not be started at
+ * all, the reason is returned in shared memory: writing there takes no system call, since the child's filter
+ * may forbid all of them.
  */
 
 #include <poll.h>
@@ -31,10 +31,10 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
 {
         Failure f = {};
 
-        l->status_fd = safe_close(l->status_fd); /* the record is our parent's to write */
+        l->status_fd = safe_close(l->status_fd); /* only the parent writes the record */
         l->shared_identity = report->identity;
         if (l->check)
-                (void) setsid(); /* what it starts ends with it */
+                (void) setsid(); /* a session of its own, so that its processes are killed with it */
         int r = launch_become(l, NULL, &f);
         snprintf(report->message, sizeof(report->message), "%s", f.error.message ?: strerror(-r));
         report->cause = (int32_t) f.cause;
@@ -42,8 +42,8 @@ static _noreturn_ void child(Launch *l, ChildReport *report)
         _exit(125);
 }
 
-/* What is there, but not more than a pipe holds: the time of who never ceases to write runs out, too. The
- * beginning is kept. */
+/* Reads the available output, but not more than a pipe holds, so that the time-out also applies to a check
+ * that never stops writing. The beginning of the output is kept. */
 static void drain(LaunchCheck *check)
 {
         char chunk[4096];
@@ -65,8 +65,8 @@ static void kill_child(const Launch *l, pid_t pid)
         (void) kill(pid, SIGKILL);
 }
 
-/* When a check's time is up. We look every second: much later than that, and we were stopped together with
- * the check, as the pod was paused. Nobody is unhealthy for that. */
+/* The time-out of a check. It is tested every second: if much more time has passed, the pod was paused, this
+ * process together with the check, and that time does not count. */
 typedef struct Deadline {
         uint64_t end, looked, expected;
 } Deadline;
@@ -81,7 +81,7 @@ static uint64_t deadline_look(Deadline *d)
         return now;
 }
 
-/* How long to wait from the last look on, in milliseconds. */
+/* The time to wait after the last test, in milliseconds. */
 static int deadline_next(Deadline *d)
 {
         if (d->end == UINT64_MAX)
@@ -92,7 +92,7 @@ static int deadline_next(Deadline *d)
         return (int) (left / 1000 + 1);
 }
 
-/* Until the child has ended, which a signal that is to end us makes it do, and a check's time-out. */
+/* Waits for the child, which is killed on a signal to end this process or on the time-out of a check. */
 static int wait_for(Launch *l, pid_t pid, int signal_fd, int *ret_status, HandlerStatus *h)
 {
         LaunchCheck *check = l->check;
@@ -154,7 +154,7 @@ static int run_child(Launch *l, ChildReport *report, HandlerStatus *ret, Failure
 
         int r = wait_for(l, pid, signal_fd, &status, &h);
         if (r >= 0 && l->check) {
-                (void) kill(-pid, SIGKILL); /* whom it left behind */
+                (void) kill(-pid, SIGKILL); /* processes that it left behind */
                 drain(l->check);
         }
         if (r < 0)
@@ -179,7 +179,7 @@ int launch_run_handler(Launch *l, HandlerStatus *ret, Failure *f)
                 return failure_set_errno(f, CAUSE_SETUP, -errno,
                                          "Cannot share memory with an event handler");
         if (l->phase != LAUNCH_PRE_START)
-                record_recall_identity(l);
+                record_load_identity(l);
         int r = run_child(l, report, ret, f);
         report->identity[APP_IDENTITY_MAX - 1] = 0;
         if (!l->identity && report->identity[0])

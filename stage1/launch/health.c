@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Health checks: a command of the image or the user's that is run with the app's own confinement, and a
- * record of how it went.
+/* Health checks: a command, given by the image or the user, that runs with the app's own confinement, and
+ * the record of its result.
  *
  * While the app starts, ready.c calls this; later a timer of the pod's systemd has it run ("launch check").
- * A check that succeeds makes the app healthy, so many failures in a row make it unhealthy; what is to be
- * done about it is stage0's affair, which is told once.
+ * A check that succeeds makes the app healthy, a number of consecutive failures makes it unhealthy; stage0
+ * is notified once of that, and acts on it.
  */
 
 #include "stage1/launch/launch.h"
@@ -18,7 +18,7 @@ static void set_message(HealthStatus *h, const char *text, size_t n)
                 n--;
         free(h->message);
         h->message = n > 0 ? strndup(text, n) : NULL;
-        /* It goes into a line of a record, and comes from the app. */
+        /* The text comes from the app and is stored in one line of a record. */
         for (char *c = h->message; c && *c; c++)
                 if ((unsigned char) *c < 0x20 || *c == 0x7f)
                         *c = ' ';
@@ -67,7 +67,7 @@ int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h)
         return r >= 0 && h->last.exit_status == 0 && !h->last.timed_out;
 }
 
-/* --- What follows from it ------------------------------------------------------------------------------ */
+/* --- Failures ------------------------------------------------------------------------------ */
 
 int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h)
 {
@@ -76,18 +76,18 @@ int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h)
         h->failures++;
         if (h->failures >= n->retries) {
                 h->state = HEALTH_UNHEALTHY;
-                tell = n->act && !h->acted;
-                h->acted = h->acted || n->act;
+                tell = n->act && !h->action_sent;
+                h->action_sent = h->action_sent || n->act;
         }
         int r = health_status_write(l->status_fd, l->app, h);
         if (r >= 0 && tell)
-                r = launch_tell(l, LAUNCH_UNHEALTHY);
+                r = launch_send_notice(l, LAUNCH_UNHEALTHY);
         return r;
 }
 
-/* --- From time to time --------------------------------------------------------------------------------- */
+/* --- Periodic checks --------------------------------------------------------------------------------- */
 
-/* 1: the app runs, and has been ready. */
+/* 1: the app runs, and has become ready. */
 static int app_runs(Launch *l, uint64_t *ret_started)
 {
         _cleanup_app_status_ AppStatus s = {};
@@ -109,7 +109,8 @@ int health_main(Launch *l, const LaunchNumbers *n)
         if (health_status_read(l->status_fd, l->app, &h) < 0)
                 h = (HealthStatus){.last.exit_status = -1};
         int r = health_check(l, n->timeout, &h);
-        /* It may have failed because the app ended; what is started after it has a record of its own. */
+        /* The check may have failed because the app ended; a result for an earlier execution is not
+         * recorded. */
         if (r < 0 || app_runs(l, &now_started) <= 0 || started != now_started)
                 return 0;
         if (r == 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who the app's processes are: user and group of the manifest.
+/* The identity of the app's processes: user and group of the manifest.
  *
- * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value
- * that begins with "/" stands for the owner of that file (spec: aci.md, "user, group"). OCI images may
- * leave the group to what these files say of the user. The files are a stranger's: they must be regular,
- * are read with a bound and parsed by accounts.c, without the C library's name services.
+ * Names are looked up in the image's own /etc/passwd and /etc/group, then taken as numbers, and a value that
+ * begins with "/" stands for the owner of that file (spec: aci.md, "user, group"). For OCI images the groups
+ * may be those that these files list for the user. The files are untrusted: they must be regular, are read
+ * up to a limit and parsed by accounts.c, without the C library's name services.
  */
 
 #include <sys/stat.h>
@@ -14,9 +14,9 @@
 #include "stage1/launch/launch.h"
 
 #define DATABASE_SIZE_MAX (4U * 1024U * 1024U)
-#define GROUPS_MAX 65536U /* what the kernel takes */
+#define GROUPS_MAX 65536U /* the kernel's limit (NGROUPS_MAX) */
 
-/* No magic links: the launcher still has descriptors that the app is not to profit from. */
+/* No magic links: the launcher still has descriptors that must not be reachable for the app. */
 static int open_in_image(const char *path, int flags)
 {
         _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -24,7 +24,7 @@ static int open_in_image(const char *path, int flags)
         return root < 0 ? -errno : open_in_root(root, path, flags);
 }
 
-/* The text of a database of the image. 0: there is no such file. */
+/* Reads a database of the image. 0: there is no such file. */
 static int read_database(const char *database, char **ret, Failure *f)
 {
         _cleanup_close_ int fd = open_in_image(database, O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -59,13 +59,13 @@ static int owner_of_path(const char *what, const char *path, struct stat *ret, F
         int r = fd < 0 ? fd : fstat(fd, ret) < 0 ? -errno : 0;
 
         if (r < 0)
-                return failure_set_errno(f, CAUSE_USER, r,
-                                         "%s is the owner of %s, which cannot be looked at", what, path);
+                return failure_set_errno(f, CAUSE_USER, r, "%s is the owner of %s, which cannot be examined",
+                                         what, path);
         return 0;
 }
 
-/* The last number means "leave as it is" to the kernel. What else is not in the pod's range, the kernel
- * refuses later. */
+/* The largest number means "unchanged" to the kernel. Other numbers outside of the pod's range are refused
+ * by the kernel later. */
 static int check_id(const char *what, const char *value, uint32_t id, Failure *f)
 {
         if (id == UINT32_MAX)
@@ -91,7 +91,8 @@ static int resolve(const char *what, const char *database, const char *value, Ac
         return check_id(what, value, ret->id, f);
 }
 
-/* RET: the user's line of passwd; of a user that has none the number, and a group where there is one. */
+/* *RET: the user's entry of passwd; for a user without one the number, and the group of the file's owner if
+ * there is one. */
 static int resolve_user(const LaunchConfig *c, Account *ret, Failure *f)
 {
         struct stat st;
@@ -136,7 +137,7 @@ static int add_listed_group(void *userdata, gid_t gid)
         return add_group(l->id, gid, l->failure);
 }
 
-/* The groups whose line in the image's group file has the user in it. */
+/* Adds the groups of the image's group file that have the user as a member. */
 static int add_groups_of(const char *name, Identity *id, Failure *f)
 {
         GroupList l = {.id = id, .failure = f};
@@ -153,10 +154,10 @@ static int resolve_group(const LaunchConfig *c, const Account *user, Identity *i
         int r;
 
         if (streq(c->group, GROUPS_OF_USER)) {
-                e.gid = user->gid; /* 0 for those that are in no file */
+                e.gid = user->gid; /* 0 for users without an entry */
                 r = check_id("Group", "of the user", e.gid, f);
-                /* As after a login, it is among these as well: a program that changes its group must not
-                 * lose what is denied to this one. */
+                /* As after a login, the primary group is also a supplementary one: otherwise a program that
+                 * changes its group would escape permissions that deny access to this group. */
                 if (r >= 0)
                         r = add_group(id, e.gid, f);
                 if (r >= 0 && user->name)
@@ -212,9 +213,11 @@ int identity_resolve(const LaunchConfig *c, Identity *ret, Failure *f)
         return 0;
 }
 
-/* --- Of one execution ---------------------------------------------------------------------------------- */
+/* --- Identity of one execution
+ * ---------------------------------------------------------------------------------- */
 
-/* "UID:GID:GROUP,GROUP". So many groups that there is no room for them are looked up again. */
+/* "UID:GID:GROUP,GROUP". If there are too many groups for the buffer, they are looked up again in each
+ * process. */
 static int format_identity(const Identity *id, char **ret)
 {
         _cleanup_text_ Text t = {};
@@ -284,12 +287,13 @@ int identity_find(Launch *l, Identity *ret, Failure *f)
                 int r = identity_resolve(&l->config, ret, f);
                 return r < 0 ? r : remember(l, ret, f);
         }
-        (void) identity_resolve(&l->config, &id, &ignored); /* for home and shell */
+        (void) identity_resolve(&l->config, &id, &ignored); /* to get home and shell */
         error_done(&ignored.error);
         int r = parse_identity(l->identity, &id);
         if (r < 0) {
                 identity_done(&id);
-                return failure_set_errno(f, CAUSE_USER, r, "Cannot tell as whom app %s was started", l->app);
+                return failure_set_errno(f, CAUSE_USER, r,
+                                         "Cannot determine the user that app %s was started as", l->app);
         }
         *ret = id;
         return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Labels of security modules: the AppArmor profile and the SELinux context that the app is executed in. The
- * kernel keeps them for the next exec, so they can be chosen before the launcher gives anything up. What is
- * for a module that the host does not run is left aside; status says so. What an active module refuses keeps
- * the app from starting. An app without a profile of its own gets the one that comes with acnspawn, if it is
- * loaded.
+ * kernel applies them at the next exec, so they can be set before the launcher drops any privileges. A label
+ * for a module that is not active on the host is ignored, as 'acnspawn status' reports. A label that an
+ * active module refuses keeps the app from starting. An app without a profile of its own gets the one that
+ * comes with acnspawn, if it is loaded.
  */
 
 #include "stage1/launch/launch.h"
@@ -34,7 +34,7 @@ static int choose_profile(const LaunchConfig *c, int attr_fd, Failure *f)
                      : 0;
 }
 
-/* Whoever runs acnspawn in a profile has decided what apps run in. */
+/* If acnspawn itself runs in a profile, its apps stay in that profile. */
 static bool is_unconfined(int attr_fd)
 {
         static const char *const files[] = {"apparmor/current", "current"};
@@ -47,7 +47,8 @@ static bool is_unconfined(int attr_fd)
         return false;
 }
 
-/* The kernel tells whether the profile is loaded; if it is not, the app runs without, and status says so. */
+/* The kernel fails if the profile is not loaded; the app then runs without, and 'acnspawn status' reports
+ * that. */
 static int choose_default_profile(LaunchConfig *c, int attr_fd, Failure *f)
 {
         const char *name = c->may_mount ? APP_PROFILE_MOUNTS : APP_PROFILE;

@@ -8,15 +8,15 @@
  *     launch end APP          records how the app ended (ExecStopPost=)
  *     launch post-stop APP    the same, and runs the post-stop handler
  *     launch delay APP …      waits before the app is started again (ExecStartPre=)
- *     launch ready APP …      waits until the app is ready, and tells it (ExecStartPost=)
+ *     launch ready APP …      waits until the app is ready, and reports it (ExecStartPost=)
  *     launch check APP …      checks whether the app is healthy (ExecStart= of a unit of its own)
  *     launch bus              serves a client of the pod's bus; see bus.c
  *     launch enter            runs a command beside an app; this one is started by stage0, on the host
  *
  * It asks stage0 for the app's root and volumes, builds a mount namespace of them, takes the app's identity
  * and execs, so that the process that systemd watches is the app itself. It is linked statically, since the
- * pod has no base system, and knows the app only by a file of NUL-separated strings: no rule of quoting
- * stands between a manifest and execve().
+ * pod has no base system, and gets the app's definition as a file of NUL-separated strings: no quoting rules
+ * are involved between a manifest and execve().
  */
 
 #include <signal.h>
@@ -26,7 +26,7 @@
 #include "stage1/launch/bus.h"
 #include "stage1/launch/launch.h"
 
-/* Everything here is freed with the process; this keeps leak checkers and readers content. */
+/* Freed explicitly for leak checkers, although the process ends here. */
 static void launch_done(Launch *l)
 {
         launch_config_done(&l->config);
@@ -51,7 +51,7 @@ static void launch_done(Launch *l)
         safe_close(l->link_fd);
 }
 
-/* Ends the process itself: the app's filter may be in force, and kill for anything but an exit. */
+/* Does not return but exits directly: the app's filter may be in force and kill for any call except exit. */
 static _noreturn_ void run_main(Launch *l)
 {
         Failure f = {};
@@ -79,7 +79,7 @@ static int run_pre_start(Launch *l)
         return r < 0 ? 125 : h.exit_status >= 0 ? h.exit_status : 128 + h.signal;
 }
 
-/* The handler is for an app that did run (spec: aci.md, "post-stop"). */
+/* The handler runs only for an app that did run (spec: aci.md, "post-stop"). */
 static void run_post_stop(Launch *l, AppStatus *s)
 {
         Failure f = {};
@@ -94,20 +94,20 @@ static void run_post_stop(Launch *l, AppStatus *s)
         (void) launch_flush(l, -1);
 }
 
-/* An end of this app that no start follows is the end of the pod, too: what systemd calls a success. While
- * somebody restarts the app he says so in the environment (see stage0/control/restart.c). */
+/* If this app ends without a restart, that ends the pod: systemd's success action. While the user restarts
+ * the app, an environment variable prevents it (see stage0/control/restart.c). */
 static void leave_pod(void)
 {
         if (streq_ptr(getenv("SERVICE_RESULT"), "success") && !getenv("ACNSPAWN_RESTART"))
                 (void) kill(1, SIGRTMIN + 3);
 }
 
-/* systemd counts the starts of an app for its limit, also those for connections; so of an app that has
- * sockets we count the restarts. Without the app the pod is of no use, as with sockets that are given up. */
-static bool is_given_up(const AppStatus *s, const LaunchNumbers *n)
+/* systemd's start limit also counts starts by connections; so the restarts of an app with sockets are
+ * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. */
+static bool is_over_restart_limit(const AppStatus *s, const LaunchNumbers *n)
 {
-        return n->starts > 0 && backoff_row(s) >= n->starts && (n->always || !backoff_ended_well(s)) &&
-               !getenv("ACNSPAWN_RESTART");
+        return n->starts > 0 && backoff_consecutive_starts(s) >= n->starts &&
+               (n->always || !backoff_ended_successfully(s)) && !getenv("ACNSPAWN_RESTART");
 }
 
 static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
@@ -117,7 +117,7 @@ static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
         record_main_ended(l, n->tell, &s);
         (void) launch_flush(l, s.state == APP_ENDED ? -1 : app_status_to_exit_code(&s));
         if (s.state == APP_ENDED) {
-                s.begins = false;
+                s.restarting = false;
                 return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
         }
         if (handler)
@@ -125,12 +125,12 @@ static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
         s.state = APP_ENDED;
         if (app_status_write(l->status_fd, l->app, &s) < 0)
                 return 125;
-        if (is_given_up(&s, n))
+        if (is_over_restart_limit(&s, n))
                 (void) kill(1, SIGRTMIN + 3);
         else if (n->leave)
                 leave_pod();
         if (n->tell && s.readiness != READINESS_READY)
-                (void) launch_tell(l, LAUNCH_NOT_READY);
+                (void) launch_send_notice(l, LAUNCH_NOT_READY);
         return 0;
 }
 
@@ -163,7 +163,8 @@ int main(int argc, char *argv[])
         _cleanup_(launch_done) Launch l = LAUNCH_NULL;
         LaunchNumbers numbers = {};
 
-        /* In the pod this program also stands where systemd looks for the one to leave with. */
+        /* In the pod this program is also installed as systemd-shutdown, which systemd executes at the
+         * end. */
         if (argc > 0 && endswith(argv[0], "/systemd-shutdown"))
                 return shutdown_main(argv);
         if (argc == 2 && streq(argv[1], "enter"))
@@ -174,8 +175,8 @@ int main(int argc, char *argv[])
                 fprintf(stderr, "This program is run by the pod's systemd.\n");
                 return 2;
         }
-        /* Root of another app could look into this process once its capabilities are those of its own app.
-         * The exec takes this back. */
+        /* Root of another app could inspect this process once its capabilities are reduced to those of its
+         * app. The exec resets this flag. */
         (void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         l.app = argv[2];
         l.status_fd = open(LAUNCH_STATUS_PATH, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

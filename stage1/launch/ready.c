@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the launcher does beside an app that starts.
+/* Delays before an app is restarted, and waiting until it is ready.
  *
  *     launch delay APP first=USEC max=USEC [extend] [orderly]    before it (ExecStartPre=)
  *     launch ready APP [notify] [timeout=USEC …]       after it (ExecStartPost=)
  *
- * The delay grows with every start in a row; systemd has waited for its first part. Doing the rest here
- * works with every version of systemd, and the time that a start may take does not run while we wait:
- * systemd is told so ("extend"). A run that lasted begins the row anew; and so does one that has ended in
- * order ("orderly") where systemd does not follow it up, but a connection does.
+ * The delay grows with every consecutive start; systemd has waited for its first part. Waiting for the rest
+ * here works with every version of systemd, and systemd is asked to extend the start time-out meanwhile
+ * ("extend"). A sufficiently long run resets the count; so does a successful end ("orderly") of an app that
+ * is next started by a connection and not restarted by systemd.
  *
- * For systemd the app has started when the second ends, so that units that are ordered after the app wait for
- * it. An app that tells by itself that it is ready ("notify") does so over a socket of the process that runs
- * the pod, which passes it on. Where there is a health check, its first success is waited for.
+ * For systemd the app has started when the second command ends, so that units that are ordered after the app
+ * wait for it. An app that notifies readiness itself ("notify") does so over a socket of the process that
+ * runs the pod, which forwards it. With a health check, the command waits for its first success.
  */
 
 #include <poll.h>
@@ -24,7 +24,7 @@
 #include "stage1/backoff.h"
 #include "stage1/launch/launch.h"
 
-#define EXTRA_USEC UINT64_C(1000000)      /* for systemd to notice that we have ended */
+#define EXTRA_USEC UINT64_C(1000000)      /* for systemd to notice that this process has ended */
 #define FIRST_PAUSE_USEC UINT64_C(100000) /* between the first two checks */
 #define LOOK_USEC UINT64_C(10000)
 
@@ -98,12 +98,13 @@ static bool signal_is_pending(const sigset_t *set)
         return sigtimedwait(set, NULL, &none) > 0;
 }
 
-/* A signal wakes us at once: poll() has them unblocked. Without handlers it would end us, too; but then
- * nobody would say with what status. */
+/* A signal interrupts the wait at once: poll() has them unblocked. Without handlers a signal would also end
+ * this process, but not with an exit status of its own. */
 static void wake(int sig) {}
 
-/* Until something happens to one of the N descriptors, or that time is up (UINT64_MAX: never): how many it
- * happened to. -EINTR: one of the signals that end us has come; they are blocked from then on. */
+/* Waits for an event of one of the N descriptors, or until the time-out (UINT64_MAX: none); returns the
+ * number of descriptors with events. -EINTR: a signal to end this process has arrived; these signals are
+ * blocked from then on. */
 static int wait_for_events(struct pollfd *p, size_t n, uint64_t usec)
 {
         const struct sigaction sa = {.sa_handler = wake};
@@ -121,7 +122,7 @@ static int wait_for_events(struct pollfd *p, size_t n, uint64_t usec)
         return r < 0 ? -errno : r;
 }
 
-/* Whether, within that time, such a signal comes, or the process that MAIN_FD (or -1) stands for ends. */
+/* Whether, within that time, such a signal arrives, or the process that MAIN_FD (or -1) refers to ends. */
 static bool pause_for(int main_fd, uint64_t usec)
 {
         struct pollfd p = {.fd = main_fd, .events = POLLIN};
@@ -129,7 +130,7 @@ static bool pause_for(int main_fd, uint64_t usec)
         return wait_for_events(&p, 1, usec) != 0;
 }
 
-/* systemd's own words. Whatever becomes of it: then the start takes too long, and that is told. */
+/* Uses systemd's notification protocol. Errors are ignored: the start then times out, which is reported. */
 static void extend_start(uint64_t usec)
 {
         const char *path = getenv("NOTIFY_SOCKET");
@@ -154,22 +155,25 @@ int launch_delay(Launch *l, const LaunchNumbers *n)
 
         if (app_status_read(l->status_fd, l->app, &s) < 0)
                 s = (AppStatus){.exit_status = -1, .pre_start.exit_status = -1, .post_stop.exit_status = -1};
-        s.row = n->orderly && s.state == APP_ENDED && backoff_ended_well(&s) ? 0 : backoff_row(&s);
-        if (s.row > 0)
-                delay = backoff_delay(n->first, n->max, s.row) - n->first;
+        s.consecutive_starts = n->orderly && s.state == APP_ENDED && backoff_ended_successfully(&s)
+                                               ? 0
+                                               : backoff_consecutive_starts(&s);
+        if (s.consecutive_starts > 0)
+                delay = backoff_delay(n->first, n->max, s.consecutive_starts) - n->first;
         if (delay > 0 && n->extend)
                 extend_start(delay + EXTRA_USEC);
         if (delay > 0 && pause_for(-1, delay))
                 return 125;
-        s.row++; /* while we waited the record said that a start is due */
-        s.begins = true;
+        s.consecutive_starts++; /* only now: during the delay the record shows that the next start is
+                                 * pending */
+        s.restarting = true;
         return app_status_write(l->status_fd, l->app, &s) < 0 ? 125 : 0;
 }
 
 /* --- After it ------------------------------------------------------------------------------------------ */
 
-/* The cgroup of the unified hierarchy, in a line of its own. In the others a process may be moved on: where the
- * pids controller is one of them, the app has a cgroup of its own there. */
+/* The cgroup in the unified hierarchy, a line of its own. In the other hierarchies a process may be moved:
+ * with the pids controller of version 1 the app has a cgroup of its own there. */
 static char *unified_of(const char *pid)
 {
         _cleanup_free_ char *all = NULL;
@@ -185,7 +189,7 @@ static char *unified_of(const char *pid)
         return strndup(line, strcspn(line, "\n"));
 }
 
-/* Whether process PID is where we are, in the cgroup of the app's service. */
+/* Whether process PID is in the same cgroup as this process, that of the app's service. */
 static bool is_in_own_cgroup(const char *pid)
 {
         _cleanup_free_ char *own = unified_of("self"), *other = unified_of(pid);
@@ -193,7 +197,7 @@ static bool is_in_own_cgroup(const char *pid)
         return own && other && streq(own, other);
 }
 
-/* systemd says which process is the app's main one; if that ends, there is nothing to wait for. */
+/* systemd passes the app's main PID; if that process ends, there is nothing to wait for. */
 static int open_main_process(void)
 {
         const char *text = getenv("MAINPID");
@@ -207,8 +211,8 @@ static int open_main_process(void)
         return is_in_own_cgroup(text) ? TAKE_FD(fd) : -ESRCH;
 }
 
-/* What the app told before it ended has come by then. */
-static int ask_now(Launch *l)
+/* A notification that the app sent before it ended has arrived by then. */
+static int query_readiness_now(Launch *l)
 {
         _cleanup_close_ int sock = launch_await_begin(l, true);
 
@@ -220,7 +224,7 @@ static int await_word(Launch *l)
         _cleanup_close_ int main_fd = open_main_process(), sock = -EBADF;
 
         if (main_fd < 0)
-                return ask_now(l);
+                return query_readiness_now(l);
         sock = launch_await_begin(l, false);
         if (sock < 0)
                 return sock;
@@ -228,11 +232,11 @@ static int await_word(Launch *l)
         int r = wait_for_events(p, ELEMENTSOF(p), UINT64_MAX);
         if (r < 0)
                 return r;
-        return p[0].revents ? launch_await_end(sock) : ask_now(l);
+        return p[0].revents ? launch_await_end(sock) : query_readiness_now(l);
 }
 
-/* A connection that stage0 hung up on for others is made again, as in request.c. */
-static int wait_until_told(Launch *l)
+/* A connection that stage0 closed in favour of others is made again, as in request.c. */
+static int wait_until_notified(Launch *l)
 {
         int r = -ECONNABORTED;
 
@@ -244,7 +248,8 @@ static int wait_until_told(Launch *l)
         return r;
 }
 
-/* For systemd the launcher has started; the app's root is there, and a check can use it, a little later. */
+/* systemd regards the service as started when the launcher runs; the app's root, which a check needs, is set
+ * up a little later. */
 static int wait_until_runs(Launch *l, int main_fd)
 {
         for (;;) {
@@ -257,8 +262,8 @@ static int wait_until_runs(Launch *l, int main_fd)
         }
 }
 
-/* A failure counts as often as there would be a check if there were no others: those in between are there so
- * that an app that is ready sooner is known to be. */
+/* Failures count only at the configured interval: the additional checks in between serve to detect readiness
+ * earlier. */
 static int wait_until_healthy(Launch *l, const LaunchNumbers *n, int main_fd, HealthStatus *h)
 {
         uint64_t begin = now_usec(CLOCK_MONOTONIC), counted = begin, pause = FIRST_PAUSE_USEC;
@@ -301,14 +306,14 @@ static int check_while_starting(Launch *l, const LaunchNumbers *n)
 
 int launch_ready(Launch *l, const LaunchNumbers *n)
 {
-        int r = n->notify ? wait_until_told(l) : 0;
+        int r = n->notify ? wait_until_notified(l) : 0;
 
         if (r >= 0 && n->retries > 0)
                 r = check_while_starting(l, n);
         if (r >= 0)
                 r = record_ready(l);
-        /* That it is ready is recorded; telling fails only if the process that runs the pod is gone. */
+        /* Readiness is recorded; the notification fails only if the process that runs the pod has ended. */
         if (r >= 0)
-                (void) launch_tell(l, LAUNCH_READY);
+                (void) launch_send_notice(l, LAUNCH_READY);
         return r < 0 ? 125 : 0;
 }

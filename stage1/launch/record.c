@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The app's record: one small file, written anew at every step of the app's life.
+/* The app's record: one small file, rewritten at every step of the app's life.
  *
- * The last word is written by the unit's last process (ExecStopPost), when systemd has made sure that no
- * process of the app is left and says in its environment how the main process ended. What the launcher
- * itself knew better (the command was missing, the pre-start handler failed) is in the record by then and is
- * kept.
+ * The final state is written by the unit's last process (ExecStopPost), when systemd has made sure that no
+ * process of the app is left and passes in the environment how the main process ended. More specific causes
+ * that the launcher found (the command does not exist, the pre-start handler failed) are in the record by
+ * then and are kept.
  */
 
 #include <signal.h>
@@ -30,17 +30,17 @@ static int read_record(Launch *l, AppStatus *ret)
         return r;
 }
 
-/* A new execution: nothing of an earlier one counts but that there was one. */
-static void begin_anew(AppStatus *s)
+/* A new execution: of an earlier one only the counters are kept. */
+static void reset_for_execution(AppStatus *s)
 {
-        uint64_t starts = s->starts, row = s->row;
+        uint64_t starts = s->starts, consecutive_starts = s->consecutive_starts;
 
         app_status_done(s);
         *s = (AppStatus){.exit_status = -1,
                          .pre_start.exit_status = -1,
                          .post_stop.exit_status = -1,
                          .starts = starts,
-                         .row = row};
+                         .consecutive_starts = consecutive_starts};
 }
 
 static void set_failure(AppStatus *s, const Failure *f)
@@ -55,7 +55,7 @@ int record_pre_start_begin(Launch *l)
         _cleanup_app_status_ AppStatus s = {};
 
         (void) read_record(l, &s);
-        begin_anew(&s);
+        reset_for_execution(&s);
         s.state = APP_PRE_START;
         s.pre_start.ran = true;
         return app_status_write(l->status_fd, l->app, &s);
@@ -78,7 +78,7 @@ static int keep_identity(const Launch *l, AppStatus *s)
         return l->identity && !s->identity ? -ENOMEM : 0;
 }
 
-void record_recall_identity(Launch *l)
+void record_load_identity(Launch *l)
 {
         _cleanup_app_status_ AppStatus s = {};
 
@@ -96,7 +96,7 @@ int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
                 return -ENOMEM;
         if (f) {
                 set_failure(&s, f);
-                /* What is missing is the handler's program, not the app's. */
+                /* The missing program is the handler's, not the app's. */
                 if (s.cause == CAUSE_COMMAND_NOT_FOUND || s.cause == CAUSE_COMMAND_NOT_EXECUTABLE)
                         s.cause = CAUSE_PRE_START;
         } else if (h->exit_status != 0) {
@@ -108,8 +108,8 @@ int record_pre_start_end(Launch *l, const HandlerStatus *h, const Failure *f)
         return app_status_write(l->status_fd, l->app, &s);
 }
 
-/* Once privileges and system calls are given up, the record can be written only as memory. Empty lines make
- * room for what may have to be written then. */
+/* Once privileges are dropped and the filter of system calls is in force, the record can only be written as
+ * mapped memory. Empty lines reserve room for that. */
 static int map_record(Launch *l)
 {
         _cleanup_close_ int fd = open_beneath(l->status_fd, l->app, O_RDWR);
@@ -121,7 +121,7 @@ static int map_record(Launch *l)
         if (p == MAP_FAILED)
                 return -errno;
         l->record = p;
-        /* Nothing else is needed of the directory any more, from which one could go up to the pod's root. */
+        /* The directory is not needed any more, and its parent directories would lead to the pod's root. */
         l->status_fd = safe_close(l->status_fd);
         return 0;
 }
@@ -132,7 +132,7 @@ int record_running(Launch *l, Failure *f)
 
         (void) read_record(l, s);
         if (s->state != APP_PRE_START)
-                begin_anew(s);
+                reset_for_execution(s);
         s->starts++;
         s->state = APP_RUNNING;
         s->readiness = l->config.readiness ? READINESS_STARTING : READINESS_NONE;
@@ -157,7 +157,7 @@ void record_main_failed(Launch *l, const Failure *f)
         if (!l->record) {
                 (void) read_record(l, &l->status);
                 if (l->status.state == APP_ENDED)
-                        begin_anew(&l->status);
+                        reset_for_execution(&l->status);
         }
         l->status.started_usec = 0; /* it never ran */
         set_failure(&l->status, f);
@@ -170,8 +170,8 @@ void record_main_failed(Launch *l, const Failure *f)
 int record_sockets_failed(Launch *l)
 {
         static const char message[] =
-                        "Its sockets were given up: they were shut down, or what had come was left "
-                        "there when the app ended, again and again";
+                        "Its sockets failed: they were shut down, or the app repeatedly ended without "
+                        "accepting the connections";
         _cleanup_app_status_ AppStatus s = {};
 
         (void) read_record(l, &s);
@@ -209,13 +209,14 @@ static const struct {
                 {"watchdog", CAUSE_TIMEOUT},
 };
 
-/* systemd gave up waiting for a process that it may not signal, as a profile of AppArmor may have it. */
-static void set_out_of_reach(AppStatus *s)
+/* systemd gave up waiting for a process that it may not signal, for example because of an AppArmor
+ * profile. */
+static void set_signal_denied(AppStatus *s)
 {
         s->cause = CAUSE_POD_KILLED;
         if (!s->message)
-                s->message = strdup(
-                                "The pod's systemd may not send it signals, by which it would be stopped");
+                s->message = strdup("The pod's systemd has no permission to send it the signals that would "
+                                    "stop it");
 }
 
 static void add_main_result(AppStatus *s)
@@ -232,7 +233,7 @@ static void add_main_result(AppStatus *s)
                 s->core_dumped = streq(code, "dumped");
                 s->cause = CAUSE_SIGNAL;
         } else if (s->state == APP_RUNNING)
-                set_out_of_reach(s);
+                set_signal_denied(s);
         else
                 s->cause = s->state == APP_PRE_START ? CAUSE_PRE_START : CAUSE_NOT_STARTED;
         for (size_t i = 0; i < ELEMENTSOF(results); i++)
@@ -240,19 +241,19 @@ static void add_main_result(AppStatus *s)
                         s->cause = results[i].cause;
 }
 
-/* The launcher had the app's place, and was killed before the app had it. */
+/* The launcher was killed before it executed the app. */
 static bool never_ran(const AppStatus *s)
 {
         return s->started_usec == 0 && s->signal > 0;
 }
 
-/* Of an app that was to become ready and did not. systemd calls it a success if it ends by itself, in order,
- * when it is asked to. */
-static void add_readiness(AppStatus *s, bool tells)
+/* For an app that was to become ready and did not. systemd reports success if it exits with 0 when it is
+ * stopped. */
+static void add_readiness(AppStatus *s, bool has_readiness)
 {
         const char *result = getenv("SERVICE_RESULT") ?: "", *why;
 
-        if (s->readiness != READINESS_STARTING && !(tells && never_ran(s)))
+        if (s->readiness != READINESS_STARTING && !(has_readiness && never_ran(s)))
                 return;
         if (streq(result, "timeout"))
                 why = "It was not ready in time";
@@ -265,7 +266,7 @@ static void add_readiness(AppStatus *s, bool tells)
         s->message = strdup(why);
 }
 
-/* What its health check has to do with the end. */
+/* Whether its health check caused the end. */
 static void add_health(Launch *l, AppStatus *s)
 {
         _cleanup_health_status_ HealthStatus h = {};
@@ -273,19 +274,21 @@ static void add_health(Launch *l, AppStatus *s)
 
         if (s->readiness == READINESS_NONE || health_status_read(l->status_fd, l->app, &h) < 0)
                 return;
-        if (h.acted)
+        if (h.action_sent)
                 s->cause = CAUSE_UNHEALTHY;
         if (s->cause != CAUSE_UNHEALTHY && s->cause != CAUSE_NOT_READY)
                 return;
         before = s->message;
         s->message = NULL;
-        if (xasprintf(&s->message, "%s%s%s", h.acted ? "Its health check failed too often" : before ?: "",
+        if (xasprintf(&s->message, "%s%s%s",
+                      h.action_sent ? "Its health check failed too often" : before ?: "",
                       h.message ? "; the check says: " : "", h.message ?: "") < 0)
                 s->message = NULL;
 }
 
-/* The kernel counts whom it killed for memory by cgroup, and ours is the app's. It does not say whom, and
- * may have killed another process of the app before somebody else killed this one. */
+/* The kernel counts OOM kills by cgroup, and this process is in the app's. It does not record which process
+ * was killed; it may have been another process of the app, and SIGKILL of the main process may have had
+ * another cause. */
 static bool killed_for_memory(void)
 {
         _cleanup_free_ char *own = NULL, *path = NULL, *events = NULL;
@@ -315,16 +318,16 @@ int record_ready(Launch *l)
         return app_status_write(l->status_fd, l->app, &s);
 }
 
-void record_main_ended(Launch *l, bool tells, AppStatus *ret)
+void record_main_ended(Launch *l, bool has_readiness, AppStatus *ret)
 {
         (void) read_record(l, ret);
         if (ret->state == APP_ENDED)
-                return; /* it did not begin again */
+                return; /* no new execution has begun */
         if (ret->cause == CAUSE_NONE) {
                 add_main_result(ret);
                 if (ret->cause == CAUSE_SIGNAL && ret->signal == SIGKILL && killed_for_memory())
                         ret->cause = CAUSE_OOM_KILL;
-                add_readiness(ret, tells);
+                add_readiness(ret, has_readiness);
                 add_health(l, ret);
         }
         ret->state = APP_POST_STOP;

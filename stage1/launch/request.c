@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Asking stage0, outside of the pod, for the app's launch file, root, /dev and volumes: one packet there,
- * one back. */
+/* Requests the app's launch file, root, /dev and volumes from stage0, outside of the pod: one packet for the
+ * request, one for the reply. */
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -81,8 +81,8 @@ static int take_reply(Launch *l, LaunchReply *reply, int *fds, size_t n_fds, Fai
                 return r;
         if (strv_length(l->config.mounts) != l->n_volumes)
                 return failure_set(f, CAUSE_SETUP, -EBADMSG,
-                                   "The launch file of app %s wants %zu volumes, %zu came", l->app,
-                                   strv_length(l->config.mounts), l->n_volumes);
+                                   "The launch file of app %s has %zu volumes, but %zu were received",
+                                   l->app, strv_length(l->config.mounts), l->n_volumes);
         return 0;
 }
 
@@ -98,12 +98,12 @@ static int send_request(Launch *l, int sock, LaunchPhase phase, int exit_status,
         return send_fds(sock, &request, sizeof(request), streams, n_streams);
 }
 
-/* stage0 hangs up on connections that are silent when there are too many: that was before it had our packet,
+/* stage0 closes silent connections when there are too many: that happened before it received this packet,
  * which can be sent again: -ECONNABORTED. */
 #define ATTEMPTS_MAX 50
 #define AGAIN_USEC 20000U
 
-static bool was_hung_up_on(ssize_t n)
+static bool is_disconnect(ssize_t n)
 {
         return n == 0 || n == -ECONNRESET || n == -EPIPE;
 }
@@ -122,14 +122,14 @@ static int request_once(Launch *l, const int streams[static _LAUNCH_STREAM_MAX],
         if (r < 0) {
                 (void) failure_set_errno(f, CAUSE_SETUP, r,
                                          "Cannot ask the pod's supervisor for the root of app %s", l->app);
-                return was_hung_up_on(r) ? -ECONNABORTED : r;
+                return is_disconnect(r) ? -ECONNABORTED : r;
         }
 
         ssize_t n = recv_fds(sock, &reply, sizeof(reply), fds, ELEMENTSOF(fds), &n_fds);
         if (n != (ssize_t) sizeof(reply)) {
                 r = failure_set_errno(f, CAUSE_SETUP, n < 0 ? (int) n : -EBADMSG,
                                       "No answer from the pod's supervisor");
-                r = was_hung_up_on(n) ? -ECONNABORTED : r;
+                r = is_disconnect(n) ? -ECONNABORTED : r;
         } else
                 r = take_reply(l, &reply, fds, n_fds, f);
         for (size_t i = 0; i < n_fds; i++)
@@ -150,7 +150,7 @@ int launch_request(Launch *l, const int streams[static _LAUNCH_STREAM_MAX], Fail
         }
 }
 
-static int begin_telling(Launch *l, LaunchPhase what, int exit_status)
+static int begin_notice(Launch *l, LaunchPhase what, int exit_status)
 {
         Failure f = {};
         _cleanup_close_ int sock = connect_to_stage0(&f);
@@ -159,7 +159,7 @@ static int begin_telling(Launch *l, LaunchPhase what, int exit_status)
         if (sock < 0)
                 return sock;
         int r = send_request(l, sock, what, exit_status, NULL, 0);
-        return r >= 0 ? TAKE_FD(sock) : was_hung_up_on(r) ? -ECONNABORTED : r;
+        return r >= 0 ? TAKE_FD(sock) : is_disconnect(r) ? -ECONNABORTED : r;
 }
 
 static int read_answer(int sock)
@@ -169,12 +169,12 @@ static int read_answer(int sock)
 
         if (n < 0)
                 n = -errno;
-        return n == (ssize_t) sizeof(reply) ? reply.error : was_hung_up_on(n) ? -ECONNABORTED : -EIO;
+        return n == (ssize_t) sizeof(reply) ? reply.error : is_disconnect(n) ? -ECONNABORTED : -EIO;
 }
 
-static int tell_once(Launch *l, LaunchPhase what, int exit_status)
+static int send_notice_once(Launch *l, LaunchPhase what, int exit_status)
 {
-        _cleanup_close_ int sock = begin_telling(l, what, exit_status);
+        _cleanup_close_ int sock = begin_notice(l, what, exit_status);
 
         return sock < 0 ? sock : read_answer(sock);
 }
@@ -182,7 +182,7 @@ static int tell_once(Launch *l, LaunchPhase what, int exit_status)
 static int tell(Launch *l, LaunchPhase what, int exit_status)
 {
         for (unsigned i = 1;; i++) {
-                int r = tell_once(l, what, exit_status);
+                int r = send_notice_once(l, what, exit_status);
                 if (r != -ECONNABORTED || i == ATTEMPTS_MAX)
                         return r;
                 (void) usleep(AGAIN_USEC);
@@ -191,7 +191,7 @@ static int tell(Launch *l, LaunchPhase what, int exit_status)
 
 int launch_await_begin(Launch *l, bool now)
 {
-        return begin_telling(l, LAUNCH_AWAIT, now ? 0 : -1);
+        return begin_notice(l, LAUNCH_AWAIT, now ? 0 : -1);
 }
 
 int launch_await_end(int sock)
@@ -199,7 +199,7 @@ int launch_await_end(int sock)
         return read_answer(sock);
 }
 
-int launch_tell(Launch *l, LaunchPhase what)
+int launch_send_notice(Launch *l, LaunchPhase what)
 {
         return tell(l, what, -1);
 }

@@ -3,13 +3,13 @@
 /* The app's root, in a mount namespace that only this app's process has.
  *
  * stage0 sends the root and the volumes as detached mounts. They are attached below acnspawn/mnt after the
- * namespace was unshared, so that nobody else ever sees them: the cost of one app does not grow with the
- * number of apps. /proc and /sys are the pod's own, with what leaks from the host masked; /sys, the cgroup
- * tree in it included, is read-only.
+ * namespace was unshared, so that no other process ever sees them: the cost of one app does not grow with
+ * the number of apps. /proc and /sys are the pod's own, with files that expose the host masked; /sys, the
+ * cgroup tree in it included, is read-only.
  *
- * Paths inside the root are the image's: they are resolved as in a chroot, never outside. /proc itself may
- * be a link there, and the app that runs beside a health check may change where it leads; so what is masked
- * is found in the mounts, not by the names that lead to them.
+ * Paths inside the root are untrusted: they are resolved as in a chroot, never outside. /proc itself may be
+ * a symlink there, and the app that runs beside a health check may change its target; so the files to mask
+ * are found in the mounts, not by path from the root.
  */
 
 #include <linux/capability.h>
@@ -20,7 +20,7 @@
 
 #include "stage1/launch/launch.h"
 
-/* What is taken from the pod as it is. The first two have something in them that is masked. */
+/* What is taken from the pod as it is. The first two have files that are masked. */
 enum { PROC, SYS, _MASKED_MAX };
 static const struct {
         const char *source, *target;
@@ -31,9 +31,9 @@ static const struct {
                 {"/dev/console", "/dev/console", false, true},
 };
 
-/* What the kernel tells about the host, or lets a privileged process do to it: all that podman and docker
- * mask, and more (see acnspawn-defaults(7)). Each one takes 10 us of every process that is started; in the
- * pod's own mount namespace they would be there for all at once, but its systemd would make a unit of each,
+/* Files that expose information about the host, or let a privileged process change it: all that podman and
+ * docker mask, and more (see acnspawn-defaults(7)). Each one takes 10 us for every process that is started;
+ * in the pod's own mount namespace one mount would do for all, but its systemd would create a unit for each,
  * which takes longer. */
 static const char *const masked_paths[] = {
                 "/proc/acpi",        "/proc/asound",        "/proc/config.gz",
@@ -44,12 +44,12 @@ static const char *const masked_paths[] = {
                 "/sys/firmware",     "/sys/fs/selinux",     "/sys/kernel/vmcoreinfo",
 };
 
-/* Of every processor, where the first one has it. */
+/* Files below every processor, if the first processor has them. */
 #define PROCESSORS "/sys/devices/system/cpu"
 #define PROCESSORS_MAX 8192U
 static const char masked_of_processors[] = "thermal_throttle";
 
-/* The same, but for root of the host alone: without a user namespace that is what root of the app is. */
+/* The same, only for root of the host: without a user namespace root of the app is that. */
 static const char *const masked_from_root[] = {
                 "/proc/dynamic_debug", "/proc/kpagecgroup", "/proc/kpagecount",  "/proc/kpageflags",
                 "/proc/pagetypeinfo",  "/proc/slabinfo",    "/proc/vmallocinfo",
@@ -105,13 +105,13 @@ static int mount_notify_socket(Launch *l, int root_fd, Failure *f)
         return 0;
 }
 
-/* Whether we may read or write what the descriptor stands for. */
-static bool is_within_reach(int fd)
+/* Whether this process may read or write the file of the descriptor. */
+static bool is_accessible(int fd)
 {
         return faccessat(fd, "", R_OK, AT_EMPTY_PATH) >= 0 || faccessat(fd, "", W_OK, AT_EMPTY_PATH) >= 0;
 }
 
-/* PATH in the one of MOUNTS that it lies in. */
+/* Opens PATH in the one of MOUNTS that contains it. */
 static int open_in_mounts(const int mounts[static _MASKED_MAX], const char *path)
 {
         for (size_t i = 0; i < _MASKED_MAX; i++) {
@@ -131,7 +131,7 @@ static int mask_path(const int mounts[static _MASKED_MAX], const char *path, boo
                 return 0;
         if (target < 0)
                 return target;
-        if (!always && !is_within_reach(target))
+        if (!always && !is_accessible(target))
                 return 0;
         if (fstat(target, &st) < 0)
                 return -errno;
@@ -152,7 +152,7 @@ static int mask_paths(const int mounts[static _MASKED_MAX], const char *const *p
         return 0;
 }
 
-/* The largest number that a processor can have; the file has ranges such as "0-3,8-11". */
+/* The highest possible number of a processor; the file has ranges such as "0-3,8-11". */
 static unsigned last_processor(void)
 {
         _cleanup_free_ char *text = NULL;
@@ -191,9 +191,9 @@ static int mask(const int mounts[static _MASKED_MAX], Failure *f)
         return r < 0 ? r : mask_processors(mounts, f);
 }
 
-/* Of /proc/sys, which is read-only, nspawn leaves the parameters of the network writable where the pod has one
- * of its own. They are the pod's, and set by its isolators; without a user namespace every root could write
- * to them. */
+/* nspawn makes /proc/sys read-only except the network parameters if the pod has a network of its own. They
+ * belong to the pod, and are set by its isolators; without a user namespace every root could write to
+ * them. */
 static int protect_network_parameters(const Launch *l, int proc_fd, Failure *f)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -202,7 +202,7 @@ static int protect_network_parameters(const Launch *l, int proc_fd, Failure *f)
                 return 0;
         fd = open_in_root(proc_fd, "/sys/net", O_PATH | O_DIRECTORY);
         int r = fd == -ENOENT ? 0 : fd < 0 ? fd : root_set_read_only(fd, true);
-        if (r == -EINVAL) /* no mount of its own: what holds for /proc/sys holds for it */
+        if (r == -EINVAL) /* not a separate mount: /proc/sys as a whole is read-only */
                 return 0;
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot make /proc/sys/net read-only") : 0;
 }
@@ -234,7 +234,7 @@ static int fill_root(Launch *l, int root_fd, int mounts[static ELEMENTSOF(pod_mo
         return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot mount the app's credentials") : 0;
 }
 
-/* The old root goes below the new one, at the same place, and is then detached with everything in it. */
+/* The old root is moved onto the new one, at the same place, and is then detached with everything in it. */
 static int change_root(int root_fd, Failure *f)
 {
         if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||

@@ -3,9 +3,9 @@
 /* The last program of a pod: what the pod's systemd executes, as process 1, when it leaves.
  *
  * systemd's own program for this unmounts, detaches and syncs a whole machine, which takes a pod longer than
- * all the rest of its end. In a pod there is nothing to take apart, the kernel does that; only the journal
- * daemon must be allowed to finish what it has. So: everybody is asked to end, then made to, and the pod is
- * left with the exit status that systemd passes on.
+ * all the rest of its end. In a pod the kernel cleans up; only the journal daemon must be allowed to write
+ * what it has. So all processes get SIGTERM, then SIGKILL, and this process ends with the exit status that
+ * systemd passes.
  */
 
 #include <signal.h>
@@ -16,7 +16,7 @@
 #define TERM_TIMEOUT_USEC UINT64_C(10000000)
 #define KILL_TIMEOUT_USEC UINT64_C(5000000)
 
-/* Waits until no other process is left; 0 if there is one still. */
+/* Waits until no other process is left; false: there still is one. */
 static bool wait_for_all(const sigset_t *child, uint64_t timeout_usec)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + timeout_usec;

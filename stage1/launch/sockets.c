@@ -2,11 +2,12 @@
 
 /* The sockets that systemd passes to an app that it starts for a connection.
  *
- * They come as sd_listen_fds(3) has it: from descriptor 3 on, with their number, their names and our pid in
- * the environment. The exec keeps the pid, so that the app can be told the same. Between here and there they
- * are kept from whatever else we may become, and put into the order of the ports in the manifest: systemd
- * does not say in which order it passes the sockets of several units. One that is not the app's, or a port
- * without a socket, is an error: better no app than one that waits for what never comes.
+ * They come as sd_listen_fds(3) has it: from descriptor 3 on, with their number, their names and the pid of
+ * this process in the environment. The exec keeps the pid, so that the app gets the same variables. Until
+ * then they are close-on-exec, so that no other program inherits them, and they are sorted in the order of
+ * the ports in the manifest: the order in which systemd passes the sockets of several units is not defined.
+ * A socket that is not the app's, or a port without a socket, is an error, since the app would wait for
+ * connections that never come.
  */
 
 #include "stage1/launch/launch.h"
@@ -80,7 +81,7 @@ int sockets_check(const Launch *l, Failure *f)
         return 0;
 }
 
-/* The place of the socket number I among all: those of earlier ports come first. */
+/* The position of socket I in the sorted order: sockets of earlier ports come first. */
 static size_t place_of(const Launch *l, size_t i)
 {
         size_t place = 0;
@@ -88,7 +89,7 @@ static size_t place_of(const Launch *l, size_t i)
         STRV_FOREACH (name, l->config.sockets) {
                 if (streq(*name, l->socket_names[i]))
                         break;
-                /* A port stands there as often as it has numbers, but all its sockets are counted at
+                /* The name of a port range is listed once per port, but all its sockets are counted at
                  * once. */
                 if (name == l->config.sockets || !streq(name[-1], *name))
                         place += count_name(l->socket_names, *name);
@@ -98,7 +99,7 @@ static size_t place_of(const Launch *l, size_t i)
         return place;
 }
 
-/* Beyond the places first, so that none is overwritten that is still to be moved. */
+/* Moved past the final descriptors first, so that none is overwritten that is still to be moved. */
 static int move_all(const Launch *l, int *moved, char **names)
 {
         size_t n = l->n_sockets;
@@ -135,6 +136,7 @@ int sockets_arrange(Launch *l, char ***environment, Failure *f)
                 joined = strv_join(names, ":");
         if (r >= 0)
                 r = joined ? strv_extendf(environment, "LISTEN_FDNAMES=%s", joined) : -ENOMEM;
-        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot pass on the sockets of app %s", l->app)
+        return r < 0 ? failure_set_errno(f, CAUSE_SETUP, r, "Cannot pass the sockets of app %s to it",
+                                         l->app)
                      : 0;
 }

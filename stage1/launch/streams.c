@@ -4,8 +4,8 @@
  *
  * systemd would give the app one stream for both. Two keep them apart: what an app writes to standard error
  * gets the priority "err", so that acnspawn logs can put it on its own standard error, and journalctl -p
- * finds it. The streams are opened here, by a process in the app's cgroup, because journald takes the unit
- * from who connects; stage0 writes to them.
+ * finds it. The streams are opened here, by a process in the app's cgroup, because journald derives the unit
+ * from the process that connects; stage0 writes to them.
  */
 
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ static int open_stream(const char *app, int priority)
         if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0 ||
             shutdown(fd, SHUT_RD) < 0)
                 return -errno;
-        /* Identifier, unit (the journal finds it by the cgroup), priority, whether lines carry a level
+        /* Identifier, unit (journald derives it from the cgroup), priority, whether lines have a level
          * prefix, and whether to forward to syslog, kmsg and the console. */
         int r = xasprintf(&header, "%s\n\n%d\n0\n0\n0\n0\n", app, priority);
         if (r >= 0)

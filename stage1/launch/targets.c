@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where mounts go in the app's root.
+/* Mount targets in the app's root.
  *
- * What is missing there is made. The paths are walked as in a chroot, so that no link of the image leads out
- * of the root; but it may well lead from one place in it to another. So the targets of all volumes are
- * opened before anything is mounted on the first, and then compared by where they really are: none may be,
- * or lie in, another, and none may be where the kernel's own file systems have to be, which may be links,
- * too. What prepare found out from the image alone is not enough, as the app itself may have changed links
- * and directories by the time its post-stop handler runs.
+ * Missing targets are created. The paths are walked as in a chroot, so that no symlink of the image leads
+ * out of the root; but it may lead from one path in it to another. So the targets of all volumes are opened
+ * before anything is mounted on the first, and then compared by their real paths: none may equal, or be
+ * inside of, another one, and none may cover the kernel's file systems, whose paths may be symlinks as well.
+ * The checks of prepare, based on the image alone, are not sufficient, as the app itself may have changed
+ * symlinks and directories by the time its post-stop handler runs.
  */
 
 #include <limits.h>
@@ -25,7 +25,7 @@ int target_attach(int mount_fd, int target_fd)
         return 0;
 }
 
-/* Opens the place for a mount of a file in the image, making it if it is missing. */
+/* Opens the target for the mount of a file, creating it if it does not exist. */
 static int open_file_target(int root_fd, const char *path)
 {
         _cleanup_free_ char *parent = NULL;
@@ -46,8 +46,8 @@ static int open_file_target(int root_fd, const char *path)
         return fd < 0 ? -errno : fd;
 }
 
-/* Opens the place for a mount of a directory; a file that is in the way gives place to a directory (spec:
- * ace.md, "Volume Setup"). */
+/* Opens the target for the mount of a directory; an existing file is replaced by a directory (spec: ace.md,
+ * "Volume Setup"). */
 static int open_directory_target(int root_fd, const char *path)
 {
         int fd, r = mkdir_p_in_root(root_fd, path, 0755, &fd);
@@ -87,18 +87,18 @@ int target_mount(int root_fd, int mount_fd, const char *path)
 /* --- Volumes ------------------------------------------------------------------------------------------- */
 
 typedef struct Target {
-        const char *path; /* as it was asked for */
-        int mount_fd;     /* what is to be there; lent */
+        const char *path; /* as requested */
+        int mount_fd;     /* the volume's mount; not owned */
         int fd;
-        char real[PATH_MAX]; /* in the app's root */
+        char real[PATH_MAX]; /* its real path in the app's root */
 } Target;
 
-/* What no volume may hide: where these are in the app's root. */
+/* Paths in the app's root that no volume may hide. */
 typedef struct Places {
         char proc[PATH_MAX], dev[PATH_MAX];
 } Places;
 
-/* The root is attached at LAUNCH_MOUNT_PATH of the pod, whose /proc tells paths by that. */
+/* The root is attached at LAUNCH_MOUNT_PATH of the pod, with which paths in its /proc begin. */
 static int find_real_path(int fd, char ret[static PATH_MAX])
 {
         char link[64], path[PATH_MAX + sizeof(LAUNCH_MOUNT_PATH)];
@@ -115,7 +115,7 @@ static int find_real_path(int fd, char ret[static PATH_MAX])
         return 0;
 }
 
-/* The credentials are a directory of /dev. */
+/* The credentials are in a directory of /dev. */
 static int check_place(const Places *p, const Target *t, Failure *f)
 {
         const char *in_dev = path_has_prefix(t->real, p->dev) ? t->real + strlen(p->dev) : NULL;
@@ -125,7 +125,8 @@ static int check_place(const Places *p, const Target *t, Failure *f)
             !(in_dev && path_has_prefix(in_dev, &LAUNCH_CREDENTIALS_PATH[strlen("/dev")])))
                 return 0;
         return failure_set(f, CAUSE_SETUP, -EINVAL,
-                           "The volume at %s would really be at %s, where none may be", t->path, t->real);
+                           "The volume at %s would actually be mounted at %s, where no volume is allowed",
+                           t->path, t->real);
 }
 
 static int check_overlap(const Target *outer, const Target *inner, Failure *f)
@@ -133,11 +134,12 @@ static int check_overlap(const Target *outer, const Target *inner, Failure *f)
         if (!path_has_prefix(inner->real, outer->real))
                 return 0;
         if (streq(inner->real, outer->real))
-                return failure_set(f, CAUSE_SETUP, -EINVAL, "The volumes at %s and %s would both be at %s",
-                                   outer->path, inner->path, inner->real);
+                return failure_set(f, CAUSE_SETUP, -EINVAL,
+                                   "The volumes at %s and %s would both be mounted at %s", outer->path,
+                                   inner->path, inner->real);
         return failure_set(f, CAUSE_SETUP, -EINVAL,
-                           "The volume at %s would really be at %s, inside of the one at %s", inner->path,
-                           inner->real, outer->path);
+                           "The volume at %s would actually be mounted at %s, inside of the one at %s",
+                           inner->path, inner->real, outer->path);
 }
 
 static int open_targets(int root_fd, const Places *p, Target *targets, size_t n, Failure *f)

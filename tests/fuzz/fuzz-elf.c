@@ -26,8 +26,8 @@ static void fuzz_elf(const uint8_t *data, size_t size)
         if (fd < 0 || loop_write(fd, data, size) < 0 || elf_read(fd, &f) < 0)
                 return;
         check_strings(f.needed);
-        for (size_t i = 0; i < f.n_wishes; i++)
-                check_strings(f.wishes[i].sonames);
+        for (size_t i = 0; i < f.n_dlopen_notes; i++)
+                check_strings(f.dlopen_notes[i].sonames);
         if (strv_length(f.needed) > 256 || (f.interpreter && strlen(f.interpreter) > 4095))
                 abort();
 }

@@ -90,7 +90,7 @@ def missing_working_directory_is_125(host):
     image = host.image(["/bin/touch", "/out/ran"], app={"workingDirectory": "/no/such/directory"})
     app, r = ended(host, 125, image)
     equal(app["cause"], "working-directory-missing")
-    contains(r.err, "Working directory /no/such/directory cannot be entered: No such file or directory.", "message")
+    contains(r.err, "Cannot change to the working directory /no/such/directory: No such file or directory.", "message")
     true(not os.path.exists(os.path.join(host.upper(app["name"]), "out/ran")), "the app ran all the same")
 
 

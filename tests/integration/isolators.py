@@ -122,7 +122,7 @@ def kernel_parameters_of_the_host_are_refused_by_name(host):
     one = host.shell("true", name="example.com/one", app={"isolators": [sysctl(kernel__shmmax="1")]})
     two = host.shell("true", name="example.com/two", app={"isolators": [sysctl(kernel__shmmax="2")]})
     contains(host.acnspawn("prepare", one, "--grant=all", two, "--grant=all").expect(1).err,
-             "App two wants the kernel parameter kernel.shmmax to be '2'")
+             "App two sets the kernel parameter kernel.shmmax to '2'")
     equal(host.pods(), [], "pods")
 
 
@@ -169,7 +169,7 @@ def strict_refuses_what_is_not_enforced(host):
         r = host.acnspawn(verb, "--strict", bad).expect(1)
         equal(r.out, "")
         for name in "example.com/one", "example.com/two":
-            contains(r.err, name + " of app a would be ignored: no isolator of this name is known")
+            contains(r.err, name + " of app a would be ignored: there is no isolator of this name")
     equal(host.pods(), [], "pods")
     uuid = host.prepare(bad)
     contains(host.acnspawn("run", "--strict", uuid).expect(1).err, "example.com/one")

@@ -485,17 +485,17 @@ def pod_that_does_not_boot_says_why(host):
     os.mkdir(empty)
     for words in ["--name=p"], ["--name=p", "--detach"]:
         r = host.run("--stage1=" + empty, *words, host.shell("true"), rc=1)
-        contains(r.err, " did not start: There is no program /", "message")
+        contains(r.err, " did not start: Program /", "message")
         contains(r.err, "It is looked for below %s" % empty, "hint")
         lacks(r.err, "\\x0a", "message")
         equal((r.out, host.pods()), ("", []), "what is left of a pod that was made for this run")
     for words in [], ["--detach"]:
         uuid = host.prepare("--stage1=" + empty, host.shell("true"))
         r = host.run(*words, uuid, rc=1)
-        contains(r.err, "Error: Pod %s did not start: There is no program /" % uuid, "message")
+        contains(r.err, "Error: Pod %s did not start: Program /" % uuid, "message")
         app, = host.status(uuid)["apps"]
         equal(app["cause"], "not-started")
-        contains(app["message"], "There is no program /", "message in the status")
+        contains(app["message"], "Program /", "message in the status")
         equal(host.state(uuid), "exited")
 
 

@@ -276,12 +276,12 @@ def validate_finds_what_prepare_refuses(host):
 
     for entry, more, why in (
             ({"app": {"user": "0", "group": "0"}}, {}, "The app object of app a does not say what to execute"),
-            (isolated("os/unix/sysctl", {"kernel.panic": "1"}), {}, "App a wants the kernel parameter kernel.panic, which is the host's"),
-            (isolated("os/linux/seccomp-remove-set", {"set": ["execve"]}), {}, "App a: Isolator os/linux/seccomp-remove-set takes away execve"),
-            (isolated("os/linux/seccomp-retain-set", {"set": ["read"], "errno": "EFOO"}), {}, "this system has no error EFOO"),
+            (isolated("os/unix/sysctl", {"kernel.panic": "1"}), {}, "App a requests the kernel parameter kernel.panic, which is the host's"),
+            (isolated("os/linux/seccomp-remove-set", {"set": ["execve"]}), {}, "App a: Isolator os/linux/seccomp-remove-set blocks execve"),
+            (isolated("os/linux/seccomp-retain-set", {"set": ["read"], "errno": "EFOO"}), {}, "this system has no error code EFOO"),
             ({"app": dict(app, ports=[{"name": "p", "protocol": "sctp", "port": 80, "socketActivated": True}])}, {}, "cannot be socket-activated"),
             ({"app": app}, {"ports": [{"name": "web", "hostPort": 80}]}, "The port 'web' cannot be exposed: no app has a port of that name"),
-            ({}, {"isolators": [{"name": "os/unix/sysctl", "value": {"vm.swappiness": "1"}}]}, "The pod wants the kernel parameter vm.swappiness"),
+            ({}, {"isolators": [{"name": "os/unix/sysctl", "value": {"vm.swappiness": "1"}}]}, "The pod requests the kernel parameter vm.swappiness"),
             ({"annotations": [{"name": "acnspawn/restart", "value": "perhaps"}]}, {}, "acnspawn/restart is 'perhaps'"),
             ({"annotations": [{"name": "acnspawn/grant", "value": "perhaps"}]}, {}, "acnspawn/grant is 'perhaps'"),
             ({}, {"volumes": [{"name": "v", "kind": "host", "source": "/a/../b"}]}, "must be an absolute path without '..'")):

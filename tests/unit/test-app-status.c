@@ -30,7 +30,7 @@ static void check_equal(const AppStatus *a, const AppStatus *b)
         ASSERT_EQ(a->ended_usec, b->ended_usec);
         ASSERT_EQ(a->readiness, b->readiness);
         ASSERT_EQ(a->starts, b->starts);
-        ASSERT_EQ(a->row, b->row);
+        ASSERT_EQ(a->consecutive_starts, b->consecutive_starts);
         check_handler(&a->pre_start, &b->pre_start);
         check_handler(&a->post_stop, &b->post_stop);
 }
@@ -58,7 +58,7 @@ TEST(round_trip)
                                         .ended_usec = UINT64_MAX,
                                         .readiness = (AppReadiness) (state % _APP_READINESS_MAX),
                                         .starts = UINT64_MAX,
-                                        .row = UINT64_MAX,
+                                        .consecutive_starts = UINT64_MAX,
                         };
                         ASSERT_OK(app_status_write(s.fd, "web", &in));
                         ASSERT_OK(app_status_read(s.fd, "web", &out));
@@ -93,7 +93,7 @@ TEST(health)
                                    .failures = 7,
                                    .checked_usec = 8,
                                    .last = {true, state % 2, 9, -1},
-                                   .acted = state % 2,
+                                   .action_sent = state % 2,
                                    .message = state ? (char *) "it\nsays" : NULL};
                 ASSERT_OK(health_status_write(s.fd, "web", &in));
                 ASSERT_OK(health_status_read(s.fd, "web", &out));
@@ -101,7 +101,7 @@ TEST(health)
                 ASSERT_EQ(out.failures, in.failures);
                 ASSERT_EQ(out.checked_usec, in.checked_usec);
                 check_handler(&out.last, &in.last);
-                ASSERT_EQ(out.acted, in.acted);
+                ASSERT_EQ(out.action_sent, in.action_sent);
                 ASSERT_STREQ(out.message, state ? "it says" : NULL);
         }
         /* The record of an app is none of its health, and the other way round. */
@@ -129,18 +129,18 @@ TEST(a_run_that_lasted_begins_the_row_anew)
         AppStatus s = {.state = APP_ENDED,
                        .cause = CAUSE_EXITED,
                        .exit_status = 1,
-                       .row = 5,
+                       .consecutive_starts = 5,
                        .started_usec = 1000,
                        .ended_usec = 999 + RESTART_QUIET_USEC};
 
-        ASSERT_EQ(backoff_row(&s), 5);
-        ASSERT_TRUE(backoff_starts_again(&s, RESTART_ON_FAILURE, 5));
-        ASSERT_FALSE(backoff_starts_again(&s, RESTART_ON_FAILURE, 4));
+        ASSERT_EQ(backoff_consecutive_starts(&s), 5);
+        ASSERT_TRUE(backoff_restarts(&s, RESTART_ON_FAILURE, 5));
+        ASSERT_FALSE(backoff_restarts(&s, RESTART_ON_FAILURE, 4));
         s.ended_usec++;
-        ASSERT_EQ(backoff_row(&s), 0);
-        ASSERT_TRUE(backoff_starts_again(&s, RESTART_ON_FAILURE, 4));
+        ASSERT_EQ(backoff_consecutive_starts(&s), 0);
+        ASSERT_TRUE(backoff_restarts(&s, RESTART_ON_FAILURE, 4));
         s.state = APP_RUNNING; /* the start after it is counted already */
-        ASSERT_EQ(backoff_row(&s), 5);
+        ASSERT_EQ(backoff_consecutive_starts(&s), 5);
 }
 
 TEST(no_record)

@@ -50,12 +50,12 @@ static void check_full(const ElfFile *f)
         ASSERT_EQ(strv_length(f->needed), 2);
         ASSERT_STREQ(f->needed[0], "libone.so.1");
         ASSERT_STREQ(f->needed[1], "libtwo.so.2");
-        ASSERT_EQ(f->n_wishes, 2);
-        ASSERT_STREQ(f->wishes[0].feature, "zip");
-        ASSERT_EQ(strv_length(f->wishes[0].sonames), 2);
-        ASSERT_STREQ(f->wishes[0].sonames[1], "libz.so.1");
-        ASSERT_STREQ(f->wishes[1].feature, "");
-        ASSERT_STREQ(f->wishes[1].sonames[0], "liby.so");
+        ASSERT_EQ(f->n_dlopen_notes, 2);
+        ASSERT_STREQ(f->dlopen_notes[0].feature, "zip");
+        ASSERT_EQ(strv_length(f->dlopen_notes[0].sonames), 2);
+        ASSERT_STREQ(f->dlopen_notes[0].sonames[1], "libz.so.1");
+        ASSERT_STREQ(f->dlopen_notes[1].feature, "");
+        ASSERT_STREQ(f->dlopen_notes[1].sonames[0], "liby.so");
 }
 
 TEST(both_classes)
@@ -80,7 +80,7 @@ TEST(nothing_needed)
         ASSERT_NULL(f.needed);
         ASSERT_NULL(f.interpreter);
         ASSERT_NULL(f.runpath);
-        ASSERT_EQ(f.n_wishes, 0);
+        ASSERT_EQ(f.n_dlopen_notes, 0);
 }
 
 TEST(no_elf_file)
@@ -219,7 +219,7 @@ TEST(notes_that_say_nothing)
         for (size_t i = 0; i < ELEMENTSOF(texts); i++) {
                 _cleanup_elf_file_ ElfFile f = {};
                 ASSERT_OK(read_plan(&(ElfPlan){.notes = {texts[i]}, .needed = {"libx.so"}}, &f));
-                ASSERT_EQ(f.n_wishes, 0);
+                ASSERT_EQ(f.n_dlopen_notes, 0);
                 ASSERT_STREQ(f.needed[0], "libx.so");
         }
 }

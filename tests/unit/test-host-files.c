@@ -123,7 +123,7 @@ TEST(what_is_missing_is_named)
                 _cleanup_free_ char *path = NULL, *message = NULL;
                 ASSERT_OK(new_tree(&s));
                 ASSERT_OK(xasprintf(&path, "usr/lib/systemd/%s", programs[i]));
-                ASSERT_OK(xasprintf(&message, "There is no program /%s for this machine", path));
+                ASSERT_OK(xasprintf(&message, "Program /%s does not exist for this machine", path));
                 ASSERT_OK(unlinkat(s.fd, path, 0));
                 check_error(&s, -ENOENT, message, "(on Debian: systemd)");
         }
@@ -136,7 +136,8 @@ TEST(missing_loader_and_library)
         ASSERT_OK(new_tree(&s));
         ASSERT_OK(put_systemd(&s, &(ElfPlan){PROGRAM, .needed = {"liba.so.1"}}));
         ASSERT_OK(put_elf(&s, MULTIARCH "/liba.so.1", &(ElfPlan){.needed = {"libb.so.2"}}));
-        check_error(&s, -ENOENT, "/" MULTIARCH "/liba.so.1 needs the library libb.so.2, which is not there",
+        check_error(&s, -ENOENT,
+                    "/" MULTIARCH "/liba.so.1 needs the library libb.so.2, which does not exist",
                     "package that has libb.so.2");
         ASSERT_OK(put_elf(&s, MULTIARCH "/libb.so.2", &(ElfPlan){}));
         check_libraries(&s, "/" MULTIARCH "/liba.so.1 /" MULTIARCH "/libb.so.2");
@@ -157,9 +158,9 @@ TEST(broken_files_are_named)
         for (size_t i = 0; i < ELEMENTSOF(many.needed) - 1; i++)
                 many.needed[i] = "libx.so";
         ASSERT_OK(put_elf(&s, "usr/lib/liba.so", &many));
-        check_error(&s, -E2BIG, "Cannot read what /usr/lib/liba.so needs", NULL);
+        check_error(&s, -E2BIG, "Cannot read the dependencies of /usr/lib/liba.so", NULL);
         ASSERT_OK(put_file(&s, "usr/lib/systemd/systemd", "#!/bin/sh\n", 10));
-        check_error(&s, -ENOENT, "There is no program /usr/lib/systemd/systemd", NULL);
+        check_error(&s, -ENOENT, "Program /usr/lib/systemd/systemd", NULL);
 }
 
 /* --- Where libraries are found ------------------------------------------------------------------------- */
@@ -378,7 +379,7 @@ TEST(damaged_cache_is_passed_over)
 
 /* --- What may be opened at run time -------------------------------------------------------------------- */
 
-TEST(wishes)
+TEST(dlopen_notes)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
 
@@ -481,7 +482,7 @@ static size_t count_wishes(char *const *files)
                 _cleanup_elf_file_ ElfFile f = {};
                 _cleanup_close_ int fd = open(*file, O_RDONLY | O_CLOEXEC);
                 if (elf_read(fd, &f) >= 0)
-                        n += f.n_wishes;
+                        n += f.n_dlopen_notes;
         }
         return n;
 }
@@ -537,7 +538,7 @@ int main(void)
         RUN(cache_goes_before_default_directories);
         RUN(cache_is_needed_where_only_it_knows);
         RUN(damaged_cache_is_passed_over);
-        RUN(wishes);
+        RUN(dlopen_notes);
         RUN(broken_wishes_are_no_fault);
         RUN(too_many_libraries);
         RUN(same_as_the_loader);

@@ -138,17 +138,17 @@ static const struct {
                 {"resource/memory", "{'limit':'1K'}", "enforced: the app at most 1000 bytes, without swap",
                  "enforced: all apps together at most 1000 bytes, without swap"},
                 {"resource/memory", "{'limit':'2K','request':'1K'}",
-                 "modified: the app at most 2000 bytes, without swap; 1000 bytes are kept for it where the "
+                 "modified: the app at most 2000 bytes, without swap; 1000 bytes are protected where the "
                  "apps of the pod compete",
-                 "modified: all apps together at most 2000 bytes, without swap; 1000 bytes are kept for it "
+                 "modified: all apps together at most 2000 bytes, without swap; 1000 bytes are protected "
                  "where pods compete"},
-                {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are kept",
-                 "modified: 1000 bytes are kept for it where pods compete"},
+                {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are protected",
+                 "modified: 1000 bytes are protected where pods compete"},
                 {"resource/memory", "{}", "ignored: neither", "ignored: neither"},
                 {"resource/cpu", "{'limit':'125m'}", "enforced: the app at most 12.5% of one CPU",
                  "enforced: all apps together at most 12.5% of one CPU"},
                 {"resource/cpu", "{'limit':'0'}",
-                 "modified: the app at most 0.1% of one CPU, the least there is",
+                 "modified: the app at most 0.1% of one CPU, the smallest possible",
                  "modified: all apps together"},
                 {"resource/cpu", "{'request':'500m'}", "modified: a weight of 50 where the apps",
                  "modified: a weight of 50 where pods compete"},
@@ -157,8 +157,8 @@ static const struct {
                  "modified: all apps together at most 200% of one CPU; a weight of 50 where pods"},
                 {"os/linux/cpu-shares", "1024", "enforced: a weight of 100 where",
                  "enforced: a weight of 100 where pods compete"},
-                {"os/linux/cpu-shares", "1000", "modified: a weight of 98 (as near as weights come)",
-                 "modified: a weight of 98 (as near as weights come) where pods"},
+                {"os/linux/cpu-shares", "1000", "modified: a weight of 98 (the nearest possible weight)",
+                 "modified: a weight of 98 (the nearest possible weight) where pods"},
                 {"os/linux/oom-score-adj", "100", "enforced: the app's processes start with 100",
                  "ignored: it is for apps"},
                 {"os/linux/oom-score-adj", "-100", "enforced: the app's processes start with -100",
@@ -170,8 +170,8 @@ static const struct {
                 {"os/linux/capabilities-retain-set", "{'set':['CAP_KILL']}", "enforced: the launcher bounds",
                  "ignored: it is for apps"},
                 {"os/linux/capabilities-remove-set", "{'set':['CAP_KILL','CAP_NONSENSE']}",
-                 "modified: the launcher bounds the app's capabilities; without effect, or with another "
-                 "one, on this machine: CAP_NONSENSE",
+                 "modified: the launcher bounds the app's capabilities; without effect, or with a "
+                 "different effect, on this machine: CAP_NONSENSE",
                  "ignored: it is for apps"},
                 {"os/linux/seccomp-remove-set", "{'set':['reboot']}", "enforced: the launcher filters",
                  "ignored: it is for apps"},
@@ -202,7 +202,7 @@ static const struct {
                  "modified: the app is executed in the context u:r:t:l; whether its domain",
                  "ignored: it is for apps"},
                 {"os/linux/apparmor-profile", "'web'",
-                 "modified: the app is executed in the profile web; what that forbids is not known",
+                 "modified: the app is executed in the profile web, whose mode is unknown",
                  "ignored: it is for apps"},
                 {"resource/block-bandwidth", "{'default':true,'limit':'2M'}",
                  "enforced: the app at most 2000000 bytes a second",
@@ -215,8 +215,8 @@ static const struct {
                  "ignored: network"},
                 {"os/unix/sysctl", "{'net.ipv4.ip_forward':'1'}", "enforced: net.ipv4.ip_forward: set",
                  "enforced: net.ipv4.ip_forward: set"},
-                {"example.com/magic", "[]", "ignored: no isolator of this name is known",
-                 "ignored: no isolator"},
+                {"example.com/magic", "[]", "ignored: there is no isolator of this name",
+                 "ignored: there is no isolator"},
 };
 
 TEST(verdicts)
@@ -285,14 +285,14 @@ TEST(verdicts_in_a_unit_of_the_host)
                          "enforced: all apps together at most 1000 bytes"},
                         {"resource/memory", "{'limit':'2K','request':'1K'}",
                          "modified: the app at most 2000 bytes",
-                         "modified: all apps together at most 2000 bytes, without swap; against others the "
-                         "pod has what its unit has (MemoryLow=)"},
-                        {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are kept",
-                         "ignored: against others the pod has what its unit has (MemoryLow=)"},
+                         "modified: all apps together at most 2000 bytes, without swap; the pod's share is "
+                         "that of its unit (MemoryLow=)"},
+                        {"resource/memory", "{'request':'1K'}", "modified: 1000 bytes are protected",
+                         "ignored: the pod's share is that of its unit (MemoryLow=)"},
                         {"resource/cpu", "{'request':'500m'}", "modified: a weight of 50 where the apps",
-                         "ignored: against others the pod has what its unit has (CPUWeight=)"},
+                         "ignored: the pod's share is that of its unit (CPUWeight=)"},
                         {"os/linux/cpu-shares", "1024", "enforced: a weight of 100 where",
-                         "ignored: against others the pod has what its unit has (CPUWeight=)"},
+                         "ignored: the pod's share is that of its unit (CPUWeight=)"},
         };
         const HostFeatures h = {.cpu = true, .memory = true, .host_unit = true};
 
@@ -332,7 +332,7 @@ TEST(missing_features)
                          "ignored: SELinux is not active"},
                         {"os/linux/oom-score-adj", "-5", "modified: -5 takes CAP_SYS_RESOURCE"},
                         {"os/linux/oom-score-adj", "5", "enforced: "},
-                        {"resource/block-iops", "{'default':true,'limit':'1'}", "ignored: the disk that"},
+                        {"resource/block-iops", "{'default':true,'limit':'1'}", "ignored: the disk of"},
         };
         const HostFeatures h = {.io = true};
 
@@ -479,16 +479,16 @@ TEST(sysctls)
                         {NULL, "{'kernel.shmmax':'1','kernel.sem':'1 2 3 4'}", "{'fs.mqueue.msg_max':'7'}",
                          false, "kernel/shmmax=1 kernel/sem=1 2 3 4 fs/mqueue/msg_max=7 "},
                         {NULL, "{'kernel.shmmax':'1'}", "{'kernel/shmmax':'2'}", false,
-                         "App b wants the kernel parameter kernel/shmmax to be '2', but '1' is wanted as "
+                         "App b sets the kernel parameter kernel/shmmax to '2', but '1' is requested as "
                          "well"},
                         {"{'kernel.shmmax':'1'}", NULL, "{'kernel/shmmax':'2'}", false,
-                         "but '1' is wanted as well"},
+                         "but '1' is requested as well"},
                         {"{'kernel.panic':'1'}", NULL, NULL, false,
-                         "The pod wants the kernel parameter kernel.panic, which is the host's"},
+                         "The pod requests the kernel parameter kernel.panic, which is the host's"},
                         {NULL, "{'kernel.hostname/x':'1'}", NULL, false, "which is the host's"},
                         {NULL, "{'kernel.shmmaxx':'1'}", NULL, false, "which is the host's"},
                         {NULL, "{'vm.overcommit_memory':'1'}", NULL, false,
-                         "App a wants the kernel parameter vm."},
+                         "App a requests the kernel parameter vm."},
                         {NULL, "{'network.x':'1'}", NULL, false, "which is the host's"},
                         {NULL, "{'net.core.somaxconn':'1'}", NULL, true,
                          "but the pod is in the host's network"},
@@ -523,11 +523,11 @@ TEST(manifests)
                         {"{'name':'a','image':{'name':'x.org/a'},'app':{'exec':['/"
                          "x'],'user':'0','group':'0',"
                          "'isolators':[{'name':'os/linux/seccomp-remove-set','value':{'set':['execve']}}]}}",
-                         "App a: Isolator os/linux/seccomp-remove-set takes away execve"},
+                         "App a: Isolator os/linux/seccomp-remove-set blocks execve"},
                         {"{'name':'b','image':{'name':'x.org/b'}},{'name':'a','image':{'name':'x.org/a'},"
                          "'app':{'exec':['/x'],'user':'0','group':'0','isolators':[{'name':'os/unix/sysctl',"
                          "'value':{'kernel.panic':'1'}}]}}",
-                         "App a wants the kernel parameter kernel.panic, which is the host's"},
+                         "App a requests the kernel parameter kernel.panic, which is the host's"},
                         {"{'name':'a','image':{'name':'x.org/a'},'app':{'exec':['/"
                          "x'],'user':'0','group':'0',"
                          "'ports':[{'name':'p','protocol':'sctp','port':80,'socketActivated':true}]}}",

@@ -40,8 +40,7 @@ TEST(profiles)
         } l[] = {
                         {"web", "enforced: the app is executed in the profile web"},
                         {"my profile (x)", "enforced: "},
-                        {"unconfined",
-                         "off: the app is executed without a profile: AppArmor forbids it nothing"},
+                        {"unconfined", "off: the app runs without a profile: AppArmor does not restrict it"},
                         {"unconfined//&unconfined",
                          "modified: the profile unconfined//&unconfined is in unconfined mode"},
                         {"web//&unconfined", "enforced: "},
@@ -87,9 +86,8 @@ TEST(profiles_that_cannot_be_looked_for)
         _cleanup_free_ char *a = judge(ISOLATOR_APPARMOR_PROFILE, "web", &unknown);
         _cleanup_free_ char *b = judge(ISOLATOR_APPARMOR_PROFILE, "web", &missing);
 
-        ASSERT_STREQ(a,
-                     "modified: the app is executed in the profile web; what that forbids is not known: the "
-                     "kernel's list of profiles cannot be read");
+        ASSERT_STREQ(a, "modified: the app is executed in the profile web, whose mode is unknown: the "
+                        "kernel's list of profiles cannot be read");
         ASSERT_STREQ(b, a);
 }
 
@@ -134,7 +132,7 @@ TEST(contexts)
                          "permissive: "},
                         {SELINUX_ENFORCING, NULL,
                          "modified: the app is executed in the context u:r:t:s0; whether its domain is "
-                         "permissive is not known: the kernel cannot be asked"},
+                         "permissive is not known: the kernel cannot be queried"},
                         {SELINUX_ENFORCING, "/nonexistent",
                          "modified: the app is executed in the context u:r:t:s0; whether"},
                         {SELINUX_ENFORCING, "fifo",

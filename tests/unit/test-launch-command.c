@@ -154,7 +154,7 @@ TEST(scripts)
         ASSERT_OK(find_here(&s, "empty", &empty, &f));
         ASSERT_NULL(empty.interpreter);
         EXPECT_FAILURE(find_here(&s, "bad", &found, &failure), CAUSE_COMMAND_NOT_EXECUTABLE,
-                       "/no/such/interpreter, which it is to be run by, is not in the image");
+                       "its interpreter /no/such/interpreter is not in the image");
         EXPECT_FAILURE(find_here(&s, "worse", &found, &failure), CAUSE_COMMAND_NOT_EXECUTABLE,
                        "/etc/passwd cannot be executed");
 }
@@ -226,9 +226,9 @@ TEST(programs)
         ASSERT_OK(find_here(&s, "tiny", &tiny, &f));
         ASSERT_NULL(tiny.interpreter);
         EXPECT_FAILURE(find_here(&s, "bad", &found, &failure), CAUSE_COMMAND_NOT_EXECUTABLE,
-                       "/lib/ld-missing.so.1, which");
+                       "its interpreter /lib/ld-missing.so.1 is not");
         EXPECT_FAILURE(find_here(&s, "bad32", &found, &failure), CAUSE_COMMAND_NOT_EXECUTABLE,
-                       "/lib/ld32-missing.so, which");
+                       "its interpreter /lib/ld32-missing.so is not");
 }
 
 /* The exec itself: what it returns with, and what becomes of a file without "#!". */

@@ -252,7 +252,7 @@ TEST(health_and_restarts)
                                     .exit_status = -1,
                                     .readiness = READINESS_READY,
                                     .started_usec = NOW - 2000000,
-                                    .row = 4},
+                                    .consecutive_starts = 4},
                          .health = {.state = HEALTH_UNHEALTHY,
                                     .failures = 3,
                                     .last.ran = true,
@@ -283,7 +283,7 @@ TEST(health_and_restarts)
         ASSERT_CONTAINS(t, "restarted 3 of at most 10 times in a row, again in 5s\n");
         ASSERT_TRUE(!strstr(t, "unhealthy"));
         app.next_start_usec = 0;
-        app.status.row = 11;
+        app.status.consecutive_starts = 11;
         ASSERT_OK(pod_status_text(&p, &report, &plain, &u));
         ASSERT_CONTAINS(u, "restarted 10 of at most 10 times in a row, and given up\n");
         app.status.started_usec = app.status.ended_usec - RESTART_QUIET_USEC; /* begins the row anew */

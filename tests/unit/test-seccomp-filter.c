@@ -435,9 +435,10 @@ TEST(errors)
                         {RETAIN, "{\"set\": [\"@appc.io/empty\"]}", "names no system call"},
                         {REMOVE, "{\"set\": [\"@systemd/nonsense\", \"@systemd/\"]}",
                          "names no system call"},
-                        {REMOVE, "{\"set\": [\"execve\", \"reboot\"]}", "takes away execve"},
-                        {REMOVE, "{\"set\": [\"@systemd/default\"]}", "takes away execve"},
-                        {REMOVE, "{\"set\": [\"reboot\"], \"errno\": \"EFANTASY\"}", "no error EFANTASY"},
+                        {REMOVE, "{\"set\": [\"execve\", \"reboot\"]}", "blocks execve"},
+                        {REMOVE, "{\"set\": [\"@systemd/default\"]}", "blocks execve"},
+                        {REMOVE, "{\"set\": [\"reboot\"], \"errno\": \"EFANTASY\"}",
+                         "no error code EFANTASY"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {

@@ -254,7 +254,7 @@ def a_profile_that_forbids_nothing_is_not_enforced(host):
     with profile(head="flags=(complain)"):
         image = looker(host, app=isolated())
         equal(host.run("--name=p", image, "--grant=all").out, NAME + " (complain)\nthe secret\n")
-        equal(verdict(host, "p"), ("modified", "the profile %s is in complain mode: what it does not allow is logged, but done" % NAME))
+        equal(verdict(host, "p"), ("modified", "the profile %s is in complain mode: violations are logged, but allowed" % NAME))
         r = host.acnspawn("run", "--strict", image, "--grant=all").expect(1)
         contains(r.err, "in complain mode")
         equal(r.out, "")
@@ -278,7 +278,7 @@ def an_app_that_may_not_get_signals_ends_with_the_pod(host):
         host.acnspawn("stop", uuid)
         equal(host.state(uuid), "exited")
         status = host.app_status(uuid, "a")
-        equal((status["cause"], status["message"]), ("pod-killed", "The pod's systemd may not send it signals, by which it would be stopped"))
+        equal((status["cause"], status["message"]), ("pod-killed", "The pod's systemd has no permission to send it the signals that would stop it"))
 
 
 @when(True)
@@ -289,7 +289,7 @@ def a_profile_of_the_host_for_a_path(host):
         equal(host.run("--rm", image).out, LABEL)
         equal(host.run("--rm", image, "--apparmor-profile=unconfined").out, "unconfined\n")
         contains(host.acnspawn("run", "--strict", image, "--apparmor-profile=unconfined").expect(1).err,
-                 "os/linux/apparmor-profile of app a would be off: the app is executed without a profile")
+                 "os/linux/apparmor-profile of app a would be off: the app runs without a profile")
 
 
 @when(True)

@@ -76,7 +76,7 @@ def permissive(host):
         contains(r.out, "u:r:app_t:s0\0\n")
         contains(r.out, "removed\n")
         equal(verdict(host, "p"), ("modified", "the app is executed in the context u:r:app_t:s0, but SELinux is permissive: "
-                                               "what the policy does not allow is logged, but done"))
+                                               "violations of the policy are logged, but allowed"))
         host.acnspawn("rm", "p").expect(0)
     strict_refuses(host, "SELinux is permissive")
 
@@ -115,7 +115,7 @@ def a_permissive_domain_is_not_enforced(host):
     r = host.run("--name=p", looker(host), context("lax"))
     contains(r.out, "removed\n")
     equal(verdict(host, "p"), ("modified", "the app is executed in the context u:r:lax_t:s0, but its domain is permissive: "
-                                           "what the policy does not allow is logged, but done"))
+                                           "violations of the policy are logged, but allowed"))
     contains(host.acnspawn("run", "--strict", looker(host), context("lax")).expect(1).err, "its domain is permissive")
 
 

@@ -138,7 +138,7 @@ def limits_of_the_unit_hold_for_the_pod(host):
         equal(read_text(group + "/memory.max").strip(), str(150 << 20))
         verdicts = {i["name"]: i for i in host.status(uuid)["isolators"] if not i["app"]}
         equal(verdicts["os/linux/cpu-shares"]["verdict"], "ignored")
-        contains(verdicts["os/linux/cpu-shares"]["detail"], "what its unit has (CPUWeight=)")
+        contains(verdicts["os/linux/cpu-shares"]["detail"], "that of its unit (CPUWeight=)")
         equal(verdicts["resource/memory"]["verdict"], "enforced")
         host.acnspawn("enter", uuid, "--", "poke", "memory", "50").expect(0)
         host.acnspawn("enter", uuid, "--", "poke", "memory", "170").expect(137)
