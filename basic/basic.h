@@ -371,6 +371,8 @@ int rm_rf_at(int dir_fd, const char *name);
 /* Opens a descriptor anew, e.g. to get a readable one from O_PATH. */
 int fd_reopen(int fd, int flags);
 bool path_is_absolute(const char *p);
+/* P, seen from the current directory if it is relative. */
+int path_make_absolute(const char *p, char **ret);
 /* Absolute P without duplicate and trailing slashes and "." components; ".." is refused with -EINVAL. */
 int path_normalize(const char *p, char **ret);
 /* Whether PATH is PREFIX or lies below it (both normalized). */

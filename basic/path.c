@@ -271,6 +271,18 @@ bool path_is_absolute(const char *p)
         return p && p[0] == '/';
 }
 
+int path_make_absolute(const char *p, char **ret)
+{
+        _cleanup_free_ char *directory = NULL;
+
+        if (path_is_absolute(p))
+                return xasprintf(ret, "%s", p);
+        directory = getcwd(NULL, 0);
+        if (!directory)
+                return -errno;
+        return xasprintf(ret, "%s/%s", streq(directory, "/") ? "" : directory, p);
+}
+
 int path_normalize(const char *p, char **ret)
 {
         _cleanup_strv_free_ char **parts = NULL;

@@ -36,6 +36,9 @@ int reference_parse(const char *s, Reference *ret, Error *e);
  * an archive with such a reference behind it: the same image may be in the store by another name. -EINVAL:
  * S does not say. */
 int reference_app_name(const char *s, char **ret);
+/* S as it means the same in any current directory: files, layouts and archives by their absolute paths. What is
+ * no reference is copied as it is. */
+int reference_make_absolute(const char *s, char **ret);
 
 /* --- Fetching (fetch.c) -------------------------------------------------------------------------------- */
 

@@ -171,3 +171,21 @@ int reference_parse(const char *s, Reference *ret, Error *e)
         n = (Reference){};
         return 0;
 }
+
+int reference_make_absolute(const char *s, char **ret)
+{
+        _cleanup_reference_ Reference r = {};
+        _cleanup_free_ char *path = NULL;
+        const char *prefix = "";
+
+        bool local = reference_parse(s, &r, NULL) >= 0 &&
+                     (r.kind == REFERENCE_FILE || r.kind == REFERENCE_OCI || r.kind == REFERENCE_OCI_ARCHIVE ||
+                      r.kind == REFERENCE_DOCKER_ARCHIVE);
+        if (!local)
+                return xasprintf(ret, "%s", s);
+        for (size_t i = 0; i < ELEMENTSOF(prefixes); i++)
+                if (prefixes[i].kind == r.kind)
+                        prefix = prefixes[i].prefix;
+        int k = path_make_absolute(r.body, &path);
+        return k < 0 ? k : xasprintf(ret, "%s%s%s%s", prefix, path, r.tag ? ":" : "", r.tag ?: "");
+}

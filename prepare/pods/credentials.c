@@ -20,6 +20,7 @@ void credential_list_done(CredentialList *l)
                         explicit_bzero(l->items[i].data, l->items[i].size);
                 free(l->items[i].data);
                 free(l->items[i].name);
+                free(l->items[i].path);
         }
         free(l->items);
         *l = (CredentialList){};

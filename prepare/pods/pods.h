@@ -223,10 +223,19 @@ int pod_grants_read(const Pod *p, PodGrants *ret, Error *e);
 #define CREDENTIALS_MAX 256U                 /* of one app */
 #define CREDENTIALS_SIZE_MAX (1024U * 1024U) /* of all of them */
 
+typedef enum CredentialSource {
+        CREDENTIAL_GIVEN, /* the secret itself was on the command line */
+        CREDENTIAL_INPUT, /* standard input, or another file that can be read only once */
+        CREDENTIAL_FILE,  /* a file or a socket, which can be read again */
+        _CREDENTIAL_SOURCE_MAX,
+} CredentialSource;
+
 typedef struct Credential {
         char *name;
-        void *data; /* cleared before it is freed */
+        void *data; /* cleared before it is freed; NULL in what was read from a definition */
         size_t size;
+        CredentialSource source;
+        char *path; /* absolute; of CREDENTIAL_FILE only */
 } Credential;
 
 typedef struct CredentialList {
@@ -238,6 +247,9 @@ void credential_list_done(CredentialList *l);
 /* Adds a copy of DATA. The error is a part of a sentence: the name is not valid, was given before, or there
  * is too much. */
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e);
+/* The same with the content of the file PATH: "-" for standard input; a socket on which a process listens that
+ * writes the secret and hangs up. (credential-file.c) */
+int credential_list_add_file(CredentialList *l, const char *name, const char *path, Error *e);
 bool pod_app_has_credentials(const Pod *p, const char *app);
 
 /* What the command line asks of one app beyond its image; NULL or empty members change nothing. */
@@ -280,6 +292,28 @@ typedef struct PodRequest {
 } PodRequest;
 
 void pod_request_done(PodRequest *r);
+
+/* --- What a pod was made of (definition.c) ------------------------------------------------------------- */
+
+/* The image that an app of the pod has run from. */
+typedef struct DefinedImage {
+        char *app, *id, *name;
+} DefinedImage;
+
+/* The request that a pod was made from, as one can be made again from it: apps have the names that they were
+ * given, paths are absolute; credentials have sources but no content, and FETCH is NULL. What PodConfig has is
+ * not in it. */
+typedef struct PodDefinition {
+        PodRequest request;
+        DefinedImage *images; /* of the apps, in the order of the request */
+        size_t n_images, images_allocated;
+} PodDefinition;
+
+void pod_definition_done(PodDefinition *d);
+/* Writes the file "definition" of P (state preparing, with its manifest). -E2BIG: it would be too large. */
+int pod_definition_write(const Pod *p, const PodRequest *q, Error *e);
+/* -ENOENT: P is of a build that wrote none. -EINVAL, -EBADMSG, -EFBIG: it is damaged. */
+int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e);
 
 /* What is wrong with a template, as far as that can be said without its images and without the host; the error
  * is the one that pod_reify() would give. */

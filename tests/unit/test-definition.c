@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* prepare/pods/definition.c: what a pod was made of, written and read. The requests come from command lines, so
+ * that an option which nobody has thought of here fails the test. */
+
+#include "stage0/pod-arguments.h"
+#include "tests/unit/pod.h"
+#include "tests/unit/store-fixture.h"
+
+/* --- Help ---------------------------------------------------------------------------------------------- */
+
+static int new_pod(Fixture *f, Pod **ret)
+{
+        int r = pod_new(f->store, ret, &f->error);
+
+        if (r < 0)
+                return r;
+        (*ret)->manifest = parse_test_manifest();
+        return (*ret)->manifest ? 0 : -ENOMEM;
+}
+
+/* The text that is written for a request. */
+static char *write_request(Fixture *f, const PodRequest *q)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        char *text = NULL;
+
+        int r = new_pod(f, &p);
+        if (r >= 0)
+                r = pod_definition_write(p, q, &f->error);
+        if (r >= 0)
+                r = read_file_at(p->dir_fd, "definition", MANIFEST_SIZE_MAX, &text, NULL);
+        if (p)
+                pod_abandon(p);
+        return r < 0 ? NULL : text;
+}
+
+/* The same for a command line. */
+static char *write_line(Fixture *f, const char *const *line)
+{
+        _cleanup_pod_arguments_ PodArguments a;
+        Context c = {.verb = &verb_prepare};
+
+        pod_arguments_init(&a);
+        int r = pod_arguments_parse(&c, NULL, NULL, (int) strv_length((char **) line), (char **) line, &a);
+        if (r == 1)
+                return write_request(f, &a.request);
+        printf("# %s\n", c.error.message ?: "?");
+        error_done(&c.error);
+        return NULL;
+}
+
+/* What TEXT is when it was read and written again. */
+static char *write_again(Fixture *f, const char *text)
+{
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = new_pod(f, &p);
+        if (r >= 0)
+                r = write_file_new_at(p->dir_fd, "definition", text, strlen(text), 0600);
+        if (r >= 0)
+                r = pod_definition_read(p, &d, &f->error);
+        if (p)
+                pod_abandon(p);
+        return r < 0 ? NULL : write_request(f, &d.request);
+}
+
+static int read_text(Fixture *f, const char *text, size_t size, PodDefinition *ret)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        int r = new_pod(f, &p);
+        if (r >= 0)
+                r = write_file_new_at(p->dir_fd, "definition", text, size, 0600);
+        error_done(&f->error);
+        if (r >= 0)
+                r = pod_definition_read(p, ret, &f->error);
+        if (p)
+                pod_abandon(p);
+        return r;
+}
+
+/* --- Options ------------------------------------------------------------------------------------------- */
+
+/* A value for each option that has one and is part of a definition. */
+static const struct {
+        const char *name, *value;
+} values[] = {
+                {"volume", "/etc:/mnt:ro,idmap=no"},
+                {"mount", "data:/data:ro"},
+                {"port", "8080:80"},
+                {"environment", "A=b c"},
+                {"environment-file", "/etc/os-release"},
+                {"credential", "a:/etc/hostname"},
+                {"load-credential", "b:/etc/passwd"},
+                {"set-credential", "c:secret"},
+                {"annotation", "example.com/x=y"},
+                {"user-annotation", "x=y"},
+                {"user-label", "x=y"},
+                {"isolator", "os/linux/oom-score-adj=5"},
+                {"memory", "64Mi"},
+                {"cpu", "500m"},
+                {"cpu-shares", "77"},
+                {"tasks-max", "11"},
+                {"block-bandwidth", "2M"},
+                {"block-iops", "100"},
+                {"sysctl", "net.ipv4.ip_forward=1"},
+                {"exec", "/bin/other"},
+                {"user", "1000:1001"},
+                {"group", "1002"},
+                {"supplementary-gids", "5,6"},
+                {"working-directory", "/tmp"},
+                {"oom-score-adj", "7"},
+                {"seccomp", "mode=retain,errno=EPERM,@systemd/default"},
+                {"apparmor-profile", "x"},
+                {"selinux-context", "u:r:t:s0"},
+                {"caps-retain", "CAP_CHOWN"},
+                {"caps-remove", "CAP_KILL"},
+                {"grant", "seccomp"},
+                {"input", "pipe"},
+                {"restart", "always"},
+                {"restart-delay", "1s"},
+                {"restart-delay-max", "2s"},
+                {"restart-limit", "3"},
+                {"after", "db"},
+                {"notify", "true"},
+                {"start-timeout", "4s"},
+                {"health-cmd", "true"},
+                {"health-interval", "5s"},
+                {"health-timeout", "6s"},
+                {"health-retries", "7"},
+                {"health-start-period", "8s"},
+                {"health-start-interval", "9s"},
+                {"health-on-failure", "kill"},
+                {"stop-signal", "SIGINT"},
+                {"stop-timeout", "10s"},
+                {"log-size", "1Mi"},
+                {"log-rate", "2Mi"},
+                {"oom-group", "true"},
+};
+
+/* What is kept elsewhere (PodConfig, the manifest's names of apps), or is for this one preparation only. */
+static const char *const pod_elsewhere[] = {
+                "name",
+                "replace",
+                "pod-manifest",
+                "net",
+                "hostname",
+                "dns",
+                "dns-search",
+                "dns-option",
+                "hosts-entry",
+                "exit-policy",
+                "stop-timeout",
+                "exit-idle-time",
+                "no-userns",
+                "stage1",
+                "uuid-file",
+                "pull-policy",
+                "min-speed",
+                "insecure-options",
+                "passphrase-file",
+};
+static const char *const app_elsewhere[] = {"name"};
+
+static bool is_in(const char *const *l, size_t n, const char *s)
+{
+        for (size_t i = 0; i < n; i++)
+                if (streq(l[i], s))
+                        return true;
+        return false;
+}
+
+static const char *value_of(const Option *o)
+{
+        for (size_t i = 0; i < ELEMENTSOF(values); i++)
+                if (streq(values[i].name, o->name))
+                        return values[i].value;
+        return NULL;
+}
+
+static void check_option(Fixture *f, const Option *o, bool of_app)
+{
+        _cleanup_free_ char *word = NULL, *plain = NULL, *text = NULL, *again = NULL;
+        const char *line[3] = {"example.com/web"}, *none[2] = {"example.com/web"};
+
+        if (of_app ? is_in(app_elsewhere, ELEMENTSOF(app_elsewhere), o->name)
+                   : is_in(pod_elsewhere, ELEMENTSOF(pod_elsewhere), o->name))
+                return;
+        if (o->value && !value_of(o))
+                TEST_FAIL("there is no value for --%s in this test", o->name);
+        ASSERT_OK(xasprintf(&word, o->value ? "--%s=%s" : "--%s", o->name, value_of(o) ?: ""));
+        line[of_app] = word;
+        line[!of_app] = "example.com/web";
+        plain = write_line(f, none);
+        text = write_line(f, line);
+        if (!plain || !text)
+                TEST_FAIL("%s: %s", word, f->error.message ?: "?");
+        if (streq(plain, text))
+                TEST_FAIL("%s is not recorded: %s", word, text);
+        again = write_again(f, text);
+        if (!again)
+                TEST_FAIL("%s: %s", word, f->error.message ?: "?");
+        ASSERT_STREQ(again, text);
+}
+
+TEST(every_option_is_recorded)
+{
+        FIXTURE(f);
+
+        for (const Option *o = pod_options; o->name; o++)
+                check_option(&f, o, false);
+        for (const Option *o = app_options; o->name; o++)
+                check_option(&f, o, true);
+}
+
+TEST(all_options_together)
+{
+        _cleanup_free_ char *text = NULL, *again = NULL;
+        _cleanup_strv_free_ char **line = NULL;
+        FIXTURE(f);
+
+        for (const Option *o = pod_options; o->name; o++)
+                if (!is_in(pod_elsewhere, ELEMENTSOF(pod_elsewhere), o->name) && value_of(o))
+                        ASSERT_OK(strv_extendf(&line, "--%s=%s", o->name, value_of(o)));
+        ASSERT_OK(strv_extend(&line, "--verify"));
+        ASSERT_OK(strv_extend(&line, "--volume=e,kind=empty,mode=0700,uid=3,gid=4,readOnly=true"));
+        ASSERT_OK(strv_extend(&line, "--volume=h,kind=host,source=/srv,recursive=false,symlinks=true"));
+        ASSERT_OK(strv_extend(&line, "--port=1000-1003:2000-2003/udp"));
+        ASSERT_OK(strv_extend(&line, "example.com/web"));
+        for (const Option *o = app_options; o->name; o++)
+                if (!is_in(app_elsewhere, ELEMENTSOF(app_elsewhere), o->name) && value_of(o))
+                        ASSERT_OK(strv_extendf(&line, "--%s=%s", o->name, value_of(o)));
+        ASSERT_OK(strv_extend(&line, "--read-only"));
+        ASSERT_OK(strv_extend(&line, "--"));
+        ASSERT_OK(strv_extend(&line, "one"));
+        ASSERT_OK(strv_extend(&line, ""));
+        text = write_line(&f, (const char *const *) line);
+        ASSERT_NOT_NULL(text);
+        again = write_again(&f, text);
+        if (!again)
+                TEST_FAIL("%s", f.error.message ?: "?");
+        ASSERT_STREQ(again, text);
+        ASSERT_CONTAINS(text, "\"args\":[\"one\",\"\"]");
+        ASSERT_CONTAINS(text, "\"supplementaryGIDs\":[5,6]");
+        ASSERT_CONTAINS(text, "\"id\":\"" TEST_IMAGE_ID "\"");
+}
+
+/* --- Values -------------------------------------------------------------------------------------------- */
+
+/* "--" without arguments is none, and other bytes than UTF-8 stay what they are. */
+TEST(bytes_and_empty_lists)
+{
+        static const char *const line[] = {"web", "-E", "A=\xff\x01", "--", "\xc3\x28", "", "ok", NULL};
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_free_ char *text = NULL;
+        FIXTURE(f);
+
+        text = write_line(&f, line);
+        ASSERT_NOT_NULL(text);
+        ASSERT_CONTAINS(text, "\"args\":[{\"hex\":\"c328\"},\"\",\"ok\"]");
+        ASSERT_WORKS(f, read_text(&f, text, strlen(text), &d));
+        const AppOverrides *a = &d.request.apps[0];
+        ASSERT_STREQ(pair_list_get(&a->environment, "A"), "\xff\x01");
+        ASSERT_EQ(strv_length(a->args), 3);
+        ASSERT_STREQ(a->args[0], "\xc3\x28");
+        ASSERT_STREQ(a->args[1], "");
+        ASSERT_NULL(a->exec);
+        ASSERT_STREQ(a->name, "web"); /* as in the manifest */
+        ASSERT_EQ(d.n_images, 1);
+        ASSERT_STREQ(d.images[0].app, "web");
+        ASSERT_STREQ(d.images[0].id, TEST_IMAGE_ID);
+        ASSERT_STREQ(d.images[0].name, "example.com/web");
+}
+
+TEST(secrets_are_not_written)
+{
+        static const char *const line[] = {"--set-credential=shared:geheim", "web",
+                                           "--set-credential=own:top-secret",
+                                           "--credential=file:definition-secret", NULL};
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_free_ char *text = NULL, *path = NULL;
+        char directory[PATH_MAX];
+        FIXTURE(f);
+
+        ASSERT_NOT_NULL(getcwd(directory, sizeof(directory)));
+        ASSERT_OK(write_file_new_at(AT_FDCWD, "definition-secret", "in-a-file", 9, 0600));
+        text = write_line(&f, line);
+        (void) unlink("definition-secret");
+        ASSERT_NOT_NULL(text);
+        ASSERT_NOT_CONTAINS(text, "geheim");
+        ASSERT_NOT_CONTAINS(text, "top-secret");
+        ASSERT_NOT_CONTAINS(text, "in-a-file");
+        ASSERT_WORKS(f, read_text(&f, text, strlen(text), &d));
+        ASSERT_EQ(d.request.credentials.n, 1);
+        ASSERT_STREQ(d.request.credentials.items[0].name, "shared");
+        ASSERT_EQ((int) d.request.credentials.items[0].source, (int) CREDENTIAL_GIVEN);
+        const CredentialList *own = &d.request.apps[0].credentials;
+        ASSERT_EQ(own->n, 2);
+        ASSERT_EQ((int) own->items[1].source, (int) CREDENTIAL_FILE);
+        ASSERT_OK(xasprintf(&path, "%s/definition-secret", directory));
+        ASSERT_STREQ(own->items[1].path, path);
+        ASSERT_NULL(own->items[1].data);
+}
+
+/* What can be read only once is not taken for a file. */
+TEST(pipes_are_no_files)
+{
+        _cleanup_free_ char *path = NULL;
+        CredentialList l = {};
+        FIXTURE(f);
+        int fds[2];
+
+        ASSERT_OK(pipe2(fds, O_CLOEXEC));
+        ASSERT_EQ(write(fds[1], "x", 1), 1);
+        close(fds[1]);
+        ASSERT_OK(xasprintf(&path, "/dev/fd/%d", fds[0]));
+        ASSERT_WORKS(f, credential_list_add_file(&l, "a", path, &f.error));
+        ASSERT_EQ((int) l.items[0].source, (int) CREDENTIAL_INPUT);
+        ASSERT_NULL(l.items[0].path);
+        ASSERT_MEMEQ(l.items[0].data, "x", 1);
+        close(fds[0]);
+        credential_list_done(&l);
+}
+
+/* Files by their absolute paths, names as they are. */
+TEST(references_hold_anywhere)
+{
+        static const struct {
+                const char *reference, *start, *end;
+        } cases[] = {
+                        {"example.com/web:1", "example.com", "/web:1"},
+                        {"docker://nginx", "docker", "://nginx"},
+                        {"/a/b.aci", "/a", "/b.aci"},
+                        {"b.aci", "/", "/b.aci"},
+                        {"oci:dir:tag", "oci:/", "/dir:tag"},
+                        {"docker-archive:x.tar", "docker-archive:/", "/x.tar"},
+                        {"https://example.com/a.aci", "https:", "//example.com/a.aci"},
+                        {"-", "-", ""},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_free_ char *s = NULL;
+
+                ASSERT_OK(reference_make_absolute(cases[i].reference, &s));
+                if (!startswith(s, cases[i].start) || !endswith(s, cases[i].end))
+                        TEST_FAIL("%s became %s", cases[i].reference, s);
+        }
+}
+
+TEST(template)
+{
+        static const char manifest[] =
+                        "{\"acVersion\":\"0.8.11\",\"acKind\":\"PodManifest\",\"apps\":[{\"name\":\"web\","
+                        "\"image\":{\"name\":\"example.com/"
+                        "web\",\"labels\":[{\"name\":\"os\",\"value\":\"linux\"}]},"
+                        "\"mounts\":[{\"volume\":\"data\",\"mountPoint\":\"data\"}],"
+                        "\"annotations\":[{\"name\":\"acnspawn/restart\",\"value\":\"always\"}]}],"
+                        "\"volumes\":[{\"name\":\"data\",\"kind\":\"empty\"}],"
+                        "\"isolators\":[{\"name\":\"resource/memory\",\"value\":{\"limit\":\"1G\"}}]}";
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_free_ char *text = NULL, *again = NULL;
+        PodRequest q = {};
+        FIXTURE(f);
+
+        ASSERT_WORKS(f, pod_manifest_parse(manifest, strlen(manifest), &q.template, NULL, &f.error));
+        text = write_request(&f, &q);
+        pod_request_done(&q);
+        ASSERT_NOT_NULL(text);
+        ASSERT_WORKS(f, read_text(&f, text, strlen(text), &d));
+        ASSERT_EQ(d.request.n_apps, 0);
+        ASSERT_STREQ(d.request.template->apps[0].mounts[0].path, "data");
+        ASSERT_NULL(d.request.template->apps[0].image_id); /* what is asked for stays open */
+        again = write_request(&f, &d.request);
+        ASSERT_STREQ(again, text);
+}
+
+/* --- Damage -------------------------------------------------------------------------------------------- */
+
+#define IMAGES "\"images\":[{\"app\":\"web\",\"id\":\"" TEST_IMAGE_ID "\",\"name\":\"x\"}]"
+#define APPS "\"apps\":[{\"image\":\"x\",\"name\":\"web\"}]"
+#define APPS_WITH(more) "\"apps\":[{\"image\":\"x\",\"name\":\"web\"," more "}]"
+
+TEST(damage)
+{
+        static const struct {
+                const char *text, *why;
+        } cases[] = {
+                        {"", "is damaged"},
+                        {"[]", "not an object"},
+                        {"{}", "'version' is not 1"},
+                        {"{\"version\":2," IMAGES "," APPS "}", "'version' is not 1"},
+                        {"{\"version\":1," IMAGES "}", "either 'podManifest' or 'apps'"},
+                        {"{\"version\":1," APPS "}", "0 images and 1 apps"},
+                        {"{\"version\":1," IMAGES "," APPS ",\"more\":1}", "unknown member 'more'"},
+                        {"{\"version\":1," IMAGES ",\"apps\":[{\"image\":\"x\",\"name\":\"other\"}]}",
+                         "not that of app other"},
+                        {"{\"version\":1," IMAGES ",\"apps\":[{\"image\":\"x\"}]}",
+                         "apps[0]: 'name' is missing"},
+                        {"{\"version\":1," IMAGES ",\"apps\":[3]}", "apps[0]: it is not an object"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"exec\":\"x\"") "}",
+                         "'exec' is not a list"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"exec\":[1]") "}", "'exec' is not a text"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"exec\":[null]") "}",
+                         "'exec' is not a text"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"user\":{\"hex\":\"fg\"}") "}",
+                         "'user' is not hexadecimal"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"user\":{\"hex\":\"ff0\"}") "}",
+                         "'user' is not hexadecimal"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"user\":{\"hex\":\"00\"}") "}",
+                         "'user' is not hexadecimal"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"supplementaryGIDs\":[-1]") "}",
+                         "not a number of 32 bits"},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"readOnlyRootFS\":1") "}",
+                         "not true or false"},
+                        {"{\"version\":1," IMAGES
+                         "," APPS_WITH("\"isolators\":[{\"name\":\"os/linux/oom-score-adj\","
+                                       "\"value\":\"x\"}]") "}",
+                         "apps[0]: isolators[0]: "},
+                        {"{\"version\":1," IMAGES "," APPS_WITH("\"isolators\":[{\"value\":{}}]") "}",
+                         "'name' is missing"},
+                        {"{\"version\":1," IMAGES
+                         "," APPS_WITH("\"credentials\":[{\"name\":\"a\",\"source\":\"b\"}]") "}",
+                         "'source' is not one of the known words"},
+                        {"{\"version\":1," IMAGES
+                         "," APPS_WITH("\"mounts\":[{\"volume\":\"a\",\"path\":\"/a\","
+                                       "\"appVolume\":{\"name\":\"x\"}}]") "}",
+                         "'kind' is missing"},
+                        {"{\"version\":1,\"images\":[{\"app\":\"web\",\"id\":\"../x\",\"name\":\"x\"}]," APPS
+                         "}",
+                         "is damaged"},
+                        {"{\"version\":1," IMAGES ",\"podManifest\":{\"acKind\":\"x\"}}", "is damaged"},
+        };
+        FIXTURE(f);
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(pod_definition_done) PodDefinition d = {};
+
+                int r = read_text(&f, cases[i].text, strlen(cases[i].text), &d);
+                if (r >= 0)
+                        TEST_FAIL("accepted: %s", cases[i].text);
+                ASSERT_CONTAINS(f.error.message, "The definition of pod ");
+                ASSERT_CONTAINS(f.error.message, cases[i].why);
+        }
+}
+
+/* Cut off anywhere it is refused, and nothing is lost or freed twice on the way. */
+TEST(every_prefix_is_refused)
+{
+        static const char *const line[] = {"--volume=/etc:/x:ro",
+                                           "--port=8080:80",
+                                           "web",
+                                           "--memory=1Mi",
+                                           "--set-credential=a:b",
+                                           "--",
+                                           "x",
+                                           NULL};
+        _cleanup_free_ char *text = NULL;
+        FIXTURE(f);
+
+        text = write_line(&f, line);
+        ASSERT_NOT_NULL(text);
+        for (size_t n = 0; n < strlen(text); n += 7) {
+                _cleanup_(pod_definition_done) PodDefinition d = {};
+
+                ASSERT_TRUE(read_text(&f, text, n, &d) < 0);
+        }
+}
+
+TEST(bounds)
+{
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_free_ char *large = malloc(MANIFEST_SIZE_MAX + 2), *text = NULL;
+        PodRequest q = {};
+        FIXTURE(f);
+
+        ASSERT_NOT_NULL(large);
+        memset(large, ' ', MANIFEST_SIZE_MAX + 1);
+        ASSERT_ERR(read_text(&f, large, MANIFEST_SIZE_MAX + 1, &d), -EFBIG);
+        ASSERT_CONTAINS(f.error.message, "Cannot read the file 'definition'");
+        memset(large, 'x', MANIFEST_SIZE_MAX);
+        large[MANIFEST_SIZE_MAX] = 0;
+        ASSERT_OK(pair_list_set(&q.user_labels, "large", large));
+        q.apps = calloc(1, sizeof(AppOverrides));
+        q.n_apps = 1;
+        q.apps[0].reference = strdup("web");
+        text = write_request(&f, &q);
+        ASSERT_NULL(text);
+        ASSERT_CONTAINS(f.error.message, "is more than 4194304 bytes");
+        pod_request_done(&q);
+}
+
+TEST(pods_without_one)
+{
+        _cleanup_(pod_definition_done) PodDefinition d = {};
+        _cleanup_(pod_freep) Pod *p = NULL;
+        FIXTURE(f);
+
+        ASSERT_OK(new_pod(&f, &p));
+        ASSERT_ERR(pod_definition_read(p, &d, &f.error), -ENOENT);
+        ASSERT_CONTAINS(f.error.message, "is not recorded");
+        pod_abandon(p);
+}
+
+int main(void)
+{
+        RUN(every_option_is_recorded);
+        RUN(all_options_together);
+        RUN(bytes_and_empty_lists);
+        RUN(secrets_are_not_written);
+        RUN(pipes_are_no_files);
+        RUN(references_hold_anywhere);
+        RUN(template);
+        RUN(damage);
+        RUN(every_prefix_is_refused);
+        RUN(bounds);
+        RUN(pods_without_one);
+        return TEST_END();
+}
