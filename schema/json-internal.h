@@ -18,7 +18,7 @@ typedef struct JsonReader {
         const char *text, *p, *end;
         json_object *root;
         JsonFrame stack[JSON_DEPTH_MAX];
-        size_t depth, n_values, n_containers;
+        size_t depth, depth_max, n_values, n_values_max, n_containers;
         Text string; /* that was read last */
         locale_t locale;
         const char *fault_at;

@@ -28,8 +28,8 @@ static void reader_done(JsonReader *r)
 
 static int open_container(JsonReader *r, json_object **ret)
 {
-        if (r->depth == JSON_DEPTH_MAX)
-                return json_fault(r, r->p, "nesting deeper than %u levels", JSON_DEPTH_MAX);
+        if (r->depth == r->depth_max)
+                return json_fault(r, r->p, "nesting deeper than %zu levels", r->depth_max);
         if (++r->n_containers > JSON_CONTAINERS_MAX)
                 return json_fault(r, r->p, "more than %u objects and lists", JSON_CONTAINERS_MAX);
         *ret = *r->p == '{' ? json_object_new_object() : json_object_new_array_ext(1);
@@ -65,8 +65,8 @@ static int read_value(JsonReader *r, json_object *parent, const char *key)
         json_object *o = NULL;
         int q = 0;
 
-        if (++r->n_values > JSON_VALUES_MAX)
-                return json_fault(r, r->p, "more than %u values", JSON_VALUES_MAX);
+        if (++r->n_values > r->n_values_max)
+                return json_fault(r, r->p, "more than %zu values", r->n_values_max);
         int s = make_value(r, &o);
         if (s < 0)
                 return s;
@@ -161,9 +161,16 @@ static int report_fault(const JsonReader *r, Findings *findings, Error *e)
         return error_set(e, -EBADMSG, "Invalid JSON: %s: %s", where, r->fault);
 }
 
-int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e)
+int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n_values_max,
+                       json_object **ret, Findings *findings, Error *e)
 {
-        _cleanup_(reader_done) JsonReader r = {.text = text, .p = text, .end = text + size};
+        _cleanup_(reader_done) JsonReader r = {
+                        .text = text,
+                        .p = text,
+                        .end = text + size,
+                        .depth_max = MIN(depth_max, JSON_DEPTH_MAX),
+                        .n_values_max = MIN(n_values_max, JSON_VALUES_MAX),
+        };
 
         if (size > MANIFEST_SIZE_MAX)
                 return error_set(e, -EFBIG, "The text has %zu bytes, more than the %u that are allowed",
@@ -175,4 +182,9 @@ int json_parse_strict(const char *text, size_t size, json_object **ret, Findings
                 return error_oom(e);
         *ret = TAKE_PTR(r.root);
         return 0;
+}
+
+int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e)
+{
+        return json_parse_bounded(text, size, JSON_DEPTH_MAX, JSON_VALUES_MAX, ret, findings, e);
 }

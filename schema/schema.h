@@ -265,6 +265,9 @@ int pod_manifest_parse(const char *text, size_t size, PodManifest **ret, Finding
 /* Strict JSON: duplicate keys, NaN, invalid UTF-8, \u0000, nesting beyond 64, 64-bit overflow, garbage after
  * the end are refused, with line and column. For the documents of our own files as well. */
 int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e);
+/* The same with tighter bounds of depth and of the number of values: for messages. */
+int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n_values_max,
+                       json_object **ret, Findings *findings, Error *e);
 static inline void json_object_putp(json_object **o)
 {
         if (*o)
