@@ -50,7 +50,10 @@
         F(sd_event_new)                                                                                     \
         F(sd_event_source_disable_unref)                                                                    \
         F(sd_event_source_set_enabled)                                                                      \
+        F(sd_event_source_set_io_events)                                                                    \
+        F(sd_event_source_set_io_fd_own)                                                                    \
         F(sd_event_source_set_priority)                                                                     \
+        F(sd_event_source_set_ratelimit)                                                                    \
         F(sd_event_source_set_time_relative)                                                                \
         F(sd_event_unref)                                                                                   \
         F(sd_id128_from_string)                                                                             \
@@ -121,7 +124,10 @@ extern Library systemd_library;
 #define sd_event_new(...) SYSTEMD_CALL(sd_event_new)(__VA_ARGS__)
 #define sd_event_source_disable_unref(...) SYSTEMD_CALL(sd_event_source_disable_unref)(__VA_ARGS__)
 #define sd_event_source_set_enabled(...) SYSTEMD_CALL(sd_event_source_set_enabled)(__VA_ARGS__)
+#define sd_event_source_set_io_events(...) SYSTEMD_CALL(sd_event_source_set_io_events)(__VA_ARGS__)
+#define sd_event_source_set_io_fd_own(...) SYSTEMD_CALL(sd_event_source_set_io_fd_own)(__VA_ARGS__)
 #define sd_event_source_set_priority(...) SYSTEMD_CALL(sd_event_source_set_priority)(__VA_ARGS__)
+#define sd_event_source_set_ratelimit(...) SYSTEMD_CALL(sd_event_source_set_ratelimit)(__VA_ARGS__)
 #define sd_event_source_set_time_relative(...) SYSTEMD_CALL(sd_event_source_set_time_relative)(__VA_ARGS__)
 #define sd_event_unref(...) SYSTEMD_CALL(sd_event_unref)(__VA_ARGS__)
 #define sd_id128_from_string(...) SYSTEMD_CALL(sd_id128_from_string)(__VA_ARGS__)
