@@ -10,6 +10,29 @@
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 
+static void *change_directory(void *userdata)
+{
+        int *result = userdata;
+
+        *result = chdir("/proc") < 0 ? -errno : 0;
+        return NULL;
+}
+
+/* While threads share their working directory, setns() into a mount namespace fails. */
+TEST(threads_have_a_working_directory_of_their_own)
+{
+        _cleanup_free_ char *before = getcwd(NULL, 0), *after = NULL;
+        pthread_t thread;
+        int result = -1;
+
+        ASSERT_TRUE(before && !streq(before, "/proc"));
+        ASSERT_OK(thread_start(&thread, change_directory, &result));
+        threads_join(&thread, 1);
+        ASSERT_EQ(result, 0);
+        after = getcwd(NULL, 0);
+        ASSERT_STREQ(after, before);
+}
+
 TEST(read_whole_file)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
@@ -324,6 +347,7 @@ TEST(descriptors_to_nobody)
 
 int main(void)
 {
+        RUN(threads_have_a_working_directory_of_their_own);
         RUN(read_whole_file);
         RUN(read_empty_file);
         RUN(read_refuses_what_is_longer);
