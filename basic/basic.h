@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* basic/: the helpers that every other room of acnspawn uses and that no library offers.
+/* basic/: helpers that all other folders of acnspawn use and that no library offers.
  *
  * Conventions, here and everywhere in the project:
  *
  *  - Functions return 0 or a positive value on success and a negative errno on failure. Results go to
  *    parameters named ret_…, which are left untouched on failure.
- *  - What a user will read about a failure is built where it happens, in the Error object passed as last
+ *  - The message for the user about a failure is built where it happens, in the Error object passed as last
  *    parameter: what failed, on which object, why, and what to do about it. Callers may put more context in
  *    front. Passing NULL for it is fine. Library code never prints; programs print an Error once.
  *  - Ownership is released by the _cleanup_ attributes and moves only through TAKE_PTR() and TAKE_FD().
@@ -46,7 +46,7 @@
 #define TAKE_PTR(ptr) TAKE_GENERIC(ptr, __typeof__(ptr), NULL)
 #define TAKE_FD(fd) TAKE_GENERIC(fd, int, -EBADF)
 
-/* Defines NAMEp(), the function _cleanup_() wants, from a function that frees and accepts NULL. */
+/* Defines NAMEp(), the function that _cleanup_() needs, from a function that frees and accepts NULL. */
 #define DEFINE_TRIVIAL_CLEANUP_FUNC(type, func)                                                             \
         static inline void func##p(type *p)                                                                 \
         {                                                                                                   \
@@ -60,7 +60,7 @@ static inline void freep(void *p)
         free(*(void **) p);
 }
 
-/* Closes FD if it is a descriptor at all, leaves errno alone, returns -EBADF for assignment back. */
+/* Closes FD unless it is negative, preserves errno, and returns -EBADF to be assigned to the variable. */
 int safe_close(int fd);
 
 static inline void closep(int *fd)
@@ -102,7 +102,7 @@ static inline const char *startswith(const char *s, const char *prefix)
         return strncmp(s, prefix, n) == 0 ? s + n : NULL;
 }
 
-/* If S ends with SUFFIX, where it begins; else NULL. */
+/* If S ends with SUFFIX, a pointer to the suffix in S; else NULL. */
 static inline const char *endswith(const char *s, const char *suffix)
 {
         size_t n = strlen(s), m = strlen(suffix);
@@ -112,7 +112,7 @@ static inline const char *endswith(const char *s, const char *suffix)
 /* asprintf() that returns a negative errno. */
 int xasprintf(char **ret, const char *format, ...) _printf_(2, 3);
 
-/* Makes room for N elements of SIZE bytes in the array at *P, of which *ALLOCATED are there; grows by
+/* Makes room for N elements of SIZE bytes in the array at *P, of which *ALLOCATED are allocated; grows by
  * doubling. */
 int grow_array(void **p, size_t *allocated, size_t n, size_t size);
 #define GREEDY_REALLOC(array, allocated, n)                                                                 \
@@ -121,27 +121,28 @@ int grow_array(void **p, size_t *allocated, size_t n, size_t size);
 /* --- Errors (error.c) ---------------------------------------------------------------------------------- */
 
 typedef struct Error {
-        int code;      /* negative errno; 0: nothing happened */
+        int code;      /* negative errno; 0: no error */
         char *message; /* one sentence without a full stop: what failed, on which object, why */
         char *hint;    /* what the user can do about it, or NULL */
 } Error;
 
 #define ERROR_NULL ((Error){})
-void error_done(Error *e); /* NULL is fine */
+void error_done(Error *e); /* E may be NULL */
 #define _cleanup_error_ _cleanup_(error_done)
 
 /* All of these return the negative form of CODE (or the code the error already has), so that a failing
- * function can end with "return error_set(…)". Setting replaces what was there. With E == NULL they only
- * return the code. */
+ * function can end with "return error_set(…)". Setting replaces the previous content. With E == NULL they
+ * only return the code. */
 int error_set(Error *e, int code, const char *format, ...) _printf_(3, 4);
 /* Appends ": " and strerror(). */
 int error_set_errno(Error *e, int code, const char *format, ...) _printf_(3, 4);
-/* Puts "…: " in front of the message. */
+/* Prepends "…: " to the message. */
 int error_prefix(Error *e, int code, const char *format, ...) _printf_(3, 4);
-/* Sets the way out. */
+/* Sets the hint: what the user can do. */
 int error_hint(Error *e, int code, const char *format, ...) _printf_(3, 4);
 int error_oom(Error *e);
-/* Replaces what E says by what FROM does, which is empty afterwards. Returns FROM's code. */
+/* Moves the content of FROM to E, replacing what was there; FROM is empty afterwards. Returns FROM's
+ * code. */
 int error_move(Error *e, Error *from);
 
 /* Prints "Error: message." and the hint to stderr, in colour on a terminal. Falls back to strerror(CODE). */
@@ -150,7 +151,7 @@ void error_print(const Error *e, int code);
 /* --- Messages of programs (log.c) ---------------------------------------------------------------------- */
 
 typedef enum LogLevel {
-        LOG_LEVEL_NOTICE, /* an answer to what the user does right now: shown at every level */
+        LOG_LEVEL_NOTICE, /* a direct response to an action of the user: shown at every level */
         LOG_LEVEL_ERROR,
         LOG_LEVEL_WARNING,
         LOG_LEVEL_INFO,
@@ -158,8 +159,9 @@ typedef enum LogLevel {
 } LogLevel;
 
 void log_set_max_level(LogLevel level);
-/* Unless B, which is so at first, a message that stderr does not take at once is left out. */
-void log_set_patient(bool b);
+/* Whether messages wait until stderr is writable (the default). With false, a message that cannot be written
+ * at once is dropped. */
+void log_set_blocking(bool b);
 /* One line on stderr. Messages below the current level (default: info) are dropped. */
 void log_message(LogLevel level, const char *format, ...) _printf_(2, 3);
 #define log_debug(...) log_message(LOG_LEVEL_DEBUG, __VA_ARGS__)
@@ -173,36 +175,38 @@ bool colors_enabled(int fd);
 
 /* --- Configuration (config-dirs.c) --------------------------------------------------------------------- */
 
-/* The directories of configuration, strongest first, ending with NULL; by the prefix of the build. */
+/* The configuration directories, highest precedence first, ending with NULL; depends on the prefix of the
+ * build. */
 extern const char *const usual_config_dirs[];
 
-/* --- Being asked to end (interrupt.c) ------------------------------------------------------------------ */
+/* --- Interruption by signals (interrupt.c)
+ * ------------------------------------------------------------------ */
 
-/* From now on the first SIGINT, SIGTERM or SIGHUP is only noted; until interrupt_release(). */
+/* From now on the first SIGINT, SIGTERM or SIGHUP is only recorded; until interrupt_release(). */
 int interrupt_catch(void);
 void interrupt_release(void);
-/* Keeps these signals back: what comes from now on stays pending in the kernel. */
+/* Blocks these signals: those that arrive from now on stay pending in the kernel. */
 void interrupt_block(void);
-/* Readable once one was noted, for poll(); -EBADF: none are. */
+/* A descriptor for poll() that is readable once a signal was recorded; -EBADF: signals are not caught. */
 int interrupt_fd(void);
 bool interrupt_pending(void);
-/* -EINTR with a message if one was noted: to be called now and then by what takes long. */
+/* -EINTR with a message if a signal was recorded: to be called regularly in long operations. */
 int interrupt_check(Error *e);
-/* Ends the process by the signal that was noted. */
+/* Ends the process by the recorded signal. */
 void interrupt_raise(void);
 
-/* Until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC are over (-1: for as long as it takes). 1:
- * it is, or never will be; 0: they are over; -EINTR with a message: one was noted. What else goes wrong, and
- * has no message, is poll()'s. */
+/* Waits until FD is ready for EVENTS (as for poll()), or TIMEOUT_MSEC have passed (-1: no time-out). 1: it
+ * is ready, or in an error state; 0: time-out; -EINTR with a message: a signal was recorded. Other errors
+ * are poll()'s and have no message. */
 int interrupt_poll(int fd, short events, int timeout_msec, Error *e);
 
 /* --- Threads (thread.c) -------------------------------------------------------------------------------- */
 
-/* Starts up to N threads that run the function with all signals blocked. Returns how many there are; if
- * these are fewer, *RET_ERROR (or NULL) has the reason, else it is left alone. */
+/* Starts up to N threads that run the function with all signals blocked. Returns how many were started; if
+ * fewer than N, *RET_ERROR (may be NULL) is set to the reason, else it is not changed. */
 size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), void *userdata,
                      int *ret_error);
-int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one; negative errno */
+int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one thread; negative errno */
 void threads_join(pthread_t *threads, size_t n);
 
 /* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list ----------- */
@@ -214,7 +218,8 @@ size_t strv_length(char *const *l);
 bool strv_contains(char *const *l, const char *s);
 int strv_extend(char ***l, const char *s);                           /* appends a copy */
 int strv_extendf(char ***l, const char *format, ...) _printf_(2, 3); /* appends formatted text */
-int strv_consume(char ***l, char *s);                                /* appends, takes S also on failure */
+int strv_consume(char ***l, char *s);                                /* appends S and takes ownership of it,
+                                                                      * also on failure */
 int strv_copy(char *const *l, char ***ret);
 int strv_split(const char *s, const char *separators, char ***ret); /* empty fields are dropped */
 char *strv_join(char *const *l, const char *separator);             /* NULL: out of memory */
@@ -227,14 +232,14 @@ void strv_sort(char **l);
 int parse_u64(const char *s, uint64_t *ret);
 int parse_u32(const char *s, uint32_t *ret);
 int parse_octal(const char *s, uint32_t *ret);
-int parse_boolean(const char *s); /* 1, 0 or -EINVAL; the words systemd takes */
+int parse_boolean(const char *s); /* 1, 0 or -EINVAL; the words that systemd accepts */
 /* A time span such as "30", "5min", "1h 30s", "infinity" (UINT64_MAX), in microseconds; a bare number is
  * seconds. */
 int parse_usec(const char *s, uint64_t *ret);
 bool utf8_is_valid(const char *s, size_t n);
-/* The length of the character that begins with the first of the N bytes at S; 0: none does. */
+/* The length of the UTF-8 character at the beginning of the N bytes at S; 0: not a valid character. */
 size_t utf8_length(const char *s, size_t n);
-/* Characters of ASCII, whatever the locale is. */
+/* Classification of ASCII characters, independent of the locale. */
 static inline bool is_digit(char c)
 {
         return c >= '0' && c <= '9';
@@ -266,12 +271,12 @@ static inline char to_upper(char c)
 }
 
 #define RANDOM_HEX_SIZE 17U
-/* The part of a name that nobody has and nobody can foresee: 16 digits. -EIO: the kernel has none. */
+/* A unique and unpredictable part of a name: 16 digits. -EIO: the kernel has no random bytes. */
 int random_hex(char ret[static RANDOM_HEX_SIZE]);
 /* Lower case hex of N bytes. */
 char *hex_encode(const void *p, size_t n);
-int hex_decode(const char *s, size_t n, void *ret); /* 2*N digits into N bytes */
-/* Text that grows; out-of-memory is remembered and reported by text_take(). */
+int hex_decode(const char *s, size_t n, void *ret); /* decodes 2*N digits to N bytes */
+/* A growing text; running out of memory is recorded and reported by text_take(). */
 typedef struct Text {
         char *data;
         size_t size, allocated;
@@ -285,37 +290,40 @@ void text_addf(Text *t, const char *format, ...) _printf_(2, 3);
 int text_take(Text *t, char **ret, size_t *ret_size); /* NUL-terminated; RET_SIZE may be NULL */
 /* Microseconds of the clock. */
 uint64_t now_usec(clockid_t clock);
-/* "2016-05-12 08:30:00 UTC", of microseconds since the epoch, for messages. NULL: out of memory. */
+/* Formats microseconds since the epoch as "2016-05-12 08:30:00 UTC", for messages. NULL: out of memory. */
 char *format_utc(uint64_t usec);
 
-/* --- Text of others on a terminal (escape.c) ----------------------------------------------------------- */
+/* --- Untrusted text on a terminal (escape.c) ----------------------------------------------------------- */
 
-/* A copy of S in which bytes that are not UTF-8, control characters, and characters that cannot be seen or
- * change the order of others, are visible escapes: for names, labels and messages. NULL: out of memory. */
+/* A copy of S in which bytes that are not UTF-8, control characters, and characters that are invisible or
+ * change the order of others, are replaced by visible escapes: for names, labels and messages. NULL: out of
+ * memory. */
 char *text_escape_for_terminal(const char *s);
-/* Adds JSON, which stays the same JSON, with such characters as \uXXXX. */
+/* Adds JSON text with such characters written as \uXXXX; its meaning does not change. */
 void text_add_json(Text *t, const char *json);
-/* Whether a terminal would take some of it for orders, not for text. */
+/* Whether the text contains escape or control sequences that a terminal would execute. */
 bool text_has_escapes(const char *s, size_t n);
 
-/* What an app writes, as it comes. Newlines and tabs stay, other control characters, what reorders a line,
- * and what is not UTF-8 become visible escapes. Initialized with the two options. */
+/* Escapes the output of an app as a stream. Newlines and tabs stay; other control characters, characters
+ * that reorder a line, and bytes that are not UTF-8 become visible escapes. Initialized with the two
+ * options. */
 #define NEUTRALIZER_HELD_MAX 64U
 typedef struct Neutralizer {
-        bool colors;  /* sequences that set colours and the like stay, but for the one that conceals */
-        bool returns; /* so do carriage returns */
-        bool colored; /* what was passed on ends in a colour */
-        char held[NEUTRALIZER_HELD_MAX]; /* the beginning of a character, or of a sequence */
+        bool colors;  /* keep sequences that set colours and other attributes, except the one that
+                       * conceals */
+        bool returns; /* keep carriage returns */
+        bool colored; /* the output so far ends with a colour set */
+        char held[NEUTRALIZER_HELD_MAX]; /* an incomplete character or sequence */
         size_t n_held;
 } Neutralizer;
 
 void neutralizer_add(Neutralizer *z, const char *data, size_t size, Text *out);
-/* Nothing comes any more: what is held is passed on, and colours end. Z can be used again. */
+/* End of input: outputs the held bytes, and resets colours. Z can be used again. */
 void neutralizer_end(Neutralizer *z, Text *out);
 
 /* --- Files (io.c) -------------------------------------------------------------------------------------- */
 
-/* Clears O_NONBLOCK, which is for opening what may be a FIFO without waiting for its writer. */
+/* Clears O_NONBLOCK, with which a possible FIFO is opened without waiting for its writer. */
 int fd_set_blocking(int fd);
 int loop_write(int fd, const void *p, size_t n);
 /* Reads until N bytes or end of file; returns the number read. */
@@ -324,27 +332,28 @@ ssize_t loop_read(int fd, void *p, size_t n);
  * NUL-terminated. */
 int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size);
 int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size);
-/* Writes a new file beside PATH and renames it over: readers see the old or the new content, never a part.
- * With SYNC the content is on disk before the rename and the rename before the return. */
+/* Writes a new file beside PATH and renames it over: readers see the old or the new content, never a
+ * mixture. With SYNC the content is on disk before the rename and the rename before the return. */
 int write_file_atomic_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode, bool sync);
-/* Writes a plain new file; -EEXIST if it is there. */
+/* Writes a new regular file; -EEXIST if it exists. */
 int write_file_new_at(int dir_fd, const char *path, const void *p, size_t n, mode_t mode);
-/* Writes to a file that exists and is not truncated: kernel attribute files. */
+/* Writes to an existing file without truncating it: for attribute files of the kernel. */
 int write_attribute_at(int dir_fd, const char *path, const char *value);
 int fsync_dir(int dir_fd);
 /* Passes descriptors over a unix socket with DATA as payload (at least one byte). */
 int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-/* The same without waiting for room: -EAGAIN. */
+/* The same without waiting for room in the socket: -EAGAIN. */
 int send_fds_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
-/* Returns the payload's size. Descriptors beyond MAX_FDS are closed. *RET_N_FDS is how many arrived. */
+/* Returns the payload's size. Descriptors beyond MAX_FDS are closed. *RET_N_FDS is the number of received
+ * descriptors. */
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds);
 
 /* --- Terminals (terminal.c) ---------------------------------------------------------------------------- */
 
-/* A new terminal of the devpts that is in the tree at ROOT_FD; its master does not block. -ENOTTY: that is
- * no devpts. */
+/* Opens a new terminal of the devpts in the tree at ROOT_FD; its master does not block. -ENOTTY: there is no
+ * devpts. */
 int terminal_open_in_root(int root_fd, int *ret_master, int *ret_slave);
-/* What kind of terminal we have ($TERM), or a plain one if that says nothing sensible. */
+/* The type of this process' terminal ($TERM), or a generic one if that is not valid. */
 #define TERMINAL_TYPE_MAX 64U
 const char *terminal_type(void);
 
@@ -355,25 +364,25 @@ const char *terminal_type(void);
 int open_in_root(int root_fd, const char *path, int flags);
 /* Opens PATH refusing any symlink anywhere in it (-ELOOP). DIR_FD may be AT_FDCWD. */
 int open_no_symlinks(int dir_fd, const char *path, int flags);
-/* Opens PATH below DIR_FD: no way out by .., absolute names, or symlinks (-EXDEV, -ELOOP). */
+/* Opens PATH below DIR_FD: "..", absolute paths and symlinks cannot leave it (-EXDEV, -ELOOP). */
 int open_beneath(int dir_fd, const char *path, int flags);
-/* The names of the entries of a directory, in no order. */
+/* The names of the entries of a directory, unsorted. */
 int list_names(int dir_fd, char ***ret);
-/* Creates the directories of PATH that are missing, as in a chroot to ROOT_FD, and opens the last (O_PATH).
- * Symlinks that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
+/* Creates the missing directories of PATH, as in a chroot to ROOT_FD, and opens the last (O_PATH). Symlinks
+ * that dangle are refused (-ELOOP); a component that is no directory gives -ENOTDIR. */
 int mkdir_p_in_root(int root_fd, const char *path, mode_t mode, int *ret_fd);
-/* mkdir -p of a path of the administrator's. */
+/* mkdir -p of a trusted path, given by the administrator. */
 int mkdir_p(const char *path, mode_t mode);
-/* Removes NAME in DIR_FD with all that is in it, by descriptor, never following symlinks and never emptying
- * what is mounted in it, be it of the same file system: that is -EXDEV, or -EBUSY where a file is mounted
- * on. Missing is fine. */
+/* Removes NAME in DIR_FD recursively, by descriptor, never following symlinks and never emptying anything
+ * that is mounted in it, even if it is of the same file system: that gives -EXDEV, or -EBUSY for a mount on
+ * a file. It is no error if NAME does not exist. */
 int rm_rf_at(int dir_fd, const char *name);
-/* Opens a descriptor anew, e.g. to get a readable one from O_PATH. */
+/* Reopens a descriptor, e.g. to get a readable one from O_PATH. */
 int fd_reopen(int fd, int flags);
 bool path_is_absolute(const char *p);
 /* P, seen from the current directory if it is relative. */
 int path_make_absolute(const char *p, char **ret);
 /* Absolute P without duplicate and trailing slashes and "." components; ".." is refused with -EINVAL. */
 int path_normalize(const char *p, char **ret);
-/* Whether PATH is PREFIX or lies below it (both normalized). */
+/* Whether PATH is PREFIX or below it (both normalized). */
 bool path_has_prefix(const char *path, const char *prefix);

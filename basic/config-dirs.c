@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where configuration is read from, unless --config-dir= says otherwise: what the administrator has written,
- * then what was installed. */
+/* The directories from which configuration is read, unless --config-dir= is given: that of the
+ * administrator, then that of the installation. */
 
 #include "basic/basic.h"
 #include "config.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The error object: what the user reads about a failure, built where the failure is known best.
+/* The error object: the message for the user about a failure, built where the failure happens.
  *
  * A function that fails fills the object in ("what failed, on which object, why") and returns the negative
- * errno; those above may put context in front or add a hint. Nothing here prints, except error_print(),
- * which main() calls once. Out of memory must not hide the first failure: when a message cannot be built,
- * the code alone is kept.
+ * errno; its callers may prepend context or add a hint. Nothing here prints, except error_print(), which
+ * main() calls once. Out of memory must not hide the first failure: when a message cannot be built, the code
+ * alone is kept.
  */
 
 #include "basic/basic.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Text of images, apps and servers, made harmless for a terminal.
+/* Makes text of images, apps and servers harmless for a terminal.
  *
- * A terminal takes control characters for orders: to move the cursor, to change what was printed before, to
- * answer with input, to set titles and the clipboard. Characters that are formats rather than text change the
- * order in which a line is read, or are not seen at all, so that two names look the same. Both become visible
+ * A terminal interprets control characters as commands: to move the cursor, to change what was printed
+ * before, to answer with input, to set titles and the clipboard. Unicode's format characters change the
+ * order in which a line is displayed, or are invisible, so that two names look the same. Both become visible
  * escapes: \x1b for a byte, \u202e for a character.
  *
- * Names, labels and messages are escaped as a whole (text_escape_for_terminal()). What apps write comes in
- * chunks and goes out at once (Neutralizer); there newlines and tabs stay, colours may, and so do the joiners
- * that some scripts and emoji are written with.
+ * Names, labels and messages are escaped as a whole (text_escape_for_terminal()). Output of apps is
+ * processed as a stream (Neutralizer); there newlines and tabs are kept, colours optionally, and also the
+ * joiners that some scripts and emoji need.
  */
 
 #include "basic/basic.h"
@@ -20,7 +20,7 @@ typedef struct Range {
         uint32_t first, last;
 } Range;
 
-/* In ascending order. */
+/* RANGES are in ascending order. */
 static bool in_ranges(const Range *ranges, size_t n, uint32_t c)
 {
         for (size_t i = 0; i < n && c >= ranges[i].first; i++)
@@ -29,7 +29,7 @@ static bool in_ranges(const Range *ranges, size_t n, uint32_t c)
         return false;
 }
 
-/* What changes the order of a line, or begins a new one, wherever it is. */
+/* Characters that change the order of a line, or begin a new one, at any position. */
 static bool is_reordering(uint32_t c)
 {
         static const Range ranges[] = {
@@ -43,8 +43,8 @@ static bool is_reordering(uint32_t c)
         return in_ranges(ranges, ELEMENTSOF(ranges), c);
 }
 
-/* What cannot be seen: the default ignorable code points of Unicode, and more that is blank without being a
- * space. */
+/* Invisible characters: the default ignorable code points of Unicode, and other blank characters that are
+ * not spaces. */
 static bool is_invisible(uint32_t c)
 {
         static const Range ranges[] = {
@@ -63,7 +63,7 @@ static bool is_control(uint32_t c)
         return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-/* Of N bytes, which utf8_length() has counted. */
+/* Decodes a character of N bytes, as returned by utf8_length(). */
 static uint32_t decode(const unsigned char *p, size_t n)
 {
         uint32_t c = n == 1 ? p[0] : p[0] & (0x7fU >> n);
@@ -115,7 +115,7 @@ bool text_has_escapes(const char *s, size_t n)
         return memchr(s, '\033', n) || memchr(s, '\016', n) || memchr(s, '\233', n);
 }
 
-/* Outside of strings JSON is ASCII without controls but white space. */
+/* Outside of strings JSON is ASCII without control characters other than white space. */
 void text_add_json(Text *t, const char *json)
 {
         const unsigned char *p = (const unsigned char *) json;
@@ -144,8 +144,8 @@ void text_add_json(Text *t, const char *json)
 
 /* --- Streams ------------------------------------------------------------------------------------------- */
 
-/* The length of the sequence that sets colours and the like at P: ESC [ 1 ; 31 m. 0: its end is not there;
- * -EINVAL: it is none. */
+/* The length of the SGR sequence (colours and other attributes) at P: ESC [ 1 ; 31 m. 0: it is incomplete;
+ * -EINVAL: not an SGR sequence. */
 static ssize_t sgr_length(const char *p, size_t n)
 {
         size_t i = 2;
@@ -159,7 +159,8 @@ static ssize_t sgr_length(const char *p, size_t n)
         return n < NEUTRALIZER_HELD_MAX ? 0 : -EINVAL;
 }
 
-/* The parameter at *P, which ends before END; *P is then behind it. UINT32_MAX: it is not only a number. */
+/* The parameter at *P, which ends before END; *P is advanced past it. UINT32_MAX: it is not a plain
+ * number. */
 static uint32_t next_parameter(const char **p, const char *end)
 {
         uint64_t v = 0;
@@ -174,7 +175,8 @@ static uint32_t next_parameter(const char **p, const char *end)
         return number && v < UINT32_MAX ? (uint32_t) v : UINT32_MAX;
 }
 
-/* One of the parameters makes text invisible. What follows 38, 48 and 58 is the number of a colour. */
+/* Whether one of the parameters makes text invisible. Those after 38, 48 and 58 are the number of a
+ * colour. */
 static bool sgr_conceals(const char *p, size_t n)
 {
         const char *end = p + n - 1;
@@ -186,7 +188,7 @@ static bool sgr_conceals(const char *p, size_t n)
                 if (v != 38 && v != 48 && v != 58)
                         continue;
                 v = next_parameter(&p, end);
-                if (v != 2 && v != 5) /* terminals do not agree on what that is */
+                if (v != 2 && v != 5) /* terminals interpret other values differently */
                         return true;
                 for (unsigned i = v == 2 ? 3 : 1; i > 0 && p < end; i--)
                         (void) next_parameter(&p, end);
@@ -199,7 +201,7 @@ static bool is_reset(const char *p, size_t n)
         return n == 3 || (n == 4 && p[2] == '0');
 }
 
-/* *RET: how much of the escape at P was used. */
+/* *RET: the number of bytes of the sequence at P that were consumed. */
 static bool take_color(Neutralizer *z, const char *p, size_t n, bool last, Text *out, size_t *ret)
 {
         if (!z->colors || *p != '\033')
@@ -215,8 +217,8 @@ static bool take_color(Neutralizer *z, const char *p, size_t n, bool last, Text 
         return true;
 }
 
-/* Whether bytes that are still to come can make a character of it. */
-static bool utf8_is_begun(const unsigned char *p, size_t n)
+/* Whether further bytes can complete it to a valid character. */
+static bool utf8_is_incomplete(const unsigned char *p, size_t n)
 {
         size_t length = p[0] < 0xc2 || p[0] > 0xf4 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
 
@@ -238,7 +240,7 @@ static size_t plain_length(const Neutralizer *z, const char *p, size_t n)
         return i;
 }
 
-/* Passes on what begins at P. How much that was; 0: there is not enough. */
+/* Processes the character or sequence at P. Returns its length; 0: it is incomplete. */
 static size_t take(Neutralizer *z, const char *p, size_t n, bool last, Text *out)
 {
         const unsigned char *u = (const unsigned char *) p;
@@ -252,7 +254,7 @@ static size_t take(Neutralizer *z, const char *p, size_t n, bool last, Text *out
                 return k;
         k = utf8_length(p, n);
         if (k == 0) {
-                if (!last && utf8_is_begun(u, n))
+                if (!last && utf8_is_incomplete(u, n))
                         return 0;
                 add_bytes_escaped(out, u, 1);
                 return 1;
@@ -291,7 +293,7 @@ void neutralizer_add(Neutralizer *z, const char *data, size_t size, Text *out)
                 data += k;
                 size -= k;
         }
-        /* What is not enough is always shorter than that. */
+        /* An incomplete sequence is always shorter than that. */
         memcpy(z->held, data, size);
         z->n_held = size;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Being asked to end in the middle of something long: SIGINT, SIGTERM and SIGHUP.
+/* Interruption of long operations: SIGINT, SIGTERM and SIGHUP.
  *
- * What such a signal ends at once leaves halves of images and pods behind, which are harmless, but lie about
- * until they are collected. So the first one is only noted; whatever takes long looks whether there is one,
- * fails with -EINTR, and so is undone in the way of every failure. The second one is not caught any more. In
- * the end the signal is raised once more, so that our parent sees what ended us.
+ * If such a signal ended the process at once, partial images and pods would be left, which are harmless, but
+ * stay until garbage collection. So the first signal is only recorded; long operations check for it, fail
+ * with -EINTR, and are undone like after any other failure. The second signal is not caught any more. Before
+ * the process ends it raises the signal again, so that its parent sees the cause.
  *
- * The handlers are installed without SA_RESTART: what waits in the kernel is woken, too.
+ * The handlers are installed without SA_RESTART, so that blocking system calls are interrupted as well.
  */
 
 #include <poll.h>
@@ -26,7 +26,8 @@ static void note(int sig)
         int saved = errno;
 
         pending = sig;
-        if (write(event_fd, &one, sizeof(one)) < 0) { /* who polls finds out later */
+        if (write(event_fd, &one, sizeof(one)) < 0) { /* without it only poll() on event_fd notices the
+                                                       * signal later */
         }
         errno = saved;
 }
@@ -43,7 +44,7 @@ int interrupt_catch(void)
         for (size_t i = 0; i < ELEMENTSOF(caught); i++) {
                 if (sigaction(caught[i], NULL, &old) < 0)
                         return -errno;
-                /* What our parent has ignored for us (nohup, for one) stays ignored. */
+                /* Signals that the parent has set to be ignored (nohup, for example) stay ignored. */
                 if (old.sa_handler == SIG_DFL && sigaction(caught[i], &sa, NULL) < 0)
                         return -errno;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading and writing whole files with a bound on their size, replacing files atomically, passing
+/* Reading and writing whole files with a limit of their size, replacing files atomically, passing
  * descriptors. */
 
 #include <sys/socket.h>
@@ -73,7 +73,7 @@ int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size)
         if (st.st_size > 0 && (uint64_t) st.st_size > max)
                 return -EFBIG;
 
-        /* Files in /proc say 0; a file may grow while it is read. */
+        /* Files in /proc have size 0; a file may grow while it is read. */
         size_t room = st.st_size > 0 ? (size_t) st.st_size : MIN(max, (size_t) 65536);
         for (;;) {
                 char *p = realloc(data, room + 2);
@@ -100,7 +100,7 @@ int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size)
 
 int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
 {
-        /* O_NONBLOCK: a FIFO where a file is expected must not hang us. */
+        /* O_NONBLOCK: a FIFO in place of a file must not block this process. */
         _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
         if (fd < 0)
@@ -129,7 +129,7 @@ static int write_and_sync(int fd, const void *p, size_t n, mode_t mode, bool syn
         return 0;
 }
 
-/* Syncs the directory that holds PATH. */
+/* Syncs the directory that contains PATH. */
 static int fsync_parent(int dir_fd, const char *path)
 {
         _cleanup_free_ char *parent = NULL;

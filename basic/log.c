@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages of our programs: one line each, on stderr, so that stdout stays data.
+/* Messages of the programs: one line each, on stderr, as stdout is for data.
  *
  * Each line is written by one write(), so that lines of several processes do not mix. Colours appear only on
  * a terminal and follow NO_COLOR and SYSTEMD_COLORS, as in systemd's own tools.
@@ -11,7 +11,7 @@
 #include "basic/basic.h"
 
 static LogLevel max_level = LOG_LEVEL_INFO;
-static bool patient = true;
+static bool blocking = true;
 
 static const struct {
         const char *color, *word;
@@ -28,16 +28,16 @@ void log_set_max_level(LogLevel level)
         max_level = level;
 }
 
-void log_set_patient(bool b)
+void log_set_blocking(bool b)
 {
-        patient = b;
+        blocking = b;
 }
 
 static bool may_write(void)
 {
         struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
-        return patient || poll(&p, 1, 0) != 0;
+        return blocking || poll(&p, 1, 0) != 0;
 }
 
 bool colors_enabled(int fd)
@@ -46,7 +46,7 @@ bool colors_enabled(int fd)
 
         if (!isempty(s)) {
                 int b = parse_boolean(s);
-                return b != 0; /* "16", "256", "truecolor" are ways to say yes */
+                return b != 0; /* "16", "256", "truecolor" also mean yes */
         }
         if (!isempty(getenv("NO_COLOR")) || streq(getenv("TERM") ?: "dumb", "dumb"))
                 return false;
@@ -72,7 +72,7 @@ void log_message(LogLevel level, const char *format, ...)
                 return;
         }
 
-        /* Names are escaped where a message is made; this is for those that were forgotten. */
+        /* Names are escaped where a message is built; this catches omissions. */
         neutralizer_add(&neutralizer, text, strlen(text), &safe);
         neutralizer_end(&neutralizer, &safe);
         bool colors = colors_enabled(STDERR_FILENO) && levels[level].color[0];

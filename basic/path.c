@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Paths that a stranger had a hand in, walked by descriptor.
+/* Untrusted paths, walked by descriptor.
  *
- * What an image, a manifest or an app names is never resolved by string: openat2() does it, with the root
- * (or the base) fixed as a descriptor, so that neither "..", nor an absolute name, nor a symlink, nor a swap
- * in the middle leads out.
+ * Paths of an image, a manifest or an app are never resolved by string: openat2() resolves them, with the
+ * root (or the base) given as a descriptor, so that neither "..", nor an absolute path, nor a symlink, nor a
+ * component that is replaced meanwhile leads out of it.
  */
 
 #include <dirent.h>
@@ -21,7 +21,7 @@ static int do_openat2(int dir_fd, const char *path, int flags, uint64_t resolve)
                         .resolve = resolve,
         };
 
-        /* EAGAIN: a rename raced with the walk; the kernel asks to try again. */
+        /* EAGAIN: a rename raced with the walk; the walk has to be repeated. */
         for (unsigned tries = 0; tries < 64; tries++) {
                 int fd = (int) syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
                 if (fd >= 0)
@@ -57,7 +57,7 @@ int fd_reopen(int fd, int flags)
         return n < 0 ? -errno : n;
 }
 
-/* The directory NAME in PARENT, which is PATH from the root on: opened, or else made. */
+/* Opens the directory NAME in PARENT, which is PATH from the root on, or creates it. */
 static int open_or_make(int root_fd, const char *path, int parent, const char *name, mode_t mode)
 {
         /* The prefix is resolved from the root each time, so that a symlink in it stays inside. */
@@ -66,7 +66,7 @@ static int open_or_make(int root_fd, const char *path, int parent, const char *n
         if (fd != -ENOENT)
                 return fd;
         if (mkdirat(parent, name, mode) < 0)
-                return errno == EEXIST ? -ELOOP : -errno; /* there, but leads nowhere */
+                return errno == EEXIST ? -ELOOP : -errno; /* it exists, but is a dangling symlink */
         fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return fd < 0 ? -errno : fd;
 }
@@ -125,7 +125,7 @@ int mkdir_p(const char *path, mode_t mode)
                 *p = c;
                 p += strspn(p, "/");
         }
-        /* What was there already may be something else. */
+        /* If it existed already, it may be something other than a directory. */
         int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
@@ -133,23 +133,23 @@ int mkdir_p(const char *path, mode_t mode)
         return 0;
 }
 
-/* One directory being emptied: its stream, and the name to remove once it is empty. */
+/* A directory that is being emptied: its stream, and its name, to be removed once it is empty. */
 typedef struct RemoveFrame {
         DIR *dir;
         char name[NAME_MAX + 1];
 } RemoveFrame;
 
-/* How deep we descend before a directory is first moved up: each level costs a descriptor, and a stranger
- * chose the depth. */
+/* The depth from which directories are first moved up: each level takes a descriptor, and the depth of the
+ * tree is untrusted. */
 #define REMOVE_DEPTH_MAX 128
 #define REMOVE_TRIES 1000U
 
 typedef struct RemoveStack {
         RemoveFrame *frames;
         size_t n, allocated;
-        unsigned moved; /* directories moved up so far: makes their names unique */
+        unsigned moved; /* number of directories moved up so far: makes their names unique */
         /* Something was moved into the lowest directory since it was last read from the start. */
-        bool look_again;
+        bool rescan;
 } RemoveStack;
 
 static void remove_stack_done(RemoveStack *s)
@@ -159,7 +159,7 @@ static void remove_stack_done(RemoveStack *s)
         free(s->frames);
 }
 
-/* What is mounted is not ours to empty (-EXDEV). The device number does not tell: a bind mount may show
+/* Mounts are never emptied (-EXDEV). They are not recognizable by device number: a bind mount may show
  * another part of the same file system. */
 static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name)
 {
@@ -180,7 +180,8 @@ static int remove_stack_push(RemoveStack *s, int dir_fd, const char *name)
         return 0;
 }
 
-/* It could not be unlinked: because it is a directory, which is to be emptied, or because nobody may. */
+/* Unlinking has failed: either it is a directory, which has to be emptied first, or there is no
+ * permission. */
 static int enter_refused(RemoveStack *s, int dir_fd, const char *name, int code)
 {
         int r = remove_stack_push(s, dir_fd, name);
@@ -189,16 +190,17 @@ static int enter_refused(RemoveStack *s, int dir_fd, const char *name, int code)
 }
 
 /* Moves the directory NAME of the topmost frame up into the lowest one, which is read again before it is
- * left. */
+ * removed. */
 static int remove_stack_move_up(RemoveStack *s, const char *name)
 {
         char new_name[64];
 
-        /* The stranger may have taken the name; each that he took costs him more than us. */
+        /* The tree may already contain the name; occupying names takes its author more effort than skipping
+         * them. */
         do {
                 snprintf(new_name, sizeof(new_name), ".acnspawn-removing-%d-%u", (int) getpid(), s->moved++);
                 if (renameat(dirfd(s->frames[s->n - 1].dir), name, dirfd(s->frames[0].dir), new_name) >= 0) {
-                        s->look_again = true;
+                        s->rescan = true;
                         return 0;
                 }
         } while (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR);
@@ -219,8 +221,8 @@ static int remove_step(RemoveStack *s, int top_fd)
         if (!de) {
                 if (errno != 0)
                         return -errno;
-                if (s->n == 1 && s->look_again) {
-                        s->look_again = false;
+                if (s->n == 1 && s->rescan) {
+                        s->rescan = false;
                         rewinddir(f->dir);
                         return 0;
                 }
@@ -247,7 +249,7 @@ static int remove_once(int dir_fd, const char *name)
         if (errno != EISDIR && errno != EPERM)
                 return -errno;
 
-        /* A stack of our own instead of recursion, and a bound on it: a stranger chooses the depth. */
+        /* An explicit, bounded stack instead of recursion, as the depth of the tree is untrusted. */
         int r = enter_refused(&s, dir_fd, name, -errno);
         if (r == -ENOENT)
                 return 0;
@@ -256,7 +258,7 @@ static int remove_once(int dir_fd, const char *name)
         return r;
 }
 
-/* Somebody may still be writing there, who makes something in a directory that has just been emptied. */
+/* Repeated, since another process may create a file in a directory that has just been emptied. */
 int rm_rf_at(int dir_fd, const char *name)
 {
         for (unsigned i = 0;; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lists of strings: NULL-terminated arrays, as execve() wants them. A NULL pointer is the empty list. */
+/* Lists of strings: NULL-terminated arrays, as for execve(). A NULL pointer is the empty list. */
 
 #include "basic/basic.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* New terminals of a pod, and what kind of terminal our own is.
+/* New terminals of a pod, and the type of this process' own terminal.
  *
- * A terminal has to come from the pod's own instance of devpts, or its name would mean something else, or
- * nothing, in the pod. What is in a pod's root is a stranger's: links in it lead nowhere but to the root
- * itself, and only a devpts, and in it only what is no mount of something else, is used.
+ * A terminal has to come from the pod's own instance of devpts, since its name would otherwise be wrong in
+ * the pod. The content of a pod's root is untrusted: symlinks are resolved inside of the root, and only a
+ * devpts is accepted, and in it only files that are not covered by another mount.
  */
 
 #include <linux/magic.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Text that grows, and text to numbers and back.
+/* Growing texts, and conversion between text and numbers.
  *
- * The parsers are strict: the whole string must be the number, in range, without sign, space or suffix that
- * was not asked for. Everything here is free of locale.
+ * The parsers are strict: the whole string must be the number, in range, without a sign, space or suffix
+ * unless documented. Nothing here depends on the locale.
  */
 
 #include <inttypes.h>
@@ -95,7 +95,7 @@ int parse_boolean(const char *s)
         return -EINVAL;
 }
 
-/* Those of systemd.time(7); what is shown as a time span can be typed again. */
+/* The units of systemd.time(7); a displayed time span can be used as input. */
 static const struct {
         const char *suffix;
         uint64_t usec;
@@ -178,7 +178,7 @@ int parse_usec(const char *s, uint64_t *ret)
         return 0;
 }
 
-/* No overlong forms, no surrogates. */
+/* Overlong forms and surrogates are not valid. */
 size_t utf8_length(const char *s, size_t n)
 {
         static const struct {

@@ -55,7 +55,7 @@ typedef struct ArchiveFunctions {
 extern ArchiveFunctions archive_functions;
 extern Library archive_library;
 
-#define ARCHIVE_CALL(function) (library_need(&archive_library), archive_functions.function)
+#define ARCHIVE_CALL(function) (library_require(&archive_library), archive_functions.function)
 
 #define archive_entry_acl_next(...) ARCHIVE_CALL(archive_entry_acl_next)(__VA_ARGS__)
 #define archive_entry_acl_reset(...) ARCHIVE_CALL(archive_entry_acl_reset)(__VA_ARGS__)

@@ -42,7 +42,7 @@ typedef struct CryptoFunctions {
 extern CryptoFunctions crypto_functions;
 extern Library crypto_library;
 
-#define CRYPTO_CALL(function) (library_need(&crypto_library), crypto_functions.function)
+#define CRYPTO_CALL(function) (library_require(&crypto_library), crypto_functions.function)
 
 #define CRYPTO_memcmp(...) CRYPTO_CALL(CRYPTO_memcmp)(__VA_ARGS__)
 #define EVP_DecodeBlock(...) CRYPTO_CALL(EVP_DecodeBlock)(__VA_ARGS__)

@@ -5,7 +5,7 @@
 
 #include <curl/curl.h>
 
-/* They check types, and hide that these are functions. */
+/* These macros check types, and hide the functions. */
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
@@ -44,7 +44,7 @@ typedef struct CurlFunctions {
 extern CurlFunctions curl_functions;
 extern Library curl_library;
 
-#define CURL_CALL(function) (library_need(&curl_library), curl_functions.function)
+#define CURL_CALL(function) (library_require(&curl_library), curl_functions.function)
 
 #define curl_easy_cleanup(...) CURL_CALL(curl_easy_cleanup)(__VA_ARGS__)
 #define curl_easy_getinfo(...) CURL_CALL(curl_easy_getinfo)(__VA_ARGS__)

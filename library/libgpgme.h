@@ -50,7 +50,7 @@ typedef struct GpgmeFunctions {
 extern GpgmeFunctions gpgme_functions;
 extern Library gpgme_library;
 
-#define GPGME_CALL(function) (library_need(&gpgme_library), gpgme_functions.function)
+#define GPGME_CALL(function) (library_require(&gpgme_library), gpgme_functions.function)
 
 #define gpgme_check_version_internal(...) GPGME_CALL(gpgme_check_version_internal)(__VA_ARGS__)
 #define gpgme_ctx_set_engine_info(...) GPGME_CALL(gpgme_ctx_set_engine_info)(__VA_ARGS__)

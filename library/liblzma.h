@@ -21,7 +21,7 @@ typedef struct LzmaFunctions {
 extern LzmaFunctions lzma_functions;
 extern Library lzma_library;
 
-#define LZMA_CALL(function) (library_need(&lzma_library), lzma_functions.function)
+#define LZMA_CALL(function) (library_require(&lzma_library), lzma_functions.function)
 
 #define lzma_code(...) LZMA_CALL(lzma_code)(__VA_ARGS__)
 #define lzma_end(...) LZMA_CALL(lzma_end)(__VA_ARGS__)

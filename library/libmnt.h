@@ -24,7 +24,7 @@ typedef struct MountFunctions {
 extern MountFunctions mount_functions;
 extern Library mount_library;
 
-#define MOUNT_CALL(function) (library_need(&mount_library), mount_functions.function)
+#define MOUNT_CALL(function) (library_require(&mount_library), mount_functions.function)
 
 #define mnt_free_iter(...) MOUNT_CALL(mnt_free_iter)(__VA_ARGS__)
 #define mnt_fs_get_fstype(...) MOUNT_CALL(mnt_fs_get_fstype)(__VA_ARGS__)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Loading a library and finding its functions.
+/* Loads a library and resolves its functions.
  *
- * A library stays loaded until the program ends: some of them leave threads or exit handlers behind that
- * need their code. They are loaded with all their symbols bound, so that a version that lacks a function is
- * found out here and not in the middle of its use.
+ * A library stays loaded until the program ends: some of them leave threads or exit handlers that need their
+ * code. All their symbols are bound at once, so that a version that lacks a function is detected here and
+ * not in the middle of its use.
  */
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ static int load(Library *l, Error *e)
                 const char *why = dlerror();
                 int r = error_set(e, -ENOENT, "Cannot load a library that is needed for %s: %s", l->purpose,
                                   why ?: l->file);
-                return error_hint(e, r, "Debian has it in the package %s.", l->package);
+                return error_hint(e, r, "On Debian it is in the package %s.", l->package);
         }
         return find_functions(l, handle, e);
 }
@@ -57,7 +57,7 @@ int library_load(Library *l, Error *e)
         return r;
 }
 
-void library_need(Library *l)
+void library_require(Library *l)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 

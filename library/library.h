@@ -3,15 +3,15 @@
 
 /* library/: shared libraries that are loaded when they are needed for the first time.
  *
- * Half of what acnspawn can do needs none of them, and to load and relocate them (libcurl alone brings
- * thirty others) would take longer than that half itself. For each there is a header that stands in for its
- * own: code that includes library/libcurl.h calls curl's functions as always. What is in the table of
- * functions of that header can be called, anything else does not link.
+ * Half of acnspawn's verbs need none of them, and loading and relocating them (libcurl alone depends on
+ * thirty others) would take longer than those verbs themselves. For each there is a header that replaces the
+ * library's own: code that includes library/libcurl.h calls curl's functions as usual. Functions in the
+ * table of that header can be called, others do not link.
  */
 
 #include "basic/basic.h"
 
-/* One function: its name in the library, and where its address goes. */
+/* A function: its name in the library, and where its address is stored. */
 typedef struct LibraryFunction {
         const char *name;
         void *slot;
@@ -19,7 +19,7 @@ typedef struct LibraryFunction {
 
 typedef struct Library {
         const char *file;    /* "libcurl.so.4" */
-        const char *package; /* of Debian, for messages */
+        const char *package; /* Debian package, for messages */
         const char *purpose; /* "downloads" */
         const LibraryFunction *functions;
         size_t n_functions;
@@ -27,16 +27,15 @@ typedef struct Library {
 } Library;
 
 /* Loads the library, unless that has been done. Any number of threads may do it. -ENOENT, -ELIBACC, with a
- * message that names the file and the package: for the beginning of an operation, so that it fails in
- * order. */
+ * message that names the file and the package: for the beginning of an operation, so that it fails
+ * cleanly. */
 int library_load(Library *l, Error *e);
-/* The same for the middle of one, where nobody has asked first: without the library, the program ends with
- * the message. */
-void library_need(Library *l);
+/* The same for calls without a previous library_load(): if the library cannot be loaded, the program ends
+ * with the message. */
+void library_require(Library *l);
 
-/* What tools that make packages read of an ELF file to know what it loads (the specification "dlopen
- * metadata for ELF files" of the UAPI group): without it nobody would see that a package has to depend on
- * these. */
+/* An ELF note that lists the libraries that a file loads (the specification "dlopen metadata for ELF files"
+ * of the UAPI group): packaging tools derive the dependencies of a package from it. */
 typedef struct LibraryNote {
         uint32_t name_size, text_size, type;
         char name[4];
@@ -44,11 +43,11 @@ typedef struct LibraryNote {
 } LibraryNote;
 
 #define LIBRARY_NOTE_TYPE 0x407c0c0aU
-#define LIBRARY_REQUIRED "required"       /* no pod without it */
-#define LIBRARY_RECOMMENDED "recommended" /* some operations fail without it, and say so */
+#define LIBRARY_REQUIRED "required"       /* no pod can run without it */
+#define LIBRARY_RECOMMENDED "recommended" /* some operations fail without it, with a message */
 
 /* The library LIBRARY, a Library: FILE, PACKAGE, PURPOSE as there; LIST is the table of its functions, and
- * LIBRARY_TABLE, to be defined before, where their addresses go. */
+ * LIBRARY_TABLE, to be defined before, is where their addresses are stored. */
 #define DEFINE_LIBRARY(library, list, priority, file_, package_, purpose_)                                  \
         static const LibraryFunction functions[] = {list(LIBRARY_ENTRY)};                                   \
         Library library = {                                                                                 \

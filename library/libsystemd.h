@@ -84,7 +84,7 @@ typedef struct SystemdFunctions {
 extern SystemdFunctions systemd_functions;
 extern Library systemd_library;
 
-#define SYSTEMD_CALL(function) (library_need(&systemd_library), systemd_functions.function)
+#define SYSTEMD_CALL(function) (library_require(&systemd_library), systemd_functions.function)
 
 #define sd_booted(...) SYSTEMD_CALL(sd_booted)(__VA_ARGS__)
 #define sd_bus_attach_event(...) SYSTEMD_CALL(sd_bus_attach_event)(__VA_ARGS__)
@@ -151,7 +151,7 @@ extern Library systemd_library;
 #define sd_journal_test_cursor(...) SYSTEMD_CALL(sd_journal_test_cursor)(__VA_ARGS__)
 #define sd_pid_notify(...) SYSTEMD_CALL(sd_pid_notify)(__VA_ARGS__)
 
-/* For _cleanup_(), which takes a function and not one of the above. */
+/* For _cleanup_(), which needs a function, not one of the above macros. */
 static inline void bus_error_done(sd_bus_error *error)
 {
         sd_bus_error_free(error);

@@ -22,7 +22,7 @@ typedef struct XmlFunctions {
 extern XmlFunctions xml_functions;
 extern Library xml_library;
 
-#define XML_CALL(function) (library_need(&xml_library), xml_functions.function)
+#define XML_CALL(function) (library_require(&xml_library), xml_functions.function)
 
 #define htmlCreateMemoryParserCtxt(...) XML_CALL(htmlCreateMemoryParserCtxt)(__VA_ARGS__)
 #define htmlCtxtUseOptions(...) XML_CALL(htmlCtxtUseOptions)(__VA_ARGS__)

@@ -23,7 +23,7 @@ typedef struct ZFunctions {
 extern ZFunctions z_functions;
 extern Library z_library;
 
-#define Z_CALL(function) (library_need(&z_library), z_functions.function)
+#define Z_CALL(function) (library_require(&z_library), z_functions.function)
 
 #define deflate(...) Z_CALL(deflate)(__VA_ARGS__)
 #define deflateEnd(...) Z_CALL(deflateEnd)(__VA_ARGS__)

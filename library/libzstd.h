@@ -29,7 +29,7 @@ typedef struct ZstdFunctions {
 extern ZstdFunctions zstd_functions;
 extern Library zstd_library;
 
-#define ZSTD_CALL(function) (library_need(&zstd_library), zstd_functions.function)
+#define ZSTD_CALL(function) (library_require(&zstd_library), zstd_functions.function)
 
 #define ZSTD_CCtx_setParameter(...) ZSTD_CALL(ZSTD_CCtx_setParameter)(__VA_ARGS__)
 #define ZSTD_CStreamOutSize(...) ZSTD_CALL(ZSTD_CStreamOutSize)(__VA_ARGS__)

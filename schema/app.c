@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The app object of image manifests and pod manifests (spec: aci.md): what to run, as whom, with what
- * around it. */
+/* The app object of image manifests and pod manifests (spec: aci.md): the command, its user and its
+ * environment. */
 
 #include "schema/schema-internal.h"
 
 /* --- Event handlers ------------------------------------------------------------------------------------ */
 
-/* A handler without exec has nothing to run and is the same as none: the reference accepts it. */
+/* A handler without exec is treated as absent: the reference accepts it. */
 typedef struct Handler {
         char *name;
         char **exec;
@@ -115,9 +115,9 @@ static const Type type_handlers = {
 
 /* --- Mount points -------------------------------------------------------------------------------------- */
 
-/* Paths inside an app's root are kept in one form, so that the mounts of a pod manifest are found by
- * them: absolute (a relative path is meant from the root, both the specification and the reference leave
- * that open) and without doubled slashes. ".." has no place in them. */
+/* Paths inside an app's root are normalized, so that the mounts of a pod manifest can be matched with them:
+ * absolute (a relative path is taken as relative to the root; both the specification and the reference leave
+ * that open) and without duplicate slashes. ".." is not allowed. */
 static int inside_path_convert(const char *s, char **ret, Error *e)
 {
         _cleanup_free_ char *absolute = NULL;
@@ -130,7 +130,7 @@ static int inside_path_convert(const char *s, char **ret, Error *e)
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0)
-                return error_value(e, s, "is not a path that can be mounted on: it must not contain \"..\"");
+                return error_value(e, s, "is not a valid mount path: it must not contain \"..\"");
         return 0;
 }
 
@@ -154,7 +154,7 @@ static void port_init(void *target)
         port->count = 1;
 }
 
-/* The specification wants at least 1, the reference reads 0 as 1 and its users write it. */
+/* The specification requires at least 1; the reference reads 0 as 1, and existing manifests contain it. */
 static void port_finish(Parser *p, void *target)
 {
         Port *port = target;
@@ -168,7 +168,7 @@ static void port_finish(Parser *p, void *target)
         }
 }
 
-/* One port is the default and is not written. */
+/* A count of 1 is the default and is not written. */
 static int count_format(const Type *t, const void *source, json_object **ret)
 {
         const uint32_t *count = source;

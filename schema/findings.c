@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is wrong with a document, and where.
+/* Findings: the errors of a document, with their position.
  *
- * A parser walks down the document and keeps the path of where it is; whatever is wrong is noted under that
- * path, and parsing goes on, so that a user sees everything at once. The number of findings is bounded: a
- * document made to have a million faults must not cost a million messages. Values that are quoted in
- * messages are escaped, because messages end up on terminals, and cut, because they may be megabytes.
+ * A parser walks the document and keeps the path of the current position; errors are recorded with that
+ * path, and parsing continues, so that the user sees all of them at once. The number of findings is limited:
+ * a document with a million errors must not cause a million messages. Values that are quoted in messages are
+ * escaped, because messages are shown on terminals, and truncated, because they may be megabytes long.
  */
 
 #include "schema/schema-internal.h"
@@ -45,7 +45,7 @@ int findings_add(Findings *f, const char *path, const char *message)
                 return 0;
         if (f->n == FINDINGS_MAX) {
                 path = "";
-                message = "there is more that is wrong, which is not listed";
+                message = "there are more errors, which are not listed";
         }
         if (GREEDY_REALLOC(f->items, f->allocated, f->n + 1) < 0 ||
             finding_fill(f->items + f->n, path, message) < 0)
@@ -54,7 +54,7 @@ int findings_add(Findings *f, const char *path, const char *message)
         return 0;
 }
 
-/* Beyond the bound they are dropped without a word: nothing follows from them. */
+/* Beyond the limit warnings are dropped silently: they have no consequences. */
 static int findings_add_warning(Findings *f, const char *path, const char *message)
 {
         if (f->n_warnings >= FINDINGS_MAX)
@@ -73,7 +73,7 @@ char *quote_value(const char *s)
         size_t n = strnlen(s, QUOTED_MAX + 1);
         bool is_long = n > QUOTED_MAX;
 
-        /* Cut between characters, not within one. */
+        /* Truncated between characters, not within one. */
         for (n = MIN(n, (size_t) QUOTED_MAX); is_long && n > 0 && ((unsigned char) s[n] & 0xc0) == 0x80; n--)
                 ;
         cut = strndup(s, n);
@@ -102,8 +102,7 @@ void parser_done(Parser *p)
         text_done(&p->path);
 }
 
-/* Keys that would be hard to tell from the path around them are quoted: sysctl names have dots in them,
- * for one. */
+/* Keys that would be ambiguous within a path are quoted: names of sysctls, for example, contain dots. */
 static bool key_is_plain(const char *key)
 {
         static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -202,7 +201,7 @@ void parser_wrong_type(Parser *p, const char *expected, json_object *v)
         parser_finding(p, "must be %s, not %s", expected, names[json_object_get_type(v)]);
 }
 
-/* Sorting keeps this from being quadratic, which somebody with four megabytes of labels could make felt. */
+/* Sorted, because a quadratic search would take very long for a document with four megabytes of labels. */
 typedef struct Named {
         const char *name;
         size_t index;
@@ -230,7 +229,7 @@ void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_siz
         }
         for (size_t i = 0; i < n; i++) {
                 const char *name = *(char *const *) ((const char *) items + i * item_size);
-                if (name) /* else it was not valid, which has been said */
+                if (name) /* NULL: not valid, which has already been reported */
                         sorted[k++] = (Named){name, i};
         }
         qsort(sorted, k, sizeof(Named), compare_named);
@@ -242,7 +241,7 @@ void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_siz
                 size_t mark = parser_enter_index(p, sorted[i].index);
                 (void) parser_enter_key(p, "name");
                 quoted = quote_value(sorted[i].name);
-                parser_finding(p, "%s is there twice; names must be unique", quoted ?: "this");
+                parser_finding(p, "%s appears twice; names must be unique", quoted ?: "this");
                 parser_leave(p, mark);
         }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* JSON trees to canonical text: two spaces of indentation, members in the order they were added, one newline
- * at the end.
+/* Writes JSON trees as canonical text: two spaces of indentation, members in the order they were added, one
+ * newline at the end.
  *
- * json-c's own writer leaves the layout of empty containers and of slashes to its version; golden files,
- * digests and diffs want the same bytes everywhere. The depth of recursion is bounded by that of the
- * documents we read (64 levels) and of our own tables.
+ * With json-c's own writer the layout of empty containers and of slashes depends on its version; golden
+ * files, digests and diffs need identical bytes everywhere. The depth of recursion is bounded by that of the
+ * documents that are read (64 levels) and of the tables.
  */
 
 #include "schema/schema-internal.h"
@@ -48,7 +48,7 @@ static void integer_format(Text *t, json_object *o)
                 text_addf(t, "%" PRId64, v);
 }
 
-/* A fraction keeps the digits it was read with. */
+/* A fraction keeps the digits with which it was read. */
 static void fraction_format(Text *t, json_object *o)
 {
         const char *s = json_object_to_json_string(o);
@@ -130,7 +130,7 @@ static void value_format(Writer *w, json_object *o, unsigned depth)
         }
 }
 
-/* What the reader would refuse is not written. */
+/* Text that json_parse_strict() would refuse is not written. */
 int json_format(json_object *o, char **ret)
 {
         Writer w = {};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Health checks, as images of OCI and Docker's formats bring them and as users write them. What comes of
- * either is the same few settings of the app. */
+/* Health checks, from images of OCI's and Docker's formats and from users. Both are converted to the same
+ * settings of the app. */
 
 #include "schema/settings.h"
 
@@ -39,7 +39,7 @@ static int shell_command(const char *line, char ***ret)
         return strv_copy((char *const *) words, ret);
 }
 
-/* The words as the formats have them: ["CMD", …], ["CMD-SHELL", LINE], ["NONE"]; or arguments alone. */
+/* The array as in these formats: ["CMD", …], ["CMD-SHELL", LINE], ["NONE"]; or arguments alone. */
 static int command_from_words(char *const *words, char ***ret)
 {
         size_t n = strv_length(words);
@@ -87,7 +87,7 @@ static const struct {
                 {"StartInterval", "health-start-interval", 100000},
 };
 
-/* A number of at least zero; 0: it is not there, which is the same. */
+/* A number of at least zero; an absent member counts as 0. */
 static int read_count(json_object *o, const char *name, int64_t *ret, Error *e)
 {
         json_object *v;
@@ -109,7 +109,7 @@ static int add_setting(PairList *l, const char *name, const char *value)
         return r < 0 ? r : pair_list_set(l, full, value);
 }
 
-/* Nanoseconds. What is too short for us is made as short as it may be. */
+/* In nanoseconds. Times below the supported minimum are set to the minimum. */
 static int add_times(json_object *o, PairList *l, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(times); i++) {
@@ -169,7 +169,7 @@ int health_settings_from_oci(const char *text, PairList *ret, Error *e)
                 return r;
         if (!json_object_is_type(o, json_type_object))
                 return error_set(e, -EINVAL, "It is not an object");
-        /* Without a test what an image below it said would count: there is none. */
+        /* Without Test the health check would be inherited from a base image; here there is none. */
         if (!json_object_object_get_ex(o, "Test", &test) || !test)
                 return 0;
         r = add_command(test, ret, e);

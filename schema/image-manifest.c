@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Image manifests (spec: aci.md), and what parsing has in common for both manifests. */
+/* Image manifests (spec: aci.md), and the common part of parsing both kinds of manifests. */
 
 #include "schema/schema-internal.h"
 
 /* --- Both manifests ------------------------------------------------------------------------------------ */
 
-/* The version decides how some values are read, wherever in the document and in whatever spelling it
- * stands. */
-static bool counts_milli_cores(json_object *document)
+/* The version determines how some values are read, so it is looked up first, at any position and in any
+ * spelling. */
+static bool uses_milli_cores(json_object *document)
 {
         if (!json_object_is_type(document, json_type_object))
                 return false;
@@ -29,14 +29,14 @@ int manifest_parse(const char *text, size_t size, const char *what, const Type *
         int r = json_parse_strict(text, size, &document, p.findings, e);
         if (r < 0)
                 return error_prefix(e, r, "Invalid %s", what);
-        p.milli_cores = counts_milli_cores(document);
+        p.milli_cores = uses_milli_cores(document);
         t->parse(&p, t, document, target);
         return parser_conclude(&p, what, first, e);
 }
 
 /* --- Image manifests ----------------------------------------------------------------------------------- */
 
-/* Entries keep their form: a trailing slash says that a directory is meant. */
+/* Entries are not normalized: a trailing slash means a directory. */
 static int whitelist_check(const char *s, Error *e)
 {
         _cleanup_free_ char *absolute = NULL, *normal = NULL;
@@ -51,15 +51,15 @@ static int whitelist_check(const char *s, Error *e)
         return r < 0 ? error_value(e, s, "must not contain \"..\"") : 0;
 }
 
-/* The specification wants absolute paths; the reference implementation renders the others as well, from the
- * root. */
+/* The specification requires absolute paths; the reference implementation also accepts others, relative to
+ * the root. */
 static void whitelist_entry_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
         char **s = target;
 
         string_parse(p, t, v, target);
         if (*s && !path_is_absolute(*s))
-                parser_warning(p, "is not an absolute path, and is taken as one from the root");
+                parser_warning(p, "is not an absolute path, and is taken as relative to the root");
 }
 
 static void size_parse(Parser *p, const Type *t, json_object *v, void *target)

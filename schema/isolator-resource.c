@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Isolators of resources (spec: ace.md, "Resource Isolators"): a request, a limit, and whether they hold
- * by default. */
+/* Resource isolators (spec: ace.md, "Resource Isolators"): a request, a limit, and whether they apply by
+ * default. */
 
 #include "schema/schema-internal.h"
 
@@ -15,14 +15,14 @@ typedef struct Resource {
         Amount request, limit;
 } Resource;
 
-/* Before 0.7.0 resource/cpu counted milli-cores and knew neither fractions nor the suffix m: a number
- * that has one of these is meant as cores in whatever version. */
-static bool counts_milli_cores(const Parser *p, const Type *t, const char *s)
+/* Before 0.7.0 resource/cpu was in milli-cores and had neither fractions nor the suffix m: a number with one
+ * of these is in cores in any version. */
+static bool uses_milli_cores(const Parser *p, const Type *t, const char *s)
 {
         return p->milli_cores && t->scale == 1000 && !strpbrk(s, ".mnu");
 }
 
-/* As a string, or, as the reference takes it, as a bare number. */
+/* A string, or, as in the reference, also a bare number. */
 static void amount_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
         _cleanup_error_ Error e = {};
@@ -38,7 +38,7 @@ static void amount_parse(Parser *p, const Type *t, json_object *v, void *target)
                 p->oom = true;
                 return;
         }
-        if (quantity_parse(s, counts_milli_cores(p, t, s) ? 1 : t->scale, &a->value, &e) < 0)
+        if (quantity_parse(s, uses_milli_cores(p, t, s) ? 1 : t->scale, &a->value, &e) < 0)
                 parser_finding_error(p, &e);
         else
                 a->given = true;
@@ -80,7 +80,7 @@ static void resource_parse(Parser *p, const Type *t, json_object *v, bool is_def
         i->limit = resource.limit.value;
 }
 
-/* Bandwidths and operations have only a limit, which holds for all devices: "default" must be there and
+/* Bandwidths and operations have only a limit, which applies to all devices: "default" must be present and
  * true. */
 void isolator_bandwidth_parse(Parser *p, json_object *v, Isolator *i)
 {
@@ -92,14 +92,14 @@ void isolator_memory_parse(Parser *p, json_object *v, Isolator *i)
         resource_parse(p, &type_resource, v, false, i);
 }
 
-/* A limit alone: there is nothing that could be kept for somebody. */
+/* Only a limit: processes cannot be reserved. */
 void isolator_tasks_parse(Parser *p, json_object *v, Isolator *i)
 {
         resource_parse(p, &type_resource, v, false, i);
         if (i->has_request)
                 parser_finding_at(p, "request", "is not supported for this resource");
         if (i->has_limit && i->limit == 0)
-                parser_finding_at(p, "limit", "must be more than nothing");
+                parser_finding_at(p, "limit", "must be greater than 0");
 }
 
 static int milli_add(json_object *o, const char *key, bool given, uint64_t value)
@@ -112,8 +112,8 @@ static int milli_add(json_object *o, const char *key, bool given, uint64_t value
         return json_member_add(o, key, json_object_new_string(s));
 }
 
-/* Writes a value that counted milli-cores in a way that means the same in every version, since isolators
- * move from image manifests to pod manifests of other versions. */
+/* Rewrites a value in milli-cores so that it has the same meaning in every version, since isolators are
+ * copied from image manifests to pod manifests of other versions. */
 static void cpu_modernize(Parser *p, Isolator *i)
 {
         json_object *o = json_object_new_object();

@@ -2,12 +2,12 @@
 
 /* Isolators (spec: ace.md, "Isolators"): a name and any JSON value, whose form depends on the name.
  *
- * Those that the specification and its reference implementation know are checked and taken apart here; all
- * others are kept as they are, since an executor may ignore what it does not understand but must be able to
- * say so. The value is kept as well and is what is written again.
+ * Those of the specification and its reference implementation are checked and parsed here; all others are
+ * kept unchanged, since an executor may ignore unknown isolators but must be able to report them. The
+ * original value is also kept, and is what is written.
  *
- * Where a value could end up in a unit file or in the name of a file under /proc/sys, characters that no
- * true value has are refused, though the reference lets them pass.
+ * Where a value could become part of a unit file or of a path under /proc/sys, characters that no valid
+ * value contains are refused, although the reference accepts them.
  */
 
 #include "schema/schema-internal.h"
@@ -15,8 +15,8 @@
 typedef struct Kind {
         const char *name;
         void (*parse)(Parser *p, json_object *v, Isolator *i);
-        bool single;           /* only one in a list */
-        IsolatorType excludes; /* cannot be in the same list; or ISOLATOR_UNKNOWN */
+        bool single;           /* only one per list */
+        IsolatorType excludes; /* type that must not be in the same list; or ISOLATOR_UNKNOWN */
 } Kind;
 
 void isolator_done(Isolator *i)
@@ -50,8 +50,8 @@ static bool made_of(const char *s, const char *characters)
         return *s && !s[strspn(s, characters)];
 }
 
-/* CAP_NET_ADMIN; the prefix may be missing and the case does not matter. Which capabilities there are
- * depends on the kernel, so names that we do not know are left to whoever applies them. */
+/* "CAP_NET_ADMIN"; the prefix is optional and the case is ignored. The set of capabilities depends on the
+ * kernel, so unknown names are accepted here and handled when they are applied. */
 static int capability_convert(const char *s, char **ret, Error *e)
 {
         char *name;
@@ -109,7 +109,8 @@ static void seccomp_parse(Parser *p, json_object *v, Isolator *i)
         object_parse(p, &type_seccomp_value, v, i);
 }
 
-/* --- The rest ------------------------------------------------------------------------------------------ */
+/* --- Other isolators
+ * ------------------------------------------------------------------------------------------ */
 
 static void no_new_privileges_parse(Parser *p, json_object *v, Isolator *i)
 {
@@ -173,15 +174,15 @@ static void selinux_parse(Parser *p, json_object *v, Isolator *i)
         object_done(&type_selinux, &c);
 }
 
-/* Not in the specification, which names AppArmor only in passing: the name of a profile that is loaded on
+/* Not in the specification, which mentions AppArmor only briefly: the name of a profile that is loaded on
  * the host. */
 static void apparmor_parse(Parser *p, json_object *v, Isolator *i)
 {
         string_parse(p, &type_one_word, v, &i->text);
 }
 
-/* Names become paths below /proc/sys, with "." or "/" between the parts. Which ones may be set is for
- * whoever does it. */
+/* Names become paths below /proc/sys, with "." or "/" between the components. Which ones may be set is
+ * decided when they are applied. */
 static bool sysctl_name_valid(const char *s)
 {
         static const char *const bad[] = {"..", "//", "/.", "./"};
@@ -203,7 +204,8 @@ static void sysctl_parse(Parser *p, json_object *v, Isolator *i)
                                           "is not the name of a kernel parameter");
 }
 
-/* --- By name ------------------------------------------------------------------------------------------- */
+/* --- Isolators by name
+ * ------------------------------------------------------------------------------------------- */
 
 static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_RESOURCE_BLOCK_BANDWIDTH] = {"resource/block-bandwidth", isolator_bandwidth_parse},
@@ -213,8 +215,8 @@ static const Kind kinds[_ISOLATOR_TYPE_MAX] = {
                 [ISOLATOR_RESOURCE_NETWORK_BANDWIDTH] = {"resource/network-bandwidth",
                                                          isolator_bandwidth_parse},
                 [ISOLATOR_RESOURCE_TASKS] = {"resource/tasks", isolator_tasks_parse, true},
-                /* The text of the specification says that the two do not go together; the reference does not
-         * look. */
+                /* According to the specification the two exclude each other; the reference does not
+                 * check. */
                 [ISOLATOR_CAPABILITIES_RETAIN_SET] = {"os/linux/capabilities-retain-set", capabilities_parse,
                                                       false, ISOLATOR_CAPABILITIES_REMOVE_SET},
                 [ISOLATOR_CAPABILITIES_REMOVE_SET] = {"os/linux/capabilities-remove-set", capabilities_parse,
@@ -253,8 +255,9 @@ static void isolator_interpret(Parser *p, Isolator *i)
 
 /* --- In manifests -------------------------------------------------------------------------------------- */
 
-/* Apps move from image manifests to pod manifests, where their isolators lie deeper: a bound of their own
- * keeps what could be read from becoming what cannot. The reader has bounded the depth of this recursion. */
+/* Apps are copied from image manifests to pod manifests, where their isolators are nested deeper: with a
+ * limit of its own, a readable value stays readable there. The reader has bounded the depth of this
+ * recursion. */
 #define VALUE_DEPTH_MAX 32U
 
 static unsigned value_depth(json_object *v)
@@ -293,7 +296,7 @@ static int value_format(const Type *t, const void *source, json_object **ret)
         json_object *const *place = source;
 
         *ret = json_object_get(*place);
-        return 1; /* null is a value as well */
+        return 1; /* null is also a value */
 }
 
 static const Type type_value = {.parse = value_parse, .format = value_format, .size = sizeof(json_object *)};
@@ -361,7 +364,7 @@ static void isolators_finish(Parser *p, void *target)
                 size_t mark = parser_enter_index(p, i);
 
                 if (t != ISOLATOR_UNKNOWN && k->single && seen[t])
-                        parser_finding(p, "%s can be there only once", k->name);
+                        parser_finding(p, "%s must not appear more than once", k->name);
                 if (t != ISOLATOR_UNKNOWN && k->excludes != ISOLATOR_UNKNOWN && seen[k->excludes])
                         parser_finding(p, "%s cannot be used together with %s", k->name,
                                        kinds[k->excludes].name);

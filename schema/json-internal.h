@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What json.c and json-tokens.c share. */
+/* Shared by json.c and json-tokens.c. */
 
 #include <locale.h>
 
@@ -11,7 +11,7 @@
 
 typedef struct JsonFrame {
         json_object *container; /* owned by the tree */
-        bool started;           /* has a member already */
+        bool started;           /* already has a member */
 } JsonFrame;
 
 typedef struct JsonReader {
@@ -19,22 +19,22 @@ typedef struct JsonReader {
         json_object *root;
         JsonFrame stack[JSON_DEPTH_MAX];
         size_t depth, depth_max, n_values, n_values_max, n_containers;
-        Text string; /* that was read last */
+        Text string; /* the last string that was read */
         locale_t locale;
         const char *fault_at;
         char *fault;
 } JsonReader;
 
-/* --- json-tokens.c: what stands between brackets and commas -------------------------------------------- */
+/* --- json-tokens.c: scalar values -------------------------------------------- */
 
-/* Says what is wrong, and that AT: -EBADMSG. */
+/* Records an error at position AT: -EBADMSG. */
 int json_fault(JsonReader *r, const char *at, const char *format, ...) _printf_(3, 4);
-/* The same of what is next. */
+/* The same for the next character, which is unexpected. */
 int json_unexpected(JsonReader *r, const char *expected);
-/* What comes next that is no white space; 0: the end, or what is unexpected everywhere. */
+/* The next character that is not white space; 0: the end, or a character that is not valid anywhere. */
 char json_skip_space(JsonReader *r);
-/* Reads a string, at whose opening quote we are, into r->string. */
+/* Reads a string into r->string; the position is at its opening quote. */
 int json_read_string(JsonReader *r);
-/* Values without parts, that are not strings. Of null *RET is NULL. */
+/* Scalar values other than strings. For null *RET is NULL. */
 int json_read_number(JsonReader *r, json_object **ret);
 int json_read_word(JsonReader *r, json_object **ret);

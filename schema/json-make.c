@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Making JSON: json-c's own functions leave a value that could not be added to whoever calls them, and take
- * a NULL that could not be made for null. With these, running out of memory is one failure like any other,
- * at the end of a row of them.
+/* Building JSON: json-c's own functions leave the ownership of a value that could not be added with the
+ * caller, and treat a NULL from a failed allocation as null. With these functions, running out of memory can
+ * be checked once after a sequence of calls.
  */
 
 #include "schema/schema.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The words of JSON: strings, numbers, true, false and null, each checked to the letter of RFC 8259, and the
- * messages about what is none of them. What they are put together to is json.c's affair.
+/* The scalar tokens of JSON: strings, numbers, true, false and null, strictly by RFC 8259, and the messages
+ * about invalid ones. Objects and lists are in json.c.
  */
 
 #include <math.h>
@@ -43,7 +43,7 @@ char json_skip_space(JsonReader *r)
 {
         while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
                 r->p++;
-        /* NUL stands for the end; one that is in the text is unexpected everywhere, like the end. */
+        /* NUL means the end; a NUL in the text is unexpected everywhere, like the end. */
         return r->p < r->end ? *r->p : 0;
 }
 
@@ -134,7 +134,7 @@ static int read_escape(JsonReader *r)
         return 0;
 }
 
-/* As many bytes as mean themselves. */
+/* Reads a run of characters without escapes. */
 static int read_plain(JsonReader *r)
 {
         const char *start = r->p;
@@ -182,7 +182,7 @@ static size_t skip_digits(JsonReader *r)
         return (size_t) (r->p - start);
 }
 
-/* Walks over a number; tells whether it has a fraction or an exponent. */
+/* Skips over a number; *RET_FRACTION: it has a fraction or an exponent. */
 static int scan_number(JsonReader *r, bool *ret_fraction)
 {
         bool fraction = false;
@@ -214,7 +214,7 @@ static int scan_number(JsonReader *r, bool *ret_fraction)
 
 static int make_fraction(JsonReader *r, const char *at, const char *literal, json_object **ret)
 {
-        /* The decimal point must be one whatever the program's locale is. */
+        /* The decimal point must be accepted in any locale. */
         if (!r->locale)
                 r->locale = newlocale(LC_ALL_MASK, "C", (locale_t) 0);
         if (!r->locale)
@@ -222,7 +222,7 @@ static int make_fraction(JsonReader *r, const char *at, const char *literal, jso
         double d = strtod_l(literal, NULL, r->locale);
         if (!isfinite(d))
                 return json_fault(r, at, "number %s is too large", literal);
-        *ret = json_object_new_double_s(d, literal); /* which keeps the digits as they are */
+        *ret = json_object_new_double_s(d, literal); /* keeps the original digits */
         return *ret ? 0 : -ENOMEM;
 }
 

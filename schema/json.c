@@ -2,15 +2,14 @@
 
 /* A strict reader of JSON that builds json-c's tree.
  *
- * json-c's own reader keeps the last of several members with the same name, takes NaN, cuts numbers off, and
- * lets bytes through that are not UTF-8. Documents here come from strangers, are compared and signed, and
- * are read by several programs which must all understand the same: so this reader takes the grammar of RFC
- * 8259 and nothing else, refuses what two readers could understand differently, and says in which line and
- * column. A check in front of json-c's reader would have left two grammars that can differ; there is only
- * this one.
+ * json-c's own reader keeps the last of several members with the same name, accepts NaN, truncates numbers,
+ * and accepts bytes that are not UTF-8. The documents here are untrusted, are compared and signed, and are
+ * read by several programs which must interpret them identically: so this reader accepts exactly the grammar
+ * of RFC 8259, refuses documents that two readers could interpret differently, and reports line and column.
+ * A check before json-c's reader would mean two grammars that can differ; this is the only one.
  *
- * The reader keeps a stack of open objects and lists instead of calling itself. Depth, number of values and
- * of containers are bounded, since an empty object of two bytes costs several hundred in memory.
+ * The reader keeps a stack of open objects and lists instead of using recursion. Depth, number of values and
+ * of containers are limited, since an empty object of two bytes takes several hundred bytes of memory.
  */
 
 #include "schema/json-internal.h"
@@ -59,7 +58,7 @@ static int make_value(JsonReader *r, json_object **ret)
         return json_read_word(r, ret);
 }
 
-/* Reads a value and puts it into PARENT, under KEY if that is an object; without parent it is the root. */
+/* Reads a value and adds it to PARENT, with KEY if that is an object; without parent it is the root. */
 static int read_value(JsonReader *r, json_object *parent, const char *key)
 {
         json_object *o = NULL;
@@ -100,7 +99,7 @@ static int read_member(JsonReader *r, json_object *object)
                 return -ENOMEM;
         if (json_object_object_get_ex(object, key, NULL)) {
                 _cleanup_free_ char *quoted = quote_value(key);
-                return json_fault(r, at, "key %s is there twice in the same object", quoted ?: "");
+                return json_fault(r, at, "key %s appears twice in the same object", quoted ?: "");
         }
         if (json_skip_space(r) != ':')
                 return json_unexpected(r, "':'");
@@ -108,7 +107,7 @@ static int read_member(JsonReader *r, json_object *object)
         return read_value(r, object, key);
 }
 
-/* One member or element of the innermost container, or its end. */
+/* Reads one member or element of the innermost container, or its end. */
 static int step(JsonReader *r)
 {
         JsonFrame *f = r->stack + r->depth - 1;
@@ -173,8 +172,8 @@ int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n
         };
 
         if (size > MANIFEST_SIZE_MAX)
-                return error_set(e, -EFBIG, "The text has %zu bytes, more than the %u that are allowed",
-                                 size, MANIFEST_SIZE_MAX);
+                return error_set(e, -EFBIG, "The text has %zu bytes, more than the limit of %u", size,
+                                 MANIFEST_SIZE_MAX);
         int q = read_document(&r);
         if (q == -EBADMSG && r.fault)
                 return report_fault(&r, findings, e);

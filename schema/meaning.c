@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What manifests mean beyond their form: which annotation wins, what an app is called, whether a pod
- * manifest is ready to be run, and the names that the specification has for this machine.
+/* The semantics of manifests: precedence of annotations, names of apps, whether a pod manifest is reified,
+ * and the specification's labels for this machine.
  */
 
 #include "schema/schema-internal.h"
@@ -136,7 +136,8 @@ const char *host_os_label(void)
         return "linux";
 }
 
-/* What this program was built for; an image must fit that, since the pod's own systemd is the host's. */
+/* The architecture that this program was built for; images must match it, since the pod's own systemd is the
+ * host's. */
 const char *host_arch_label(void)
 {
 #if defined(__x86_64__)
@@ -164,6 +165,6 @@ const char *host_arch_label(void)
 #elif defined(__loongarch64)
         return "loongarch64";
 #else
-#error "This architecture has no name in the table of labels yet"
+#error "The table of labels has no name for this architecture"
 #endif
 }

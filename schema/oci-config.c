@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The config of an OCI or Docker image: what to run in it, and the digests of its layers.
+/* The config of an OCI or Docker image: how to run it, and the digests of its layers.
  *
- * It has members that its writers use for themselves (history, the config of the container an image was
- * made from) and that are passed over. Sets are written as objects whose values mean nothing.
+ * Members for the tools that write it (history, the config of the container an image was made from) are
+ * ignored. Sets are written as objects whose values have no meaning.
  */
 
 #include "schema/oci.h"
@@ -70,7 +70,7 @@ static const Type type_object_text = {.parse = text_parse, .done = string_done, 
 
 /* --- The document -------------------------------------------------------------------------------------- */
 
-/* These two lie in the structure of the document itself. */
+/* These two are members of the document's own structure. */
 static const Field execution_fields[] = {
                 {"User", &type_optional_string, offsetof(OciConfig, user)},
                 {"ExposedPorts", &type_set, offsetof(OciConfig, exposed_ports)},
@@ -94,7 +94,7 @@ static const Field rootfs_fields[] = {
 };
 static const Type type_rootfs = {OBJECT_OPS, .size = sizeof(OciConfig), .fields = rootfs_fields};
 
-/* Parts of the structure, which is freed as a whole. */
+/* Members of a structure that is freed as a whole. */
 static void part_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
         object_parse(p, t->item, v, target);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the config of an OCI image means as an image manifest (see the table in oci.h).
+/* Converts the config of an OCI image to an image manifest (see the table in oci.h).
  *
- * Each part has a function of its own; what they put together is written as text and read again as strictly
- * as the manifest of any image, so that whatever this makes of a stranger's config is a valid manifest.
+ * Each part has a function of its own; the result is written as text and parsed again as strictly as the
+ * manifest of any image, so that an untrusted config can only become a valid manifest.
  */
 
 #include "schema/oci-internal.h"
 
-#define NAME_MAX_MANGLED 128U /* bytes of names that are made from paths and labels */
-#define TRIES_MAX 100U        /* names that may come to the same */
+#define NAME_MAX_MANGLED 128U /* length of names that are derived from paths and labels */
+#define TRIES_MAX 100U        /* number of names that may be mapped to the same one */
 #define ENVIRONMENT_MAX 4096U
 #define LABELS_MAX 1024U
 #define STOP_SIGNAL "org.opencontainers.image.stopsignal"
@@ -22,10 +22,11 @@ static int refuse_value(Error *e, const char *what, const char *value, const cha
         return error_set(e, -EINVAL, "The %s %s of the image %s", what, quoted ?: "?", why);
 }
 
-/* --- What to run --------------------------------------------------------------------------------------- */
+/* --- Command and user
+ * --------------------------------------------------------------------------------------- */
 
-/* Arguments that the user gives take the place of Cmd, so it has to be known where that begins. */
-static int note_entrypoint(const OciConfig *c, PairList *annotations, Error *e)
+/* Arguments given by the user replace Cmd, so its position in exec has to be recorded. */
+static int record_entrypoint_size(const OciConfig *c, PairList *annotations, Error *e)
 {
         char n[24];
 
@@ -61,7 +62,7 @@ static int convert_user(const OciConfig *c, App *a, Error *e)
         }
         if (!a->user || !a->group)
                 return error_oom(e);
-        /* A path means the owner of that file in an image manifest, but nothing in a config. */
+        /* In an image manifest a path means the owner of that file, but in a config it is not valid. */
         if (path_is_absolute(a->user) || path_is_absolute(a->group) || strpbrk(s, "\n") ||
             (colon && strchr(colon + 1, ':')))
                 return refuse_value(e, "User", s, "is neither \"user\" nor \"user:group\"");
@@ -201,7 +202,7 @@ static int name_mount_point(const App *a, const char *path, char **ret, Error *e
                         return 0;
                 }
         }
-        return refuse_value(e, "volume", path, "is one of too many that are called alike");
+        return refuse_value(e, "volume", path, "cannot be made unique: too many have the same name");
 }
 
 static int convert_volume(const char *volume, App *a, Error *e)
@@ -214,7 +215,7 @@ static int convert_volume(const char *volume, App *a, Error *e)
         if (r == -ENOMEM)
                 return error_oom(e);
         if (r < 0 || streq(path, "/"))
-                return refuse_value(e, "volume", volume, "is not a path that can be mounted on");
+                return refuse_value(e, "volume", volume, "is not a valid mount path");
         for (size_t i = 0; i < a->n_mount_points; i++)
                 if (streq(a->mount_points[i].path, path))
                         return 0;
@@ -241,7 +242,7 @@ static int convert_volumes(const OciConfig *c, App *a, Error *e)
 
 /* --- Annotations --------------------------------------------------------------------------------------- */
 
-/* What these mean is laid down for annotations, but not for labels. */
+/* These names have a defined meaning as annotations, but not as labels. */
 static const char *const reserved[] = {"created",       "authors",   "homepage",
                                        "documentation", STOP_SIGNAL, HEALTHCHECK};
 
@@ -273,7 +274,7 @@ static int convert_label(const Pair *label, PairList *annotations, Error *e)
                 if (!pair_list_get(annotations, name))
                         return pair_list_set(annotations, name, label->value) < 0 ? error_oom(e) : 0;
         }
-        return refuse_value(e, "label", label->name, "is one of too many that are called alike");
+        return refuse_value(e, "label", label->name, "cannot be made unique: too many have the same name");
 }
 
 static int convert_annotations(const OciConfig *c, PairList *annotations, Error *e)
@@ -298,7 +299,8 @@ static int convert_annotations(const OciConfig *c, PairList *annotations, Error 
         return 0;
 }
 
-/* --- All of it ----------------------------------------------------------------------------------------- */
+/* --- The manifest
+ * ----------------------------------------------------------------------------------------- */
 
 static int convert_labels(const OciConfig *c, const char *version, PairList *labels, Error *e)
 {
@@ -345,12 +347,12 @@ int oci_config_to_image_manifest(const OciConfig *c, const char *name, const cha
         if (r >= 0)
                 r = convert_annotations(c, &m->annotations, e);
         if (r >= 0)
-                r = note_entrypoint(c, &m->annotations, e);
+                r = record_entrypoint_size(c, &m->annotations, e);
         if (r < 0)
                 return r;
         r = image_manifest_format(m, &text);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the image's manifest");
         r = image_manifest_parse(text, strlen(text), ret, NULL, e);
-        return r < 0 ? error_prefix(e, r, "The image's config cannot be an image manifest") : 0;
+        return r < 0 ? error_prefix(e, r, "The image's config cannot be converted to an image manifest") : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From names that registries and builders allow to those that the App Container specification allows.
+/* Converts names of registries and builders to names that the App Container specification allows.
  */
 
 #include "schema/oci-internal.h"
@@ -27,7 +27,7 @@ int oci_mangle_identifier(const char *s, char colon, char **ret)
 
                 if (!is_plain(c) && !is_separator(c))
                         c = (*s & 0x80) ? 0 : '-';
-                /* No identifier begins with a separator, or has an empty part. */
+                /* Identifiers must not begin with a separator or have an empty component. */
                 if (c && (is_plain(c) || (n > 0 && !(c == '/' && name[n - 1] == '/'))))
                         name[n++] = c;
         }
@@ -61,7 +61,7 @@ int oci_name_from_reference(const char *reference, char **ret_name, char **ret_v
                 return error_oom(e);
         if (r < 0) {
                 quoted = quote_value(reference);
-                return error_set(e, r, "An image cannot be called %s", quoted ?: "that");
+                return error_set(e, r, "%s is not a valid name of an image", quoted ?: "that");
         }
         *ret_name = TAKE_PTR(name);
         *ret_version = TAKE_PTR(version);
@@ -76,7 +76,7 @@ int oci_app_name_from_reference(const char *reference, char **ret)
         return r < 0 ? r : app_name_from_image_name(name, ret);
 }
 
-/* Parts of the repository are in lower case, tags and digests need not be. */
+/* Components of the repository are in lower case; tags and digests need not be. */
 bool oci_reference_is_likely(const char *s)
 {
         static const char repository[] = "abcdefghijklmnopqrstuvwxyz0123456789._-/",

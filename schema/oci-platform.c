@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* For which machines an image is: from OCI's words, which are Go's, to those of the label table of the App
- * Container specification, and which image of an index is the one for this host.
+/* Platforms of images: converts OCI's names, which are Go's, to those of the label table of the App
+ * Container specification, and selects the image of an index for this host.
  */
 
 #include "schema/oci.h"
 #include "schema/schema-internal.h"
 
-/* Later lines of one label are better images for it. The specification of OCI names a variant for arm only,
- * but builders write "v8" for arm64 as well; newer levels of a processor, such as amd64's v2, are not
- * chosen, as nothing says that this host has them. */
+/* Later entries of a label are preferred. The specification of OCI defines variants for arm only, but
+ * builders write "v8" for arm64 as well; newer levels of a processor, such as amd64's v2, are not chosen, as
+ * it is not known whether this host supports them. */
 static const struct {
-        const char *architecture, *variant; /* NULL: none given */
+        const char *architecture, *variant; /* NULL: not given */
         const char *label;
 } architectures[] = {
                 {"386", NULL, "i386"},           {"amd64", "v1", "amd64"},
@@ -24,7 +24,7 @@ static const struct {
                 {"riscv64", NULL, "riscv64"},    {"loong64", NULL, "loongarch64"},
 };
 
-/* What else a machine runs, from the best on. */
+/* Other architectures that a machine runs, in order of preference. */
 static const struct {
         const char *label, *runs[3];
 } compatible[] = {
@@ -74,7 +74,7 @@ int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char
                         os = systems[i];
         if (os && p->architecture)
                 arch = find_label(p, &rank);
-        /* A variant that is not known is one of an architecture that may be. */
+        /* For an unknown variant, report the architecture, which may be known. */
         if (os && p->architecture && !arch && p->variant)
                 arch = find_label(&(OciPlatform){.architecture = p->architecture}, &rank);
         if (!os || (p->architecture && !arch))
@@ -86,7 +86,7 @@ int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char
 
 /* --- Choosing from an index ---------------------------------------------------------------------------- */
 
-/* How well an image for P fits a machine of that label: 0: not at all; higher is better. */
+/* How well an image for P matches a machine of that label: 0: not at all; higher is better. */
 static size_t fitness(const OciPlatform *p, const char *os, const char *arch)
 {
         const char *const only[] = {arch, NULL}, *const *runs = only;
@@ -104,14 +104,14 @@ static size_t fitness(const OciPlatform *p, const char *os, const char *arch)
         return 0;
 }
 
-/* Signatures, provenance and the like lie beside the images. */
+/* Signatures, provenance and similar documents are listed beside the images. */
 static bool is_attachment(const OciDescriptor *d)
 {
         return pair_list_get(&d->annotations, "vnd.docker.reference.type") ||
                (d->platform && streq_ptr(d->platform->os, "unknown"));
 }
 
-static int nothing_fits(const OciIndex *index, const char *os, const char *arch, Error *e)
+static int no_image_fits(const OciIndex *index, const char *os, const char *arch, Error *e)
 {
         _cleanup_strv_free_ char **there = NULL;
         _cleanup_free_ char *list = NULL, *shown = NULL;
@@ -125,7 +125,7 @@ static int nothing_fits(const OciIndex *index, const char *os, const char *arch,
                         return error_oom(e);
         }
         if (!there)
-                return error_set(e, -ENOENT, "The image index lists no image");
+                return error_set(e, -ENOENT, "The image index does not list any image");
         list = strv_join(there, ", ");
         shown = list ? text_escape_for_terminal(list) : NULL;
         if (!shown)
@@ -157,7 +157,7 @@ int oci_index_select(const OciIndex *index, const char *os, const char *arch, co
         }
         best = best ?: unstated;
         if (!best)
-                return nothing_fits(index, os, arch, e);
+                return no_image_fits(index, os, arch, e);
         *ret = best;
         return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The documents that say what an OCI or Docker image consists of: index, manifest, layout file, and the
- * manifest.json of Docker's archives.
+/* The documents that describe the components of an OCI or Docker image: index, manifest, layout file, and
+ * the manifest.json of Docker's archives.
  *
- * They are taken apart by tables, as the manifests of the App Container specification are. Docker's
- * documents differ from OCI's in their media types only. A document tells what it is by its mediaType, by
- * the type it came as, or by what is in it; one that says different things at once is refused, since two
- * programs that choose differently would get different images under one digest.
+ * They are parsed by tables, like the manifests of the App Container specification. Docker's documents
+ * differ from OCI's only in their media types. The kind of a document is determined by its mediaType, by the
+ * type with which it was transferred, or by its members; if these contradict each other, the document is
+ * refused, since two programs that decide differently would get different images for one digest.
  */
 
 #include "schema/oci.h"
@@ -45,7 +45,7 @@ static void u64_parse(Parser *p, const Type *t, json_object *v, void *target)
 
 static const Type type_bytes = {.parse = u64_parse, .size = sizeof(uint64_t)};
 static const Type type_digest = {STRING_OPS, .size = sizeof(char *), .check = oci_digest_check};
-/* Writers leave such a member out, or write an empty string. */
+/* Some writers omit such a member, others write an empty string. */
 static const Type type_optional_string = {STRING_OPS, .size = sizeof(char *), .empty_is_absent = true};
 
 static const Field platform_fields[] = {
@@ -89,7 +89,7 @@ int oci_descriptor_copy(const OciDescriptor *d, OciDescriptor *ret)
         return 0;
 }
 
-/* --- What a document is -------------------------------------------------------------------------------- */
+/* --- Kinds of documents -------------------------------------------------------------------------------- */
 
 #define OCI_INDEX "application/vnd.oci.image.index.v1+json"
 #define OCI_MANIFEST "application/vnd.oci.image.manifest.v1+json"
@@ -117,7 +117,7 @@ static int refuse_schema1(Error *e)
         return error_hint(e, r, "Push the image again with a current tool, which writes schema 2 or OCI.");
 }
 
-/* 1: MEDIA_TYPE says what the document is; 0: it does not. */
+/* 1: MEDIA_TYPE determines the kind of the document; 0: it does not. */
 static int kind_of_media_type(const char *media_type, OciKind *ret, Error *e)
 {
         _cleanup_free_ char *bare = strndup(media_type, strcspn(media_type, "; ")), *quoted = NULL;
@@ -197,7 +197,7 @@ int oci_document_kind(const char *text, size_t size, const char *media_type, Oci
             json_object_is_type(own, json_type_string))
                 r = check_agreement(json_object_get_string(own), kind, "its mediaType", e);
         if (r >= 0 && media_type)
-                r = check_agreement(media_type, kind, "the type it came as", e);
+                r = check_agreement(media_type, kind, "its Content-Type", e);
         if (r < 0)
                 return r;
         *ret = kind;
@@ -287,15 +287,15 @@ int oci_manifest_parse(const char *text, size_t size, OciManifest **ret, Finding
         return 0;
 }
 
-/* --- Whether it is an image ---------------------------------------------------------------------------- */
+/* --- Check for an image ---------------------------------------------------------------------------- */
 
 static const char *const config_types[] = {
                 "application/vnd.oci.image.config.v1+json",
                 "application/vnd.docker.container.image.v1+json",
 };
 
-/* How a layer is compressed is told by its first bytes. Those that are not to be distributed are like others
- * where somebody has them. */
+/* The compression of a layer is detected by its first bytes. Layers that are not distributable are treated
+ * like others if they are available. */
 static const char *const layer_types[] = {
                 "application/vnd.oci.image.layer.v1.tar",
                 "application/vnd.oci.image.layer.v1.tar+gzip",
@@ -351,7 +351,7 @@ int oci_manifest_check_image(const OciManifest *m, Error *e)
 
 static int layout_version_check(const char *s, Error *e)
 {
-        return startswith(s, "1.") ? 0 : error_value(e, s, "is not a version of the layout that is known");
+        return startswith(s, "1.") ? 0 : error_value(e, s, "is not a known version of the layout");
 }
 
 static const Type type_layout_version = {STRING_OPS, .size = sizeof(char *), .check = layout_version_check};
@@ -400,7 +400,7 @@ int docker_archive_parse(const char *text, size_t size, DockerArchive **ret, Fin
         if (r < 0)
                 return r;
         if (a->n_images == 0)
-                return error_set(e, -EINVAL, "The archive's manifest.json lists no image");
+                return error_set(e, -EINVAL, "The archive's manifest.json does not list any image");
         *ret = TAKE_PTR(a);
         return 0;
 }

@@ -3,16 +3,17 @@
 
 /* The documents of OCI images (image-spec 1.1) and of Docker's images (schema 2, which OCI came from): image
  * index and manifest list, image manifest, image config, the file oci-layout, and the manifest.json of
- * Docker's archives; and what an image config means as an image manifest of the App Container specification.
+ * Docker's archives; and the conversion of an image config to an image manifest of the App Container
+ * specification.
  *
- * As schema.h: pure functions; text comes in, a structure or findings come out. All of it is a stranger's:
- * sizes are bounded by MANIFEST_SIZE_MAX and JSON is read strictly. Members that are not known are passed
- * over, as both specifications ask for.
+ * As schema.h: pure functions; text comes in, a structure or findings come out. All documents are untrusted:
+ * sizes are limited by MANIFEST_SIZE_MAX and JSON is parsed strictly. Unknown members are ignored, as both
+ * specifications require.
  */
 
 #include "schema/schema.h"
 
-#define OCI_LAYERS_MAX 400U /* of one image; overlayfs takes 500 in all */
+#define OCI_LAYERS_MAX 400U /* of one image; overlayfs supports 500 in all */
 #define OCI_REF_NAME                                                                                        \
         "org.opencontainers.image.ref.name" /* annotation of an index: the tag, or a reference */
 
@@ -23,13 +24,13 @@ int oci_digest_check(const char *s, Error *e);
 
 typedef enum OciKind { OCI_KIND_INDEX, OCI_KIND_MANIFEST } OciKind;
 
-/* The media types to ask a registry for. NULL at the end. */
+/* The media types for the Accept header of a registry request. NULL at the end. */
 extern const char *const oci_manifest_media_types[];
 
-/* What the document TEXT is: an index (or manifest list) or the manifest of one image. MEDIA_TYPE is what it
- * came as (a Content-Type, a descriptor's), or NULL. Refused with a message: a document that could be read
- * as both, one whose own mediaType is another one, Docker's schema 1 (-EPROTONOSUPPORT), and what is neither
- * (-EINVAL; -EBADMSG: no JSON). */
+/* Determines the kind of the document TEXT: an index (or manifest list) or the manifest of one image.
+ * MEDIA_TYPE is that of the response (Content-Type) or of the descriptor, or NULL. Refused with a message: a
+ * document that could be read as both, one whose own mediaType differs, Docker's schema 1
+ * (-EPROTONOSUPPORT), and one that is neither (-EINVAL; -EBADMSG: not JSON). */
 int oci_document_kind(const char *text, size_t size, const char *media_type, OciKind *ret, Error *e);
 
 /* --- Descriptors, index, manifest ---------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ int oci_index_parse(const char *text, size_t size, OciIndex **ret, Findings *fin
 
 /* The image for OS and ARCHITECTURE (appc's words, see host_os_label()) in the index: of several the one
  * whose variant is the highest that this architecture still runs, then the first. Descriptors without a
- * platform are taken if there is nothing else. -ENOENT: the message lists what there is. */
+ * platform are used if there is no other. -ENOENT: the message lists the available platforms. */
 int oci_index_select(const OciIndex *i, const char *os, const char *arch, const OciDescriptor **ret,
                      Error *e);
 
@@ -82,8 +83,8 @@ typedef struct OciManifest {
 OciManifest *oci_manifest_free(OciManifest *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(OciManifest *, oci_manifest_free);
 int oci_manifest_parse(const char *text, size_t size, OciManifest **ret, Findings *findings, Error *e);
-/* Whether that is an image that can be run from here: a config and layers of media types that are known, not
- * too many. -EPROTONOSUPPORT names the artifact, or the kind of layer. */
+/* Checks that it is an image that can be run: a config and layers of known media types, not too many layers.
+ * -EPROTONOSUPPORT names the artifact, or the kind of layer. */
 int oci_manifest_check_image(const OciManifest *m, Error *e);
 
 /* The file "oci-layout". */
@@ -108,53 +109,54 @@ OciConfig *oci_config_free(OciConfig *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(OciConfig *, oci_config_free);
 int oci_config_parse(const char *text, size_t size, OciConfig **ret, Findings *findings, Error *e);
 
-/* The labels os and arch for a platform; *RET_ARCH is NULL where it does not state an architecture.
- * -EPROTONOSUPPORT: the label table has no word for it. Both results are constants. */
+/* The labels os and arch for a platform; *RET_ARCH is NULL if it does not state an architecture.
+ * -EPROTONOSUPPORT: the label table has no entry for it. Both results are constants. */
 int oci_platform_to_labels(const OciPlatform *p, const char **ret_os, const char **ret_arch, Error *e);
 
 /* The group of an image whose User names no group: the primary group of the user in the image's /etc/passwd,
- * and the groups that list the user in its /etc/group. No group can be called that, as ":" separates the
- * fields of these files. */
+ * and the groups that list the user in its /etc/group. It cannot be the name of a group, as ":" separates
+ * the fields of these files. */
 #define GROUPS_OF_USER ":user"
 
 /* The image manifest for an image of that config (spec: aci.md, "Image Manifest Schema"). NAME is an AC
  * Identifier; VERSION becomes the label of that name, or is NULL.
  *
  *   Entrypoint, Cmd  exec, the one after the other; without either the app has no exec
- *   Env              environment; of two with one name the later holds, entries without "=" say nothing
+ *   Env              environment; of duplicate names the last one counts, entries without "=" are ignored
  *   User             user and group; none: 0 and 0; no group: GROUPS_OF_USER
- *   WorkingDir       workingDirectory; relative ones are meant from the root
- *   ExposedPorts     ports, called "80-tcp"; ranges are ports with a count
- *   Volumes          mountPoints, called after their path
+ *   WorkingDir       workingDirectory; relative ones are relative to the root
+ *   ExposedPorts     ports, named "80-tcp"; ranges are ports with a count
+ *   Volumes          mountPoints, named after their path
  *   Labels           annotations: upper case becomes lower case, other characters that identifiers do not
- *                    have become "-", what the specification gives a meaning of its own gets "label/" in
- *                    front; of two that come to the same name the second gets "-2", and so on
+ *                    have become "-", names with a meaning in the specification get "label/" in
+ *                    front; of two that are mapped to the same name the second gets "-2", and so on
  *   StopSignal, Healthcheck, created, author
  *                    annotations org.opencontainers.image.stopsignal, ….healthcheck, created, authors
  *   os, architecture, variant
  *                    labels os and arch
  *
- * What an image manifest cannot express is refused by name (-EINVAL, -EPROTONOSUPPORT). */
+ * Members that an image manifest cannot express are refused; the error names them (-EINVAL,
+ * -EPROTONOSUPPORT). */
 int oci_config_to_image_manifest(const OciConfig *c, const char *name, const char *version,
                                  ImageManifest **ret, Error *e);
 
 /* --- Names --------------------------------------------------------------------------------------------- */
 
-/* An image reference ("registry.example.com:5000/team/app:1.0", a digest may follow) as image name and
- * version: the name is an AC Identifier in which the ":" of a port is "~" and other characters that
- * identifiers do not have are "-"; *RET_VERSION is the tag, NULL without one. -EINVAL: nothing is left of
- * it. */
+/* Converts an image reference ("registry.example.com:5000/team/app:1.0", a digest may follow) to image name
+ * and version: the name is an AC Identifier in which the ":" of a port becomes "~" and other characters that
+ * are not valid in identifiers become "-"; *RET_VERSION is the tag, NULL without one. -EINVAL: the resulting
+ * name would be empty. */
 int oci_name_from_reference(const char *reference, char **ret_name, char **ret_version, Error *e);
 
-/* The name of the app that is made of an image by its reference in a registry: the last part of the
+/* The default name of an app, by the reference of its image in a registry: the last component of the
  * repository. -EINVAL. */
 int oci_app_name_from_reference(const char *reference, char **ret);
 /* Whether S has the form of a reference in a registry: "nginx", "HOST:PORT/app:1.0". */
 bool oci_reference_is_likely(const char *s);
 
-/* How many words of exec are the config's Entrypoint; those that follow are its Cmd. */
+/* The number of elements of exec that are the config's Entrypoint; those that follow are its Cmd. */
 #define OCI_ENTRYPOINT_SIZE "acnspawn/oci-entrypoint-size"
-/* The number that these annotations have, at most N; N: none that is valid. */
+/* The number in these annotations, at most N; N if there is no valid one. */
 size_t oci_entrypoint_size(const PairList *annotations, size_t n);
 
 /* --- manifest.json of Docker's archives ---------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  *
  * In the document the first three are lists of objects with "name" and "value", the last two are objects
  * whose members are the pairs. Names are unique in all of them. All annotations have AC Identifiers as
- * names: the pods chapter of the specification says AC Name, the images chapter and the reference say AC
- * Identifier, and an app's annotations are merged from both.
+ * names: the pods chapter of the specification requires AC Names, the images chapter and the reference AC
+ * Identifiers, and an app's annotations are merged from both.
  */
 
 #include "schema/schema-internal.h"
@@ -117,8 +117,8 @@ static void environment_finish(Parser *p, void *target)
 
 /* --- Labels -------------------------------------------------------------------------------------------- */
 
-/* The combinations of the reference's table, which the specification lets implementations extend: riscv64
- * and loongarch64 are ours. */
+/* The combinations of the reference's table, which the specification allows implementations to extend:
+ * riscv64 and loongarch64 are added here. */
 static const struct {
         const char *os, *archs;
 } known_platforms[] = {
@@ -174,7 +174,7 @@ static void labels_finish(Parser *p, void *target)
         if (name) {
                 size_t mark = parser_enter_index(p, (size_t) (name - l->items));
                 (void) parser_enter_key(p, "name");
-                parser_finding(p, "a label cannot be called \"name\"");
+                parser_finding(p, "\"name\" is not a valid name of a label");
                 parser_leave(p, mark);
         }
         platform_check(p, l);
@@ -194,7 +194,8 @@ static int url_check(const char *s, Error *e)
         return valid ? 0 : error_value(e, s, "is not a URL that begins with http:// or https://");
 }
 
-/* What the specification says of recognized annotations. The reference holds those of pods to it as well. */
+/* The specification's rules for recognized annotations. Like the reference, they are also applied to those
+ * of pods. */
 static const struct {
         const char *name;
         int (*check)(const char *s, Error *e);
@@ -236,7 +237,7 @@ const Type type_annotations = {
 
 /* --- Maps ---------------------------------------------------------------------------------------------- */
 
-/* The reader of JSON has refused keys that are there twice. */
+/* The JSON reader has refused duplicate keys. */
 static void user_map_parse(Parser *p, const Type *t, json_object *v, void *target)
 {
         PairList *l = target;

@@ -2,13 +2,13 @@
 
 /* Pod manifests (spec: pods.md), templates as well as reified ones.
  *
- * A template may leave out what is filled in before the pod runs: the IDs of images that it names, and
- * volumes. What a reified manifest needs beyond that is checked by pod_manifest_check_reified().
+ * A template may omit what is filled in before the pod runs: the IDs of images that it names, and volumes.
+ * The additional requirements of a reified manifest are checked by pod_manifest_check_reified().
  *
- * Before 0.7.0 a mount said by name which mount point of the app it fills ("mountPoint"), not by path. Such
- * a mount gets its path when the mount points are known: at once if the pod manifest has an app object, else
- * when pod_app_resolve_mounts() is given the image's. Until then the name stands in the place of the path;
- * it cannot be mistaken for one, as paths are absolute.
+ * Before 0.7.0 a mount referred to a mount point of the app by name ("mountPoint"), not by path. Such a
+ * mount gets its path when the mount points are known: at once if the pod manifest has an app object, else
+ * in pod_app_resolve_mounts() from the image's. Until then the path is set to the name, which is
+ * unambiguous, as paths are absolute.
  */
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 
 /* --- Mounts -------------------------------------------------------------------------------------------- */
 
-/* PATH, the form of today, goes first if both are there. */
+/* PATH, the current form, takes precedence if both are present. */
 typedef struct MountForms {
         Mount mount;
         char *mount_point;
@@ -119,7 +119,7 @@ int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e)
 
 /* --- Apps ---------------------------------------------------------------------------------------------- */
 
-/* The object "image" has no structure of its own: its members go into that of the app. */
+/* The object "image" has no structure of its own: its members are stored in that of the app. */
 static const Field image_fields[] = {
                 {"name", &type_ac_identifier, offsetof(PodApp, image_name)},
                 {"id", &type_image_id, offsetof(PodApp, image_id)},
@@ -204,8 +204,8 @@ static const Type type_volumes = {
 
 /* --- Exposed ports ------------------------------------------------------------------------------------- */
 
-/* The specification has IPv4 addresses only, its reference takes both kinds, as hosts have them. Numbers
- * with leading zeros, which some programs read as octal, are none. */
+/* The specification has IPv4 addresses only; its reference accepts both kinds, as hosts have both. Numbers
+ * with leading zeros, which some programs read as octal, are not valid. */
 static int ip_check(const char *s, Error *e)
 {
         struct in6_addr buffer;

@@ -3,12 +3,12 @@
 /* Quantities of resources (spec: ace.md, "Resource Isolators"): "123Mi", "250m", "0.3", "1e3".
  *
  * The value is computed exactly, in decimal digits: the digits of the number are multiplied by the binary
- * suffix and by the scale, and the exponent only moves the point. What is left behind the point rounds up,
- * so that who asks for some of a resource gets some. No floating point is involved, and the amount of work
- * is bounded by the bound on the length.
+ * suffix and by the scale, and the exponent only moves the point. A remaining fraction is rounded up, so
+ * that a request above zero never becomes zero. No floating point is involved, and the amount of work is
+ * limited by the limit of the length.
  *
- * The specification writes the metric thousand as K, the reference implementation as k: both are taken.
- * Decimal exponents and the suffixes n and u are the reference's. A sign is accepted if it is a plus.
+ * The specification writes the metric thousand as K, the reference implementation as k: both are accepted.
+ * Decimal exponents and the suffixes n and u are the reference's. Of signs only a plus is accepted.
  */
 
 #include "schema/schema-internal.h"
@@ -20,7 +20,7 @@
 typedef struct Decimal {
         uint8_t digits[DIGITS_MAX]; /* least significant first */
         size_t n;
-        int exponent; /* of ten */
+        int exponent; /* power of ten */
 } Decimal;
 
 static const struct {
@@ -46,7 +46,7 @@ static void decimal_multiply(Decimal *d, uint64_t factor)
                 d->digits[d->n++] = (uint8_t) (carry % 10);
 }
 
-/* Reads the number in front of the suffix. Zeros in front are dropped. */
+/* Reads the number before the suffix. Leading zeros are dropped. */
 static bool decimal_read(Decimal *d, const char **s)
 {
         uint8_t read[QUANTITY_LENGTH_MAX];
@@ -84,7 +84,7 @@ static bool decimal_to_u64(const Decimal *d, uint64_t *ret)
 {
         uint64_t v = 0;
         bool rest = false;
-        /* Where the digit of one is; below that are those behind the point. */
+        /* The index of the units digit; lower ones are after the point. */
         int64_t one = -(int64_t) d->exponent;
 
         for (int64_t i = (int64_t) d->n - 1; i >= 0 && i >= one; i--)
@@ -101,7 +101,7 @@ static bool decimal_to_u64(const Decimal *d, uint64_t *ret)
         return true;
 }
 
-/* "e3", "E-6": the exponent is kept within what cannot make a difference any more. */
+/* "e3", "E-6": the exponent is clamped to a range beyond which the result does not change. */
 static bool exponent_read(const char *s, int *ret)
 {
         bool negative;
@@ -143,7 +143,7 @@ int quantity_parse(const char *s, uint64_t scale, uint64_t *ret, Error *e)
         const char *p = s;
 
         if (*p == '-')
-                return error_value(e, s, "is negative, which no quantity can be");
+                return error_value(e, s, "is negative, which is not valid for a quantity");
         if (strnlen(s, QUANTITY_LENGTH_MAX + 1) > QUANTITY_LENGTH_MAX)
                 return error_value(e, s, "is too long for a quantity");
         if (*p == '+')

@@ -2,8 +2,8 @@
 
 /* Strings, lists of strings, booleans and integers as values of fields.
  *
- * Strings from a document are valid UTF-8 without NUL, which the JSON reader has seen to; those from a
- * command line may not be, and are written with replacement characters.
+ * Strings from a document are valid UTF-8 without NUL, as the JSON reader has checked; those from a command
+ * line may not be, and are written with replacement characters.
  */
 
 #include "schema/schema-internal.h"
@@ -149,7 +149,7 @@ int strings_format(const Type *t, const void *source, json_object **ret)
         return 1;
 }
 
-/* Not strv_copy(), which looks for the end of the list with every string it adds. */
+/* Not strv_copy(), which searches the end of the list for every string it appends. */
 int strings_copy(const Type *t, const void *source, void *target)
 {
         char **const *from = source;
@@ -220,8 +220,8 @@ bool parse_integer(Parser *p, json_object *v, int64_t min, int64_t max, int64_t 
                 parser_wrong_type(p, "a whole number", v);
                 return false;
         }
-        /* Numbers beyond the signed range are cut to its end by json-c, which is out of every range asked
-         * for here, but for the one that ends there. */
+        /* json-c clamps numbers beyond the signed range to its limit, which is outside of every range used
+         * here, except the one that ends there. */
         int64_t i = json_object_get_int64(v);
         if (i < min || i > max || (i == INT64_MAX && json_object_get_uint64(v) > (uint64_t) INT64_MAX)) {
                 parser_finding(p, "must be a number from %" PRId64 " to %" PRId64, min, max);
@@ -258,8 +258,8 @@ static int absolute_path_check(const char *s, Error *e)
         return path_is_absolute(s) ? 0 : error_value(e, s, "is not an absolute path");
 }
 
-/* The reference takes any characters after "sha512-", the specification asks for the digest in hex. We
- * follow the specification: what is no complete digest identifies nothing. Digits are kept in lower case. */
+/* The reference accepts any characters after "sha512-", the specification requires the digest in hex. This
+ * follows the specification: an incomplete digest identifies no image. Digits are stored in lower case. */
 static int image_id_convert(const char *s, char **ret, Error *e)
 {
         int r = image_id_check(s, e);
@@ -282,7 +282,7 @@ const Type type_ac_name = {STRING_OPS, .size = sizeof(char *), .check = ac_name_
 const Type type_ac_identifier = {STRING_OPS, .size = sizeof(char *), .check = ac_identifier_check};
 const Type type_ac_version = {STRING_OPS, .size = sizeof(char *), .check = ac_version_check};
 const Type type_image_id = {STRING_OPS, .size = sizeof(char *), .convert = image_id_convert};
-/* The reference writes an empty string where there is none. */
+/* The reference writes an empty string if there is none. */
 const Type type_absolute_path = {
                 STRING_OPS,
                 .size = sizeof(char *),

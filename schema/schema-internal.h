@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Inside of schema/: how documents are described.
+/* Internal header of schema/: tables that describe documents.
  *
- * Every object of the specification is a table of fields (name in the document, type, place in the C
- * structure), in the order in which the specification lists them. The same table serves to parse, to format,
- * to copy and to free, so a field cannot be known to one and forgotten by another. The machine that works
- * through the tables is table.c; types that need code of their own bring it as functions.
+ * Every object of the specification is a table of fields (name in the document, type, offset in the C
+ * structure), in the order in which the specification lists them. The same table is used to parse, to
+ * format, to copy and to free, so that these always handle the same fields. The tables are interpreted by
+ * table.c; types that need code of their own have it as functions.
  */
 
 #include <inttypes.h>
 
 #include "schema/schema.h"
 
-/* What is kept while a document is taken apart: where we are in it, and what was found. */
+/* The state of parsing a document: the current path, and the findings. */
 typedef struct Parser {
         Findings *findings;
         Text path;        /* "apps[1].app.user" */
@@ -23,29 +23,29 @@ typedef struct Parser {
 
 void parser_done(Parser *p);
 #define _cleanup_parser_ _cleanup_(parser_done)
-/* Go one step down in the document; the result takes parser_leave() back up. */
+/* Descend one level in the document; the result is to be passed to parser_leave(). */
 size_t parser_enter_key(Parser *p, const char *key);
 size_t parser_enter_index(Parser *p, size_t i);
 void parser_leave(Parser *p, size_t mark);
-/* Notes something that is wrong at the present place. */
+/* Records an error at the current path. */
 void parser_finding(Parser *p, const char *format, ...) _printf_(2, 3);
-/* The same of the member KEY of the object where we are. */
+/* The same for the member KEY of the current object. */
 void parser_finding_at(Parser *p, const char *key, const char *message);
-/* Notes that the member KEY of the object where we are means nothing to us. */
-void parser_warning(Parser *p, const char *message); /* what is taken all the same */
+/* Records that the member KEY of the current object is unknown. */
+void parser_warning(Parser *p, const char *message); /* a defect that is accepted */
 void parser_unknown_key(Parser *p, const char *key);
-/* Notes what an error object says, which is released. */
+/* Records the content of an error object, which is released. */
 void parser_finding_error(Parser *p, Error *e);
 void parser_wrong_type(Parser *p, const char *expected, json_object *v);
-/* Finds elements of a list (structures whose first member is the name) that have the name of an earlier
+/* Reports elements of a list (structures whose first member is the name) that have the name of an earlier
  * one. */
 void parser_check_unique(Parser *p, const void *items, size_t n, size_t item_size);
-/* What the parser's caller returns: 0, or -EINVAL and the first of the findings since the FIRST one in
- * the error. */
+/* The result for the caller of the parser: 0, or -EINVAL with the first finding, counted from FIRST, in the
+ * error. */
 int parser_conclude(Parser *p, const char *what, size_t first, Error *e);
 
 int findings_add(Findings *f, const char *path, const char *message);
-/* A string of a stranger's for a message: in quotes, escaped, cut if it is long. */
+/* An untrusted string for a message: in quotes, escaped, truncated if it is long. */
 char *quote_value(const char *s);
 /* "VALUE" WHY, as -EINVAL. */
 int error_value(Error *e, const char *value, const char *why);
@@ -63,12 +63,12 @@ typedef struct Field {
 #define FIELD_NULL_COUNTS (1U << 1) /* null is a value, not the absence of one */
 
 struct Type {
-        /* Takes V apart into TARGET, which is zeroed. What is wrong goes to the findings. */
+        /* Parses V into TARGET, which is zeroed. Errors are added to the findings. */
         void (*parse)(Parser *p, const Type *t, json_object *v, void *target);
-        /* Returns 1 and the value, or 0 if the document says nothing about it. */
+        /* Returns 1 and the value, or 0 if it is absent from the document. */
         int (*format)(const Type *t, const void *source, json_object **ret);
-        /* Needed by what an app consists of. NULL: plain bytes, SIZE of them. TARGET is zeroed, and may
-         * be left half done on failure; done() cleans it up. */
+        /* Needed for types that are part of an app. NULL: copy SIZE plain bytes. TARGET is zeroed, and may
+         * be incomplete on failure; done() cleans it up. */
         int (*copy)(const Type *t, const void *source, void *target);
         void (*done)(const Type *t, void *target); /* NULL: nothing to free */
         size_t size;
@@ -76,11 +76,12 @@ struct Type {
         /* Objects. */
         const Field *fields;
         void (*init)(void *target);              /* defaults, before the fields; or NULL */
-        void (*finish)(Parser *p, void *target); /* several fields together, once each is valid; or NULL */
+        void (*finish)(Parser *p, void *target); /* checks across fields, called if each field is valid; or
+                                                  * NULL */
         /* Lists and pointers. */
         const Type *item;
         bool growable, keep_empty;
-        /* Strings: either a check, or a conversion to the form we keep. */
+        /* Strings: either a check, or a conversion to the stored form. */
         int (*check)(const char *s, Error *e);
         int (*convert)(const char *s, char **ret, Error *e);
         bool empty_is_absent;
@@ -88,7 +89,7 @@ struct Type {
         const char *constant; /* the only value */
         /* Integers. */
         int64_t min, max;
-        /* Quantities: units in one. */
+        /* Quantities: stored units per 1. */
         uint64_t scale;
 };
 
@@ -100,8 +101,8 @@ int object_copy(const Type *t, const void *source, void *target);
 void object_done(const Type *t, void *target);
 #define OBJECT_OPS .parse = object_parse, .format = object_format, .copy = object_copy, .done = object_done
 
-/* Lists: what all of them in schema.h begin with. LIST_FIELD() checks at compile time that the number
- * follows the items. */
+/* Lists: the common beginning of all list structures in schema.h. LIST_FIELD() checks at compile time that
+ * the number follows the items. */
 typedef struct List {
         void *items;
         size_t n;
@@ -138,7 +139,7 @@ void strings_done(const Type *t, void *target);
 #define STRINGS_OPS                                                                                         \
         .parse = strings_parse, .format = strings_format, .copy = strings_copy, .done = strings_done
 
-/* Takes an integer out of V if it is one from MIN to MAX, or says in the findings why not. */
+/* Reads V if it is an integer from MIN to MAX, or adds a finding. */
 bool parse_integer(Parser *p, json_object *v, int64_t min, int64_t max, int64_t *ret);
 void u32_parse(Parser *p, const Type *t, json_object *v, void *target);
 int u32_format(const Type *t, const void *source, json_object **ret);
@@ -151,12 +152,13 @@ extern const Type type_optional_bool; /* two bools, the first tells whether the 
 extern const Type type_strings, type_uid, type_port_number;
 extern const Type type_absolute_path;
 
-/* A member that has one possible value only, and no place in the structure. */
+/* A member with only one possible value, which is not stored in the structure. */
 void constant_parse(Parser *p, const Type *t, json_object *v, void *target);
 int constant_format(const Type *t, const void *source, json_object **ret);
 #define CONSTANT_OPS .parse = constant_parse, .format = constant_format
 
-/* --- Types of parts of manifests ----------------------------------------------------------------------- */
+/* --- Types for parts of manifests
+ * ----------------------------------------------------------------------- */
 
 extern const Type type_labels, type_annotations, type_environment, type_user_map; /* pairs.c */
 extern const Type type_isolators;                                                 /* isolator.c */
@@ -188,8 +190,8 @@ int manifest_parse(const char *text, size_t size, const char *what, const Type *
 int manifest_format(const Type *t, const void *source, char **ret);
 /* Whether version A.B of S (an AC Version) is below MAJOR.MINOR. */
 bool ac_version_before(const char *s, uint64_t major, uint64_t minor);
-/* Bounds of what is read and written, beside MANIFEST_SIZE_MAX. */
+/* Limits of what is read and written, besides MANIFEST_SIZE_MAX. */
 #define JSON_VALUES_MAX (256U * 1024U)
 #define JSON_CONTAINERS_MAX (64U * 1024U)
-/* A JSON tree as canonical text. -EFBIG: our reader would refuse it. */
+/* A JSON tree as canonical text. -EFBIG: json_parse_strict() would refuse it. */
 int json_format(json_object *o, char **ret);

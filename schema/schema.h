@@ -3,13 +3,14 @@
 
 /* schema/: the types and the two manifests of the App Container specification 0.8.11, as data and as checks.
  *
- * Pure functions, no I/O, no logging. Text comes in, a structure comes out, or a list of findings that say
- * where in the document (as a path such as apps[1].app.isolators[0].value.limit) what is wrong and why.
- * Structures go back to text in one canonical form. Strings in the structures are NUL-terminated and were
- * valid UTF-8 when they came from a document; those that came from a command line may hold any bytes and are
- * written with U+FFFD where they are no UTF-8.
+ * Pure functions, no I/O, no logging. Text is parsed to a structure, or to a list of findings with position
+ * in the document (as a path such as apps[1].app.isolators[0].value.limit), error and reason. Structures are
+ * written as text in one canonical form. Strings in the structures are NUL-terminated and were valid UTF-8
+ * when they came from a document; those that came from a command line may contain any bytes and are written
+ * with U+FFFD where they are not UTF-8.
  *
- * Memory: every …_free() accepts NULL and returns NULL. A structure owns everything its pointers point to.
+ * Memory: every …_free() accepts NULL and returns NULL. A structure owns everything that its pointers point
+ * to.
  */
 
 #include <json-c/json.h>
@@ -24,11 +25,11 @@
 /* --- Findings ------------------------------------------------------------------------------------------ */
 
 typedef struct Finding {
-        char *path; /* place in the document; "": the whole; "line 3, column 7": text that is no JSON */
+        char *path; /* position in the document; "": the whole; "line 3, column 7": the text is not JSON */
         char *message;
 } Finding;
 
-/* WARNINGS are of what is valid, but does nothing: a document that has only those is accepted. */
+/* WARNINGS are about valid parts without effect: a document that has only warnings is accepted. */
 typedef struct Findings {
         Finding *items;
         size_t n, allocated;
@@ -72,7 +73,7 @@ int pair_list_set(PairList *l, const char *name, const char *value); /* replaces
 int pair_list_copy(const PairList *l, PairList *ret);
 
 typedef enum IsolatorType {
-        ISOLATOR_UNKNOWN, /* kept as it is; whoever applies isolators reports it as ignored */
+        ISOLATOR_UNKNOWN, /* kept unchanged; reported as ignored when isolators are applied */
         ISOLATOR_RESOURCE_BLOCK_BANDWIDTH,
         ISOLATOR_RESOURCE_BLOCK_IOPS,
         ISOLATOR_RESOURCE_CPU,
@@ -101,7 +102,7 @@ typedef struct Isolator {
         IsolatorType type;
         json_object *value; /* as in the document; owned */
 
-        /* Which of these is set depends on the type. */
+        /* Which of these are set depends on the type. */
         bool has_request, has_limit;
         uint64_t request, limit; /* resource: bytes, bytes/s, operations/s; cpu: milli-cores */
         char **set;       /* capabilities: names in upper case with CAP_; seccomp: names and @wildcards */
@@ -187,8 +188,7 @@ typedef struct Volume {
         bool has_read_only, read_only;
         bool has_recursive, recursive; /* host; absent means recursive */
         uint32_t mode, uid, gid;       /* empty; defaults 0755, 0, 0 */
-        /* As in settings.h, or NULL. Not read from manifests and not written to them: there it is an
-         * annotation of the pod. */
+        /* As in settings.h, or NULL. Not a member of manifests: there it is an annotation of the pod. */
         char *settings;
 } Volume;
 
@@ -196,7 +196,8 @@ typedef struct Mount {
         char *volume;
         char *path;         /* absolute; or the name of a mount point, see pod_app_resolve_mounts() */
         Volume *app_volume; /* or NULL */
-        bool read_only;     /* not of manifests, where a mount point of that path says so */
+        bool read_only;     /* not a member of manifests, where it follows from the mount point of that
+                             * path */
 } Mount;
 
 typedef struct PodApp {
@@ -239,13 +240,13 @@ void mount_done(Mount *m);
 Volume *volume_free(Volume *v);
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name); /* NULL if absent */
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);
-/* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path as long as
- * the mount points are not known, that is where the pod manifest has no app object. This gives them their
- * paths from APP's, that is the image's, mount points. -ENOENT: there is none of that name. */
+/* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path while the
+ * mount points are not known, that is if the pod manifest has no app object. This sets their paths from the
+ * mount points of APP, the image's app. -ENOENT: there is no mount point of that name. */
 int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e);
-/* What a pod manifest needs to be run, beyond what parsing has checked: image IDs, a volume and a path for
- * every mount, a mount for every mount point of app objects. -EINVAL, with the place of the first finding
- * and how many more. */
+/* Checks the requirements for running a pod manifest, beyond what parsing has checked: image IDs, a volume
+ * and a path for every mount, a mount for every mount point of app objects. -EINVAL, with the position of
+ * the first finding and the number of others. */
 int pod_manifest_check_reified(const PodManifest *m, Error *e);
 /* Append a zeroed item, to be filled in by the caller. NULL: out of memory. */
 PodApp *pod_manifest_add_app(PodManifest *m);
@@ -255,15 +256,15 @@ PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */
 
 /* --- Text to structure and back ------------------------------------------------------------------------ */
 
-/* Parse and validate. On failure -EBADMSG (no JSON) or -EINVAL (JSON, but not valid); FINDINGS, if given,
- * has all that was found; the error object has the first finding and how many more there are. A reified pod
- * manifest, which is what pods run from, needs an image ID for every app; templates may leave it out if they
- * give a name. SIZE is bounded by MANIFEST_SIZE_MAX (-EFBIG). */
+/* Parse and validate. On failure -EBADMSG (not JSON) or -EINVAL (JSON, but not valid); FINDINGS, if given,
+ * has all findings; the error object has the first finding and the number of others. A reified pod manifest,
+ * which is what pods run from, needs an image ID for every app; templates may leave it out if they give a
+ * name. SIZE is bounded by MANIFEST_SIZE_MAX (-EFBIG). */
 int image_manifest_parse(const char *text, size_t size, ImageManifest **ret, Findings *findings, Error *e);
 int pod_manifest_parse(const char *text, size_t size, PodManifest **ret, Findings *findings, Error *e);
 
 /* Strict JSON: duplicate keys, NaN, invalid UTF-8, \u0000, nesting beyond 64, 64-bit overflow, garbage after
- * the end are refused, with line and column. For the documents of our own files as well. */
+ * the end are refused, with line and column. Also used for acnspawn's own files. */
 int json_parse_strict(const char *text, size_t size, json_object **ret, Findings *findings, Error *e);
 /* The same with tighter bounds of depth and of the number of values: for messages. */
 int json_parse_bounded(const char *text, size_t size, size_t depth_max, size_t n_values_max,
@@ -278,31 +279,33 @@ static inline void json_object_putp(json_object **o)
 json_object *json_new_string_lossy(const char *s);
 /* A list of such strings. */
 json_object *json_new_string_list(char *const *l);
-/* Appends ITEM to LIST, and takes it, also on failure. NULL is what could not be made: -ENOMEM. */
+/* Appends ITEM to LIST, and takes ownership of it, also on failure. NULL means that it could not be
+ * allocated: -ENOMEM. */
 int json_list_append(json_object *list, json_object *item);
-/* The same for a member of O. */
+/* The same for adding a member to O. */
 int json_member_add(json_object *o, const char *key, json_object *value);
-/* The same, but a NULL is what it is in JSON: null. */
+/* The same, but NULL is JSON's null. */
 int json_member_add_nullable(json_object *o, const char *key, json_object *value);
 /* A text as json_new_string_lossy() makes it; null if S is NULL. */
 int json_member_add_text(json_object *o, const char *key, const char *s);
 
 /* Canonical text: keys in the order of the specification, two spaces of indentation, newline at the end.
- * -EFBIG: it would be more than parsing takes, as when a pod has many large apps. */
+ * -EFBIG: it would be longer than parsing accepts, e.g. for a pod with many large apps. */
 int image_manifest_format(const ImageManifest *m, char **ret);
 int pod_manifest_format(const PodManifest *m, char **ret);
 /* Annotations as the metadata service serves them: a JSON array of name and value objects. */
 int annotations_format(const PairList *l, char **ret);
 
-/* --- Meaning ------------------------------------------------------------------------------------------- */
+/* --- Semantics
+ * ------------------------------------------------------------------------------------------- */
 
 /* The annotations of an app as the specification merges them: the image's, with the pod manifest's taking
  * precedence. */
 int app_annotations_merge(const PairList *image, const PairList *app, PairList *ret);
 /* The last component of an image name, turned into a valid AC Name: the default name of an app. */
 int app_name_from_image_name(const char *image_name, char **ret);
-/* The same of any text, of which at most MAX characters are left. */
+/* The same for any text; the result has at most MAX characters. */
 int ac_name_from(const char *s, size_t max, char **ret);
-/* os and arch of this machine in the words of the label table ("linux", "amd64"). */
+/* os and arch of this machine as in the label table ("linux", "amd64"). */
 const char *host_os_label(void);
 const char *host_arch_label(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Settings of volumes: what the specification's two kinds, empty and host, cannot say. The annotation
- * acnspawn/volume/<name> of the pod holds them, as KEY=VALUE between commas, so that the manifest stays one
- * that every executor can read: for another than ours a volume in memory is an empty one. */
+/* Settings of volumes: properties that the specification's two kinds, empty and host, cannot express. They
+ * are in the annotation acnspawn/volume/<name> of the pod, as KEY=VALUE separated by commas, so that every
+ * executor can read the manifest: for other executors a volume in memory is an empty one. */
 
 #include "schema/settings.h"
 
@@ -67,7 +67,7 @@ static int read_range(char *text, VolumeSettings *s)
         if (parse_u32(text, &range.host) < 0 || parse_u32(pod + 1, &range.pod) < 0 ||
             parse_u32(count + 1, &range.count) < 0 || range.count == 0)
                 return -EINVAL;
-        /* The last number is no user. */
+        /* The largest number is not a valid user ID. */
         if (range.host > UINT32_MAX - range.count || range.pod >= VOLUME_POD_IDS ||
             range.count > VOLUME_POD_IDS - range.pod)
                 return -EINVAL;
@@ -97,8 +97,8 @@ static const struct Setting {
         const char *key;
         int (*read)(const char *value, VolumeSettings *s);
         const char *expected;
-        VolumeKind kind; /* of volumes that it is for */
-        bool tmpfs;      /* and of these for those in memory alone */
+        VolumeKind kind; /* kind of volumes that it applies to */
+        bool tmpfs;      /* it applies only to volumes in memory */
 } settings[] = {
                 {"kind", read_kind, "must be tmpfs", VOLUME_EMPTY, false},
                 {"size", read_size, "must be a number of bytes, as 64Mi or 1G", VOLUME_EMPTY, true},
@@ -134,7 +134,7 @@ static int read_pair(const char *pair, const Volume *v, VolumeSettings *s, Error
         _cleanup_free_ char *shown = text_escape_for_terminal(pair);
 
         if (!row)
-                return error_set(e, -EINVAL, "Volume '%s' has the setting '%s', which is none", v->name,
+                return error_set(e, -EINVAL, "Volume '%s' has an unknown setting '%s'", v->name,
                                  shown ?: "?");
         if (row->kind != v->kind)
                 return error_set(e, -EINVAL, "Volume '%s' cannot have %s: that is for %s volumes", v->name,
@@ -197,7 +197,7 @@ int pod_volume_settings_check(const PodManifest *m, Error *e)
                 const char *name = startswith(m->annotations.items[i].name, VOLUME_SETTINGS_PREFIX);
                 if (name && !pod_manifest_find_volume(m, name))
                         r = error_set(e, -ENOENT,
-                                      "The annotation %s is of a volume that the pod does not have",
+                                      "The annotation %s is for a volume that the pod does not have",
                                       m->annotations.items[i].name);
         }
         return r;

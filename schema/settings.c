@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Settings of apps: one table has a row for each, with the function that reads its value and the words for
- * what the value may be. */
+/* Settings of apps: one table has an entry for each, with the function that reads its value and the
+ * description of valid values. */
 
 #include <signal.h>
 
@@ -15,7 +15,7 @@
 #define HEALTH_USEC_MIN (100U * 1000U)
 #define SECOND UINT64_C(1000000)
 
-/* What holds for an app of which nothing is said. */
+/* The defaults of an app without settings. */
 static const AppSettings defaults = {
                 .restart_usec = DEFAULT_RESTART_USEC,
                 .restart_max_usec = DEFAULT_RESTART_MAX_USEC,
@@ -39,7 +39,8 @@ static int word_index(const char *const *words, size_t n, const char *value)
         return -EINVAL;
 }
 
-/* --- Values: each reads VALUE into TARGET, the member that the row names ------------------------------- */
+/* --- Values: each function reads VALUE into TARGET, the member that the table entry names
+ * ------------------------------- */
 
 static int read_restart(const char *value, void *target)
 {
@@ -221,11 +222,11 @@ static int read_apps(const char *value, void *target)
         return 0;
 }
 
-/* Privileges that have one name each. */
+/* Privileges without a parameter. */
 static const char *const grant_words[] = {"seccomp", "oom-score-adj", "tasks-max", "apparmor-profile",
                                           "selinux-context"};
 
-/* Which capabilities there are depends on the kernel; the names have to look like one. */
+/* The set of capabilities depends on the kernel; only the form of the name is checked. */
 static bool is_capability(const char *s)
 {
         if (strncasecmp(s, "CAP_", 4) != 0 || !s[4])
@@ -286,10 +287,10 @@ typedef struct Setting {
 #define MEMBER(m) offsetof(AppSettings, m)
 
 static const Setting settings[] = {
-                {"after", MEMBER(after), read_apps, "must be names of apps of the pod, with commas between"},
+                {"after", MEMBER(after), read_apps, "must be names of apps of the pod, separated by commas"},
                 {"grant", MEMBER(grants), read_grants,
-                 "must be names of what the image asks for, such as CAP_SYS_PTRACE, seccomp or sysctl:NAME, "
-                 "with commas between; or all, or none"},
+                 "must be names of what the image requests, such as CAP_SYS_PTRACE, seccomp or "
+                 "sysctl:NAME, separated by commas; or all, or none"},
                 {"input", MEMBER(input), read_input, "must be null, pipe or terminal"},
                 {"health-cmd", MEMBER(health.command), read_health_command,
                  "must be a command line, a JSON array of strings, or none"},
@@ -400,8 +401,8 @@ static ssize_t app_index(const PodManifest *m, const char *name)
         return -ENOENT;
 }
 
-/* Takes the apps away that wait for none of those that are left, until nothing changes: what is left waits
- * for itself. */
+/* Removes the apps that wait for none of the remaining ones, until nothing changes: the remaining apps are
+ * part of a cycle. */
 static int check_order(const PodManifest *m, const AppSettings *all, bool *done, Error *e)
 {
         for (bool progress = true; progress;) {

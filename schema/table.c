@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The machine that works through tables of fields: objects, lists of them, and pointers to them.
+/* Interprets tables of fields: objects, lists of them, and pointers to them.
  *
- * Keys are matched exactly or, failing that, without regard to the case of ASCII letters. The reference
+ * Keys are matched exactly or, failing that, ignoring the case of ASCII letters. The reference
  * implementation does so, real manifests rely on it (the specification itself writes both supplementaryGIDs
- * and supplementaryGids), and to pass over "Isolators" as unknown would silently take away a confinement.
- * The same field in two spellings is an error. Keys that no table knows are passed over, as the reference
- * does: later versions of the specification add some. But a misspelt key would take away what it was to say
- * without a word, so they are noted as warnings, which "validate" shows. null stands for an absent value,
- * which is how the reference writes empty lists.
+ * and supplementaryGids), and ignoring "Isolators" as unknown would silently drop a confinement. The same
+ * field in two spellings is an error. Keys that are in no table are ignored, as in the reference: later
+ * versions of the specification add some. But a misspelt key would silently have no effect, so unknown keys
+ * are recorded as warnings, which "validate" shows. null means an absent value, since the reference writes
+ * empty lists in this way.
  *
  * The depth of recursion is that of the tables, which are constant.
  */
@@ -67,7 +67,7 @@ void object_parse(Parser *p, const Type *t, json_object *v, void *target)
         json_object_object_foreach (v, key, member)
                 member_parse(p, t, key, member, target, &seen);
         missing_report(p, t->fields, seen);
-        /* What does not fit together because one of the fields is not valid need not be said as well. */
+        /* Conflicts between fields are not reported if one of the fields is itself not valid. */
         if (t->finish && p->findings->n == before)
                 t->finish(p, target);
 }
@@ -77,7 +77,7 @@ int object_format(const Type *t, const void *source, json_object **ret)
         _cleanup_json_ json_object *o = json_object_new_object();
 
         if (!o)
-                return -ENOMEM; /* also without members */
+                return -ENOMEM; /* even if it has no members */
         for (const Field *f = t->fields; f->name; f++) {
                 json_object *v = NULL;
                 int r = f->type->format(f->type, (const char *) source + f->offset, &v);

@@ -2,8 +2,8 @@
 
 /* The simple types of the specification (types.md): names, identifiers, versions, image IDs, UUIDs, times.
  *
- * The checks are written out by hand rather than as regular expressions: messages can then say what is
- * wrong, and the time they take is linear in the length of the string. None of them depends on the locale.
+ * The checks are written out by hand rather than as regular expressions: so messages can name the error, and
+ * the time is linear in the length of the string. None of them depends on the locale.
  */
 
 #include "schema/schema-internal.h"
@@ -13,7 +13,7 @@ static bool is_hex(char c)
         return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Words of lower case letters and digits with separators between them, at most so many in a row. */
+/* Words of lower case letters and digits, separated by at most IN_A_ROW separators. */
 static int name_check(const char *s, const char *separators, size_t in_a_row, const char *what, Error *e)
 {
         _cleanup_free_ char *quoted = NULL;
@@ -40,17 +40,17 @@ static int name_check(const char *s, const char *separators, size_t in_a_row, co
                          separators);
 }
 
-/* The regular expression of the specification wants single dashes, the reference does not. We follow the
- * specification: names become parts of unit names, where systemd reads a dash as the step from a slice to
- * one below. */
+/* The regular expression of the specification requires single dashes, the reference does not. This follows
+ * the specification: names become parts of unit names, where for systemd a dash separates a slice from the
+ * one below it. */
 int ac_name_check(const char *s, Error *e)
 {
         return name_check(s, "-", 1, "AC Name", e);
 }
 
-/* The regular expression of the specification wants single separators, and by that refuses
- * example.com/~user/app_v1, which it gives as an example; the reference takes any number. We take any
- * number as well, but nothing that would have a meaning of its own as a path. */
+/* The regular expression of the specification requires single separators, which refuses its own example
+ * example.com/~user/app_v1; the reference accepts any number. So does this, except for components that have
+ * a special meaning in a path. */
 int ac_identifier_check(const char *s, Error *e)
 {
         int r = name_check(s, "-._~/", SIZE_MAX, "AC Identifier", e);
@@ -80,7 +80,7 @@ static bool version_number(const char **s, uint64_t *ret)
         return true;
 }
 
-/* The dotted words after - or +. Words of digits alone must not begin with 0 in a pre-release. */
+/* The dot-separated identifiers after - or +. Numeric identifiers must not begin with 0 in a pre-release. */
 static bool version_words(const char **s, bool zeros)
 {
         const char *p = *s;
@@ -112,8 +112,8 @@ static bool version_numbers(const char **s, uint64_t v[static 3])
         return true;
 }
 
-/* SemVer 2.0.0. 0.0.0 is refused, as by the reference. The major version is not looked at: rkt wrote its
- * own version into the pod manifests that it made, and those are to be read. */
+/* SemVer 2.0.0. 0.0.0 is refused, as by the reference. The major version is not checked: rkt wrote its own
+ * version into the pod manifests that it made, and those have to be readable. */
 int ac_version_check(const char *s, Error *e)
 {
         const char *p = s;
@@ -159,7 +159,7 @@ int image_id_check(const char *s, Error *e)
         return 0;
 }
 
-/* The reference takes UUIDs without their dashes as well; those are not the text form of RFC 4122. */
+/* The reference also accepts UUIDs without dashes; those are not in the text form of RFC 4122. */
 int uuid_check(const char *s, Error *e)
 {
         static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
@@ -186,7 +186,7 @@ int environment_name_check(const char *s, Error *e)
         return 0;
 }
 
-/* Takes exactly N digits off *S, as a number from MIN to MAX. */
+/* Reads exactly N digits from *S, as a number from MIN to MAX. */
 static bool timestamp_number(const char **s, unsigned n, unsigned min, unsigned max, unsigned *ret)
 {
         unsigned v = 0;
@@ -237,7 +237,7 @@ static bool timestamp_zone(const char **s)
                timestamp_number(s, 2, 0, 59, &v);
 }
 
-/* A second of 60 is refused, as by the reference: leap seconds are not announced to images. */
+/* A second of 60 is refused, as by the reference: leap seconds are not supported. */
 static bool timestamp_time(const char **s)
 {
         unsigned v;

@@ -2,9 +2,9 @@
 
 /* Volumes of pod manifests (spec: pods.md).
  *
- * mode, uid and gid belong to empty volumes, source to host volumes. The specification says that the others
- * are not interpreted, the reference refuses them; so do we, since what they would mean is not done. A
- * volume is written with the members of its kind only.
+ * mode, uid and gid are for empty volumes, source is for host volumes. According to the specification the
+ * members of the other kind are not interpreted; the reference refuses them, and so does this, since they
+ * would have no effect. A volume is written with the members of its kind only.
  */
 
 #include "schema/schema-internal.h"
@@ -95,7 +95,7 @@ static int owner_gid_format(const Type *t, const void *source, json_object **ret
         return volume->kind == VOLUME_EMPTY ? u32_format(t, &volume->gid, ret) : 0;
 }
 
-/* So that finish() sees which were given. */
+/* Marks the members as unset, so that finish() can check which were given. */
 static void volume_init(void *target)
 {
         Volume *volume = target;
@@ -116,7 +116,7 @@ static void host_finish(Parser *p, Volume *v)
 {
         if (!v->source)
                 parser_finding_at(p, "source",
-                                  "a volume of kind host needs the absolute path of what it shows");
+                                  "a volume of kind host needs the absolute path of its source");
         stray_report(p, v->mode != UNSET, "mode", "host");
         stray_report(p, v->uid != UNSET, "uid", "host");
         stray_report(p, v->gid != UNSET, "gid", "host");

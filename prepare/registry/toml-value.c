@@ -38,7 +38,7 @@ int toml_read_pair(TomlReader *r, json_object *table, unsigned depth)
         if (q < 0)
                 return q;
         if (json_object_object_get_ex(table, key, NULL))
-                return toml_fault(r, "'%s' is there twice", key);
+                return toml_fault(r, "'%s' appears twice", key);
         q = read_value(r, depth, &value);
         if (q < 0)
                 return q;

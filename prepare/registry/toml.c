@@ -54,7 +54,7 @@ static int open_table(TomlReader *r, json_object *parent, const char *key)
 
         if (json_object_object_get_ex(parent, key, &o) &&
             (!json_object_is_type(o, json_type_object) || toml_get_mark(o) != 0))
-                return toml_fault(r, "'%s' is there twice", key);
+                return toml_fault(r, "'%s' appears twice", key);
         r->table = parent;
         int q = step(r, key, &r->table);
         if (q >= 0)

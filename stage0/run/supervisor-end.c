@@ -130,7 +130,7 @@ static void show_rest(Supervisor *s, const AppStatus *statuses)
                 signals_release();
                 (void) interrupt_catch();
         }
-        log_set_patient(true);
+        log_set_blocking(true);
         inputs_finish(s->inputs, statuses);
         pumps_show_rest(s->pumps);
         s->pumps = pumps_free(s->pumps);

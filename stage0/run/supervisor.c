@@ -202,7 +202,7 @@ static int start(Supervisor *s, Error *e)
 
 static void supervisor_done(Supervisor *s)
 {
-        log_set_patient(true);
+        log_set_blocking(true);
         sd_event_source_disable_unref(s->idle_source);
         machine_free(s->machine);
         error_done(&s->refusal);
@@ -252,7 +252,7 @@ int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd
 
         supervisor_block_signals(front);
         allow_descriptors();
-        log_set_patient(false); /* nor does anybody who reads our messages hold up the pod */
+        log_set_blocking(false); /* nor does anybody who reads our messages hold up the pod */
         int r = start(&s, e);
         if (r >= 0) {
                 r = sd_event_loop(s.event);

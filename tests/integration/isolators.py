@@ -364,7 +364,7 @@ def numbers_of_processes_that_are_none(host):
     for value in "many", "1.5", "2K":
         contains(host.acnspawn("run", image, "--tasks-max=" + value).expect(2).err, "must be a whole number, or infinity")
     contains(host.acnspawn("run", image, "--pids-limit=5").expect(2).err, "--tasks-max")
-    contains(host.acnspawn("prepare", limited(host, "true", isolator("resource/tasks", limit="0"))).expect(1).err, "must be more than nothing")
+    contains(host.acnspawn("prepare", limited(host, "true", isolator("resource/tasks", limit="0"))).expect(1).err, "must be greater than 0")
     contains(host.acnspawn("prepare", limited(host, "true", isolator("resource/tasks", request="5"))).expect(1).err, "is not supported")
 
 

@@ -315,7 +315,7 @@ def ports_of_the_host_are_not_the_images(host):
 @case
 def options_are_checked(host):
     image = greedy(host)
-    for value, why in (("everything", "must be names of what the image asks for"), ("", "must be names"), ("all,seccomp", "must be names"),
+    for value, why in (("everything", "must be names of what the image requests"), ("", "must be names"), ("all,seccomp", "must be names"),
                        ("SYS_ADMIN", "must be names")):
         contains(host.acnspawn("prepare", image, "--grant=" + value).expect(2).err, "Invalid value '%s' for --grant: %s" % (value, why))
     contains(host.acnspawn("prepare", "--grant=all", image).expect(2).err, "--grant is for an app: put it after its image")

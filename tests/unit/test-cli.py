@@ -344,7 +344,7 @@ def library_that_cannot_be_loaded():
         check("the exit status", r.returncode, 1)
         check_contains("the message", r.stdout + r.stderr, "Cannot load a library that is needed for ")
         check_contains("the message", r.stdout + r.stderr, "libz.so.1")
-        check_contains("the hint", r.stdout + r.stderr, "Debian has it in the package ")
+        check_contains("the hint", r.stdout + r.stderr, "On Debian it is in the package ")
 
 
 def version():

@@ -39,9 +39,9 @@ static const struct {
                 {START ",'Name':'y'}", "Name", "is given twice, in two spellings"},
                 {START ",'labels':{}}", "labels", "must be a list, not an object"},
                 {START ",'labels':[{'name':'name','value':'x'}]}", "labels[0].name",
-                 "a label cannot be called \"name\""},
+                 "\"name\" is not a valid name of a label"},
                 {START ",'labels':[{'name':'a','value':'x'},{'name':'a','value':'x'}]}", "labels[1].name",
-                 "\"a\" is there twice"},
+                 "\"a\" appears twice"},
                 {START ",'labels':[{'name':'os','value':'linux'},{'name':'arch','value':'arm64'}]}",
                  "labels[1].value", "\"arm64\" is not known; it must be one of amd64 i386 aarch64"},
                 {START ",'labels':[{'name':'os','value':'OS/360'}]}", "labels[0].value",
@@ -100,7 +100,7 @@ static const struct {
                  "\"0A\" is not the name of an environment variable"},
                 {APP("'environment':[{'name':'A','value':''},{'name':'B','value':''},{'name':'A','value':''}"
                      "]"),
-                 "app.environment[2].name", "\"A\" is there twice"},
+                 "app.environment[2].name", "\"A\" appears twice"},
                 {APP("'environment':[{'name':'A','value':1}]"), "app.environment[0].value",
                  "must be a string, not a number"},
                 {APP("'mountPoints':[{'name':'a','path':''}]"), "app.mountPoints[0].path",
@@ -175,7 +175,7 @@ TEST(findings_are_bounded)
         text_add(&t, "]}");
         ASSERT_ERR(parse(t.data, &m, &f, NULL), -EINVAL);
         ASSERT_EQ(f.n, 257);
-        ASSERT_STREQ(f.items[256].message, "there is more that is wrong, which is not listed");
+        ASSERT_STREQ(f.items[256].message, "there are more errors, which are not listed");
 }
 
 TEST(no_json)

@@ -155,7 +155,7 @@ static const struct {
                 {"resource/memory", "{'default':true,'limit':'1G'}", "default: must be false"},
                 {"resource/memory", "{'limit':'1G','LIMIT':'2G'}",
                  "LIMIT: is given twice, in two spellings"},
-                {"resource/memory", "{'limit':'1G','limit':'2G'}", "key \"limit\" is there twice"},
+                {"resource/memory", "{'limit':'1G','limit':'2G'}", "key \"limit\" appears twice"},
                 {"resource/cpu", "{'default':true}", "default: must be false"},
                 {"resource/block-iops", "{'limit':'1000'}", "default: must be true"},
                 {"resource/network-bandwidth", "{'default':true,'request':'1'}",
@@ -236,7 +236,7 @@ TEST(together)
                 const char *isolators, *message;
         } cases[] = {
                         {"[" SECCOMP("retain") "," SECCOMP("retain") "]",
-                         "app.isolators[1]: os/linux/seccomp-retain-set can be there only once"},
+                         "app.isolators[1]: os/linux/seccomp-retain-set must not appear more than once"},
                         {"[" SECCOMP("retain") "," MEMORY "," SECCOMP("remove") "]",
                          "app.isolators[2]: os/linux/seccomp-remove-set cannot be used together"},
                         {"[" CAPS("remove") "," CAPS("retain") "]",

@@ -59,8 +59,8 @@ static const struct {
 } fault_cases[] = {
                 {"", "line 1, column 1", "the text ends where a value is expected"},
                 {" \n ", "line 2, column 2", "the text ends"},
-                {"{\"a\":1,\n \"b\":2,\n \"a\":3}", "line 3, column 2", "key \"a\" is there twice"},
-                {"{\"a\":1,\"\\u0061\":2}", "line 1, column 8", "key \"a\" is there twice"},
+                {"{\"a\":1,\n \"b\":2,\n \"a\":3}", "line 3, column 2", "key \"a\" appears twice"},
+                {"{\"a\":1,\"\\u0061\":2}", "line 1, column 8", "key \"a\" appears twice"},
                 {"NaN", "line 1, column 1", "'N' where a value"},
                 {"[Infinity]", "line 1, column 2", "'I' where a value"},
                 {"-Infinity", "line 1, column 2", "'I' where a digit"},

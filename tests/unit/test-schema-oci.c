@@ -57,7 +57,7 @@ TEST(kinds_of_documents)
         ASSERT_ERR(kind("{'schemaVersion':2,'manifests':[],'layers':[]}", NULL, &k, &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "both an index and a manifest");
         ASSERT_ERR(kind(MANIFEST("{}", ""), "application/vnd.oci.image.index.v1+json", &k, &e), -EINVAL);
-        ASSERT_CONTAINS(e.message, "the type it came as says that it is an image index");
+        ASSERT_CONTAINS(e.message, "its Content-Type says that it is an image index");
         ASSERT_ERR(kind("{'mediaType':'application/vnd.oci.image.manifest.v1+json','manifests':[]}", NULL,
                         &k, &e),
                    -EINVAL);
@@ -373,8 +373,8 @@ TEST(configs_that_are_refused)
                         {CONFIG("'ExposedPorts':{'65536':{}}"), "\"65536\""},
                         {CONFIG("'ExposedPorts':{'9-8':{}}"), "\"9-8\""},
                         {CONFIG("'ExposedPorts':{'80/icmp':{}}"), "\"80/icmp\""},
-                        {CONFIG("'Volumes':{'/':{}}"), "is not a path that can be mounted on"},
-                        {CONFIG("'Volumes':{'/a/..':{}}"), "is not a path that can be mounted on"},
+                        {CONFIG("'Volumes':{'/':{}}"), "is not a valid mount path"},
+                        {CONFIG("'Volumes':{'/a/..':{}}"), "is not a valid mount path"},
                         {CONFIG("'Labels':{'a':7}"), "config.Labels.a: must be a string"},
                         {CONFIG("'Labels':[]"), "config.Labels"},
                         {CONFIG("'Healthcheck':7"), "config.Healthcheck"},
