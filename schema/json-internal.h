@@ -25,7 +25,7 @@ typedef struct JsonReader {
         char *fault;
 } JsonReader;
 
-/* --- json-tokens.c: scalar values -------------------------------------------- */
+/* --- json-tokens.c: scalar values ---------------------------------------------------------------------- */
 
 /* Records an error at position AT: -EBADMSG. */
 int json_fault(JsonReader *r, const char *at, const char *format, ...) _printf_(3, 4);

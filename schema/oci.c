@@ -287,7 +287,7 @@ int oci_manifest_parse(const char *text, size_t size, OciManifest **ret, Finding
         return 0;
 }
 
-/* --- Check for an image ---------------------------------------------------------------------------- */
+/* --- Check for an image -------------------------------------------------------------------------------- */
 
 static const char *const config_types[] = {
                 "application/vnd.oci.image.config.v1+json",

@@ -247,7 +247,7 @@ IsolatorVerdict selinux_verdict(const VerdictInput *j, Text *detail)
         return ISOLATOR_MODIFIED;
 }
 
-/* --- Checks before a pod is made or run ----------------------------------------------------------- */
+/* --- Checks before a pod is made or run ---------------------------------------------------------------- */
 
 static int check_profile(const PodApp *app, const char *name, const HostFeatures *h, Error *e)
 {

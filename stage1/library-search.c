@@ -197,7 +197,7 @@ static int try_path(Closure *c, Path *p, size_t loader, Error *e)
         return try_name(c, p->text, loader, e);
 }
 
-/* --- Where libraries are searched -------------------------------------------------------------------- */
+/* --- Where libraries are searched ---------------------------------------------------------------------- */
 
 /* Writes the directory D of N bytes, with the object's own directory for $ORIGIN. False: no directory that
  * can be searched. */

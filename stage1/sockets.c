@@ -57,7 +57,7 @@ uint32_t stage1_port_count(const Port *port)
         return MAX(port->count, 1U);
 }
 
-/* --- Checks --------------------------------------------------------------------------------------- */
+/* --- Checks -------------------------------------------------------------------------------------------- */
 
 static int check_port(const PodApp *app, const Port *p, Error *e)
 {

@@ -173,7 +173,7 @@ int stage1_manifest_check(const PodManifest *m, Error *e);
 /* The kernel parameters of all apps and of the pod: paths below /proc/sys, with values. Errors as above. */
 int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error *e);
 
-/* --- Privileges that images request (privileges.c) --- */
+/* --- Privileges that images request (privileges.c) ----------------------------------------------------- */
 
 /* A request of an app's isolators beyond what an app gets by default. */
 typedef struct Privilege {

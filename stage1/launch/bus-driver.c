@@ -133,7 +133,7 @@ static void start_service(Call *c)
                 fail(c, ERROR_NAME("ServiceUnknown"), "In a pod there is only " MANAGER ".");
 }
 
-/* --- Credentials -------------------------------------------------------------------------------------- */
+/* --- Credentials --------------------------------------------------------------------------------------- */
 
 static uint32_t pid_of(const Call *c)
 {

@@ -5,7 +5,7 @@
 
 #include "basic/basic.h"
 
-/* --- bus-message.c: parsing and writing D-Bus messages ---------------------------- */
+/* --- bus-message.c: parsing and writing D-Bus messages ------------------------------------------------- */
 
 #define BUS_HEADER_MAX 16384U       /* bytes of a message's header, with its padding */
 #define BUS_MESSAGE_MAX (16U << 20) /* of a whole message; D-Bus itself has 128 MiB */

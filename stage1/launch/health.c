@@ -67,7 +67,7 @@ int health_check(Launch *l, uint64_t timeout_usec, HealthStatus *h)
         return r >= 0 && h->last.exit_status == 0 && !h->last.timed_out;
 }
 
-/* --- Failures ------------------------------------------------------------------------------ */
+/* --- Failures ------------------------------------------------------------------------------------------ */
 
 int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h)
 {
@@ -85,7 +85,7 @@ int health_count(Launch *l, const LaunchNumbers *n, HealthStatus *h)
         return r;
 }
 
-/* --- Periodic checks --------------------------------------------------------------------------------- */
+/* --- Periodic checks ----------------------------------------------------------------------------------- */
 
 /* 1: the app runs, and has become ready. */
 static int app_runs(Launch *l, uint64_t *ret_started)
