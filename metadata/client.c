@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The parent's side of the metadata service: starting it, feeding it, and answering what it asks.
+/* The parent's side of the metadata service: starts and configures it, and answers its queries.
  *
  * The service is started by posix_spawn(), which costs the same however large the caller is and which
- * reports a failing exec. Nothing here waits for the service: messages lie in the channel until it reads
- * them, and its answers are taken from the caller's poll loop, one at a time. What comes from the service is
- * checked like anything from a stranger: a question about a signature carries a UUID, which is checked
- * before the key lookup sees it (it may become part of a path), and a descriptor, which is read with a bound
- * and never mapped.
+ * reports a failing exec. Nothing here waits for the service: messages stay in the channel until it reads
+ * them, and its messages are processed from the caller's poll loop, one at a time. Messages of the service
+ * are untrusted: a query about a signature contains a UUID, which is checked before the key lookup sees it
+ * (it may become part of a path), and a descriptor, which is read up to a limit and never mapped.
  */
 
 #include <poll.h>
@@ -27,8 +26,8 @@ struct MetadataClient {
         int channel;
         pid_t pid;
         int pidfd;
-        uint64_t serial;     /* of the configuration sent last */
-        uint64_t configured; /* of the one in force */
+        uint64_t serial;     /* serial of the last configuration sent */
+        uint64_t configured; /* serial of the one in force */
         bool serving;
         char *uuid;
         MetadataMaySign may_sign;
@@ -37,8 +36,8 @@ struct MetadataClient {
 
 /* --- Start and end ------------------------------------------------------------------------------------- */
 
-/* The channel being closed, the service ends by itself. By pidfd, so that nobody else can be hit, even where
- * a loop of the caller's has reaped the service already. */
+/* The service ends by itself when the channel is closed. Uses a pidfd, so that no other process can be
+ * killed, even if the caller has reaped the service already. */
 static void reap(int pidfd)
 {
         struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -77,8 +76,8 @@ static void attributes_done(posix_spawnattr_t *a)
         (void) posix_spawnattr_destroy(a);
 }
 
-/* Descriptor 3 is taken first: CHANNEL may itself be one of the standard ones, where the caller runs
- * without. */
+/* Descriptor 3 is set first: CHANNEL may itself be one of the standard descriptors, if the caller runs
+ * without them. */
 static int set_descriptors(posix_spawn_file_actions_t *a, int channel)
 {
         if (posix_spawn_file_actions_adddup2(a, channel, METADATA_CHANNEL_FD) != 0 ||
@@ -89,8 +88,7 @@ static int set_descriptors(posix_spawn_file_actions_t *a, int channel)
         return 0;
 }
 
-/* Signals as a new program expects them, and a session of its own: a ^C meant for the caller is not for the
- * service. */
+/* Default signal dispositions, and a session of its own: a ^C for the caller must not reach the service. */
 static int set_attributes(posix_spawnattr_t *a)
 {
         sigset_t all, none;
@@ -232,7 +230,7 @@ bool metadata_client_configured(const MetadataClient *c)
 
 /* --- From the service ---------------------------------------------------------------------------------- */
 
-/* Refuses everything but a sealed memfd: reading that never blocks, and it holds still. */
+/* Accepts only a sealed memfd: reading it never blocks, and its content cannot change. */
 static int read_content(int fd, char **ret, size_t *ret_size)
 {
         const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -243,8 +241,8 @@ static int read_content(int fd, char **ret, size_t *ret_size)
         return read_fd_bounded(fd, METADATA_BODY_MAX, ret, ret_size);
 }
 
-/* Whether the signature is that pod's. Whatever is wrong with the question, the answer to it is no. */
-static bool judge(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, void *userdata)
+/* Whether the signature is that pod's. An invalid query is answered with no. */
+static bool is_valid_signature(const MetadataMessage *m, int fd, MetadataKeyLookup lookup, void *userdata)
 {
         _cleanup_free_ char *content = NULL;
         uint8_t key[METADATA_KEY_SIZE];
@@ -267,7 +265,7 @@ static int send_verdict(MetadataClient *c, uint64_t serial, bool yes)
 {
         const MetadataMessage m = {.type = METADATA_MESSAGE_VERDICT, .serial = serial, .code = yes};
 
-        /* A service that asks but does not read gets no answer, which it takes for a no. */
+        /* A service that does not read gets no answer, which it treats as a no. */
         return metadata_message_send(c->channel, &m, -EBADF);
 }
 
@@ -282,8 +280,8 @@ void metadata_client_answer(MetadataClient *c, uint64_t serial, bool yes)
         (void) send_verdict(c, serial, yes);
 }
 
-static int answer_question(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
-                           void *userdata, Error *e)
+static int answer_query(MetadataClient *c, const MetadataMessage *m, int fd, MetadataKeyLookup lookup,
+                        void *userdata, Error *e)
 {
         int yes = 1, r = 0;
 
@@ -291,7 +289,7 @@ static int answer_question(MetadataClient *c, const MetadataMessage *m, int fd, 
                 r = library_load(&crypto_library, e);
                 if (r < 0)
                         return r;
-                yes = judge(m, fd, lookup, userdata);
+                yes = is_valid_signature(m, fd, lookup, userdata);
         } else if (c->may_sign && (yes = c->may_sign(m->serial, c->may_sign_data)) == 0)
                 return 1; /* later */
         r = send_verdict(c, m->serial, yes > 0);
@@ -325,9 +323,10 @@ static int take_message(MetadataClient *c, const MetadataMessage *m, int fd, Met
                 return 1;
         case METADATA_MESSAGE_VERIFY:
         case METADATA_MESSAGE_SIGN:
-                return answer_question(c, m, fd, lookup, userdata, e);
+                return answer_query(c, m, fd, lookup, userdata, e);
         default:
-                return error_set(e, -EBADMSG, "The metadata service of pod %s sends nonsense", c->uuid);
+                return error_set(e, -EBADMSG, "The metadata service of pod %s sends invalid messages",
+                                 c->uuid);
         }
 }
 
@@ -344,8 +343,9 @@ int metadata_client_handle(MetadataClient *c, MetadataKeyLookup lookup, void *us
                 return error_set(e, -ECONNRESET, "The metadata service of pod %s has ended", c->uuid);
         }
         if (r == -EBADMSG)
-                return error_set(e, r, "The metadata service of pod %s sends nonsense", c->uuid);
+                return error_set(e, r, "The metadata service of pod %s sends invalid messages", c->uuid);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot hear the metadata service of pod %s", c->uuid);
+                return error_set_errno(e, r, "Cannot receive messages of the metadata service of pod %s",
+                                       c->uuid);
         return take_message(c, &m, fd, lookup, userdata, e);
 }

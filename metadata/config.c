@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The configuration of the service, to bytes and back.
+/* Encoding and decoding of the configuration of the service.
  *
  * Manifests can be megabytes, so a configuration travels as a sealed memfd: a header, then strings in a
  * fixed order (UUID, token, pod manifest, three per app, and last the key), each as its size, its bytes and
- * a NUL. The reader checks every size against what is there, and points into the one buffer it has read.
+ * a NUL. The reader checks every size against the remaining bytes, and points into the one buffer it has
+ * read.
  */
 
 #include "metadata/protocol.h"
@@ -41,7 +42,7 @@ static int config_check(const MetadataConfig *c, Error *e)
                                  "The token of pod %s is not %u to %u letters, digits, '-' or '_'", c->uuid,
                                  METADATA_TOKEN_MIN, METADATA_TOKEN_MAX);
         if (c->n_apps > METADATA_APPS_MAX)
-                return error_set(e, -E2BIG, "Pod %s has %zu apps; its metadata service takes at most %u",
+                return error_set(e, -E2BIG, "Pod %s has %zu apps; its metadata service supports at most %u",
                                  c->uuid, c->n_apps, METADATA_APPS_MAX);
 
         size_t size = c->pod_manifest_size;
@@ -79,7 +80,7 @@ int metadata_config_encode(const MetadataConfig *config, int *ret_fd, Error *e)
                 put_string(&t, a->image_id, strlen(a->image_id));
                 put_string(&t, a->image_manifest, a->image_manifest_size);
         }
-        /* The key is last, so that no copy of it stays behind where the text has grown. */
+        /* The key is last, so that no copy of it is left in memory when the text grows. */
         put_string(&t, (const char *) config->key, METADATA_KEY_SIZE);
         if (t.failed)
                 return error_oom(e);
@@ -96,7 +97,7 @@ typedef struct Reader {
         size_t left;
 } Reader;
 
-/* A string without NULs inside, unless RET_SIZE takes its size. */
+/* A string, which must not contain NULs unless RET_SIZE is given. */
 static int get_string(Reader *r, const char **ret, size_t *ret_size)
 {
         uint64_t size;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The connections, and what keeps slow or greedy clients from being in the way.
+/* The connections, and their protection against slow or greedy clients.
  *
  * There is one rule: a connection has to complete a request every so often (15 seconds by default), however
  * it spends the time: idle, sending a header byte by byte, sending a body, or not reading the answer. The
- * list is in the order in which connections last did so, so whoever is late is at its head. When there are
- * too many connections, the head goes early. Ending one is shutting down its socket: the library then finds
- * it closed and cleans up in its own time.
+ * list is in the order in which connections last did so, so the overdue ones are at its head. When there are
+ * too many connections, the head is ended early. A connection is ended by shutting down its socket: the
+ * library then finds it closed and cleans up later.
  */
 
 #include <sys/socket.h>

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Giving up privileges, before a single byte of anybody's has been read.
+/* Drops privileges, before any byte of a client is read.
  *
- * What is left in the end: the control channel and stderr, no capabilities and no way to get any, a user of
- * the pod's own, an empty read-only file system, a network namespace without interfaces (the listening
- * socket, which comes through the channel, keeps living in the pod's), no processes to start, no files to
- * write. The namespaces also let go of all mounts: a service never keeps anything of the host or of the pod
- * busy.
+ * What remains: the control channel and stderr, no capabilities and no way to get any, a user of the pod's
+ * own, an empty read-only file system, a network namespace without interfaces (the listening socket, which
+ * comes through the channel, keeps living in the pod's), no processes to start, no files to write. The
+ * namespaces also drop all mounts, so that the service never keeps a mount of the host or of the pod busy.
  *
- * Started without root the program can only do the part that needs none. Everything is checked afterwards
- * instead of believed.
+ * If it is not started as root, the program can only do the part that needs no privileges. The result of
+ * every step is verified afterwards.
  */
 
 #include <cap-ng.h>
@@ -29,7 +28,7 @@
 /* The channel, the standard three, epoll, signals, event counter, listening socket, memfds in passing. */
 #define DESCRIPTORS_BESIDES 32U
 
-/* The working directory becomes the root, and what was mounted is let go. The very first file system of a
+/* The working directory becomes the root, and all other mounts are detached. The very first file system of a
  * machine (an initramfs that never switched its root) cannot be pivoted away, only covered. */
 static int change_root(void)
 {
@@ -40,8 +39,8 @@ static int change_root(void)
         return chroot(".");
 }
 
-/* Makes an empty tmpfs the root, with no other mount left. The place it is mounted on first is of no
- * importance. */
+/* Makes an empty tmpfs the root, with no other mount left. The path on which it is mounted first does not
+ * matter. */
 static int empty_root(Error *e)
 {
         static const char place[] = "/proc";
@@ -78,7 +77,7 @@ static int become(uid_t uid, gid_t gid, Error *e)
         return 0;
 }
 
-/* Whoever starts us may have given us capabilities without being root. */
+/* A parent that is not root may still have passed capabilities to this process. */
 static int drop_as_user(uid_t uid, gid_t gid, Error *e)
 {
         if ((uid != (uid_t) -1 && uid != getuid()) || (gid != (gid_t) -1 && gid != getgid()))
@@ -111,7 +110,7 @@ static int limit_resources(unsigned connections, Error *e)
                         {RLIMIT_NPROC, SANITIZED ? RLIM_INFINITY : 0},
                         {RLIMIT_MEMLOCK, 0},
                         {RLIMIT_MSGQUEUE, 0},
-                        {RLIMIT_FSIZE, METADATA_BODY_MAX}, /* a question to the parent is a memfd */
+                        {RLIMIT_FSIZE, METADATA_BODY_MAX}, /* a query to the parent is a memfd */
                         {RLIMIT_DATA, SANITIZED ? RLIM_INFINITY : DATA_LIMIT},
         };
 
@@ -151,7 +150,7 @@ int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e)
         if (r < 0)
                 return r;
 
-        /* After the change of user, which makes a process dumpable anew. */
+        /* After the change of user, which makes a process dumpable again. */
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, SANITIZED, 0, 0, 0) < 0)
                 return error_set_errno(e, -errno, "Cannot renounce new privileges");
         r = limit_resources(connections, e);

@@ -3,8 +3,7 @@
 
 #include "metadata/metadata.h"
 
-/* A build that looks for leaks at its end needs much address space, a helper thread and to look at
- * itself. */
+/* A leak-checking build needs much address space, a helper thread and permission to inspect itself. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -16,7 +15,7 @@
 #define SANITIZED 0
 #endif
 
-/* Gives up, for good, everything the service does not need. CONNECTIONS is how many it will serve at once.
- * As root it becomes UID and GID, in namespaces of its own and with an empty file system for a root;
+/* Drops irrevocably everything that the service does not need. CONNECTIONS is how many it will serve at
+ * once. As root it becomes UID and GID, in namespaces of its own and with an empty file system for a root;
  * otherwise UID and GID must be what it is. */
 int metadata_drop(uid_t uid, gid_t gid, unsigned connections, Error *e);

@@ -3,9 +3,9 @@
 /* Forms as browsers, curl and every HTTP library send them: name=value&name=value, with + for a space and
  * %XX for a byte.
  *
- * What is parsed comes from the apps of a pod. It is decoded in place, which always fits as decoding only
- * shrinks, and in one pass. What could be read in two ways is refused, as a signature is made over it: a
- * broken escape, or a field that is given twice.
+ * The input comes from the apps of a pod. It is decoded in place, which always fits as decoding only
+ * shrinks, and in one pass. Ambiguous input is refused, as it is going to be signed: an invalid escape, or a
+ * duplicate field.
  */
 
 #include "metadata/routes.h"
@@ -16,7 +16,7 @@ static const char *const field_names[_METADATA_FIELD_MAX] = {
                 [METADATA_FIELD_SIGNATURE] = "signature",
 };
 
-/* Decodes N bytes in place and returns how many are left. */
+/* Decodes N bytes in place and returns the resulting number. */
 static int decode(char *p, size_t n, size_t *ret)
 {
         size_t out = 0;

@@ -2,10 +2,9 @@
 
 /* The signatures of the identity endpoint: HMAC-SHA512 with a key per pod, written as base64.
  *
- * A signature is compared as text, with the one text that signing makes, and in constant time: so there is
- * exactly one signature that is right, no decoder is needed for what strangers send, and nothing can be
- * learned from how long the answer takes. The crypto library's configuration file is never read: it could
- * not be, where the service lives.
+ * A signature is compared as text, with the text that signing produces, and in constant time: so there is
+ * exactly one valid signature, no decoder is needed for untrusted input, and the time of the reply reveals
+ * nothing. The crypto library's configuration file is never read: the service has no file system.
  */
 
 #include <sys/random.h>
@@ -57,7 +56,7 @@ int metadata_hmac_verify(const uint8_t key[static METADATA_KEY_SIZE], const void
 
 static int fill_random(void *p, size_t n)
 {
-        ssize_t k = getrandom(p, n, 0); /* at most 256 bytes are never interrupted */
+        ssize_t k = getrandom(p, n, 0); /* requests of at most 256 bytes are never interrupted */
 
         if (k < 0)
                 return -errno;

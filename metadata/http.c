@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Setting up libmicrohttpd: one thread, which is ours; its epoll descriptor is one of those that the main
- * loop polls. */
+/* Sets up libmicrohttpd: it runs in the main thread; its epoll descriptor is one of those that the main loop
+ * polls. */
 
 #include "metadata/server.h"
 
@@ -39,7 +39,7 @@ int metadata_http_prepare(MetadataServer *s, Error *e)
 
 int metadata_http_start(MetadataServer *s, Error *e)
 {
-        int fd = TAKE_FD(s->listen_fd); /* the library closes it, whatever happens */
+        int fd = TAKE_FD(s->listen_fd); /* the library closes it, also on failure */
 
         s->daemon = MHD_start_daemon(
                         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, metadata_request_handle, s,
@@ -58,8 +58,8 @@ int metadata_http_start(MetadataServer *s, Error *e)
 
 void metadata_http_stop(MetadataServer *s)
 {
-        /* The library insists that no connection is suspended any more. */
-        metadata_questions_cancel(s);
+        /* The library requires that no connection is suspended any more. */
+        metadata_queries_cancel(s);
         if (s->daemon) {
                 (void) MHD_run(s->daemon);
                 MHD_stop_daemon(s->daemon);

@@ -3,8 +3,7 @@
 /* acnspawn-metadata: the App Container metadata service of one pod.
  *
  * Not meant to be started by hand: its parent gives it a control channel as descriptor 3 (see metadata.h).
- * It takes the user and group to become, gives up everything it does not need, and serves until its parent
- * is gone.
+ * It gets the user and group to run as, drops everything it does not need, and serves until its parent ends.
  */
 
 #include <sys/socket.h>
@@ -34,7 +33,7 @@ static int parse_arguments(int argc, char **argv, uid_t *ret_uid, gid_t *ret_gid
                 else if ((value = startswith(argv[i], "--gid=")))
                         r = parse_id(argv[i], value, &gid, e);
                 else
-                        r = error_set(e, -EINVAL, "%s is not known here", argv[i]);
+                        r = error_set(e, -EINVAL, "Unknown argument %s", argv[i]);
         }
         if (r < 0)
                 return r;
@@ -69,17 +68,18 @@ static int run(int argc, char **argv, Error *e)
         int r = parse_arguments(argc, argv, &uid, &gid, e);
         if (r >= 0)
                 r = check_channel(e);
-        /* Later there is no file system to load it from. */
+        /* It cannot be loaded later, without a file system. */
         if (r >= 0)
                 r = library_load(&crypto_library, e);
         if (r >= 0)
                 r = metadata_drop(uid, gid, METADATA_CONNECTIONS_MAX, e);
         if (r < 0)
                 return r;
-        /* Whoever reads the parent's stderr to its end should not have to wait for the pod's. From here on
-         * what goes wrong with a configuration or the socket is told through the channel. */
+        /* Releases stderr, so that a process that reads the parent's stderr to its end need not wait for
+         * this service. From here on failures of a configuration or the socket are reported through the
+         * channel. */
         if (dup2(STDIN_FILENO, STDERR_FILENO) < 0)
-                return error_set_errno(e, -errno, "Cannot let go of stderr");
+                return error_set_errno(e, -errno, "Cannot release stderr");
         return metadata_serve(METADATA_CHANNEL_FD, e);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sending and receiving the messages of the control channel, and sealed memfds for what is too large for
- * one.
+/* Sends and receives the messages of the control channel, and creates sealed memfds for data that is too
+ * large for one.
  *
  * Messages are of one fixed size, so that a packet either is a message or is refused. Nothing here blocks: a
  * full or an empty channel is the caller's decision.
@@ -45,7 +45,7 @@ int metadata_message_receive(int channel, MetadataMessage *ret, int *ret_fd)
 
 static int memfd_open(const char *name)
 {
-        /* Hosts may insist on the flag (vm.memfd_noexec=2), kernels before 6.3 do not know it. */
+        /* Hosts may require the flag (vm.memfd_noexec=2); kernels before 6.3 do not have it. */
         int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 
         if (fd < 0 && errno == EINVAL)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One request, from its header to its answer.
+/* Handles one request, from its header to the response.
  *
- * The library calls the handler once when the header is there, then for every piece of the body, then once
- * more for the answer. What is wrong with a request is decided as early as possible and answered at the end,
- * after reading and dropping a body of reasonable size, so that the client gets to see the answer and can
- * keep its connection. Bodies are kept only for the two endpoints that take a form, bounded each and all
- * together.
+ * The library calls the handler once when the header is complete, then for every piece of the body, then
+ * once more for the response. Errors of a request are detected as early as possible and answered at the end,
+ * after reading and discarding a body of reasonable size, so that the client receives the response and can
+ * keep its connection. Bodies are stored only for the two endpoints that take a form, with limits for each
+ * and for all together.
  */
 
 #include "metadata/server.h"
@@ -27,8 +27,8 @@ static const char *header_get(struct MHD_Connection *http, const char *name)
         return MHD_lookup_connection_value(http, MHD_HEADER_KIND, name);
 }
 
-/* What the header alone says about the request. */
-static MetadataAnswer judge_header(const MetadataServer *s, struct MHD_Connection *http, const char *url,
+/* The result of checking the header alone. */
+static MetadataAnswer check_header(const MetadataServer *s, struct MHD_Connection *http, const char *url,
                                    const char *method, MetadataRoute *ret)
 {
         uint64_t size;
@@ -49,8 +49,8 @@ static MetadataAnswer judge_header(const MetadataServer *s, struct MHD_Connectio
         return METADATA_ANSWER_NONE;
 }
 
-/* Whether the client should hear right away that it need not send its body. The library closes the
- * connection then. */
+/* Whether to respond at once, so that the client does not send its body. The library closes the connection
+ * then. */
 static bool answer_early(struct MHD_Connection *http, const char *method)
 {
         const char *length = header_get(http, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -86,7 +86,7 @@ static enum MHD_Result request_begin(MetadataServer *s, MetadataConnection *c, c
         MetadataRequest *q = &c->request;
 
         q->begun = true;
-        q->answer = judge_header(s, c->http, url, method, &q->route);
+        q->answer = check_header(s, c->http, url, method, &q->route);
         if (q->answer != METADATA_ANSWER_NONE && answer_early(c->http, method))
                 return answer(s, c->http, q->answer);
         return MHD_YES;
@@ -156,8 +156,8 @@ static enum MHD_Result answer_sign(MetadataServer *s, MetadataConnection *c, con
                 return r;
         }
         c->request.signature = response;
-        c->request.asked = true;
-        return metadata_question_ask_to_sign(s, c) < 0 ? answer(s, c->http, METADATA_ANSWER_BUSY) : MHD_YES;
+        c->request.query_sent = true;
+        return metadata_query_may_sign(s, c) < 0 ? answer(s, c->http, METADATA_ANSWER_BUSY) : MHD_YES;
 }
 
 static enum MHD_Result answer_verify(MetadataServer *s, MetadataConnection *c, const MetadataForm *form)
@@ -177,8 +177,8 @@ static enum MHD_Result answer_verify(MetadataServer *s, MetadataConnection *c, c
                                          form->fields[METADATA_FIELD_SIGNATURE].size);
                 return answer(s, c->http, r > 0 ? METADATA_ANSWER_VALID : METADATA_ANSWER_INVALID);
         }
-        c->request.asked = true;
-        r = metadata_question_ask(s, c, form);
+        c->request.query_sent = true;
+        r = metadata_query_verify(s, c, form);
         if (r > 0)
                 return MHD_YES;
         return answer(s, c->http, r == 0 ? METADATA_ANSWER_INVALID : METADATA_ANSWER_BUSY);
@@ -193,7 +193,7 @@ static enum MHD_Result request_end(MetadataServer *s, MetadataConnection *c)
                 return MHD_queue_response(c->http, MHD_HTTP_OK, q->signature);
         if (q->answer != METADATA_ANSWER_NONE)
                 return answer(s, c->http, q->answer);
-        if (q->asked)
+        if (q->query_sent)
                 return MHD_YES; /* not answered yet */
         if (!metadata_resource_is_post(q->route.resource)) {
                 struct MHD_Response *response = metadata_tables_find(s->tables, &q->route);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From the path of a request to what it asks for.
+/* Maps the path of a request to a resource.
  *
  * A path is /TOKEN/acMetadata/v1/ and then either the name of one of the pod's resources or apps/APP/ and
- * the name of one of an app's; one slash at the end does not matter. A path with the wrong token is told
- * from an unknown path by nobody.
+ * the name of one of an app's; one trailing slash is ignored. A path with the wrong token is answered
+ * exactly like an unknown path.
  */
 
 #include "library/libcrypto.h"

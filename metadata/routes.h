@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What a request asks for: paths and form fields, as pure functions. Internal to metadata/. */
+/* Parsing of requests: paths and form fields, as pure functions. Internal to metadata/. */
 
 #include "metadata/metadata.h"
 
@@ -17,7 +17,7 @@ typedef enum MetadataResource {
         _METADATA_RESOURCE_MAX,
 } MetadataResource;
 
-/* How many resources the pod has, and how many each app has; the values above are in that order. */
+/* The number of resources of the pod, and of each app; the values above are in that order. */
 #define METADATA_POD_RESOURCES 3U
 #define METADATA_APP_RESOURCES 3U
 #define METADATA_TYPE_JSON "application/json"
@@ -41,7 +41,7 @@ typedef struct MetadataRoute {
         size_t app_size;
 } MetadataRoute;
 
-/* Finds what PATH, decoded, asks for. -ENOENT: nothing, or the token is not the right one; the latter is
+/* Finds the resource of the decoded PATH. -ENOENT: there is none, or the token is wrong; the token is
  * compared in constant time. */
 int metadata_route(const char *token, size_t token_size, const char *path, MetadataRoute *ret);
 
@@ -54,17 +54,17 @@ typedef enum MetadataField {
         _METADATA_FIELD_MAX,
 } MetadataField;
 
-#define METADATA_FIELDS_MAX 16U /* in one form, known and unknown */
+#define METADATA_FIELDS_MAX 16U /* per form, known and unknown */
 
 typedef struct MetadataForm {
         struct {
-                const char *value; /* NULL: not there; may hold NULs; not terminated */
+                const char *value; /* NULL: absent; may contain NULs; not terminated */
                 size_t size;
         } fields[_METADATA_FIELD_MAX];
 } MetadataForm;
 
 /* Parses application/x-www-form-urlencoded, decoding in place: the values point into DATA. Fields with other
- * names are skipped. -EINVAL: a bad escape, a field that is there twice, or too many fields. */
+ * names are skipped. -EINVAL: an invalid escape, a duplicate field, or too many fields. */
 int metadata_form_parse(char *data, size_t size, MetadataForm *ret);
-/* Whether a Content-Type header names that encoding; parameters after it do not matter. */
+/* Whether a Content-Type header names that encoding; its parameters are ignored. */
 bool metadata_form_type(const char *content_type);

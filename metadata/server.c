@@ -2,8 +2,8 @@
 
 /* The main loop of the service: one thread that waits for its parent, for SIGTERM, and for the HTTP library.
  *
- * Serving begins as soon as there is a configuration and a listening socket, in whichever order they come. A
- * configuration that is refused leaves the one before it in force.
+ * Serving begins as soon as there is a configuration and a listening socket, in any order. If a
+ * configuration is refused, the previous one stays in force.
  */
 
 #include <poll.h>
@@ -15,8 +15,8 @@
 
 #define MESSAGES_PER_TURN 16U
 
-/* Tells the parent how something went. A parent that does not read misses it. */
-static void tell(MetadataServer *s, MetadataMessageType type, uint64_t serial, int code, const Error *e)
+/* Reports a result to the parent. If the parent does not read, the message is lost. */
+static void report(MetadataServer *s, MetadataMessageType type, uint64_t serial, int code, const Error *e)
 {
         MetadataMessage m = {.type = type, .serial = serial, .code = code};
 
@@ -52,9 +52,9 @@ static int socket_option(int fd, int option)
 static int take_listener(MetadataServer *s, int *fd, Error *e)
 {
         if (s->daemon || s->listen_fd >= 0)
-                return error_set(e, -EALREADY, "There is a listening socket already");
+                return error_set(e, -EALREADY, "There already is a listening socket");
         if (socket_option(*fd, SO_ACCEPTCONN) != 1 || socket_option(*fd, SO_TYPE) != SOCK_STREAM)
-                return error_set(e, -ENOTSOCK, "What came is not a listening stream socket");
+                return error_set(e, -ENOTSOCK, "The received descriptor is not a listening stream socket");
         int flags = fcntl(*fd, F_GETFL);
         if (flags < 0 || fcntl(*fd, F_SETFL, flags | O_NONBLOCK) < 0)
                 return error_set_errno(e, -errno, "Cannot make the listening socket non-blocking");
@@ -68,7 +68,7 @@ static void begin_serving(MetadataServer *s)
 
         if (s->daemon || s->listen_fd < 0 || !s->tables)
                 return;
-        tell(s, METADATA_MESSAGE_SERVING, 0, metadata_http_start(s, &e), &e);
+        report(s, METADATA_MESSAGE_SERVING, 0, metadata_http_start(s, &e), &e);
 }
 
 static void take_message(MetadataServer *s, const MetadataMessage *m, int *fd)
@@ -79,21 +79,21 @@ static void take_message(MetadataServer *s, const MetadataMessage *m, int *fd)
         switch (m->type) {
         case METADATA_MESSAGE_CONFIG:
                 r = take_config(s, *fd, &e);
-                tell(s, METADATA_MESSAGE_CONFIGURED, m->serial, r, &e);
+                report(s, METADATA_MESSAGE_CONFIGURED, m->serial, r, &e);
                 break;
         case METADATA_MESSAGE_LISTENER:
                 r = take_listener(s, fd, &e);
                 if (r < 0)
-                        tell(s, METADATA_MESSAGE_SERVING, 0, r, &e);
+                        report(s, METADATA_MESSAGE_SERVING, 0, r, &e);
                 break;
         case METADATA_MESSAGE_VERDICT:
-                metadata_question_answered(s, m->serial, m->code > 0);
+                metadata_query_answered(s, m->serial, m->code > 0);
                 break;
         }
         begin_serving(s);
 }
 
-/* 1: go on; 0: the parent has gone. */
+/* 1: continue; 0: the parent has ended. */
 static int read_channel(MetadataServer *s)
 {
         for (unsigned i = 0; i < MESSAGES_PER_TURN; i++) {
@@ -110,7 +110,7 @@ static int read_channel(MetadataServer *s)
         return 1;
 }
 
-/* In milliseconds, for poll(); -1: for ever. Rounded up, not to spin until the time has come. */
+/* In milliseconds, for poll(); -1: no time-out. Rounded up, so that the loop does not spin. */
 static int poll_timeout(const MetadataServer *s, uint64_t next)
 {
         MHD_UNSIGNED_LONG_LONG library;
@@ -125,7 +125,7 @@ static int poll_timeout(const MetadataServer *s, uint64_t next)
         return msec == UINT64_MAX ? -1 : (int) MIN(msec, (uint64_t) 60000);
 }
 
-/* 1: go on; 0: it is over. */
+/* 1: continue; 0: end. */
 static int serve_turn(MetadataServer *s, Error *e)
 {
         struct pollfd fds[] = {
@@ -136,8 +136,8 @@ static int serve_turn(MetadataServer *s, Error *e)
 
         s->now = now_usec(CLOCK_MONOTONIC);
         uint64_t next = metadata_connections_expire(s);
-        uint64_t question = metadata_questions_expire(s);
-        if (poll(fds, ELEMENTSOF(fds), poll_timeout(s, MIN(next, question))) < 0)
+        uint64_t query_due = metadata_queries_expire(s);
+        if (poll(fds, ELEMENTSOF(fds), poll_timeout(s, MIN(next, query_due))) < 0)
                 return errno == EINTR ? 1 : error_set_errno(e, -errno, "Cannot wait");
         s->now = now_usec(CLOCK_MONOTONIC);
 

@@ -6,17 +6,18 @@
 #include "metadata/protocol.h"
 #include "metadata/tables.h"
 
-/* How many connections are served at once. From METADATA_CONNECTIONS_EVICT on, each new one ends the one
- * that has gone longest without completing a request, so that nobody can keep others out by holding
+/* The number of simultaneous connections. From METADATA_CONNECTIONS_EVICT on, each new one ends the one that
+ * has completed no request for the longest time, so that a client cannot lock out others by holding
  * connections. */
 #define METADATA_CONNECTIONS_MAX 512U
 #define METADATA_CONNECTIONS_EVICT 480U
 #define METADATA_BODIES_MAX (32U * 1024U * 1024U) /* bytes of all requests' bodies together */
 #define METADATA_DISCARD_MAX                                                                                \
-        (4U * 1024U * 1024U)       /* bytes of a body that is read only to be able to refuse it politely */
-#define METADATA_QUESTIONS_MAX 64U /* that wait for the parent */
+        (4U * 1024U * 1024U)     /* bytes of a body that is read and discarded so that the client gets the
+                                  * response */
+#define METADATA_QUERIES_MAX 64U /* pending queries to the parent */
 
-/* The answers that do not depend on the pod. */
+/* The responses that do not depend on the pod. */
 typedef enum MetadataAnswer {
         METADATA_ANSWER_NONE, /* none of these */
         METADATA_ANSWER_VALID,
@@ -34,8 +35,8 @@ typedef enum MetadataAnswer {
 
 typedef struct MetadataRequest {
         bool begun;
-        bool asked; /* the parent, whose answer is in ANSWER when the connection goes on */
-        struct MHD_Response *signature; /* that is given out as soon as the parent says that it may be */
+        bool query_sent; /* to the parent; the result is in ANSWER when the connection is resumed */
+        struct MHD_Response *signature; /* to be sent once the parent permits it */
         MetadataRoute route;
         MetadataAnswer answer; /* decided already */
         char *body;
@@ -45,40 +46,41 @@ typedef struct MetadataRequest {
 
 typedef struct MetadataConnection MetadataConnection;
 struct MetadataConnection {
-        MetadataConnection *previous, *next; /* longest without a completed request first */
+        MetadataConnection *previous, *next; /* ordered by the time of the last completed request, oldest
+                                              * first */
         struct MHD_Connection *http;
         int fd;
         uint64_t since; /* when it began, or completed its last request */
-        bool ended;     /* by us; not in the list any more */
+        bool ended;     /* by the service; not in the list any more */
         bool suspended; /* waits for the parent; not in the list */
         MetadataRequest request;
 };
 
-typedef struct MetadataQuestion {
+typedef struct MetadataQuery {
         MetadataConnection *connection; /* NULL: free */
         uint64_t serial, deadline;
-} MetadataQuestion;
+} MetadataQuery;
 
 typedef struct MetadataServer {
         int channel;
         int signal_fd;
-        int listen_fd; /* until the daemon has it */
+        int listen_fd; /* until it is passed to the daemon */
         struct MHD_Daemon *daemon;
         int epoll_fd; /* the daemon's */
-        uint64_t now; /* monotonic, as of this turn of the loop */
+        uint64_t now; /* monotonic time of this iteration */
         MetadataTables *tables;
         struct MHD_Response *answers[_METADATA_ANSWER_MAX];
         MetadataConnection *first, *last;
         unsigned n_connections;
         size_t bodies; /* bytes allocated for bodies */
-        MetadataQuestion questions[METADATA_QUESTIONS_MAX];
-        uint64_t question_serial;
-        unsigned n_questions;
+        MetadataQuery queries[METADATA_QUERIES_MAX];
+        uint64_t query_serial;
+        unsigned n_queries;
         bool may_sign;
-        MetadataConnection *signers; /* that wait until it may */
-        uint64_t sign_serial;        /* of the question whether it may; 0: it was not asked */
+        MetadataConnection *sign_waiters; /* connections that wait for permission to sign */
+        uint64_t sign_serial;             /* of the query for permission to sign; 0: not sent */
         uint64_t sign_deadline;
-        bool resumed; /* there are connections that go on, which the library looks at only when it is run */
+        bool resumed; /* there are resumed connections, which the library processes only when it is run */
 } MetadataServer;
 
 /* server.c */
@@ -86,8 +88,8 @@ typedef struct MetadataServer {
 int metadata_serve(int channel, Error *e);
 
 /* http.c */
-int metadata_http_prepare(MetadataServer *s, Error *e); /* makes the fixed answers */
-int metadata_http_start(MetadataServer *s, Error *e);   /* takes listen_fd */
+int metadata_http_prepare(MetadataServer *s, Error *e); /* creates the fixed responses */
+int metadata_http_start(MetadataServer *s, Error *e);   /* takes ownership of listen_fd */
 void metadata_http_stop(MetadataServer *s);
 
 /* request.c */
@@ -104,18 +106,18 @@ void metadata_connection_completed(void *server, struct MHD_Connection *http, vo
 MetadataConnection *metadata_connection_get(struct MHD_Connection *http);
 void metadata_connection_suspend(MetadataServer *s, MetadataConnection *c);
 void metadata_connection_resume(MetadataServer *s, MetadataConnection *c);
-/* Ends those that have been at it for too long; returns when the next will be (UINT64_MAX: none). */
+/* Ends overdue connections; returns when the next will be due (UINT64_MAX: none). */
 uint64_t metadata_connections_expire(MetadataServer *s);
 
-/* question.c */
-/* Asks the parent about a signature and suspends the connection. -EBUSY: too many are waiting. */
-int metadata_question_ask(MetadataServer *s, MetadataConnection *c, const MetadataForm *form);
-/* Asks the parent, if that was not done before, whether signatures may be given out, and suspends the
+/* query.c */
+/* Queries the parent about a signature and suspends the connection. -EBUSY: too many queries are pending. */
+int metadata_query_verify(MetadataServer *s, MetadataConnection *c, const MetadataForm *form);
+/* Queries the parent, unless that was done before, whether signatures may be returned, and suspends the
  * connection. */
-int metadata_question_ask_to_sign(MetadataServer *s, MetadataConnection *c);
-void metadata_question_answered(MetadataServer *s, uint64_t serial, bool valid);
-/* Answers for the parent what it has not answered in time; returns when the next will be due (UINT64_MAX:
+int metadata_query_may_sign(MetadataServer *s, MetadataConnection *c);
+void metadata_query_answered(MetadataServer *s, uint64_t serial, bool valid);
+/* Completes queries that the parent has not answered in time; returns when the next will be due (UINT64_MAX:
  * none). */
-uint64_t metadata_questions_expire(MetadataServer *s);
-/* Answers all of them with no. */
-void metadata_questions_cancel(MetadataServer *s);
+uint64_t metadata_queries_expire(MetadataServer *s);
+/* Completes all queries with the answer no. */
+void metadata_queries_cancel(MetadataServer *s);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The answers of the service, rendered once when a configuration comes, so that a request is a look-up and
- * nothing is copied or parsed for it.
+/* The responses of the service, rendered once per configuration, so that a request is only a look-up without
+ * copying or parsing.
  *
- * Answers are reference-counted by libmicrohttpd and own their text. Tables are never changed: a new
- * configuration makes new ones, and the old ones go when the last connection has sent what it was sending.
+ * Responses are reference-counted by libmicrohttpd and own their text. Tables are never changed: a new
+ * configuration creates new ones, and the old responses are freed when the last connection has sent them.
  */
 
 #include "library/libcrypto.h"
@@ -31,7 +31,7 @@ struct MHD_Response *metadata_response_new(char *text, size_t size, const char *
         return r;
 }
 
-/* Renders TEXT as the answer for R; takes it. */
+/* Renders TEXT as the response for R; takes ownership of TEXT. */
 static int render(MetadataResource r, char *text, size_t size, struct MHD_Response **slot, Error *e)
 {
         *slot = metadata_response_new(text, size, metadata_resource_content_type(r), NULL);
@@ -57,8 +57,8 @@ static int render_annotations(MetadataResource r, const PairList *l, struct MHD_
         return render(r, text, strlen(text), slot, e);
 }
 
-/* "Fully-reified": that a pod has no annotations is said, as it is by pod/annotations. Clients compare the
- * two. */
+/* "Fully-reified": an empty list of annotations is written explicitly, as by pod/annotations. Clients
+ * compare the two. */
 static int render_pod_manifest(const MetadataConfig *c, struct MHD_Response **slot, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;

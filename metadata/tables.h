@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What a configuration comes to: every answer, ready to send. Internal to metadata/. */
+/* The rendered form of a configuration: every response, ready to send. Internal to metadata/. */
 
 #include <microhttpd.h>
 
@@ -22,13 +22,13 @@ typedef struct MetadataTables {
         size_t n_apps;
 } MetadataTables;
 
-/* Parses the manifests and renders all answers. Error messages name the app. */
+/* Parses the manifests and renders all responses. Error messages name the app. */
 int metadata_tables_new(const MetadataConfig *config, MetadataTables **ret, Error *e);
-/* Answers that are being sent stay alive until they have been. */
+/* Responses that are being sent stay alive until they have been sent. */
 MetadataTables *metadata_tables_free(MetadataTables *t);
 DEFINE_TRIVIAL_CLEANUP_FUNC(MetadataTables *, metadata_tables_free);
-/* The answer to a route that is to be read; NULL: there is no such app. */
+/* The response for a readable resource; NULL: there is no such app. */
 struct MHD_Response *metadata_tables_find(const MetadataTables *t, const MetadataRoute *route);
-/* Takes TEXT, also on failure. NULL: out of memory. ALLOW may be NULL. */
+/* Takes ownership of TEXT, also on failure. NULL: out of memory. ALLOW may be NULL. */
 struct MHD_Response *metadata_response_new(char *text, size_t size, const char *content_type,
                                            const char *allow);

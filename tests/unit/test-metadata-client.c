@@ -176,8 +176,9 @@ TEST(not_a_listener)
         ASSERT_OK(metadata_client_send_listener(s.client, fd, &s.error));
         while (s.handled >= 0 && now_usec(CLOCK_MONOTONIC) < deadline)
                 ASSERT_OK(service_wait(&s, -1, deadline));
-        ASSERT_STREQ(s.error.message, "The metadata service of pod " UUID
-                                      " cannot serve: What came is not a listening stream socket");
+        ASSERT_STREQ(s.error.message,
+                     "The metadata service of pod " UUID
+                     " cannot serve: The received descriptor is not a listening stream socket");
 }
 
 static void expect_status_line(const char *status, const char *line)

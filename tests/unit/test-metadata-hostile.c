@@ -130,7 +130,7 @@ TEST(hostile_service)
         ASSERT_ERR(next_error(&s), -EREMOTEIO);
         ASSERT_LT(strlen(s.error.message), 2000);
         ASSERT_ERR(next_error(&s), -EBADMSG);
-        ASSERT_STREQ(s.error.message, "The metadata service of pod " UUID " sends nonsense");
+        ASSERT_STREQ(s.error.message, "The metadata service of pod " UUID " sends invalid messages");
         ASSERT_ERR(next_error(&s), -EBADMSG);
         ASSERT_ERR(next_error(&s), -EBADMSG);
         ASSERT_ERR(next_error(&s), -ECONNRESET);

@@ -318,7 +318,7 @@ TEST(config_refused)
         c = config;
         c.n_apps = METADATA_APPS_MAX + 1;
         ASSERT_ERR(metadata_config_encode(&c, &fd, &e), -E2BIG);
-        ASSERT_CONTAINS(e.message, "has 4097 apps; its metadata service takes at most 4096");
+        ASSERT_CONTAINS(e.message, "has 4097 apps; its metadata service supports at most 4096");
         c = config;
         c.pod_manifest_size = SIZE_MAX;
         ASSERT_ERR(metadata_config_encode(&c, &fd, &e), -E2BIG);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Questions to the parent: whether another pod has made a signature, and whether we may make some. The keys
- * of other pods never come here.
+/* Queries to the parent: whether another pod has made a signature, and whether this service may return
+ * signatures. The service never gets the keys of other pods.
  *
- * A question goes out with the content in a sealed memfd; the connection is suspended and everybody else is
- * served on. The number of questions that wait is bounded, and each is answered with no if the parent has
- * not answered in time. An answer that comes later finds its question gone.
+ * A query is sent with the content in a sealed memfd; its connection is suspended while others are served.
+ * The number of pending queries is limited, and each is treated as answered with no if the parent does not
+ * answer in time. A late answer is ignored.
  *
- * Whether we may sign is asked once, when the first signature is asked for; whoever wants one until the
- * answer is there waits with the first.
+ * Permission to sign is queried once, when the first signature is requested; further requests wait for the
+ * same answer.
  */
 
 #include "metadata/server.h"
 
-static MetadataQuestion *find_free(MetadataServer *s)
+static MetadataQuery *find_free(MetadataServer *s)
 {
-        for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++)
-                if (!s->questions[i].connection)
-                        return s->questions + i;
+        for (size_t i = 0; i < METADATA_QUERIES_MAX; i++)
+                if (!s->queries[i].connection)
+                        return s->queries + i;
         return NULL;
 }
 
@@ -30,8 +30,8 @@ static bool copy_field(const MetadataForm *form, MetadataField f, char *ret, siz
         return true;
 }
 
-/* 0: this can be no pod's signature, there is no need to ask. */
-static int send_question(MetadataServer *s, uint64_t serial, const MetadataForm *form)
+/* 0: not a valid signature of any pod, no query is needed. */
+static int send_query(MetadataServer *s, uint64_t serial, const MetadataForm *form)
 {
         MetadataMessage m = {.type = METADATA_MESSAGE_VERIFY, .serial = serial};
         _cleanup_close_ int fd = -EBADF;
@@ -47,101 +47,101 @@ static int send_question(MetadataServer *s, uint64_t serial, const MetadataForm 
         return r < 0 ? r : 1;
 }
 
-int metadata_question_ask(MetadataServer *s, MetadataConnection *c, const MetadataForm *form)
+int metadata_query_verify(MetadataServer *s, MetadataConnection *c, const MetadataForm *form)
 {
-        MetadataQuestion *q = find_free(s);
+        MetadataQuery *q = find_free(s);
 
         if (!q)
                 return -EBUSY;
-        int r = send_question(s, s->question_serial + 1, form);
+        int r = send_query(s, s->query_serial + 1, form);
         if (r <= 0)
                 return r == -EAGAIN ? -EBUSY : r;
-        *q = (MetadataQuestion){
+        *q = (MetadataQuery){
                         .connection = c,
-                        .serial = ++s->question_serial,
+                        .serial = ++s->query_serial,
                         .deadline = s->now + s->tables->verify_timeout_usec,
         };
-        s->n_questions++;
+        s->n_queries++;
         metadata_connection_suspend(s, c);
         return 1;
 }
 
-static void settle(MetadataServer *s, MetadataQuestion *q, bool valid)
+static void complete_query(MetadataServer *s, MetadataQuery *q, bool valid)
 {
         MetadataConnection *c = q->connection;
 
-        *q = (MetadataQuestion){};
-        s->n_questions--;
+        *q = (MetadataQuery){};
+        s->n_queries--;
         c->request.answer = valid ? METADATA_ANSWER_VALID : METADATA_ANSWER_INVALID;
         metadata_connection_resume(s, c);
 }
 
-int metadata_question_ask_to_sign(MetadataServer *s, MetadataConnection *c)
+int metadata_query_may_sign(MetadataServer *s, MetadataConnection *c)
 {
-        const MetadataMessage m = {.type = METADATA_MESSAGE_SIGN, .serial = s->question_serial + 1};
+        const MetadataMessage m = {.type = METADATA_MESSAGE_SIGN, .serial = s->query_serial + 1};
 
         if (s->sign_serial == 0) {
                 int r = metadata_message_send(s->channel, &m, -EBADF);
                 if (r < 0)
                         return r;
-                s->sign_serial = ++s->question_serial;
+                s->sign_serial = ++s->query_serial;
                 s->sign_deadline = s->now + s->tables->verify_timeout_usec;
         }
         metadata_connection_suspend(s, c);
-        c->next = s->signers;
-        s->signers = c;
+        c->next = s->sign_waiters;
+        s->sign_waiters = c;
         return 1;
 }
 
-static void settle_signers(MetadataServer *s, bool may)
+static void complete_sign_waiters(MetadataServer *s, bool may)
 {
         s->may_sign = may;
         s->sign_serial = 0;
-        for (MetadataConnection *c; (c = s->signers);) {
-                s->signers = c->next;
+        for (MetadataConnection *c; (c = s->sign_waiters);) {
+                s->sign_waiters = c->next;
                 c->next = NULL;
                 c->request.answer = may ? METADATA_ANSWER_VALID : METADATA_ANSWER_BUSY;
                 metadata_connection_resume(s, c);
         }
 }
 
-void metadata_question_answered(MetadataServer *s, uint64_t serial, bool valid)
+void metadata_query_answered(MetadataServer *s, uint64_t serial, bool valid)
 {
         if (s->sign_serial > 0 && s->sign_serial == serial)
-                settle_signers(s, valid);
-        for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++)
-                if (s->questions[i].connection && s->questions[i].serial == serial) {
-                        settle(s, s->questions + i, valid);
+                complete_sign_waiters(s, valid);
+        for (size_t i = 0; i < METADATA_QUERIES_MAX; i++)
+                if (s->queries[i].connection && s->queries[i].serial == serial) {
+                        complete_query(s, s->queries + i, valid);
                         return;
                 }
 }
 
-uint64_t metadata_questions_expire(MetadataServer *s)
+uint64_t metadata_queries_expire(MetadataServer *s)
 {
         uint64_t next = UINT64_MAX;
 
         if (s->sign_serial > 0 && s->sign_deadline <= s->now)
-                settle_signers(s, false);
+                complete_sign_waiters(s, false);
         if (s->sign_serial > 0)
                 next = s->sign_deadline;
-        if (s->n_questions == 0)
+        if (s->n_queries == 0)
                 return next;
-        for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++) {
-                MetadataQuestion *q = s->questions + i;
+        for (size_t i = 0; i < METADATA_QUERIES_MAX; i++) {
+                MetadataQuery *q = s->queries + i;
                 if (!q->connection)
                         continue;
                 if (q->deadline <= s->now)
-                        settle(s, q, false);
+                        complete_query(s, q, false);
                 else
                         next = MIN(next, q->deadline);
         }
         return next;
 }
 
-void metadata_questions_cancel(MetadataServer *s)
+void metadata_queries_cancel(MetadataServer *s)
 {
-        settle_signers(s, false);
-        for (size_t i = 0; i < METADATA_QUESTIONS_MAX; i++)
-                if (s->questions[i].connection)
-                        settle(s, s->questions + i, false);
+        complete_sign_waiters(s, false);
+        for (size_t i = 0; i < METADATA_QUERIES_MAX; i++)
+                if (s->queries[i].connection)
+                        complete_query(s, s->queries + i, false);
 }
