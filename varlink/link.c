@@ -90,9 +90,11 @@ static void drop_input(Link *l)
 
 void link_done(Link *l)
 {
-        l->io = sd_event_source_disable_unref(l->io);
-        l->timer = sd_event_source_disable_unref(l->timer);
-        l->work = sd_event_source_disable_unref(l->work);
+        if (l->io) { /* without an event loop libsystemd is not needed */
+                l->io = sd_event_source_disable_unref(l->io);
+                l->timer = sd_event_source_disable_unref(l->timer);
+                l->work = sd_event_source_disable_unref(l->work);
+        }
         while (l->out)
                 drop_message(l);
         drop_input(l);
@@ -289,7 +291,7 @@ int link_send(Link *l, json_object *message, VarlinkFds *fds)
         if (r < 0)
                 link_break(l, r);
         settle(l);
-        return r;
+        return r < 0 ? -ECONNRESET : 0;
 }
 
 /* --- In the event loop --------------------------------------------------------------------------------- */

@@ -128,7 +128,8 @@ const struct ucred *varlink_call_peer(const VarlinkCall *c);
 /* A new pidfd of the process that connected, for the caller to close. -EOPNOTSUPP: the kernel is older than
  * 6.5; -ECONNRESET: the connection has ended; -ESRCH: the process has. */
 int varlink_call_peer_pidfd(const VarlinkCall *c);
-/* The descriptors that came with the call, for varlink_fds_take(); the rest is closed with the call. */
+/* The descriptors that came with the call, for varlink_fds_take(); the rest is closed with the call. There
+ * are fewer than were sent if this process has too many open. */
 VarlinkFds *varlink_call_fds(VarlinkCall *c);
 /* FUNCTION is called once, from the event loop, if the peer disconnects before the call is answered, so that
  * what the call has started can be cancelled and kept references dropped; never for a one-way call. */

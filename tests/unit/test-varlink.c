@@ -737,8 +737,10 @@ TEST(subscriber_that_does_not_read)
 
         send_text(fd, TEST_METHOD("Watch") ",\"more\":true}");
         run(&s);
-        for (; sent < 100000 && r >= 0; sent++)
+        for (; sent < 100000 && r >= 0; sent++) {
                 r = varlink_reply_continues(s.kept, n);
+                ASSERT_LE(s.kept->connection->link.out_length, 10);
+        }
         ASSERT_ERR(r, -ENOBUFS);
         ASSERT_GT(sent, 10);
         ASSERT_ERR(varlink_reply_continues(s.kept, n), -ECONNRESET);
@@ -855,6 +857,17 @@ TEST(oneway)
         run(&s);
         ASSERT_EQ(s.n_calls, 4);
         ASSERT_EQ(varlink_server_n_connections(s.server), 0);
+        ASSERT_EQ(s.n_gone, 0);
+}
+
+TEST(oneway_at_the_end_of_the_service)
+{
+        SERVICE(s, NULL);
+        _cleanup_close_ int fd = join(&s);
+
+        (void) answer(&s, fd, TEST_METHOD("Later") ",\"oneway\":true}");
+        s.server = varlink_server_free(s.server);
+        ASSERT_NOT_NULL(s.kept);
         ASSERT_EQ(s.n_gone, 0);
 }
 
@@ -1037,6 +1050,34 @@ TEST(descriptors_out)
         ASSERT_EQ(count_fds(), before - 2);
 }
 
+/* A message that is sent in parts, as the peer reads it, has its descriptors once. */
+TEST(descriptors_of_a_long_message)
+{
+        _cleanup_free_ char *word = calloc(1, 900001), *data = malloc(65536);
+        _cleanup_(varlink_fds_done) VarlinkFds sent = {};
+        _cleanup_(link_done) Link l = {.fd = -EBADF};
+        size_t n_fds = 0, size = 0, n;
+        int p[2], fds[8];
+
+        ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p));
+        _cleanup_close_ int peer = p[1];
+        ASSERT_OK(link_init(&l, p[0], NULL));
+        memset(word, 'x', 900000);
+        _cleanup_json_ json_object *message = message_one_string("word", word);
+        ASSERT_OK(varlink_fds_push(&sent, pipe_with("x")));
+        ASSERT_OK(link_send(&l, message, &sent));
+        ASSERT_NOT_NULL(l.out);
+        for (ssize_t k; (k = recv_fds(peer, data, 65536, fds, 8, &n)) > 0; size += (size_t) k) {
+                for (size_t i = 0; i < n; i++)
+                        close(fds[i]);
+                n_fds += n;
+                ASSERT_OK(link_flush(&l));
+        }
+        ASSERT_NULL(l.out);
+        ASSERT_EQ(size, 900000 + sizeof("{\"word\":\"\"}"));
+        ASSERT_EQ(n_fds, 1);
+}
+
 /* --- Clients ------------------------------------------------------------------------------------------- */
 
 static void *serve(void *userdata)
@@ -1177,6 +1218,32 @@ TEST(replies_that_are_none)
                 close(fds[1]);
                 ASSERT_ERR(varlink_client_next(c, TIMEOUT, &first, NULL), table[i].first);
                 ASSERT_ERR(varlink_client_next(c, TIMEOUT, &second, NULL), table[i].second);
+        }
+}
+
+/* That one call may have several replies is of no use to the next. */
+TEST(several_replies_to_another_call)
+{
+        _cleanup_(varlink_client_freep) VarlinkClient *c = NULL;
+        int fds[2];
+        static const struct {
+                const char *text;
+                int result;
+        } table[] = {
+                        {"{\"continues\":true}", VARLINK_OK},
+                        {"{}", VARLINK_OK},
+                        {"{\"continues\":true}", -EBADMSG},
+        };
+
+        ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+        _cleanup_close_ int peer = fds[1];
+        ASSERT_OK(varlink_client_new(fds[0], NULL, &c));
+        ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, VARLINK_CALL_MORE));
+        ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, 0));
+        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
+                _cleanup_(varlink_reply_done) VarlinkReply r = {};
+                send_text(peer, table[i].text);
+                ASSERT_ERR(varlink_client_next(c, TIMEOUT, &r, NULL), table[i].result);
         }
 }
 
@@ -1421,13 +1488,16 @@ int main(void)
         RUN(peer_that_goes_while_its_call_is_pending);
         RUN(service_that_goes_while_calls_are_pending);
         RUN(oneway);
+        RUN(oneway_at_the_end_of_the_service);
         RUN(descriptors_in);
         RUN(too_many_descriptors);
         RUN(descriptors_of_refused_messages);
         RUN(a_peer_that_sends_its_own_end);
         RUN(descriptors_out);
+        RUN(descriptors_of_a_long_message);
         RUN(client_calls);
         RUN(replies_that_are_none);
+        RUN(several_replies_to_another_call);
         RUN(client_waits);
         RUN(client_in_the_event_loop);
         RUN(client_that_is_freed_by_a_reply);

@@ -29,7 +29,7 @@ TIMEOUT = 900  # seconds for all cases together, from the moment the machine is 
 NOT_CASES = ("machine.py", "run.py")
 OF_MODULES = {"none": ("apparmor",), "selinux": ("selinux",)}
 SECONDS = {"network": 250, "apparmor": 80, "limits": 75, "units": 75, "sockets": 40, "machined": 35, "bus": 120, "readiness": 35,
-           "control": 12, "density": 200}  # about
+           "control": 12, "density": 200, "varlink": 20}  # about
 
 MAIN = """#!/bin/sh
 for f in lib/*; do
@@ -97,7 +97,8 @@ def files_for(build, work):
     files = {"stage": stage, "integration": os.path.join(HERE, "..", "integration")}
     for helper in ("show", "poke", "serve"):
         files["helpers/" + helper] = os.path.join(build, "tests", "integration", helper)
-    linked = [stage + "/usr/bin/acnspawn"]
+    files["helpers/varlink-serve"] = os.path.join(build, "tests", "vm", "varlink-serve")
+    linked = [stage + "/usr/bin/acnspawn", files["helpers/varlink-serve"]]
     linked += [p for p in (os.path.join(stage, "usr/lib/acnspawn", n) for n in os.listdir(stage + "/usr/lib/acnspawn"))
                if os.access(p, os.X_OK) and subprocess.run(["ldd", p], capture_output=True).returncode == 0]
     files.update(libraries(linked))
