@@ -278,6 +278,20 @@ static int remind_of_registries(Error *e, int r, const char *reference)
                           hint ?: "", hint ? "\n" : "", reference);
 }
 
+/* Discovery asks the host that a name begins with, which may take long where there is none. A name without a dot
+ * in front is mostly one of a registry, so that is told before. */
+static void note_registries(Fetcher *f, const char *reference)
+{
+        int n = (int) strcspn(reference, "/");
+
+        if (oci_reference_is_likely(reference) && !memchr(reference, '.', (size_t) n))
+                fetcher_note(f,
+                             "Looking for %s on the host '%.*s'. If it is an image of a registry, it is "
+                             "named "
+                             "'docker://%s'.",
+                             reference, n, reference, reference);
+}
+
 /* Whether what was found as REFERENCE is of that name; else it was meant by its ID. */
 static bool is_by_name(const char *reference, const Image *i)
 {
@@ -296,6 +310,7 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
         bool fetchable = can_be_fetched(r->body);
 
         if (fetchable && f->options.policy == PULL_UPDATE) {
+                note_registries(f, r->body);
                 int k = fetch_by_name(f, r->body, ret, ret_found, e);
                 return k < 0 ? remind_of_registries(e, k, r->body) : k;
         }
@@ -309,6 +324,7 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
         }
         if (k != -ENOENT || !fetchable || f->options.policy == PULL_NEVER)
                 return error_move(e, &error);
+        note_registries(f, r->body);
         k = fetch_by_name(f, r->body, ret, ret_found, e);
         return k < 0 ? remind_of_registries(e, remind_of_near(e, k, &error), r->body) : k;
 }

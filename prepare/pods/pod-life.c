@@ -212,6 +212,8 @@ int pod_publish(Pod *p, Error *e)
 
 /* --- Running ------------------------------------------------------------------------------------------- */
 
+#define ANOTHER "'acnspawn prepare' or 'acnspawn run' makes another pod of its images."
+
 /* Why a pod of this state cannot be started. */
 static const struct {
         int code;
@@ -220,12 +222,12 @@ static const struct {
                 [POD_EMBRYO] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_PREPARING] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_ABORTED_PREPARE] = {-ESTALE, "was never fully prepared",
-                                         "Prepare another one; 'acnspawn gc' removes this one."},
+                                         ANOTHER " 'acnspawn gc' removes this one."},
                 [POD_PREPARED] = {-EBUSY, "is just being started or removed by another process",
                                   "See what became of it with 'acnspawn list'."},
-                [POD_RUNNING] = {-EBUSY, "is running already", "Prepare another one to run it twice."},
-                [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", "Prepare another one."},
-                [POD_GARBAGE] = {-ESTALE, "is being removed", "Prepare another one."},
+                [POD_RUNNING] = {-EBUSY, "is running already", ANOTHER},
+                [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", ANOTHER},
+                [POD_GARBAGE] = {-ESTALE, "is being removed", ANOTHER},
 };
 
 static int refuse_start(const Pod *p, PodState state, Error *e)

@@ -54,18 +54,20 @@ int pod_dns_check(char *const *servers, Error *e)
                         if (strv_length(servers) > 1)
                                 return error_set(e, -EINVAL, "'%s' stands alone", *s);
                 } else if (!is_address(*s))
-                        return refuse(*s, "no IP address, and neither 'none' nor 'host'", e);
+                        return refuse(*s, "not a valid IP address, and neither 'none' nor 'host'", e);
         return 0;
 }
 
 int pod_dns_search_check(const char *s, Error *e)
 {
-        return streq(s, ".") || is_domain(s) ? 0 : refuse(s, "no domain", e);
+        return streq(s, ".") || is_domain(s) ? 0 : refuse(s, "not a valid domain", e);
 }
 
 int pod_dns_option_check(const char *s, Error *e)
 {
-        return consists_of(s, 255, "_-:.") ? 0 : refuse(s, "no option of resolv.conf, such as ndots:2", e);
+        return consists_of(s, 255, "_-:.")
+                               ? 0
+                               : refuse(s, "not a valid option of resolv.conf, such as ndots:2", e);
 }
 
 int pod_hosts_entry_check(const char *s, Error *e)
@@ -83,12 +85,12 @@ int pod_hosts_entry_check(const char *s, Error *e)
         if (!address || strv_split(equals + 1, ",", &names) < 0)
                 return error_oom(e);
         if (!is_address(address))
-                return refuse(address, "no IP address", e);
+                return refuse(address, "not a valid IP address", e);
         if (strv_length(names) > NAMES_MAX)
                 return error_set(e, -E2BIG, "more than %u names are given to %s", NAMES_MAX, address);
         STRV_FOREACH (name, names)
                 if (!is_domain(*name))
-                        return refuse(*name, "no name of a host", e);
+                        return refuse(*name, "not a valid host name", e);
         return 0;
 }
 

@@ -1002,6 +1002,16 @@ def a_pod_of_what_is_not_fetched_yet(w):
 
 
 @world
+def a_name_of_a_registry_is_told_before_the_network_is_asked(w):
+    note = "Looking for library/nginx on the host 'library'. If it is an image of a registry, it is named 'docker://library/nginx'.\n"
+    for options in [], ["--update"]:
+        r = w.fetch(*options, "library/nginx", rc=1)
+        contains(r.err[:r.err.index("Error: ")], note, "what is told before the error")
+    lacks(w.fetch("example.com/none:1.0", rc=1).err, "Looking for", "what is told of a name with a host")
+    lacks(w.run("fetch", "--pull-policy=never", "library/nginx", rc=1).err, "Looking for", "what is told without a network")
+
+
+@world
 def a_pod_manifest_that_names_images(w):
     w.trust()
     data = w.image()

@@ -176,7 +176,7 @@ def rm_takes_no_pod_that_it_did_not_run(host):
     """--rm is for the pod that has ended, not for one that was not started, or that ran before."""
     uuid = host.prepare(host.shell("echo what it has to tell"))
     host.acnspawn("run", uuid).expect(0)
-    contains(host.acnspawn("run", "--rm", uuid).expect(1).err, "a pod runs once", "message")
+    contains(host.acnspawn("run", "--rm", uuid).expect(1).err, "a pod runs once\n'acnspawn prepare' or 'acnspawn run' makes another pod", "message")
     equal(host.acnspawn("logs", uuid).expect(0).out, "what it has to tell\n")
     running = host.detach(host.shell(FOREVER))
     host.acnspawn("run", "--rm", running).expect(1)
@@ -504,7 +504,8 @@ def a_pod_that_runs_is_said_to_run(host):
     host.detach("--name=p", host.shell(FOREVER))
     for words in [], ["--detach"]:
         r = host.acnspawn("run", *words, "p").expect(1)
-        equal(r.err, "Error: Pod p cannot be started: it is running already.\nPrepare another one to run it twice.\n")
+        equal(r.err, "Error: Pod p cannot be started: it is running already.\n"
+                     "'acnspawn prepare' or 'acnspawn run' makes another pod of its images.\n")
     host.acnspawn("stop", "p").expect(0)
 
 

@@ -225,10 +225,10 @@ def they_are_kept_with_the_pod_and_shown(host):
 
 @case
 def what_cannot_be_is_refused(host):
-    for options, message in (["--dns=example.com"], "no IP address"), (["--dns=none", "--dns=192.0.2.1"], "'none' stands alone"), \
-            (["--dns=192.0.2.1\nsearch x"], "no IP address"), (["--dns-search=a b"], "no domain"), (["--dns-search=../x"], "no domain"), \
-            (["--dns-option=a b"], "no option"), (["--hosts-entry=x=y"], "no IP address"), (["--hosts-entry=192.0.2.1"], "neither"), \
-            (["--hosts-entry=192.0.2.1=a,,b"], "neither"), (["--hosts-entry=192.0.2.1=a\n1.1.1.1 b"], "no name of a host"), \
+    for options, message in (["--dns=example.com"], "is not a valid IP address"), (["--dns=none", "--dns=192.0.2.1"], "'none' stands alone"), \
+            (["--dns=192.0.2.1\nsearch x"], "is not a valid IP address"), (["--dns-search=a b"], "is not a valid domain"), (["--dns-search=../x"], "is not a valid domain"), \
+            (["--dns-option=a b"], "is not a valid option of resolv.conf"), (["--hosts-entry=x=y"], "is not a valid IP address"), (["--hosts-entry=192.0.2.1"], "neither"), \
+            (["--hosts-entry=192.0.2.1=a,,b"], "neither"), (["--hosts-entry=192.0.2.1=a\n1.1.1.1 b"], "is not a valid host name"), \
             (["--dns=none", "--dns-search=example.com"], "--dns=none leaves"):
         r = host.acnspawn("prepare", *options, "example.com/a").expect(2)
         contains(r.err, message, options)

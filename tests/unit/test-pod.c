@@ -209,6 +209,7 @@ TEST(wrong_moments)
         ASSERT_OK(pod_find(s, p->uuid, &q, &e));
         ASSERT_ERR(pod_begin_run(q, &e), -EBUSY);
         ASSERT_CONTAINS(e.message, "is running already");
+        ASSERT_CONTAINS(e.hint, "'acnspawn prepare' or 'acnspawn run' makes another pod");
         ASSERT_ERR(pod_remove(q, &e), -EBUSY);
         ASSERT_CONTAINS(e.hint, "acnspawn stop");
         ASSERT_ERR(pod_remove(p, &e), -EBUSY);
@@ -1136,7 +1137,7 @@ TEST(config_refused)
                         {CONFIG("-1", ""), "'uidBase' cannot be -1"},
                         {CONFIG("\"524288\"", ""), "'uidBase' cannot be"},
                         {CONFIG("524288", ",\"extra\":1"), "unknown member 'extra'"},
-                        {CONFIG("524288", ",\"dns\":[\"x\"]"), "'x' is no IP address"},
+                        {CONFIG("524288", ",\"dns\":[\"x\"]"), "'x' is not a valid IP address"},
                         {CONFIG("524288", ",\"hostsEntries\":[1]"), "'hostsEntries' cannot be"},
                         {CONFIG("524288", ",\"name\":\"a\""), ""},
                         {CONFIG("524288", "") "x", ""},
