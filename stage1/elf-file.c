@@ -86,8 +86,7 @@ int elf_read_struct(ElfReader *r, uint64_t offset, void *p, size_t n)
         return k;
 }
 
-/* The string at OFFSET, which must end before END and have at most MAX bytes. */
-static int read_string(ElfReader *r, uint64_t offset, uint64_t end, size_t max, char **ret)
+int elf_read_string(ElfReader *r, uint64_t offset, uint64_t end, size_t max, char **ret)
 {
         _cleanup_text_ Text t = {};
 
@@ -177,7 +176,7 @@ static int read_header(ElfReader *r, ElfFile *f)
                        : read_segments(r, narrow.e_phoff, narrow.e_phnum, narrow.e_phentsize);
 }
 
-static const ElfSegment *find_segment(const ElfReader *r, uint32_t type)
+const ElfSegment *elf_find_segment(const ElfReader *r, uint32_t type)
 {
         for (size_t i = 0; i < r->n_segments; i++)
                 if (r->segments[i].type == type)
@@ -185,8 +184,7 @@ static const ElfSegment *find_segment(const ElfReader *r, uint32_t type)
         return NULL;
 }
 
-/* The file offset of the byte that is loaded at ADDRESS, and the end of its segment's data in the file. */
-static int find_address(const ElfReader *r, uint64_t address, uint64_t *ret_offset, uint64_t *ret_end)
+int elf_find_address(const ElfReader *r, uint64_t address, uint64_t *ret_offset, uint64_t *ret_end)
 {
         for (size_t i = 0; i < r->n_segments; i++) {
                 const ElfSegment *s = &r->segments[i];
@@ -201,8 +199,10 @@ static int find_address(const ElfReader *r, uint64_t address, uint64_t *ret_offs
 
 /* --- The dynamic section ------------------------------------------------------------------------------- */
 
-static int take_entry(Dynamic *d, int64_t tag, uint64_t value)
+static int take_entry(int64_t tag, uint64_t value, void *userdata)
 {
+        Dynamic *d = userdata;
+
         switch (tag) {
         case DT_NEEDED:
                 if (d->n_needed >= NEEDED_MAX)
@@ -244,10 +244,11 @@ static int read_entry(ElfReader *r, uint64_t offset, int64_t *ret_tag, uint64_t 
         return 0;
 }
 
-static int read_entries(ElfReader *r, const ElfSegment *s, Dynamic *d)
+int elf_read_dynamic(ElfReader *r, int (*take)(int64_t tag, uint64_t value, void *userdata), void *userdata)
 {
+        const ElfSegment *s = elf_find_segment(r, PT_DYNAMIC);
         size_t entry_size = r->wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
-        uint64_t n = s->size / entry_size;
+        uint64_t n = s ? s->size / entry_size : 0;
 
         for (uint64_t i = 0; i < n; i++) {
                 int64_t tag;
@@ -259,7 +260,7 @@ static int read_entries(ElfReader *r, const ElfSegment *s, Dynamic *d)
                         return k;
                 if (tag == DT_NULL)
                         break;
-                k = take_entry(d, tag, value);
+                k = take(tag, value, userdata);
                 if (k < 0)
                         return k;
         }
@@ -273,7 +274,7 @@ static int read_dynamic_strings(ElfReader *r, const Dynamic *d, ElfFile *f)
 
         if (d->n_needed == 0 && !d->has_runpath && !d->has_rpath)
                 return 0;
-        int k = find_address(r, d->strings_address, &start, &end);
+        int k = elf_find_address(r, d->strings_address, &start, &end);
         if (k < 0)
                 return k;
         uint64_t room = MIN(end - start, d->strings_size);
@@ -281,7 +282,7 @@ static int read_dynamic_strings(ElfReader *r, const Dynamic *d, ElfFile *f)
                 char *name;
                 if (d->needed[i] >= room)
                         return -EBADMSG;
-                k = read_string(r, start + d->needed[i], start + room, NAME_LENGTH_MAX, &name);
+                k = elf_read_string(r, start + d->needed[i], start + room, NAME_LENGTH_MAX, &name);
                 if (k >= 0)
                         k = strv_consume(&f->needed, name);
                 if (k < 0)
@@ -290,20 +291,17 @@ static int read_dynamic_strings(ElfReader *r, const Dynamic *d, ElfFile *f)
         if ((d->has_runpath && d->runpath >= room) || (d->has_rpath && d->rpath >= room))
                 return -EBADMSG;
         if (d->has_runpath)
-                k = read_string(r, start + d->runpath, start + room, PATH_LENGTH_MAX, &f->runpath);
+                k = elf_read_string(r, start + d->runpath, start + room, PATH_LENGTH_MAX, &f->runpath);
         if (k >= 0 && d->has_rpath)
-                k = read_string(r, start + d->rpath, start + room, PATH_LENGTH_MAX, &f->rpath);
+                k = elf_read_string(r, start + d->rpath, start + room, PATH_LENGTH_MAX, &f->rpath);
         return k;
 }
 
 static int read_dynamic(ElfReader *r, ElfFile *f)
 {
-        const ElfSegment *s = find_segment(r, PT_DYNAMIC);
         Dynamic d = {};
 
-        if (!s)
-                return 0;
-        int k = read_entries(r, s, &d);
+        int k = elf_read_dynamic(r, take_entry, &d);
         if (k < 0)
                 return k;
         f->no_default_directories = d.no_default_directories;
@@ -312,23 +310,30 @@ static int read_dynamic(ElfReader *r, ElfFile *f)
 
 static int read_interpreter(ElfReader *r, ElfFile *f)
 {
-        const ElfSegment *s = find_segment(r, PT_INTERP);
+        const ElfSegment *s = elf_find_segment(r, PT_INTERP);
 
-        return s ? read_string(r, s->offset, s->offset + s->size, PATH_LENGTH_MAX, &f->interpreter) : 0;
+        return s ? elf_read_string(r, s->offset, s->offset + s->size, PATH_LENGTH_MAX, &f->interpreter) : 0;
+}
+
+int elf_open(ElfReader *r, int fd, ElfFile *f)
+{
+        struct stat st;
+
+        *r = (ElfReader){.fd = fd};
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (!S_ISREG(st.st_mode))
+                return -ENOEXEC;
+        r->size = (uint64_t) st.st_size;
+        return read_header(r, f);
 }
 
 int elf_read(int fd, ElfFile *ret)
 {
         _cleanup_elf_file_ ElfFile f = {};
-        ElfReader r = {.fd = fd};
-        struct stat st;
+        ElfReader r;
 
-        if (fstat(fd, &st) < 0)
-                return -errno;
-        if (!S_ISREG(st.st_mode))
-                return -ENOEXEC;
-        r.size = (uint64_t) st.st_size;
-        int k = read_header(&r, &f);
+        int k = elf_open(&r, fd, &f);
         if (k >= 0)
                 k = read_interpreter(&r, &f);
         if (k >= 0)

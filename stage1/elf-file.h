@@ -30,3 +30,8 @@ void elf_file_done(ElfFile *f);
 /* Reads the headers of the regular file FD, never all of it. -ENOEXEC: no ELF program or library, or of the
  * other byte order; -EBADMSG: damaged; -E2BIG: a limit is exceeded that no valid file reaches. */
 int elf_read(int fd, ElfFile *ret);
+
+/* elf-imports.c: the symbols that the file FD takes from LIBRARY (a name as in DT_NEEDED), each as "NAME@VERSION".
+ * -ENODATA: this cannot be told, as they have no versions or the file has no hash table that says how many symbols
+ * there are; otherwise errors as of elf_read(). */
+int elf_read_imports(int fd, const char *library, char ***ret);

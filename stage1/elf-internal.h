@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Shared by elf-file.c and elf-notes.c. */
+/* Shared by elf-file.c, elf-imports.c and elf-notes.c. */
 
 #include "stage1/elf-file.h"
 
@@ -30,6 +30,16 @@ typedef struct ElfReader {
 int elf_peek(ElfReader *r, uint64_t offset, size_t n, const char **ret);
 /* The same as a copy. */
 int elf_read_struct(ElfReader *r, uint64_t offset, void *p, size_t n);
+
+/* Reads the header and the program headers of the regular file FD into R and F. */
+int elf_open(ElfReader *r, int fd, ElfFile *f);
+const ElfSegment *elf_find_segment(const ElfReader *r, uint32_t type);
+/* The file offset of the byte that is loaded at ADDRESS, and the end of its segment's data in the file. */
+int elf_find_address(const ElfReader *r, uint64_t address, uint64_t *ret_offset, uint64_t *ret_end);
+/* The string at OFFSET, which must end before END and have at most MAX bytes. */
+int elf_read_string(ElfReader *r, uint64_t offset, uint64_t end, size_t max, char **ret);
+/* Calls TAKE for each entry of the dynamic section, if there is one, until it fails. */
+int elf_read_dynamic(ElfReader *r, int (*take)(int64_t tag, uint64_t value, void *userdata), void *userdata);
 
 void dlopen_note_done(DlopenNote *w);
 /* Adds the dlopen notes of the file to F->dlopen_notes. */

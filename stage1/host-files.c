@@ -11,10 +11,17 @@
  * The pod needs no loader cache, unless a library is in a directory that only the cache lists; then the
  * cache is one of the files. All of this runs at every start of a pod, so nothing is opened twice and of
  * each file only the headers are read.
+ *
+ * libcrypto may be replaced by a stub (stub/libcrypto.c): if every file that needs it imports only what the stub
+ * defines, and none opens it by dlopen(), as symbols looked up at run time are not in the headers. Where any of this
+ * cannot be determined, the host's library is used.
  */
+
+#include <link.h>
 
 #include "stage1/library-search.h"
 #include "stage1/stage1.h"
+#include "stage1/stub/libcrypto.h"
 
 /* The programs that a pod's systemd starts by itself, all from the package systemd. */
 static const struct {
@@ -164,31 +171,140 @@ static int collect(Closure *c, Error *e)
         return r < 0 ? r : add_optional(c, c->n_objects, e);
 }
 
-/* Moves the paths out of the closure into *RET. */
-static int closure_paths(Closure *c, char ***ret)
+/* Copies the paths out of the closure. */
+static int closure_paths(const Closure *c, char ***ret)
 {
         _cleanup_strv_free_ char **paths = calloc(c->n_objects + 2, sizeof(char *));
 
         if (!paths)
                 return -ENOMEM;
+        for (size_t i = 0; i < c->n_objects; i++) {
+                paths[i] = strdup(c->objects[i].path);
+                if (!paths[i])
+                        return -ENOMEM;
+        }
         if (c->cache_needed) {
                 paths[c->n_objects] = strdup(LD_CACHE_PATH);
                 if (!paths[c->n_objects])
                         return -ENOMEM;
         }
-        for (size_t i = 0; i < c->n_objects; i++)
-                paths[i] = TAKE_PTR(c->objects[i].path);
         *ret = TAKE_PTR(paths);
         return 0;
 }
 
-int stage1_host_files(int root_fd, char ***ret, Error *e)
+/* --- The stub of libcrypto ----------------------------------------------------------------------------- */
+
+#define STUB_SYMBOL(name) #name "@" LIBCRYPTO_STUB_SYMBOL_VERSION,
+
+static const char *const stub_symbols[] = {LIBCRYPTO_STUB_FUNCTIONS(STUB_SYMBOL)};
+
+static int compare_symbols(const void *a, const void *b)
+{
+        return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
+/* Whether the stub has all that the object imports from libcrypto. */
+static bool stub_satisfies(const Closure *c, const Object *o)
+{
+        _cleanup_strv_free_ char **imports = NULL;
+        _cleanup_close_ int fd = open_in_root(c->root_fd, o->path, O_RDONLY | O_NONBLOCK);
+
+        if (fd < 0 || elf_read_imports(fd, LIBCRYPTO_STUB_SONAME, &imports) < 0)
+                return false;
+        STRV_FOREACH (name, imports)
+                if (!bsearch(name, stub_symbols, ELEMENTSOF(stub_symbols), sizeof(stub_symbols[0]),
+                             compare_symbols))
+                        return false;
+        return true;
+}
+
+static bool opens_libcrypto(const ElfFile *f)
+{
+        for (size_t i = 0; i < f->n_dlopen_notes; i++)
+                if (strv_contains(f->dlopen_notes[i].sonames, LIBCRYPTO_STUB_SONAME))
+                        return true;
+        return false;
+}
+
+/* Whether the objects from number FIRST on can do with the stub. */
+static bool can_use_stub(const Closure *c, size_t first)
+{
+        for (size_t i = first; i < c->n_objects; i++) {
+                const Object *o = &c->objects[i];
+                if (opens_libcrypto(&o->elf) ||
+                    (strv_contains(o->elf.needed, LIBCRYPTO_STUB_SONAME) && !stub_satisfies(c, o)))
+                        return false;
+        }
+        return true;
+}
+
+/* The only libcrypto of the closure; NULL: there is none, or more than one. */
+static const char *find_libcrypto(const Closure *c)
+{
+        const char *path = NULL;
+
+        for (size_t i = 0; i < c->n_objects; i++)
+                if (streq(c->objects[i].name, LIBCRYPTO_STUB_SONAME)) {
+                        if (path)
+                                return NULL;
+                        path = c->objects[i].path;
+                }
+        return path;
+}
+
+extern const ElfW(Ehdr) __ehdr_start
+                __attribute__((visibility("hidden"))); /* by the linker: our own header */
+
+/* The stub was built along with this code. */
+static bool is_for_this_machine(const Closure *c)
+{
+        return c->objects[0].elf.elf_class == __ehdr_start.e_ident[EI_CLASS] &&
+               c->objects[0].elf.machine == __ehdr_start.e_machine;
+}
+
+/* Adds PROGRAM and its libraries to the closure, and says whether all of them can do with the stub. */
+static bool program_can_use_stub(Closure *c, const char *program)
+{
+        size_t first = c->n_objects;
+
+        if (closure_add_path(c, program, NO_LOADER, NULL) <= 0)
+                return false;
+        for (size_t i = first; i < c->n_objects; i++)
+                if (add_needed(c, i, NULL) < 0)
+                        return false;
+        return can_use_stub(c, first);
+}
+
+static void choose_libcrypto(Closure *c, const char *program, Stage1HostFiles *f)
+{
+        const char *path = is_for_this_machine(c) && can_use_stub(c, 0) ? find_libcrypto(c) : NULL;
+
+        STRV_FOREACH (p, f->paths)
+                if (path && streq(*p, path))
+                        f->libcrypto = *p;
+        f->program_uses_stub = f->libcrypto && program && program_can_use_stub(c, program);
+}
+
+/* --- Altogether ---------------------------------------------------------------------------------------- */
+
+void stage1_host_files_done(Stage1HostFiles *f)
+{
+        strv_free(f->paths);
+        *f = (Stage1HostFiles){};
+}
+
+int stage1_host_files(int root_fd, const char *program, Stage1HostFiles *ret, Error *e)
 {
         _cleanup_closure_ Closure c = {.root_fd = root_fd};
-        int r = collect(&c, e);
+        Stage1HostFiles files = {};
 
+        int r = collect(&c, e);
         if (r < 0)
                 return r;
-        r = closure_paths(&c, ret);
-        return r < 0 ? error_oom(e) : 0;
+        r = closure_paths(&c, &files.paths);
+        if (r < 0)
+                return error_oom(e);
+        choose_libcrypto(&c, program, &files);
+        *ret = files;
+        return 0;
 }

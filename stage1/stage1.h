@@ -77,10 +77,21 @@ uint64_t stage1_capabilities(const IsolatorList *l);
 /* --- The host's systemd (host-files.c) ----------------------------------------------------------------- */
 
 /* Absolute paths of systemd, journald, systemd-executor where there is one, and every library they load
- * (found from the ELF headers, dlopen notes among them), in a fixed order, in the tree that ROOT_FD is the
- * root of. Each is the path that the loader will open; it may be a symlink. -ENOENT: the error names the
- * missing file and the package that has it. */
-int stage1_host_files(int root_fd, char ***ret, Error *e);
+ * (found from the ELF headers, dlopen notes among them), in a fixed order. Each is the path that the loader
+ * will open; it may be a symlink. */
+typedef struct Stage1HostFiles {
+        char **paths;
+        const char *libcrypto;  /* the one of PATHS that the stub (stub/libcrypto.c) may replace, or NULL */
+        bool program_uses_stub; /* it may replace that of the other program, too */
+} Stage1HostFiles;
+
+void stage1_host_files_done(Stage1HostFiles *f);
+#define _cleanup_stage1_host_files_ _cleanup_(stage1_host_files_done)
+
+/* Finds them in the tree that ROOT_FD is the root of. PROGRAM is another program of that tree, which loads its
+ * libraries from there, or NULL. -ENOENT: the error names the missing file and the
+ * package that has it. */
+int stage1_host_files(int root_fd, const char *program, Stage1HostFiles *ret, Error *e);
 
 /* --- Ports that are socket-activated (sockets.c; spec: aci.md, "ports") -------------------------------- */
 

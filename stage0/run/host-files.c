@@ -3,12 +3,16 @@
 /* The programs of a pod: the host's systemd with the libraries it needs (or those of the tree of --stage1=),
  * and our launcher, mounted read-only over their places in the pod's root. They are mounts of the namespace
  * that systemd-nspawn is started in and end with it; what stays in the pod's directory are empty files.
+ *
+ * Where all of them can do with the stub of libcrypto (stage1/stub/libcrypto.c), it takes the place of the
+ * host's. Of what nspawn loads nothing can be mounted over, so it gets the stub by LD_PRELOAD.
  */
 
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
 #include "stage0/run/run-internal.h"
+#include "stage1/stub/libcrypto.h"
 
 /* A file to mount something on. All of them are one empty file with many names: a file system may take long
  * for each new file (ext4 does if many were removed lately), and there are some thirty. *EMPTY_FD is that
@@ -55,35 +59,59 @@ static int bind_file(int source_root_fd, const char *source, int root_fd, const 
         return 0;
 }
 
-static int bind_systemd(const Pod *p, int root_fd, int *empty_fd, Error *e)
+/* Of SOURCE_ROOT all but the library that STUB, a file of the host's, replaces. */
+static int bind_files(int source_root, const Stage1HostFiles *files, const char *stub, int host_root,
+                      int root_fd, int *empty_fd, Error *e)
 {
-        _cleanup_strv_free_ char **paths = NULL;
-        _cleanup_close_ int source_root = open(p->config.stage1 ?: "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-        if (source_root < 0)
-                return error_set_errno(e, -errno, "Cannot open the systemd tree %s",
-                                       p->config.stage1 ?: "/");
-        int r = stage1_host_files(source_root, &paths, e);
-        if (r < 0 && p->config.stage1)
-                return error_hint(e, r, "It is looked for below %s, as the pod was prepared with --stage1=.",
-                                  p->config.stage1);
-        if (r < 0)
-                return r;
-        STRV_FOREACH (path, paths) {
-                r = bind_file(source_root, *path, root_fd, *path, empty_fd);
+        STRV_FOREACH (path, files->paths) {
+                bool use_stub = stub && *path == files->libcrypto;
+                int r = use_stub ? bind_file(host_root, stub, root_fd, *path, empty_fd)
+                                 : bind_file(source_root, *path, root_fd, *path, empty_fd);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot bind %s into the pod's root", *path);
+                        return error_set_errno(e, r, "Cannot bind %s into the pod's root",
+                                               use_stub ? stub : *path);
         }
         return 0;
+}
+
+/* Without the stub a pod takes more memory, and runs all the same. */
+static char *stub_path(const Stage1HostFiles *files)
+{
+        char *path = NULL;
+
+        if (files->libcrypto && helper_program_path(LIBCRYPTO_STUB, &path, NULL) < 0)
+                log_debug("The pod loads libcrypto: its stub " LIBCRYPTO_STUB " is missing");
+        return path;
+}
+
+static int bind_systemd(const Pod *p, int root_fd, int host_root, int *empty_fd, char **ret_stub, Error *e)
+{
+        _cleanup_stage1_host_files_ Stage1HostFiles files = {};
+        _cleanup_free_ char *stub = NULL;
+        const char *tree = p->config.stage1;
+        _cleanup_close_ int source_root = open(tree ?: "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        if (source_root < 0)
+                return error_set_errno(e, -errno, "Cannot open the systemd tree %s", tree ?: "/");
+        int r = stage1_host_files(source_root, tree ? NULL : NSPAWN_PROGRAM, &files, e);
+        if (r < 0 && tree)
+                return error_hint(e, r, "It is looked for below %s, as the pod was prepared with --stage1=.",
+                                  tree);
+        if (r < 0)
+                return r;
+        stub = stub_path(&files);
+        r = bind_files(source_root, &files, stub, host_root, root_fd, empty_fd, e);
+        if (r >= 0 && files.program_uses_stub)
+                *ret_stub = TAKE_PTR(stub);
+        return r;
 }
 
 /* See stage1/launch/shutdown.c for the second. */
 static const char *const launcher_places[] = {"/acnspawn/launch", "/usr/lib/systemd/systemd-shutdown"};
 
-static int bind_launcher(int root_fd, int *empty_fd, Error *e)
+static int bind_launcher(int root_fd, int host_root, int *empty_fd, Error *e)
 {
         _cleanup_free_ char *launcher = NULL;
-        _cleanup_close_ int host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         int r = helper_program_path("launch", &launcher, e);
         if (r < 0)
@@ -93,10 +121,13 @@ static int bind_launcher(int root_fd, int *empty_fd, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot bind %s into the pod's root", launcher) : 0;
 }
 
-int pod_bind_host_files(const Pod *p, int root_fd, Error *e)
+int pod_bind_host_files(const Pod *p, int root_fd, char **ret_stub, Error *e)
 {
-        _cleanup_close_ int empty_fd = -EBADF;
+        _cleanup_close_ int empty_fd = -EBADF, host_root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-        int r = bind_systemd(p, root_fd, &empty_fd, e);
-        return r < 0 ? r : bind_launcher(root_fd, &empty_fd, e);
+        *ret_stub = NULL;
+        if (host_root < 0)
+                return error_set_errno(e, -errno, "Cannot open the root directory of the host");
+        int r = bind_systemd(p, root_fd, host_root, &empty_fd, ret_stub, e);
+        return r < 0 ? r : bind_launcher(root_fd, host_root, &empty_fd, e);
 }

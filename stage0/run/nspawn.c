@@ -23,7 +23,6 @@
 #include "stage0/owner/owner.h"
 #include "stage0/run/run-internal.h"
 
-#define NSPAWN "/usr/bin/systemd-nspawn"
 #define OWN_TMPFS "/run/systemd/nspawn"
 #define NOTIFY_LINK OWN_TMPFS "/acnspawn-%s" /* the pod's UUID */
 #define LISTEN_FDS_FIRST 3                   /* sd_listen_fds(3) */
@@ -31,7 +30,7 @@
 /* --- The command line ---------------------------------------------------------------------------------- */
 
 static const char *const fixed_arguments[] = {
-                NSPAWN,
+                NSPAWN_PROGRAM,
                 "--quiet",
                 "--boot",
                 "--settings=no",
@@ -116,23 +115,34 @@ static int build_arguments(const Pod *p, const char *root, char ***ret)
         return r;
 }
 
-/* The pod's user namespace is to be its own root's, so that limits of one user are not those of all pods
- * together. Without it a pod runs all the same. */
-static int add_owner(const Pod *p, char ***environment)
+/* Without the libraries below a pod runs all the same. */
+static bool can_preload(const char *library)
 {
-        _cleanup_free_ char *library = NULL;
+        return library && !strpbrk(library, " :"); /* which would be two libraries */
+}
 
-        if (!p->config.private_users || helper_program_path(USERNS_OWNER_LIBRARY, &library, NULL) < 0 ||
-            strpbrk(library, " :")) /* which would be two libraries */
-                return 0;
-        int r = strv_extendf(environment, "LD_PRELOAD=%s", library);
-        return r < 0 ? r : strv_extendf(environment, USERNS_OWNER_VARIABLE "=%u", p->config.uid_base);
+/* The pod's user namespace is to be its own root's, so that limits of one user are not those of all pods
+ * together. STUB, that of libcrypto, takes the place of the library of that name. */
+static int add_preloads(const Pod *p, const char *stub, char ***environment)
+{
+        _cleanup_free_ char *owner = NULL;
+        int r = 0;
+
+        if (p->config.private_users)
+                (void) helper_program_path(USERNS_OWNER_LIBRARY, &owner, NULL);
+        bool has_owner = can_preload(owner), has_stub = can_preload(stub);
+        if (has_owner || has_stub)
+                r = strv_extendf(environment, "LD_PRELOAD=%s%s%s", has_owner ? owner : "",
+                                 has_owner && has_stub ? ":" : "", has_stub ? stub : "");
+        if (r >= 0 && has_owner)
+                r = strv_extendf(environment, USERNS_OWNER_VARIABLE "=%u", p->config.uid_base);
+        return r;
 }
 
 /* nspawn compiles its system call filter three times, which takes longer than all the rest of a start. The
  * pod's systemd is the host's own program and needs none; every process of an app gets one from the
  * launcher. */
-static int build_environment(const Pod *p, const PodSockets *sockets, char ***ret)
+static int build_environment(const Pod *p, const PodSockets *sockets, const char *stub, char ***ret)
 {
         _cleanup_strv_free_ char **environment = NULL;
 
@@ -143,7 +153,7 @@ static int build_environment(const Pod *p, const PodSockets *sockets, char ***re
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_SECCOMP=0");
         if (r >= 0)
-                r = add_owner(p, &environment);
+                r = add_preloads(p, stub, &environment);
         if (r >= 0)
                 r = strv_extend(&environment, "SYSTEMD_LOG_TARGET=console");
         if (r >= 0)
@@ -162,7 +172,7 @@ static void tell_command(char *const *argv)
 {
         _cleanup_free_ char *line = strv_join(argv, " ");
 
-        log_debug("Executing %s", line ?: NSPAWN);
+        log_debug("Executing %s", line ?: NSPAWN_PROGRAM);
 }
 
 /* --- The child ----------------------------------------------------------------------------------------- */
@@ -186,7 +196,7 @@ static int hide_leftovers(const char *root, Error *e)
 typedef struct Child {
         Pod *pod;
         char *root;
-        char **argv, **environment;
+        char **argv;
         int output_fd;
         const PodSockets *sockets; /* or NULL */
         int their_go, our_go;      /* a pair of sockets, one of which only we have: it breaks when we die */
@@ -222,9 +232,10 @@ static int link_notify_socket(const Child *c, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot make the link %s", name ?: OWN_TMPFS) : 0;
 }
 
-static int child_setup(const Child *c, Error *e)
+static int child_setup(const Child *c, char ***ret_environment, Error *e)
 {
         _cleanup_close_ int root_fd = -EBADF, null = -EBADF;
+        _cleanup_free_ char *stub = NULL;
 
         (void) setsid(); /* Ctrl-C is for us alone */
         int r = wait_for_go(c);
@@ -244,7 +255,9 @@ static int child_setup(const Child *c, Error *e)
         if (root_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open the root of pod %s",
                                        pod_display_name(c->pod));
-        r = pod_bind_host_files(c->pod, root_fd, e);
+        r = pod_bind_host_files(c->pod, root_fd, &stub, e);
+        if (r >= 0)
+                r = build_environment(c->pod, c->sockets, stub, ret_environment) < 0 ? error_oom(e) : 0;
         if (r >= 0)
                 r = hide_leftovers(c->root, e);
         if (r >= 0)
@@ -277,15 +290,16 @@ static int pass_descriptors(const Child *c, Error *e)
 static _noreturn_ void child(const Child *c)
 {
         _cleanup_error_ Error e = ERROR_NULL;
+        char **environment = NULL;
 
-        int r = child_setup(c, &e);
+        int r = child_setup(c, &environment, &e);
         if (r < 0)
                 (void) dup2(c->output_fd, STDERR_FILENO);
         else
                 r = pass_descriptors(c, &e);
         if (r >= 0) {
-                execve(NSPAWN, c->argv, c->environment);
-                r = error_set_errno(&e, -errno, "Cannot execute " NSPAWN);
+                execve(NSPAWN_PROGRAM, c->argv, environment);
+                r = error_set_errno(&e, -errno, "Cannot execute " NSPAWN_PROGRAM);
                 (void) error_hint(&e, 0, "Install the package systemd-container.");
         }
         error_print(&e, r);
@@ -330,7 +344,7 @@ static int start_child(const Child *c, Nspawn *ret, int read_fd, Error *e)
 int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
 {
         _cleanup_free_ char *path = NULL, *root = NULL;
-        _cleanup_strv_free_ char **argv = NULL, **environment = NULL;
+        _cleanup_strv_free_ char **argv = NULL;
         _cleanup_close_ int read_fd = -EBADF, write_fd = -EBADF, their_go = -EBADF, our_go = -EBADF;
         int fds[2], go[2];
 
@@ -339,8 +353,6 @@ int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
                 r = xasprintf(&root, "%s/root", path);
         if (r >= 0)
                 r = build_arguments(p, root, &argv);
-        if (r >= 0)
-                r = build_environment(p, sockets, &environment);
         if (r < 0)
                 return error_oom(e);
         tell_command(argv);
@@ -358,7 +370,6 @@ int nspawn_start(Pod *p, const PodSockets *sockets, Nspawn *ret, Error *e)
                         .pod = p,
                         .root = root,
                         .argv = argv,
-                        .environment = environment,
                         .output_fd = write_fd,
                         .sockets = sockets,
                         .their_go = their_go,

@@ -133,10 +133,12 @@ void idle_watch_begin(void *userdata);
 /* --- host-files.c: the programs of the pod ------------------------------------------------------------- */
 
 /* Mounts the files of the host's systemd and the launcher below ROOT_FD, the root of P, in the caller's
- * mount namespace. */
-int pod_bind_host_files(const Pod *p, int root_fd, Error *e);
+ * mount namespace. *RET_STUB is the stub of libcrypto if NSPAWN_PROGRAM can do with it, or NULL. */
+int pod_bind_host_files(const Pod *p, int root_fd, char **ret_stub, Error *e);
 
 /* --- nspawn.c: starting systemd-nspawn ----------------------------------------------------------------- */
+
+#define NSPAWN_PROGRAM "/usr/bin/systemd-nspawn"
 
 typedef struct Nspawn {
         pid_t pid;

@@ -9,6 +9,7 @@
 #include "metadata/metadata.h"
 #include "stage0/owner/owner.h"
 #include "stage0/runtime/runtime.h"
+#include "stage1/stub/libcrypto.h"
 
 static const struct {
         const char *name, *in_build;
@@ -16,6 +17,7 @@ static const struct {
                 {"launch", "../stage1/launch"},
                 {METADATA_PROGRAM, "../metadata/" METADATA_PROGRAM},
                 {USERNS_OWNER_LIBRARY, "owner/" USERNS_OWNER_LIBRARY},
+                {LIBCRYPTO_STUB, "../stage1/stub/" LIBCRYPTO_STUB_SONAME},
 };
 
 static const char *path_in_build(const char *name)

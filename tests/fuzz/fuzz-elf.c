@@ -28,6 +28,11 @@ static void fuzz_elf(const uint8_t *data, size_t size)
         check_strings(f.needed);
         for (size_t i = 0; i < f.n_dlopen_notes; i++)
                 check_strings(f.dlopen_notes[i].sonames);
+        STRV_FOREACH (library, f.needed) {
+                _cleanup_strv_free_ char **imports = NULL;
+                if (elf_read_imports(fd, *library, &imports) >= 0 && strv_length(imports) > 4096)
+                        abort();
+        }
         if (strv_length(f.needed) > 256 || (f.interpreter && strlen(f.interpreter) > 4095))
                 abort();
 }

@@ -17,7 +17,7 @@ import time
 
 from harness import ACNSPAWN, UUID, Skip, case, contains, equal, lacks, main, read_text, true, wait_for, with_timeout
 
-MEMORY_MAX = 6 * 1024  # KiB of a pod with one app: all of its processes, and the one that runs it
+MEMORY_MAX = 5 * 1024  # KiB of a pod with one app: all of its processes, and the one that runs it
 
 
 def sleepers(host, n, *options):
@@ -52,6 +52,103 @@ def memory_of_a_pod(host):
     print("# a pod of one app: %.0f KiB" % kib)
     true(kib < MEMORY_MAX, "a pod takes less than %d KiB, not %d" % (MEMORY_MAX, kib))
     host.acnspawn("rm", "--force", *uuids).expect(0)
+
+
+LIBCRYPTO = "libcrypto.so.3"
+STUB = os.path.join(os.path.dirname(ACNSPAWN), "../stage1/stub", LIBCRYPTO)
+IMPORT = b"\0EVP_sha256\0"
+
+
+def need_linked_libcrypto():
+    if LIBCRYPTO not in subprocess.run(["ldd", "/usr/lib/systemd/systemd"], stdout=subprocess.PIPE, text=True, check=True).stdout:
+        raise Skip("systemd does not link libcrypto here")
+    if not os.path.exists(STUB):
+        raise Skip("the build has no stub of libcrypto")
+
+
+def libcryptos_of(uuid):
+    """Name of a process of the pod -> inode of the libcrypto that it has mapped, where it has one."""
+    found = {}
+    for pid in processes_of([uuid]):
+        inodes = re.findall(r"^\S+ \S+ \S+ \S+ (\d+) +\S*/libcrypto\.so\.3$", read_text("/proc/%d/maps" % pid), re.M)
+        if inodes:
+            found[read_text("/proc/%d/comm" % pid).strip()] = int(inodes[0])
+    return found
+
+
+def check_libcryptos(uuid, pods, nspawns):
+    """The pod's systemd and journald have mapped the file PODS, nspawn the file NSPAWNS."""
+    pods, nspawns = (os.stat(path).st_ino for path in (pods, nspawns))
+    found = libcryptos_of(uuid)
+    found.pop("acnspawn", None)  # which may have made a digest
+    equal(found, {"systemd": pods, "systemd-journal": pods, "systemd-nspawn": nspawns}, "files that are mapped as libcrypto")
+
+
+def host_libcrypto():
+    return re.search(r"libcrypto\.so\.3 => (\S+)", subprocess.run(
+        ["ldd", "/usr/lib/systemd/systemd"], stdout=subprocess.PIPE, text=True, check=True).stdout).group(1)
+
+
+def systemd_tree(host, name):
+    """A copy of the host's systemd and its libraries."""
+    root = host.path(name)
+    files = {"/usr/lib/systemd/systemd", "/usr/lib/systemd/systemd-journald"}
+    for program in sorted(files):
+        out = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        files.update(word for word in out.split() if word.startswith("/"))
+    for path in files:
+        target = root + (path if path.startswith("/usr") else "/usr" + path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(os.path.realpath(path), target)
+    for link in "lib", "lib64":
+        os.symlink("usr/" + link, os.path.join(root, link))
+    return root
+
+
+def find_file(root, name):
+    return next(os.path.join(directory, file) for directory, _, files in os.walk(root) for file in files if file.startswith(name))
+
+
+@case
+def stub_of_libcrypto_is_used(host):
+    need_linked_libcrypto()
+    uuid, = sleepers(host, 1)
+    check_libcryptos(uuid, STUB, STUB)
+    equal(host.acnspawn("enter", uuid, "echo", "here").expect(0).out, "here\n")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def libcrypto_is_used_where_the_stub_lacks_something(host):
+    """In a tree whose libsystemd-shared imports another function, which no pod calls either."""
+    need_linked_libcrypto()
+    root = systemd_tree(host, "tree")
+    uuid = host.detach("--stage1=" + root, host.image(["/bin/sleep", "1000000"]))
+    check_libcryptos(uuid, STUB, host_libcrypto())  # what nspawn loads is not of the tree
+    shared = find_file(root, "libsystemd-shared-")
+    with open(shared, "rb") as f:
+        content = f.read()
+    equal(content.count(IMPORT), 1, "names of that function")
+    with open(shared + ".new", "wb") as f:
+        f.write(content.replace(IMPORT, b"\0EVP_sha384\0"))
+    os.chmod(shared + ".new", 0o755)
+    os.rename(shared + ".new", shared)
+    other = host.detach("--stage1=" + root, host.image(["/bin/sleep", "1000000"]))
+    check_libcryptos(other, find_file(root, LIBCRYPTO), host_libcrypto())
+    host.acnspawn("stop", uuid, other).expect(0)
+
+
+@case
+def libcrypto_is_used_where_the_stub_is_missing(host):
+    need_linked_libcrypto()
+    helpers = host.path("helpers")
+    os.mkdir(helpers)
+    for program in "stage1/launch", "metadata/acnspawn-metadata":
+        shutil.copy(os.path.join(os.path.dirname(ACNSPAWN), "..", program), helpers)
+    uuid = host.prepare(host.image(["/bin/sleep", "1000000"]))
+    host.acnspawn("run", "--detach", uuid, env=dict(os.environ, ACNSPAWN_LIBEXECDIR=helpers)).expect(0)
+    check_libcryptos(uuid, host_libcrypto(), host_libcrypto())
+    host.acnspawn("stop", uuid).expect(0)
 
 
 @case

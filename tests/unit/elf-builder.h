@@ -8,6 +8,10 @@
 
 #include "basic/basic.h"
 
+typedef struct ElfImport {
+        const char *library, *version, *symbol;
+} ElfImport;
+
 typedef struct ElfPlan {
         bool narrow;      /* 32 bit */
         uint16_t machine; /* 0: x86-64 */
@@ -16,6 +20,9 @@ typedef struct ElfPlan {
         const char *needed[400];
         const char *notes[8]; /* JSON of .note.dlopen */
         bool no_default_directories;
+        ElfImport imports[16];
+        bool hashed;  /* the symbols are in the hash table, as those of programs may be */
+        bool no_hash; /* there is no such table */
 } ElfPlan;
 
 #define ELF_BUILDER_SIZE_MAX 65536U
@@ -28,8 +35,13 @@ typedef struct ElfImage {
 /* What stands in the file behind the headers, and where. */
 typedef struct ElfPlaces {
         uint64_t interpreter, interpreter_size, notes, notes_size, dynamic, dynamic_size, strings,
-                        strings_size;
+                        strings_size, hash, symbols, numbers, needs;
 } ElfPlaces;
+
+/* Where the strings of an import are among the others. */
+typedef struct ElfImportNames {
+        uint32_t library, version, symbol;
+} ElfImportNames;
 
 static inline uint64_t elf_put(ElfImage *f, const void *p, size_t n)
 {
@@ -78,9 +90,79 @@ static inline void elf_put_notes(ElfImage *f, const ElfPlan *p, ElfPlaces *at)
         at->notes_size = f->size - at->notes;
 }
 
+static inline size_t elf_count_imports(const ElfPlan *p)
+{
+        size_t n = 0;
+
+        while (n < ELEMENTSOF(p->imports) && p->imports[n].symbol)
+                n++;
+        return n;
+}
+
+static inline uint32_t elf_put_string(ElfImage *f, const ElfPlaces *at, const char *s)
+{
+        return (uint32_t) (elf_put(f, s, strlen(s) + 1) - at->strings);
+}
+
+/* One bucket, and one word for the filter. The first symbol is none. */
+static inline void elf_put_hash(ElfImage *f, const ElfPlan *p, size_t n)
+{
+        uint32_t head[] = {1, p->hashed ? 1 : (uint32_t) n + 1, 1, 0}, bucket = p->hashed && n > 0;
+
+        elf_put(f, head, sizeof(head));
+        elf_put(f, &(uint64_t){0}, p->narrow ? 4 : 8);
+        elf_put(f, &bucket, sizeof(bucket));
+        for (size_t i = 0; p->hashed && i < n; i++)
+                elf_put(f, &(uint32_t){i + 1 == n ? 0x11 : 0x10}, sizeof(uint32_t));
+}
+
+/* Each import has a version of its own, from number 2 on. */
+static inline void elf_put_imports(ElfImage *f, const ElfPlan *p, const ElfImportNames *names, ElfPlaces *at)
+{
+        size_t n = elf_count_imports(p), symbol_size = p->narrow ? sizeof(Elf32_Sym) : sizeof(Elf64_Sym);
+
+        elf_align(f, 8);
+        at->hash = f->size;
+        elf_put_hash(f, p, n);
+        elf_align(f, 8);
+        at->symbols = f->size;
+        for (size_t i = 0; i <= n; i++) {
+                Elf64_Sym symbol = {.st_name = i > 0 ? names[i - 1].symbol : 0};
+                elf_put(f, &symbol, symbol_size);
+        }
+        at->numbers = f->size;
+        for (size_t i = 0; i <= n; i++)
+                elf_put(f, &(uint16_t){(uint16_t) (i > 0 ? i + 1 : 0)}, sizeof(uint16_t));
+        elf_align(f, 8);
+        at->needs = f->size;
+        for (size_t i = 0; i < n; i++) {
+                Elf64_Verneed need = {.vn_version = 1,
+                                      .vn_cnt = 1,
+                                      .vn_file = names[i].library,
+                                      .vn_aux = sizeof(need),
+                                      .vn_next = sizeof(need) + sizeof(Elf64_Vernaux)};
+                Elf64_Vernaux version = {.vna_other = (Elf64_Half) (i + 2), .vna_name = names[i].version};
+                elf_put(f, &need, sizeof(need));
+                elf_put(f, &version, sizeof(version));
+        }
+}
+
+static inline void elf_put_import_entries(ElfImage *f, const ElfPlan *p, const ElfPlaces *at)
+{
+        if (elf_count_imports(p) == 0)
+                return;
+        if (!p->no_hash)
+                elf_put_dynamic(f, p, DT_GNU_HASH, 0x1000 + at->hash);
+        elf_put_dynamic(f, p, DT_SYMTAB, 0x1000 + at->symbols);
+        elf_put_dynamic(f, p, DT_VERSYM, 0x1000 + at->numbers);
+        elf_put_dynamic(f, p, DT_VERNEED, 0x1000 + at->needs);
+        elf_put_dynamic(f, p, DT_VERNEEDNUM, elf_count_imports(p));
+}
+
 static inline void elf_put_body(ElfImage *f, const ElfPlan *p, ElfPlaces *at)
 {
         uint64_t names[ELEMENTSOF(p->needed)], runpath = 0, rpath = 0;
+        ElfImportNames imports[ELEMENTSOF(p->imports)];
 
         if (p->interpreter) {
                 at->interpreter = elf_put(f, p->interpreter, strlen(p->interpreter) + 1);
@@ -94,7 +176,14 @@ static inline void elf_put_body(ElfImage *f, const ElfPlan *p, ElfPlaces *at)
                 runpath = elf_put(f, p->runpath, strlen(p->runpath) + 1) - at->strings;
         if (p->rpath)
                 rpath = elf_put(f, p->rpath, strlen(p->rpath) + 1) - at->strings;
+        for (size_t i = 0; i < elf_count_imports(p); i++) {
+                imports[i].library = elf_put_string(f, at, p->imports[i].library);
+                imports[i].version = elf_put_string(f, at, p->imports[i].version);
+                imports[i].symbol = elf_put_string(f, at, p->imports[i].symbol);
+        }
         at->strings_size = f->size - at->strings;
+        if (elf_count_imports(p) > 0)
+                elf_put_imports(f, p, imports, at);
         elf_align(f, 8);
         at->dynamic = f->size;
         for (size_t i = 0; i < ELEMENTSOF(p->needed) && p->needed[i]; i++)
@@ -105,6 +194,7 @@ static inline void elf_put_body(ElfImage *f, const ElfPlan *p, ElfPlaces *at)
                 elf_put_dynamic(f, p, DT_RPATH, rpath);
         if (p->no_default_directories)
                 elf_put_dynamic(f, p, DT_FLAGS_1, DF_1_NODEFLIB);
+        elf_put_import_entries(f, p, at);
         elf_put_dynamic(f, p, DT_STRTAB, 0x1000 + at->strings);
         elf_put_dynamic(f, p, DT_STRSZ, at->strings_size);
         elf_put_dynamic(f, p, DT_NULL, 0);

@@ -138,6 +138,90 @@ TEST(damaged_anywhere)
                 }
 }
 
+/* --- Imports ------------------------------------------------------------------------------------------- */
+
+static int imports_of_bytes(const void *p, size_t n, const char *library, char ***ret)
+{
+        _cleanup_close_ int fd = file_of(p, n);
+
+        return elf_read_imports(fd, library, ret);
+}
+
+static int imports_of(const ElfPlan *p, const char *library, char ***ret)
+{
+        static ElfImage image;
+
+        elf_build(p, &image);
+        return imports_of_bytes(image.bytes, image.size, library, ret);
+}
+
+static const ElfPlan importing_plan = {
+                .needed = {"liba.so.1", "libb.so.2"},
+                .imports = {{"liba.so.1", "A_1", "first"},
+                            {"libb.so.2", "B_1", "other"},
+                            {"liba.so.1", "A_2", "second"}},
+};
+
+TEST(imports_of_one_library)
+{
+        for (int i = 0; i < 4; i++) {
+                _cleanup_strv_free_ char **a = NULL, **b = NULL;
+                _cleanup_free_ char *all = NULL;
+                ElfPlan p = importing_plan;
+                char **none = NULL;
+                p.narrow = i & 1;
+                p.hashed = i & 2;
+                ASSERT_OK(imports_of(&p, "liba.so.1", &a));
+                all = strv_join(a, " ");
+                ASSERT_STREQ(all, "first@A_1 second@A_2");
+                ASSERT_OK(imports_of(&p, "libb.so.2", &b));
+                ASSERT_EQ(strv_length(b), 1);
+                ASSERT_STREQ(b[0], "other@B_1");
+                ASSERT_ERR(imports_of(&p, "libc.so.3", &none), -ENODATA);
+        }
+}
+
+TEST(imports_that_cannot_be_told)
+{
+        ElfPlan p = importing_plan;
+        char **none = NULL;
+
+        ASSERT_ERR(imports_of(&(ElfPlan){.needed = {"liba.so.1"}}, "liba.so.1", &none), -ENODATA);
+        p.no_hash = true;
+        ASSERT_ERR(imports_of(&p, "liba.so.1", &none), -ENODATA);
+        ASSERT_ERR(imports_of_bytes("#!/bin/sh\n", 10, "liba.so.1", &none), -ENOEXEC);
+}
+
+TEST(imports_of_damaged_files)
+{
+        static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+        static ElfImage image;
+
+        for (int hashed = 0; hashed < 2; hashed++) {
+                ElfPlan p = importing_plan;
+                p.hashed = hashed;
+                elf_build(&p, &image);
+                for (size_t n = 0; n < image.size; n++) {
+                        char **none = NULL;
+                        int r = imports_of_bytes(image.bytes, n, "liba.so.1", &none);
+                        if (r != -ENOEXEC && r != -EBADMSG)
+                                TEST_FAIL("%zu of %zu bytes: %d", n, image.size, r);
+                }
+                for (size_t i = 0; i < image.size; i++)
+                        for (size_t k = 0; k < ELEMENTSOF(values); k++) {
+                                _cleanup_strv_free_ char **l = NULL;
+                                char saved = image.bytes[i];
+                                image.bytes[i] = (char) values[k];
+                                int r = imports_of_bytes(image.bytes, image.size, "liba.so.1", &l);
+                                image.bytes[i] = saved;
+                                if (r != 0 && r != -ENOEXEC && r != -EBADMSG && r != -E2BIG && r != -ENODATA)
+                                        TEST_FAIL("byte %zu as 0x%02x: %d", i, values[k], r);
+                        }
+        }
+}
+
+/* --- Bounds -------------------------------------------------------------------------------------------- */
+
 static const char *needed_names(ElfPlan *p, size_t n, const char *name)
 {
         for (size_t i = 0; i < n; i++)
@@ -244,6 +328,9 @@ int main(void)
         RUN(no_elf_file);
         RUN(truncated_anywhere);
         RUN(damaged_anywhere);
+        RUN(imports_of_one_library);
+        RUN(imports_that_cannot_be_told);
+        RUN(imports_of_damaged_files);
         RUN(absurd_counts);
         RUN(endless_notes);
         RUN(notes_that_say_nothing);

@@ -3,10 +3,12 @@
 /* stage1/host-files.c: the files of a pod's systemd, on trees made for it and on this machine, where the
  * loader has the last word. */
 
+#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include "stage1/elf-file.h"
 #include "stage1/stage1.h"
+#include "stage1/stub/libcrypto.h"
 #include "tests/unit/child.h"
 #include "tests/unit/elf-builder.h"
 #include "tests/unit/ld-cache-builder.h"
@@ -68,13 +70,13 @@ static int put_systemd(const Scratch *s, const ElfPlan *plan)
 /* The files beyond the two programs and the loader, with a space between them. */
 static int libraries_of(const Scratch *s, char **ret)
 {
-        _cleanup_strv_free_ char **files = NULL;
+        _cleanup_stage1_host_files_ Stage1HostFiles files = {};
         _cleanup_error_ Error e = {};
-        int r = stage1_host_files(s->fd, &files, &e);
+        int r = stage1_host_files(s->fd, NULL, &files, &e);
 
         if (r < 0)
                 return r;
-        *ret = strv_join(files + MIN(strv_length(files), (size_t) 3), " ");
+        *ret = strv_join(files.paths + MIN(strv_length(files.paths), (size_t) 3), " ");
         return 0;
 }
 
@@ -89,10 +91,10 @@ static void check_libraries(const Scratch *s, const char *expected)
 static void check_error(const Scratch *s, int code, const char *message, const char *hint)
 {
         _cleanup_error_ Error e = {};
-        char **files = NULL;
+        Stage1HostFiles files = {};
 
-        ASSERT_ERR(stage1_host_files(s->fd, &files, &e), code);
-        ASSERT_NULL(files);
+        ASSERT_ERR(stage1_host_files(s->fd, NULL, &files, &e), code);
+        ASSERT_NULL(files.paths);
         ASSERT_CONTAINS(e.message, message);
         if (hint)
                 ASSERT_CONTAINS(e.hint, hint);
@@ -101,13 +103,13 @@ static void check_error(const Scratch *s, int code, const char *message, const c
 TEST(programs_and_loader)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        _cleanup_strv_free_ char **files = NULL;
+        _cleanup_stage1_host_files_ Stage1HostFiles files = {};
         _cleanup_free_ char *text = NULL;
 
         ASSERT_OK(new_tree(&s));
         ASSERT_OK(put_elf(&s, "usr/lib/systemd/systemd-executor", &(ElfPlan){PROGRAM}));
-        ASSERT_OK(stage1_host_files(s.fd, &files, NULL));
-        text = strv_join(files, "\n");
+        ASSERT_OK(stage1_host_files(s.fd, NULL, &files, NULL));
+        text = strv_join(files.paths, "\n");
         ASSERT_STREQ(text, "/usr/lib/systemd/systemd\n"
                            "/usr/lib/systemd/systemd-journald\n"
                            "/usr/lib/systemd/systemd-executor\n"
@@ -430,6 +432,204 @@ TEST(too_many_libraries)
         check_error(&s, -E2BIG, "The systemd of the pod needs more than 512 files", NULL);
 }
 
+/* --- The stub of libcrypto ----------------------------------------------------------------------------- */
+
+#define CRYPTO "libcrypto.so.3"
+#define CRYPTO_PATH "/" MULTIARCH "/" CRYPTO
+#define KNOWN                                                                                               \
+        {                                                                                                   \
+                CRYPTO, "OPENSSL_3.0.0", "EVP_sha256"                                                       \
+        }
+
+/* Whose systemd needs a library, of that plan, and a libcrypto. */
+static int new_crypto_tree(Scratch *s, const ElfPlan *library)
+{
+        int r = new_tree(s);
+
+        if (r >= 0)
+                r = put_systemd(s, &(ElfPlan){PROGRAM, .needed = {"liba.so"}});
+        if (r >= 0)
+                r = put_elf(s, MULTIARCH "/liba.so", library);
+        return r < 0 ? r : put_elf(s, MULTIARCH "/" CRYPTO, &(ElfPlan){});
+}
+
+static const char *replaced_in(const Scratch *s)
+{
+        static char path[256];
+        _cleanup_stage1_host_files_ Stage1HostFiles files = {};
+
+        if (stage1_host_files(s->fd, NULL, &files, NULL) < 0)
+                return "nothing, it failed";
+        snprintf(path, sizeof(path), "%s", files.libcrypto ?: "");
+        return path;
+}
+
+static void check_replaced(const ElfPlan *library, const char *expected)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_crypto_tree(&s, library));
+        ASSERT_STREQ(replaced_in(&s), expected);
+}
+
+TEST(stub_where_it_has_all)
+{
+#ifndef __x86_64__
+        TEST_SKIP("the trees are for x86-64, and the stub is not");
+#endif
+        check_replaced(&(ElfPlan){.needed = {CRYPTO}, .imports = {KNOWN}}, CRYPTO_PATH);
+        check_replaced(&(ElfPlan){.needed = {CRYPTO},
+                                  .imports = {KNOWN, {CRYPTO, "OPENSSL_3.0.0", "BN_free"}}},
+                       CRYPTO_PATH);
+        check_replaced(&(ElfPlan){.needed = {CRYPTO, "libb.so"},
+                                  .imports = {KNOWN, {"libb.so", "B_1", "something"}}},
+                       "nothing, it failed"); /* libb.so is not there */
+        check_replaced(&(ElfPlan){}, "");     /* and it is not needed */
+}
+
+TEST(no_stub_that_lacks_something)
+{
+        check_replaced(&(ElfPlan){.needed = {CRYPTO},
+                                  .imports = {KNOWN, {CRYPTO, "OPENSSL_3.0.0", "RSA_new"}}},
+                       "");
+        check_replaced(&(ElfPlan){.needed = {CRYPTO},
+                                  .imports = {KNOWN, {CRYPTO, "OPENSSL_3.2.0", "BN_free"}}},
+                       "");
+        /* Without versions and without a hash table it cannot be told. */
+        check_replaced(&(ElfPlan){.needed = {CRYPTO}}, "");
+        check_replaced(&(ElfPlan){.needed = {CRYPTO}, .imports = {KNOWN}, .no_hash = true}, "");
+        /* What is looked up at run time is in no table. */
+        check_replaced(&(ElfPlan){.needed = {CRYPTO},
+                                  .imports = {KNOWN},
+                                  .notes = {"[{\"feature\":\"x\",\"soname\":[\"" CRYPTO "\"]}]"}},
+                       "");
+}
+
+/* The library that lacks something may be any. */
+TEST(no_stub_if_one_of_many_needs_more)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_crypto_tree(&s, &(ElfPlan){.needed = {CRYPTO, "libb.so"}, .imports = {KNOWN}}));
+        ASSERT_OK(put_elf(
+                        &s, MULTIARCH "/libb.so",
+                        &(ElfPlan){.needed = {CRYPTO}, .imports = {{CRYPTO, "OPENSSL_3.0.0", "RSA_new"}}}));
+        ASSERT_STREQ(replaced_in(&s), "");
+}
+
+TEST(no_stub_of_another_machine)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        static const char *const files[] = {"usr/lib/systemd/systemd-journald", "usr/lib/ld-linux.so.2",
+                                            "usr/lib/i386-linux-gnu/" CRYPTO};
+        ElfPlan library = {.narrow = true, .machine = EM_386, .needed = {CRYPTO}, .imports = {KNOWN}};
+
+        ASSERT_OK(new_tree(&s));
+        for (size_t i = 0; i < ELEMENTSOF(files); i++)
+                ASSERT_OK(put_elf(&s, files[i], &(ElfPlan){.narrow = true, .machine = EM_386}));
+        ASSERT_OK(put_systemd(&s, &(ElfPlan){.narrow = true,
+                                             .machine = EM_386,
+                                             .needed = {"liba.so"},
+                                             .interpreter = "/lib/ld-linux.so.2"}));
+        ASSERT_OK(put_elf(&s, "usr/lib/i386-linux-gnu/liba.so", &library));
+        ASSERT_STREQ(replaced_in(&s), "");
+}
+
+TEST(no_stub_for_two_libraries)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+
+        ASSERT_OK(new_crypto_tree(&s, &(ElfPlan){.needed = {CRYPTO, "libb.so"}, .imports = {KNOWN}}));
+        ASSERT_OK(put_elf(&s, MULTIARCH "/libb.so",
+                          &(ElfPlan){.needed = {CRYPTO}, .imports = {KNOWN}, .runpath = "/usr/lib/own"}));
+        ASSERT_OK(put_elf(&s, "usr/lib/own/" CRYPTO, &(ElfPlan){}));
+        ASSERT_STREQ(replaced_in(&s), "");
+}
+
+static bool program_uses_stub(const Scratch *s, const char *program)
+{
+        _cleanup_stage1_host_files_ Stage1HostFiles files = {};
+
+        return stage1_host_files(s->fd, program, &files, NULL) >= 0 && files.program_uses_stub;
+}
+
+/* Its libraries are looked at too, and are no files of the pod. */
+TEST(stub_for_another_program)
+{
+#ifndef __x86_64__
+        TEST_SKIP("the trees are for x86-64, and the stub is not");
+#endif
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        ElfPlan more = {.needed = {CRYPTO}, .imports = {{CRYPTO, "OPENSSL_3.0.0", "RSA_new"}}};
+
+        ASSERT_OK(new_crypto_tree(&s, &(ElfPlan){.needed = {CRYPTO}, .imports = {KNOWN}}));
+        ASSERT_FALSE(program_uses_stub(&s, "/usr/bin/program")); /* it is not there */
+        ASSERT_OK(put_elf(&s, "usr/bin/program", &(ElfPlan){PROGRAM, .needed = {"liba.so", "libonly.so"}}));
+        ASSERT_FALSE(program_uses_stub(&s, "/usr/bin/program")); /* nor is one of its libraries */
+        ASSERT_OK(put_elf(&s, MULTIARCH "/libonly.so", &(ElfPlan){}));
+        ASSERT_TRUE(program_uses_stub(&s, "/usr/bin/program"));
+        check_libraries(&s, "/" MULTIARCH "/liba.so " CRYPTO_PATH);
+        ASSERT_OK(put_elf(&s, MULTIARCH "/libonly.so", &more));
+        ASSERT_FALSE(program_uses_stub(&s, "/usr/bin/program"));
+        ASSERT_STREQ(replaced_in(&s), CRYPTO_PATH); /* for the pod it will do */
+}
+
+static const char *const stub_names[] = {
+#define NAME(name) #name,
+                LIBCRYPTO_STUB_FUNCTIONS(NAME)};
+
+/* What the table says is in the file that was built, in order. */
+TEST(stub_defines_what_its_table_says)
+{
+        const char *path = getenv("ACNSPAWN_TEST_STUB");
+        void *stub = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+
+        if (!path)
+                TEST_SKIP("$ACNSPAWN_TEST_STUB is not set");
+        ASSERT_NOT_NULL(stub);
+        for (size_t i = 0; i < ELEMENTSOF(stub_names); i++) {
+                if (i > 0 && strcmp(stub_names[i - 1], stub_names[i]) >= 0)
+                        TEST_FAIL("%s is not behind %s", stub_names[i], stub_names[i - 1]);
+                void *(*function)(void) = (void *(*) (void) ) dlvsym(stub, stub_names[i], "OPENSSL_3.0.0");
+                if (!function)
+                        TEST_FAIL("the stub has no %s", stub_names[i]);
+                ASSERT_NULL(function());
+        }
+        dlclose(stub);
+}
+
+/* Of this machine: what its libraries import is what the stub has, or the pod gets the host's. */
+TEST(stub_on_this_machine)
+{
+        _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_stage1_host_files_ Stage1HostFiles files = {};
+        const char *path = getenv("ACNSPAWN_TEST_STUB");
+        void *stub = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        bool all = true, any = false;
+
+        if (access("/usr/lib/systemd/systemd", X_OK) < 0 || !stub)
+                TEST_SKIP("this machine has no systemd, or $ACNSPAWN_TEST_STUB is not set");
+        ASSERT_OK(stage1_host_files(root, "/usr/bin/systemd-nspawn", &files, NULL));
+        STRV_FOREACH (file, files.paths) {
+                _cleanup_strv_free_ char **imports = NULL;
+                _cleanup_close_ int fd = open(*file, O_RDONLY | O_CLOEXEC);
+                (void) elf_read_imports(fd, CRYPTO, &imports);
+                STRV_FOREACH (import, imports) {
+                        char *version = strchr(*import, '@');
+                        *version++ = 0;
+                        any = true;
+                        all = all && dlvsym(stub, *import, version);
+                }
+        }
+        dlclose(stub);
+        if (!any)
+                TEST_SKIP("no library of systemd links libcrypto here");
+        ASSERT_EQ(files.libcrypto != NULL, all);
+        if (!all)
+                TEST_SKIP("the libraries of systemd import more than the stub has");
+        ASSERT_TRUE(files.program_uses_stub);
+}
+
 /* --- This machine -------------------------------------------------------------------------------------- */
 
 /* "/lib/x" as "/usr/lib/x", and the directories for particular processors as the general one. */
@@ -495,12 +695,14 @@ static int is_program(const char *path)
 TEST(same_as_the_loader)
 {
         _cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        _cleanup_strv_free_ char **files = NULL, **listed = NULL;
+        _cleanup_stage1_host_files_ Stage1HostFiles found = {};
+        _cleanup_strv_free_ char **listed = NULL;
         const char *loader = NULL;
 
         if (access("/usr/lib/systemd/systemd", X_OK) < 0)
                 TEST_SKIP("this machine has no systemd");
-        ASSERT_OK(stage1_host_files(root, &files, NULL));
+        ASSERT_OK(stage1_host_files(root, NULL, &found, NULL));
+        char **files = found.paths;
         STRV_FOREACH (file, files)
                 if (strstr(*file, "/ld-") || strstr(*file, "/ld64"))
                         loader = *file;
@@ -521,6 +723,8 @@ TEST(same_as_the_loader)
 
 int main(void)
 {
+        /* meson lets tests that depend on the stub find it by this; what is run here is to find the real one. */
+        (void) unsetenv("LD_LIBRARY_PATH");
         RUN(programs_and_loader);
         RUN(what_is_missing_is_named);
         RUN(missing_loader_and_library);
@@ -541,6 +745,14 @@ int main(void)
         RUN(dlopen_notes);
         RUN(broken_wishes_are_no_fault);
         RUN(too_many_libraries);
+        RUN(stub_where_it_has_all);
+        RUN(no_stub_that_lacks_something);
+        RUN(no_stub_if_one_of_many_needs_more);
+        RUN(no_stub_of_another_machine);
+        RUN(no_stub_for_two_libraries);
+        RUN(stub_for_another_program);
+        RUN(stub_defines_what_its_table_says);
+        RUN(stub_on_this_machine);
         RUN(same_as_the_loader);
         return TEST_END();
 }
