@@ -3,6 +3,7 @@
 /* Settings of apps: one table has an entry for each, with the function that reads its value and the
  * description of valid values. */
 
+#include <limits.h>
 #include <signal.h>
 
 #include "schema/settings.h"
@@ -21,6 +22,8 @@ static const AppSettings defaults = {
                 .restart_max_usec = DEFAULT_RESTART_MAX_USEC,
                 .restart_limit = DEFAULT_RESTART_LIMIT,
                 .log_rate = LOG_RATE_DEFAULT,
+                .log_file.max_size = UINT64_MAX,
+                .journal = true,
                 .start_timeout_usec = UINT64_MAX,
                 .health.interval_usec = 30 * SECOND,
                 .health.timeout_usec = 30 * SECOND,
@@ -83,6 +86,50 @@ static int read_log_size(const char *value, void *target)
 static int read_log_rate(const char *value, void *target)
 {
         return read_bytes(value, 0, target);
+}
+
+/* One word behind the path of a log file. */
+static int read_log_file_word(const char *word, LogFileSettings *f)
+{
+        static const char *const formats[_LOG_FORMAT_MAX] = {"cri", "plain"};
+        const char *format = startswith(word, "format="), *max_size = startswith(word, "max-size=");
+
+        if (max_size)
+                return read_bytes(max_size, LOG_SIZE_MIN, &f->max_size);
+        int r = format ? word_index(formats, ELEMENTSOF(formats), format) : -EINVAL;
+        if (r >= 0)
+                f->format = r;
+        return r;
+}
+
+static bool is_file_path(const char *path)
+{
+        return path_is_absolute(path) && !endswith(path, "/") && strlen(path) < PATH_MAX;
+}
+
+static int read_log_file(const char *value, void *target)
+{
+        LogFileSettings f = {.max_size = UINT64_MAX}, *result = target;
+        _cleanup_strv_free_ char **words = NULL;
+        _cleanup_free_ char *path = NULL;
+
+        int r = strv_split(value, ",", &words);
+        if (r < 0)
+                return r;
+        if (strv_length(words) == 0 || *value == ',' || !is_file_path(words[0]))
+                return -EINVAL;
+        r = path_normalize(words[0], &path);
+        if (r < 0 || streq(path, "/"))
+                return r < 0 ? r : -EINVAL;
+        STRV_FOREACH (word, words + 1) {
+                r = read_log_file_word(*word, &f);
+                if (r < 0)
+                        return r;
+        }
+        free(result->path);
+        *result = f;
+        result->path = TAKE_PTR(path);
+        return 0;
 }
 
 static int read_span(const char *value, uint64_t min, void *target)
@@ -306,6 +353,11 @@ static const Setting settings[] = {
                  "must be a time, as 30s"},
                 {"health-timeout", MEMBER(health.timeout_usec), read_health_time,
                  "must be a time of at least 100ms"},
+                {"journal", MEMBER(journal), read_boolean, "must be true or false"},
+                {"log-file", MEMBER(log_file), read_log_file,
+                 "must be the absolute path of a file, which format=cri or format=plain, and max-size= of "
+                 "at "
+                 "least 64Ki may follow, with commas between"},
                 {"log-rate", MEMBER(log_rate), read_log_rate,
                  "must be a number of bytes a second, as 100Ki, or infinity"},
                 {"log-size", MEMBER(log_size), read_log_size,
@@ -339,6 +391,8 @@ void app_settings_done(AppSettings *s)
         s->after = strv_free(s->after);
         s->grants = strv_free(s->grants);
         s->health.command = strv_free(s->health.command);
+        free(s->log_file.path);
+        s->log_file.path = NULL;
 }
 
 static int read_setting(const char *name, const char *value, AppSettings *s, Error *e)
@@ -445,6 +499,17 @@ static int check_names(const PodManifest *m, const AppSettings *all, Error *e)
         return 0;
 }
 
+/* Lines of the log format do not say which app they are of. */
+static int check_log_files(const PodManifest *m, const AppSettings *all, Error *e)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t j = 0; all[i].log_file.path && j < i; j++)
+                        if (all[j].log_file.path && streq(all[i].log_file.path, all[j].log_file.path))
+                                return error_set(e, -EEXIST, "Apps %s and %s have the same log file, %s",
+                                                 m->apps[j].name, m->apps[i].name, all[i].log_file.path);
+        return 0;
+}
+
 int pod_settings_check(const PodManifest *m, Error *e)
 {
         AppSettings *all = calloc(m->n_apps + 1, sizeof(*all));
@@ -457,6 +522,8 @@ int pod_settings_check(const PodManifest *m, Error *e)
                 r = check_names(m, all, e);
         if (r >= 0)
                 r = check_order(m, all, done, e);
+        if (r >= 0)
+                r = check_log_files(m, all, e);
         if (r >= 0)
                 r = pod_volume_settings_check(m, e);
         for (size_t i = 0; all && i < m->n_apps; i++)

@@ -44,6 +44,19 @@ typedef struct HealthCheck {
         int action;                   /* HealthAction */
 } HealthCheck;
 
+typedef enum LogFormat {
+        LOG_FORMAT_CRI,   /* TIME stdout|stderr F|P TEXT */
+        LOG_FORMAT_PLAIN, /* TEXT */
+        _LOG_FORMAT_MAX,
+} LogFormat;
+
+/* A file of the host that has what the app writes, too. */
+typedef struct LogFileSettings {
+        char *path;        /* absolute; NULL: there is none */
+        int format;        /* LogFormat */
+        uint64_t max_size; /* bytes beyond which nothing is added; UINT64_MAX: there is no limit */
+} LogFileSettings;
+
 #define RESTART_LIMIT_NONE UINT32_MAX
 #define LOG_RATE_DEFAULT (UINT64_MAX - 1) /* the rate that fills log_size within an hour */
 
@@ -64,6 +77,8 @@ typedef struct AppSettings {
                                      * grants_parse() */
         uint64_t log_size; /* bytes of the journal it may fill in a burst; 0: a share, UINT64_MAX: all */
         uint64_t log_rate; /* … and bytes per second after that */
+        bool journal;      /* its output goes to the journal of the pod (default) */
+        LogFileSettings log_file;
 } AppSettings;
 
 void app_settings_done(AppSettings *s);

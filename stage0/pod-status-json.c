@@ -111,6 +111,17 @@ static bool put_readiness(json_object *o, const AppReport *a)
         return failed;
 }
 
+static bool put_log(json_object *o, const AppReport *a)
+{
+        bool failed = false;
+
+        failed |= put_bool(o, "journal", a->journal);
+        failed |= put_text(o, "logFile", a->log_file);
+        failed |= put_unsigned(o, "logFileDroppedLines", a->drops.file_lines);
+        failed |= put_unsigned(o, "logFileDroppedSize", a->drops.file_bytes);
+        return failed;
+}
+
 static json_object *app_json(const AppReport *a)
 {
         json_object *o = json_object_new_object();
@@ -133,6 +144,7 @@ static json_object *app_json(const AppReport *a)
         failed |= put_object(o, "preStart", handler_json(&s->pre_start));
         failed |= put_object(o, "postStop", handler_json(&s->post_stop));
         failed |= put_readiness(o, a);
+        failed |= put_log(o, a);
         return take_unless(failed, o);
 }
 

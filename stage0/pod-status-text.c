@@ -208,19 +208,35 @@ static void add_restarts(Text *t, const Display *d, const AppReport *a)
         text_add(t, "\n");
 }
 
-/* "12345 lines (1.2M) were not stored" */
-static void add_drops(Text *t, const Display *d, const LogDrops *drops)
+/* "12345 lines (1.2M) not in the journal" */
+static void add_drops(Text *t, const Display *d, uint64_t lines, uint64_t bytes, const char *where,
+                      const char *why)
 {
-        _cleanup_free_ char *size = format_size(drops->bytes);
+        _cleanup_free_ char *size = format_size(bytes);
         char words[128];
 
-        if (drops->bytes == 0)
+        if (bytes == 0)
                 return;
-        snprintf(words, sizeof(words), "%" PRIu64 " line%s (%s) not in the journal", drops->lines,
-                 drops->lines == 1 ? "" : "s", size ?: "?");
+        snprintf(words, sizeof(words), "%" PRIu64 " line%s (%s) not in the %s", lines, lines == 1 ? "" : "s",
+                 size ?: "?", where);
         text_addf(t, "%*s", STATUS_LABEL_WIDTH + 4, "");
         add_colored(t, d, COLOR_YELLOW, words);
-        text_add(t, ": it writes more than --log-size= and --log-rate= allow\n");
+        text_addf(t, ": %s\n", why);
+}
+
+static void add_log(Text *t, const Display *d, const AppReport *a)
+{
+        const LogDrops *drops = &a->drops;
+
+        if (a->log_file) {
+                text_addf(t, "%*s", STATUS_LABEL_WIDTH + 4, "");
+                text_add(t, "log file ");
+                status_add_escaped(t, a->log_file);
+                text_add(t, "\n");
+        }
+        add_drops(t, d, drops->lines, drops->bytes, "journal",
+                  "it writes more than --log-size= and --log-rate= allow");
+        add_drops(t, d, drops->file_lines, drops->file_bytes, "log file", "it could not be written");
 }
 
 /* What the app, or its health check while it does not succeed, has to say. */
@@ -259,7 +275,7 @@ static void add_app(Text *t, const Display *d, const AppReport *a, size_t name_w
         if (a->has_health && a->status.state == APP_RUNNING && a->health.state != HEALTH_HEALTHY)
                 add_message(t, a->health.message);
         add_restarts(t, d, a);
-        add_drops(t, d, &a->drops);
+        add_log(t, d, a);
 }
 
 static void add_apps(Text *t, const Display *d, const PodReport *report)

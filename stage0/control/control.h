@@ -116,6 +116,9 @@ int restart_app(Pod *p, const char *name, Error *e);
 /* Ends the app NAME in order, and does not start it again; whether that is the end of the pod, too, is its
  * exit policy's to say. */
 int stop_app(Pod *p, const char *name, Error *e);
+/* reopen.c: has the log file of APP, or those of all apps (NULL), opened anew. When it returns, nothing more is
+ * written to the files that were there before. */
+int reopen_logs(Pod *p, const char *app, Error *e);
 /* stop.c: stops every process of a running pod where it is, or lets them go on. */
 int pause_pod(Pod *p, bool pause, Error *e);
 

@@ -30,6 +30,52 @@ static int refuse_pod(const Pod *p, Error *e)
                                         : r;
 }
 
+/* Output that is not in the journal: the log file has it, or nothing. */
+static int show_log_file(Pod *p, const PodApp *app, const LogFileSettings *f, const LogOptions *o,
+                         const OutputOptions *output, Error *e)
+{
+        if (!f->path)
+                return error_set(e, -ENODATA,
+                                 "App %s of pod %s has no logs: it has neither the journal nor a log file",
+                                 app->name, pod_display_name(p));
+        log_info("The output of app %s is not in the journal: this is its log file %s.", app->name, f->path);
+        return log_file_show(p, app->name, f, o, output, e);
+}
+
+static void point_to_log_file(const Pod *p, const PodApp *app, const LogFileSettings *f)
+{
+        if (f->path)
+                log_info("The output of app %s is not in the journal: 'acnspawn logs --app=%s %s' shows its "
+                         "log "
+                         "file %s.",
+                         app->name, app->name, pod_display_name(p), f->path);
+        else
+                log_info("The output of app %s is not in the journal, and it has no log file.", app->name);
+}
+
+/* 1: the only app that is asked for is not in the journal, and was shown. */
+static int show_unjournaled(Pod *p, const LogOptions *o, const OutputOptions *output, Error *e)
+{
+        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+                const PodApp *app = &p->manifest->apps[i];
+                _cleanup_app_settings_ AppSettings s = {};
+
+                if (o->app && !streq(o->app, app->name))
+                        continue;
+                int r = app_settings_read(app, &s, NULL);
+                if (r == -ENOMEM)
+                        return error_oom(e);
+                if (r < 0 || s.journal) /* a version that knew other settings had the journal */
+                        continue;
+                if (o->app || p->manifest->n_apps == 1) {
+                        r = show_log_file(p, app, &s.log_file, o, output, e);
+                        return r < 0 ? r : 1;
+                }
+                point_to_log_file(p, app, &s.log_file);
+        }
+        return 0;
+}
+
 int pod_logs(Pod *p, const LogOptions *o, Error *e)
 {
         const OutputOptions output = {
@@ -47,7 +93,10 @@ int pod_logs(Pod *p, const LogOptions *o, Error *e)
                 return error_set(e, -ENOENT, "Pod %s has no app %s", pod_display_name(p), o->app);
         if (p->state != POD_RUNNING && p->state != POD_EXITED)
                 return refuse_pod(p, e);
-        int r = journal_reader_new(p, &query, &reader, e);
+        int r = show_unjournaled(p, o, &output, e);
+        if (r != 0)
+                return r < 0 ? r : 0;
+        r = journal_reader_new(p, &query, &reader, e);
         if (r >= 0)
                 r = output_all(reader, &output, e);
         if (r < 0)

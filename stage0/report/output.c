@@ -88,7 +88,7 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         return r >= 0 && t->failed ? -ENOMEM : r;
 }
 
-static int show_line(const JournalLine *l, const OutputOptions *o)
+int output_line(const JournalLine *l, const OutputOptions *o)
 {
         int fd = l->error && !o->json ? STDERR_FILENO : STDOUT_FILENO;
         _cleanup_text_ Text t = {};
@@ -103,7 +103,7 @@ int output_all(JournalReader *r, const OutputOptions *o, Error *e)
         int k;
 
         while ((k = journal_reader_next(r, &l, e)) > 0) {
-                k = show_line(&l, o);
+                k = output_line(&l, o);
                 if (k < 0)
                         return error_set_errno(e, k, "Cannot show what the apps wrote");
         }

@@ -16,6 +16,7 @@ static void app_report_done(AppReport *a)
 {
         app_status_done(&a->status);
         health_status_done(&a->health);
+        free(a->log_file);
 }
 
 void pod_report_done(PodReport *r)
@@ -52,6 +53,8 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         (void) pod_drops_read(p, a->app->name, &a->drops);
         a->restart = s.restart;
         a->restart_limit = s.restart_limit;
+        a->journal = s.journal;
+        a->log_file = TAKE_PTR(s.log_file.path);
         if (s.health.command && status_fd >= 0)
                 a->has_health = health_status_read(status_fd, a->app->name, &a->health) >= 0;
         if (p->state == POD_RUNNING && a->status.state == APP_ENDED && !a->status.restarting &&
@@ -76,7 +79,8 @@ static int report_apps(Pod *p, PodReport *r)
         if (k < 0)
                 return k;
         for (size_t i = 0; i < n; i++)
-                r->apps[i] = (AppReport){.app = &p->manifest->apps[i], .status = statuses[i]};
+                r->apps[i] = (AppReport){
+                                .app = &p->manifest->apps[i], .status = statuses[i], .journal = true};
         r->n_apps = n;
         if (p->state == POD_EXITED)
                 r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);

@@ -3,6 +3,7 @@
 
 /* What the files of stage0/report/ share: reading the journal of a pod, and printing its lines. */
 
+#include "schema/settings.h"
 #include "stage0/report/report.h"
 
 /* --- journal.c: reading what apps wrote ---------------------------------------------------------------- */
@@ -35,3 +36,13 @@ uint64_t usage_memory_limit(const char *pod_path);
 
 /* Prints everything that can be read now. */
 int output_all(JournalReader *r, const OutputOptions *o, Error *e);
+/* Prints one line. */
+int output_line(const JournalLine *l, const OutputOptions *o);
+
+/* --- log-file.c ---------------------------------------------------------------------------------------- */
+
+/* Prints the records of the log file F of APP that are of this run of the pod, as O says. */
+int log_file_show(Pod *p, const char *app, const LogFileSettings *f, const LogOptions *o,
+                  const OutputOptions *output, Error *e);
+/* Takes a record in CRI format, without its newline, apart; RET->app is not set. -EBADMSG: it is none. */
+int log_record_parse(const char *data, size_t size, JournalLine *ret);

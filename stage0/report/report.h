@@ -14,7 +14,9 @@ typedef struct AppReport {
         int restart;              /* RestartPolicy */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
         uint64_t next_start_usec; /* realtime; 0: none is waited for */
-        LogDrops drops;           /* what it wrote that is not in the journal */
+        LogDrops drops;           /* what it wrote that is not in the journal, or not in its log file */
+        bool journal;             /* what it writes goes to the pod's journal */
+        char *log_file;           /* and to this file of the host; or NULL */
 } AppReport;
 
 typedef struct IsolatorReport {

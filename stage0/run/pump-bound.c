@@ -37,40 +37,33 @@ static uint64_t journal_size(const Pod *p)
         return MIN(JOURNAL_SIZE, (uint64_t) fs.f_blocks * fs.f_frsize / 10);
 }
 
-static int bound_init(LogBound *b, const PodApp *app, uint64_t budget, Error *e)
+static LogBound bound_of(const PodApp *app, const AppSettings *s, uint64_t budget)
 {
-        _cleanup_app_settings_ AppSettings s = {};
-
-        int r = app_settings_read(app, &s, e);
-        if (r < 0)
-                return r;
-        *b = (LogBound){
+        LogBound b = {
                         .app = app->name,
-                        .size = s.log_size ?: budget,
-                        .rate = s.log_rate != LOG_RATE_DEFAULT ? s.log_rate : 0,
+                        .size = s->log_size ?: budget,
+                        .rate = s->log_rate != LOG_RATE_DEFAULT ? s->log_rate : 0,
                         .last_usec = now_usec(CLOCK_MONOTONIC),
         };
-        if (s.log_rate == LOG_RATE_DEFAULT)
-                b->rate = b->size == UINT64_MAX ? UINT64_MAX : MAX(b->size / REFILL_SECONDS, UINT64_C(1));
-        b->left = b->size;
-        b->unbounded = b->size == UINT64_MAX || b->rate == UINT64_MAX;
-        return 0;
+
+        if (s->log_rate == LOG_RATE_DEFAULT)
+                b.rate = b.size == UINT64_MAX ? UINT64_MAX : MAX(b.size / REFILL_SECONDS, UINT64_C(1));
+        b.left = b.size;
+        b.unbounded = b.size == UINT64_MAX || b.rate == UINT64_MAX;
+        return b;
 }
 
-int pump_bounds_new(const Pod *p, LogBound **ret, Error *e)
+int pump_bounds_new(const Pod *p, const AppSettings *settings, LogBound **ret)
 {
         size_t n = p->manifest->n_apps;
         uint64_t budget = n > 1 ? MAX(journal_size(p) / (2 * n), BUDGET_MIN) : UINT64_MAX;
-        _cleanup_free_ LogBound *bounds = calloc(n + 1, sizeof(LogBound));
+        LogBound *bounds = calloc(n + 1, sizeof(LogBound));
 
         if (!bounds)
-                return error_oom(e);
-        for (size_t i = 0; i < n; i++) {
-                int r = bound_init(&bounds[i], &p->manifest->apps[i], budget, e);
-                if (r < 0)
-                        return r;
-        }
-        *ret = TAKE_PTR(bounds);
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++)
+                bounds[i] = bound_of(&p->manifest->apps[i], &settings[i], budget);
+        *ret = bounds;
         return 0;
 }
 
@@ -222,6 +215,7 @@ void pump_bound_end(Pump *p, Text *out)
 
 /* --- The record ---------------------------------------------------------------------------------------- */
 
+/* Both arrays have the apps of the pod in their order. */
 static void write_record(Pumps *all)
 {
         size_t n = 0, n_drops = 0;
@@ -229,10 +223,16 @@ static void write_record(Pumps *all)
         for (const LogBound *b = all->bounds; b && b->app; b++)
                 n++;
         _cleanup_free_ LogDrops *drops = calloc(n + 1, sizeof(LogDrops));
-        for (LogBound *b = all->bounds; drops && b->app; b++) {
-                b->changed = false;
-                if (b->bytes > 0)
-                        drops[n_drops++] = (LogDrops){.app = b->app, .lines = b->lines, .bytes = b->bytes};
+        for (size_t i = 0; drops && i < n; i++) {
+                LogBound *b = &all->bounds[i];
+                AppLog *l = &all->logs[i];
+                b->changed = l->changed = false;
+                if (b->bytes > 0 || l->bytes > 0)
+                        drops[n_drops++] = (LogDrops){.app = b->app,
+                                                      .lines = b->lines,
+                                                      .bytes = b->bytes,
+                                                      .file_lines = l->lines,
+                                                      .file_bytes = l->bytes};
         }
         /* Without it, status does not tell; the journal does. */
         if (drops)
@@ -264,6 +264,8 @@ void pump_bounds_record(Pumps *all, bool at_end)
 
         for (const LogBound *b = all->bounds; b && b->app; b++)
                 changed |= b->changed;
+        for (const AppLog *l = all->logs; l && l->app; l++)
+                changed |= l->changed;
         if (changed && at_end)
                 write_record(all);
         else if (changed && !all->record_armed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What apps write, to the journal of their pod.
+/* What apps write, to the journal of their pod, and on its way there to the log file of the app.
  *
  * What the journal does not take at once is kept, and nothing more is read from the app until it has. A
  * journal that takes nothing for long is given up: the app goes on, as an app must not depend on it. Of what
@@ -79,7 +79,7 @@ static int wait_for_journal(Pump *p)
         return r < 0 ? r : arm_timer(p);
 }
 
-static void write_some(Pump *p, const char *data, size_t size)
+static void write_bytes(Pump *p, const char *data, size_t size)
 {
         size_t done = p->pending.size > 0 ? 0 : send_to_journal(p, data, size);
 
@@ -94,10 +94,35 @@ static void write_some(Pump *p, const char *data, size_t size)
         text_done(&p->pending);
 }
 
+static void write_some(Pump *p, const char *data, size_t size)
+{
+        write_bytes(p, data, size);
+        p->journal_begun = data[size - 1] != '\n';
+        if (p->journal_begun || p->message.size == 0)
+                return;
+        if (!p->message.failed)
+                write_bytes(p, p->message.data, p->message.size);
+        text_done(&p->message);
+}
+
+void pump_report_in_journal(Pump *p, const char *line)
+{
+        text_addf(&p->message, "%s\n", line);
+        if (p->journal_begun || p->message.failed)
+                return;
+        write_bytes(p, p->message.data, p->message.size);
+        text_done(&p->message);
+}
+
 static void store(Pump *p, const char *data, size_t size)
 {
         _cleanup_text_ Text t = {};
 
+        if (size == 0)
+                return;
+        pump_write_to_file(p, data, size);
+        if (p->log && !p->log->journal)
+                return;
         if (pump_bound_admits(p, data, size)) {
                 write_some(p, data, size);
                 return;
@@ -122,7 +147,7 @@ static void write_lines(Pump *p, char *data, size_t size)
         store(p, data, n);
 }
 
-void pump_write_to_journal(Pump *p, char *data, size_t size)
+void pump_store(Pump *p, char *data, size_t size)
 {
         if (p->terminal)
                 write_lines(p, data, size);
@@ -130,11 +155,14 @@ void pump_write_to_journal(Pump *p, char *data, size_t size)
                 store(p, data, size);
 }
 
-void pump_end_journal(Pump *p)
+void pump_end_storing(Pump *p)
 {
         _cleanup_text_ Text t = {};
 
+        pump_end_file(p);
         pump_bound_end(p, &t);
+        if (p->message.size > 0 && p->journal_begun)
+                text_add(&t, "\n");
         if (t.size > 0 && !t.failed && p->journal_fd >= 0)
                 write_some(p, t.data, t.size);
 }

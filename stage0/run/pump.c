@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What apps write, from their pipes to the pod's journal and, in the foreground, to our own standard output
- * and standard error.
+/* What apps write, from their pipes to the pod's journal, to log files and, in the foreground, to our own
+ * standard output and standard error.
  *
  * Every process that the launcher starts has two pipes, whose reading ends are here, and two streams of the
  * journal, which its launcher opened. Bytes go on as they come; for several apps in the foreground they are
@@ -31,6 +31,8 @@ static Pump *pump_free(Pump *p)
         safe_close(p->journal_fd);
         text_done(&p->line);
         text_done(&p->pending);
+        text_done(&p->formatter.rest);
+        text_done(&p->message);
         free(p->app);
         free(p);
         return NULL;
@@ -132,7 +134,7 @@ static int move(Pump *p)
         if (n == 0)
                 return -EPIPE;
         pump_show(p, chunk, (size_t) n);
-        pump_write_to_journal(p, chunk, (size_t) n);
+        pump_store(p, chunk, (size_t) n);
         return (int) n;
 }
 
@@ -142,7 +144,7 @@ static void end(Pump *p)
         p->source = sd_event_source_disable_unref(p->source);
         p->read_fd = safe_close(p->read_fd);
         p->ended = true;
-        pump_end_journal(p);
+        pump_end_storing(p);
         if (p->pending.size == 0)
                 forget(p);
 }
@@ -157,13 +159,14 @@ static int on_readable(sd_event_source *source, int fd, uint32_t revents, void *
 }
 
 /* As much as was in the pipe when it was called: a process that goes on writing does not keep us. What is on
- * its way through a terminal is not counted by the kernel, but can never be more than this. */
-static void flush_one(Pump *p)
+ * its way through a terminal is not counted by the kernel, but can never be more than this. Whether more may
+ * come; else P may be freed. */
+static bool flush_one(Pump *p)
 {
         int pending = TERMINAL_MAX, r;
 
         if (p->ended || (!p->terminal && ioctl(p->read_fd, FIONREAD, &pending) < 0))
-                return;
+                return !p->ended;
         do { /* once more when all is out, to find the end */
                 r = move(p);
                 pending -= r;
@@ -172,6 +175,7 @@ static void flush_one(Pump *p)
                 end(p);
         else
                 update(p);
+        return r >= 0;
 }
 
 static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
@@ -202,8 +206,8 @@ int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
 
         for (Pump *p = all->first; p; p = next) {
                 next = p->next;
-                if (streq(p->app, app))
-                        flush_one(p);
+                if (streq(p->app, app) && flush_one(p))
+                        pump_flush_file(p);
         }
         int r = add_waiter(all, app, fd, flushed);
         answer_waiters(all);
@@ -216,10 +220,10 @@ void pumps_end(Pumps *all)
 
         for (Pump *p = all->first; p; p = next) {
                 next = p->next;
-                flush_one(p);
+                (void) flush_one(p);
         }
         while (all->first) {
-                pump_end_journal(all->first);
+                pump_end_storing(all->first);
                 forget(all->first);
         }
         pump_bounds_record(all, true);
@@ -280,6 +284,8 @@ static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
         }
         p->journal_fd = like->journal_fd;
         p->bound = pump_bound_find(all->bounds, p->app);
+        p->log = pump_log_find(all->logs, p->app);
+        p->formatter = (LogFormatter){.format = p->log ? p->log->file.format : 0, .error = p->error};
         p->next = all->first;
         all->first = p;
         if (!p->terminal)
@@ -327,6 +333,26 @@ void pumps_show_nothing(Pumps *all)
         on_room(all);
 }
 
+/* Each app's are read once, for its share of the journal and its log file. */
+static int read_settings(Pumps *all, Error *e)
+{
+        const PodManifest *m = all->pod->manifest;
+        AppSettings *settings = calloc(m->n_apps + 1, sizeof(AppSettings));
+        int r = settings ? 0 : error_oom(e);
+        size_t n = 0;
+
+        for (; r >= 0 && n < m->n_apps; n++)
+                r = app_settings_read(&m->apps[n], &settings[n], e);
+        if (r >= 0 && pump_bounds_new(all->pod, settings, &all->bounds) < 0)
+                r = error_oom(e);
+        if (r >= 0)
+                r = pump_logs_new(all->pod, settings, &all->logs, e);
+        for (size_t i = 0; settings && i < m->n_apps; i++)
+                app_settings_done(&settings[i]);
+        free(settings);
+        return r;
+}
+
 int pumps_new(sd_event *event, const PumpOptions *o, Pumps **ret, Error *e)
 {
         static const int fds[] = {STDOUT_FILENO, STDERR_FILENO};
@@ -340,7 +366,7 @@ int pumps_new(sd_event *event, const PumpOptions *o, Pumps **ret, Error *e)
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot write to %s", i == 0 ? "stdout" : "stderr");
         }
-        int r = pump_bounds_new(o->pod, &all->bounds, e);
+        int r = read_settings(all, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(all);
@@ -364,6 +390,8 @@ Pumps *pumps_free(Pumps *all)
                 outlet_free(all->outlets[i]);
         sd_event_source_disable_unref(all->record_timer);
         free(all->bounds);
+        pump_logs_free(all->logs);
+        text_done(&all->records);
         free(all);
         return NULL;
 }

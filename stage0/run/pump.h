@@ -35,6 +35,10 @@ void pumps_show_nothing(Pumps *all);
 /* Passes on everything that is in the pipes of APP. Then, which may be at once, FLUSHED is called with FD, a
  * copy of which is kept until then. -EUSERS: too many are waiting for that. */
 int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd));
+/* Opens the log file of APP, or those of all apps (NULL), anew by its path. Everything read before is in the old
+ * file, everything read later goes to the new one. If that fails for an app, it keeps the old file; the others
+ * get theirs. -ENODATA: there is no log file. */
+int pumps_reopen(Pumps *all, const char *app, Error *e);
 /* The pod is over: takes what is left in the pipes, and forgets them. */
 void pumps_end(Pumps *all);
 /* Waits until everything is shown, as long as it takes whoever reads us. */

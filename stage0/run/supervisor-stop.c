@@ -52,15 +52,19 @@ bool supervisor_request_stop(Supervisor *s, int sig)
 static int on_control(void *userdata, int fd, int peer_fd)
 {
         Supervisor *s = userdata;
-        ControlOp op;
+        ControlRequest request;
 
         (void) peer_fd; /* the socket is where only root of the host gets to */
-        int r = control_receive(fd, &op);
+        int r = control_receive(fd, &request);
         if (r < 0)
                 return r;
-        if (op == CONTROL_KILL)
+        if (request.op == CONTROL_KILL)
                 supervisor_kill(s);
-        else {
+        else if (request.op == CONTROL_REOPEN) {
+                _cleanup_error_ Error e = ERROR_NULL;
+                r = pumps_reopen(s->pumps, isempty(request.app) ? NULL : request.app, &e);
+                control_reply(fd, r, &e);
+        } else {
                 supervisor_tell_host(s, "STOPPING=1");
                 supervisor_stop(s);
         }

@@ -135,7 +135,7 @@ static int open_streams(Supervisor *s, Error *e)
         int r = pumps_new(s->event, &options, &s->pumps, e);
 
         if (r < 0)
-                return error_oom(e);
+                return r;
         r = inputs_new(s->pod, s->event, &s->inputs, e);
         if (r < 0)
                 return r;

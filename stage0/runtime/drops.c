@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How much of what the apps of a pod wrote is not in its journal, as the process that runs the pod counts it:
- * a file in the pod directory with a line for each app, "APP LINES BYTES". */
+/* How much of what the apps of a pod wrote is not in its journal, and not in their log files, as the process
+ * that runs the pod counts it: a file in the pod directory with a line for each app, "APP LINES BYTES
+ * FILE-LINES FILE-BYTES". Earlier versions did not write the last two. */
 
 #include <inttypes.h>
 
@@ -15,7 +16,8 @@ int pod_drops_write(const Pod *p, const LogDrops *l, size_t n)
         _cleanup_text_ Text t = {};
 
         for (size_t i = 0; i < n; i++)
-                text_addf(&t, "%s %" PRIu64 " %" PRIu64 "\n", l[i].app, l[i].lines, l[i].bytes);
+                text_addf(&t, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", l[i].app, l[i].lines,
+                          l[i].bytes, l[i].file_lines, l[i].file_bytes);
         if (t.failed)
                 return -ENOMEM;
         return write_file_atomic_at(p->dir_fd, DROPS_FILE, t.data ?: "", t.size, 0600, false);
@@ -25,18 +27,21 @@ static int read_line(const char *line, const char *app, LogDrops *ret)
 {
         _cleanup_strv_free_ char **words = NULL;
         LogDrops d = {};
+        uint64_t *const numbers[] = {&d.lines, &d.bytes, &d.file_lines, &d.file_bytes};
 
         int r = strv_split(line, " ", &words);
         if (r < 0)
                 return r;
-        if (strv_length(words) != 3 || !streq(words[0], app))
+        size_t n = strv_length(words);
+        if ((n != 3 && n != 1 + ELEMENTSOF(numbers)) || !streq(words[0], app))
                 return -ENOENT;
-        r = parse_u64(words[1], &d.lines);
-        if (r >= 0)
-                r = parse_u64(words[2], &d.bytes);
-        if (r >= 0)
-                *ret = d;
-        return r;
+        for (size_t i = 1; i < n; i++) {
+                r = parse_u64(words[i], numbers[i - 1]);
+                if (r < 0)
+                        return r;
+        }
+        *ret = d;
+        return 0;
 }
 
 int pod_drops_read(const Pod *p, const char *app, LogDrops *ret)

@@ -167,11 +167,12 @@ void served_sockets_free(ServedSocket *l, size_t n);
 int served_sockets_write(Pod *p, const ServedSocket *l, size_t n);
 int served_sockets_read(Pod *p, ServedSocket **ret, size_t *ret_n); /* -ENOENT: there were none */
 
-/* --- drops.c: what the journal does not have ----------------------------------------------------------- */
+/* --- drops.c: what the journal and log files do not have ----------------------------------------------- */
 
 typedef struct LogDrops {
-        const char *app; /* lent */
-        uint64_t lines, bytes;
+        const char *app;                 /* lent */
+        uint64_t lines, bytes;           /* that are not in the journal */
+        uint64_t file_lines, file_bytes; /* that are not in the app's log file */
 } LogDrops;
 
 int pod_drops_write(const Pod *p, const LogDrops *l, size_t n);
@@ -191,11 +192,28 @@ int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
 
 /* --- control-socket.c: how other processes talk to the one that runs a pod ----------------------------- */
 
-typedef enum ControlOp { CONTROL_STOP, CONTROL_KILL } ControlOp;
+typedef enum ControlOp {
+        CONTROL_STOP,
+        CONTROL_KILL,
+        CONTROL_REOPEN, /* opens the log files anew */
+        _CONTROL_OP_MAX,
+} ControlOp;
+
+typedef struct ControlRequest {
+        ControlOp op;
+        char app[256]; /* of CONTROL_REOPEN; empty: all */
+} ControlRequest;
+
 int control_listen(Pod *p, int *ret_fd, Error *e);
+/* Stops or kills; there is no reply. */
 int control_send(Pod *p, ControlOp op, Error *e);
+/* Waits until the log file of APP, or those of all apps (NULL), are open anew. The process that runs the pod has to
+ * be past the start of systemd-nspawn: before that, any connection interrupts the network plugins. */
+int control_reopen(Pod *p, const char *app, Error *e);
 /* From a connection. -EAGAIN: nothing has come yet. */
-int control_receive(int fd, ControlOp *ret);
+int control_receive(int fd, ControlRequest *ret);
+/* The reply to CONTROL_REOPEN: R is what pumps_reopen() returned. */
+void control_reply(int fd, int r, const Error *e);
 
 /* Where nspawn tells how far the pod is: a socket for datagrams in the pod directory, which no app can send
  * to. */

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The pod's journal is written by the pod: what "logs" does with files that are not what they should be, and with which
-rights it reads them."""
+rights it reads them. Log files of apps: their format, and that they are whole."""
 
+import calendar
 import random
 import struct
 
@@ -285,6 +286,228 @@ def bounds_that_are_none_are_refused(host):
     for option in "--log-size=1", "--log-size=much", "--log-rate=-1", "--log-rate=":
         r = host.acnspawn("prepare", host.shell("true"), option)
         true(r.rc in (1, 2) and option.split("=")[0] in r.err and "must be a number of bytes" in r.err, "message of %s: %r" % (option, r.err))
+
+
+# --- Log files -------------------------------------------------------------------------------------------------------------
+
+
+CRI = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z) (stdout|stderr) ([FP]) (.*)", re.S)
+
+
+def records(path):
+    """(time, stream, tag, text) of each record, as the kubelet reads them: nothing else may be in the file."""
+    with open(path, "rb") as f:
+        content = f.read()
+    true(not content or content.endswith(b"\n"), "the file ends in %r" % content[-100:])
+    found = []
+    for line in content.split(b"\n")[:-1]:
+        m = CRI.fullmatch(line)
+        true(m and len(line) < 16384, "%r is no record" % line[:200])
+        found.append((m[1].decode(), m[2].decode(), m[3].decode(), m[4]))
+    return found
+
+
+def text_of(found, stream):
+    """What a reader has of one stream: parts of lines joined."""
+    return b"".join(text + (b"\n" if tag == "F" else b"") for _, s, tag, text in found if s == stream)
+
+
+def numbers(text):
+    return [int(n) for n in text.split()]
+
+
+@case
+def log_file_has_both_streams_in_cri_format(host):
+    log = host.path("a.log")
+    begin = time.time()
+    script = "printf 'one\\n\\nbin\\000ary \\377\\n'; echo error >&2; head -c 40000 /dev/zero | tr '\\0' x; echo; printf rest; printf '\\nno end' >&2"
+    r = host.acnspawn("run", "--name=p", host.shell(script, name="example.com/a"), "--log-file=" + log).expect(0)
+    contains(r.out, "one\n")
+    found = records(log)
+    equal(text_of(found, "stdout"), b"one\n\nbin\0ary \xff\n" + b"x" * 40000 + b"\nrest\n")
+    equal(text_of(found, "stderr"), b"error\n\nno end\n")
+    equal([tag for _, s, tag, text in found if text.startswith(b"xx")], ["P", "P", "F"])
+    for when, _, _, _ in found:
+        moment = calendar.timegm(time.strptime(when[:19], "%Y-%m-%dT%H:%M:%S"))
+        true(begin - 2 < moment < time.time() + 2, "time %s" % when)
+    st = os.stat(log)
+    equal((st.st_mode & 0o777 & ~0o640, st.st_uid), (0, 0), "rights of the file")
+    contains(logs(host, "p").expect(0).out, "one\n")
+    app = host.app_status("p", "a")
+    equal((app["logFile"], app["logFileDroppedLines"], app["journal"]), (log, 0, True))
+    contains(host.acnspawn("status", "p").expect(0).out, "log file " + log)
+
+
+@case
+def log_file_is_complete_when_the_app_has_ended(host):
+    """300 000 lines: they are there before status tells of the end, in order; and a restart appends."""
+    log = host.path("a.log")
+    host.detach("--name=p", "--exit-policy=all", host.shell("seq 1 300000", name="example.com/a"), "--log-file=" + log, "--journal=no", "---",
+                host.shell("exec sleep 1000", name="example.com/b"))
+    wait_for(lambda: host.app_status("p", "a")["state"] == "ended", "end of the app", timeout=120)
+    equal(numbers(text_of(records(log), "stdout")), list(range(1, 300001)))
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
+def restarted_app_appends(host):
+    log = host.path("a.log")
+    script = "echo start; printf 'no end'; exit 1"
+    host.run("--name=p", host.shell(script, name="example.com/a"), "--restart=on-failure", "--restart-limit=2", "--restart-delay=1ms",
+             "--log-file=" + log, rc=1)
+    equal(text_of(records(log), "stdout"), b"start\nno end\n" * 3)
+    # Plain: the file of one pod, and of the next one.
+    plain = host.path("b.log")
+    for i in range(2):
+        host.run(host.shell("echo out; echo err >&2; printf end", name="example.com/b"), "--log-file=%s,format=plain" % plain)
+    with open(plain) as f:
+        equal(sorted(f.read().split("\n")), [""] + ["end"] * 2 + ["err"] * 2 + ["out"] * 2)
+
+
+@case
+def rotation_neither_loses_nor_doubles_lines(host):
+    """While the app writes at full speed, the file is renamed and opened anew, 20 times."""
+    log = host.path("a.log")
+    host.detach("--name=p", host.shell("seq 1 3000000 & seq 1 3000000 >&2; wait", name="example.com/a"), "--log-file=" + log, "--journal=no")
+    wait_for(lambda: os.path.exists(log) and os.path.getsize(log) > 0, "the log file")
+    files = []
+    for i in range(20):
+        files.append("%s.%d" % (log, i))
+        os.rename(log, files[-1])
+        host.acnspawn("logs", "--reopen", *(["--app=a"] if i % 2 else []), "p").expect(0)
+        size = os.path.getsize(files[-1])
+        true(os.path.exists(log), "the new file is there")
+        time.sleep(0.02)
+        equal(os.path.getsize(files[-1]), size, "size of the old file after the request was answered")
+    true(host.app_status("p", "a")["state"] == "running", "the app writes all the time")
+    wait_for(lambda: host.state("p") == "exited", "end of the pod", timeout=120)
+    files.append(log)
+    found = [r for f in files for r in records(f)]
+    for stream in "stdout", "stderr":
+        equal(numbers(text_of(found, stream)) == list(range(1, 3000001)), True, "all numbers on " + stream)
+    true(len([f for f in files if os.path.getsize(f) > 0]) > 10, "the app was too fast")
+    equal(host.app_status("p", "a")["logFileDroppedLines"], 0)
+
+
+@case
+def reopening_that_fails_keeps_the_file(host):
+    log = host.path("a.log")
+    host.detach("--name=p", host.shell("while sleep 0.05; do echo x; done", name="example.com/a"), "--log-file=" + log, "---",
+                host.shell("exec sleep 1000", name="example.com/b"))
+    os.rename(log, log + ".1")
+    os.mkdir(log)
+    contains(host.acnspawn("logs", "--reopen", "p").expect(1).err, "Cannot write the log of app a to %s: it is a directory" % log)
+    size = os.path.getsize(log + ".1")
+    wait_for(lambda: os.path.getsize(log + ".1") > size, "lines in the old file")
+    contains(host.acnspawn("logs", "--reopen", "--app=b", "p").expect(1).err, "App b has no log file")
+    os.rmdir(log)
+    host.acnspawn("logs", "--reopen", "p").expect(0)
+    wait_for(lambda: os.path.getsize(log) > 0, "lines in the new file")
+    host.acnspawn("stop", "--force", "p").expect(0)
+    contains(host.acnspawn("logs", "--reopen", "p").expect(1).err, "is not running")
+
+
+@case
+def what_is_no_regular_file_is_no_log(host):
+    image = host.shell("echo x", name="example.com/a")
+    target = host.path("target")
+    for name, make, what in (("link", lambda p: os.symlink(target, p), "it is a symbolic link"),
+                             ("fifo", os.mkfifo, "it is a FIFO"),
+                             ("directory", os.mkdir, "it is a directory"),
+                             ("missing/file", lambda p: None, "No such file or directory")):
+        path = host.path(name)
+        make(path)
+        r = host.acnspawn("run", image, "--log-file=" + path).expect(1)
+        contains(r.err, "Cannot write the log of app a to %s: %s" % (path, what))
+        equal(r.out, "")
+    true(not os.path.exists(target), "the target of the link was made")
+    for value in "log", "/", "/x,format=json", "/x,max-size=1", "/a/../b":
+        contains(host.acnspawn("prepare", image, "--log-file=" + value).err, "must be the absolute path of a file")
+    r = host.acnspawn("prepare", image, "--log-file=" + target, "---", image, "--name=b", "--log-file=" + target).expect(1)
+    contains(r.err, "have the same log file")
+
+
+@case
+def full_file_system_does_not_stop_the_app(host):
+    """A tmpfs of 256 KiB: the app goes on, what is in the file is whole, the rest is counted; room that comes is used."""
+    directory = host.path("small")
+    os.mkdir(directory)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", directory], check=True)
+    try:
+        log = os.path.join(directory, "a.log")
+        script = "trap 'echo later' USR1; seq 1 50000; touch /out/up; while :; do sleep 0.05; done"
+        host.detach("--name=p", host.shell(script, name="example.com/a"), "--log-file=" + log, "---",
+                    host.shell("exec sleep 1000", name="example.com/b"))
+        host.wait_up("a")
+        wait_for(lambda: host.app_status("p", "a")["logFileDroppedLines"] > 0, "lines that were dropped")
+        got = numbers(text_of(records(log), "stdout"))
+        true(len(got) > 3000 and got == sorted(set(got)), "lines in the file")
+        wait_for(lambda: host.app_status("p", "a")["logFileDroppedLines"] == 50000 - len(got), "count of lines that were dropped")
+        app = host.app_status("p", "a")
+        equal(app["logFileDroppedSize"], sum(len("%d\n" % i) for i in range(1, 50001)) - sum(len("%d\n" % i) for i in got))
+        contains(host.acnspawn("status", "p").expect(0).out, "%d lines (" % app["logFileDroppedLines"])
+        said = [l for l in host.acnspawn("logs", "--app=a", "p").expect(0).out.splitlines() if l.startswith("acnspawn: ")]
+        equal(len(said), 1, "what the journal says")
+        contains(said[0], "acnspawn: the log file %s of app a takes no more: No space left on device." % log)
+        os.truncate(log, 0)
+        host.acnspawn("kill", "--signal=USR1", "--app=a", "p").expect(0)
+        wait_for(lambda: b"later\n" in text_of(records(log), "stdout"), "the line that fits again")
+        host.acnspawn("stop", "--force", "p").expect(0)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+
+
+@case
+def without_the_journal_logs_reads_the_file(host):
+    log = host.path("a.log")
+    script = "echo one; echo two >&2; echo three"
+    host.run("--name=p", host.shell(script, name="example.com/a"), "--log-file=" + log, "--journal=no")
+    r = logs(host, "p").expect(0)
+    equal((r.out, sorted(r.err.splitlines())),
+          ("one\nthree\n", sorted(["two", "The output of app a is not in the journal: this is its log file %s." % log])))
+    equal(logs(host, "--lines=1", "p").expect(0).out, "three\n")
+    true(re.fullmatch(r"\d{4}-\d\d-\d\dT\S+ one\n\d{4}-\S+ three\n", logs(host, "--timestamps", "p").expect(0).out), "times")
+    entries = [json.loads(l) for l in logs(host, "--json", "p").expect(0).out.splitlines()]
+    equal([(x["stream"], x["message"]) for x in entries if x["stream"] == "stderr"], [("stderr", "two")])
+    equal(logs(host, "--until=@1000000000", "p").expect(0).out, "")
+    # Another pod with the same file: each shows its own.
+    host.run("--name=q", host.shell("echo four", name="example.com/a"), "--log-file=" + log, "--journal=no")
+    equal(logs(host, "q").expect(0).out, "four\n")
+    os.remove(log)
+    contains(logs(host, "p").expect(1).err, "Cannot read the log file %s of app a" % log)
+    os.symlink("/etc/passwd", log)
+    equal(logs(host, "p").expect(1).out, "")
+    # The journal has nothing.
+    host.run("--name=r", host.shell("echo nowhere", name="example.com/a"), "--journal=no", "---", host.shell("echo b", name="example.com/b"))
+    r = logs(host, "r").expect(0)
+    equal(r.out, "b: b\n")
+    contains(r.err, "The output of app a is not in the journal, and it has no log file.")
+    contains(logs(host, "--app=a", "r").expect(1).err, "neither the journal nor a log file")
+
+
+@case
+def log_file_is_followed_through_rotation(host):
+    log = host.path("a.log")
+    host.detach("--name=p", host.shell("for i in $(seq 1 40); do echo $i; sleep 0.1; done", name="example.com/a"), "--log-file=" + log,
+                "--journal=no")
+    p = host.start("--quiet", "logs", "--follow", "p")
+    for i in range(4):
+        time.sleep(0.7)
+        os.rename(log, "%s.%d" % (log, i))
+        host.acnspawn("logs", "--reopen", "p").expect(0)
+    r = host.finish(p)
+    equal((r.rc, r.err), (0, ""))
+    equal(r.out.split(), [str(i) for i in range(1, 41)])
+
+
+@case
+def log_file_has_a_limit(host):
+    log = host.path("a.log")
+    host.run("--name=p", host.shell("seq 1 100000", name="example.com/a"), "--log-file=%s,max-size=100Ki" % log)
+    true(100 * 1024 - 60 < os.path.getsize(log) <= 100 * 1024, "size of the file")
+    n = len(numbers(text_of(records(log), "stdout")))
+    equal(host.app_status("p", "a")["logFileDroppedLines"], 100000 - n)
+    contains(logs(host, "p").expect(0).out, "takes no more: File too large.")
 
 
 main()

@@ -259,7 +259,9 @@ TEST(health_and_restarts)
                                     .message = (char *) "gone\x1b[2J"},
                          .has_health = true,
                          .restart = RESTART_ALWAYS,
-                         .restart_limit = 10};
+                         .restart_limit = 10,
+                         .log_file = (char *) "/l\x1b",
+                         .drops = {.file_lines = 3, .file_bytes = 2048}};
         const PodReport report = {.apps = &app, .n_apps = 1, .exit_status = -1};
         const Pod p = make_pod(POD_RUNNING);
         _cleanup_free_ char *s = NULL, *t = NULL, *u = NULL, *v = NULL;
@@ -268,12 +270,16 @@ TEST(health_and_restarts)
         ASSERT_CONTAINS(s, "web  running, ready, unhealthy (3 failures); 2s ago");
         ASSERT_CONTAINS(s, "\n               gone\\x1b[2J\n");
         ASSERT_CONTAINS(s, "\n               restarted 3 of at most 10 times in a row\n");
+        ASSERT_CONTAINS(s, "\n               log file /l\\x1b\n               3 lines (2.0K) not in the log "
+                           "file: it could not be written\n");
         json_object *o = pod_status_json(&p, &report);
         ASSERT_CONTAINS(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
                         "\"ready\":true,\"health\":{\"state\":\"unhealthy\",\"failures\":3,\"checked\":null,"
                         "\"timedOut\":false,\"exitStatus\":0,\"output\":\"gone\\u001b[2J\"},\"startsInRow\":"
                         "4,"
-                        "\"restartLimit\":10,\"nextStart\":null,\"droppedLines\":0,\"droppedSize\":0");
+                        "\"restartLimit\":10,\"nextStart\":null,\"droppedLines\":0,\"droppedSize\":0,"
+                        "\"journal\":false,\"logFile\":\"\\/l\\u001b\",\"logFileDroppedLines\":3,"
+                        "\"logFileDroppedSize\":2048");
         json_object_put(o);
         app.status.state = APP_ENDED;
         app.status.started_usec = NOW - 2000000;

@@ -43,6 +43,7 @@ TEST(defaults)
         ASSERT_TRUE(!s.oom_group);
         ASSERT_EQ(s.log_size, 0);
         ASSERT_TRUE(s.log_rate == LOG_RATE_DEFAULT);
+        ASSERT_TRUE(s.journal && !s.log_file.path);
         ASSERT_EQ(s.restart_limit, 10);
         ASSERT_TRUE(s.start_timeout_usec == UINT64_MAX);
         ASSERT_TRUE(!app_settings_readiness(&s));
@@ -75,6 +76,64 @@ TEST(values)
         ASSERT_STREQ(s.after[1], "cache");
         ASSERT_TRUE(!s.after[2]);
         pair_list_done(&app.annotations);
+}
+
+static void check_log_file(const char *value, const char *path, LogFormat format, uint64_t max_size)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        PodApp app = app_with("acnspawn/log-file", value);
+
+        ASSERT_OK(app_settings_read(&app, &s, NULL));
+        ASSERT_STREQ(s.log_file.path, path);
+        ASSERT_EQ(s.log_file.format, format);
+        ASSERT_EQ(s.log_file.max_size, max_size);
+        pair_list_done(&app.annotations);
+}
+
+TEST(log_files)
+{
+        static const char expected[] = "must be the absolute path of a file, which format=cri or "
+                                       "format=plain, and max-size= of at least 64Ki may follow";
+        static const char *const wrong[] = {"",
+                                            "log",
+                                            "./log",
+                                            "/",
+                                            "/.",
+                                            "/var/log/",
+                                            "/a/../b",
+                                            ",format=cri",
+                                            "format=cri",
+                                            "/log,format=json",
+                                            "/log,format=",
+                                            "/log,max-size=1",
+                                            "/log,max-size=",
+                                            "/log,size=1Mi",
+                                            "/log,/other"};
+
+        check_log_file("/var/log/web.log", "/var/log/web.log", LOG_FORMAT_CRI, UINT64_MAX);
+        check_log_file("/var//log/./web.log,format=plain", "/var/log/web.log", LOG_FORMAT_PLAIN, UINT64_MAX);
+        check_log_file("/l,max-size=1Mi,format=cri", "/l", LOG_FORMAT_CRI, 1U << 20);
+        check_log_file("/l,max-size=infinity", "/l", LOG_FORMAT_CRI, UINT64_MAX);
+        for (size_t i = 0; i < ELEMENTSOF(wrong); i++)
+                expect_error("acnspawn/log-file", wrong[i], expected);
+        expect_error("acnspawn/journal", "never", "must be true or false");
+}
+
+TEST(two_apps_do_not_share_a_log_file)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        PodApp apps[] = {app_with("acnspawn/log-file", "/log,format=plain"),
+                         app_with("acnspawn/log-file", "//log"), app_with("acnspawn/log-file", "/log2")};
+        PodManifest m = {.apps = apps, .n_apps = ELEMENTSOF(apps)};
+
+        apps[1].name = (char *) "db";
+        apps[2].name = (char *) "other";
+        ASSERT_ERR(pod_settings_check(&m, &e), -EEXIST);
+        ASSERT_STREQ(e.message, "Apps web and db have the same log file, /log");
+        ASSERT_OK(pair_list_set(&apps[1].annotations, "acnspawn/log-file", "/log3"));
+        ASSERT_OK(pod_settings_check(&m, NULL));
+        for (size_t i = 0; i < ELEMENTSOF(apps); i++)
+                pair_list_done(&apps[i].annotations);
 }
 
 TEST(what_is_no_value_is_named_with_what_would_be_one)
@@ -309,6 +368,8 @@ int main(void)
 {
         RUN(defaults);
         RUN(values);
+        RUN(log_files);
+        RUN(two_apps_do_not_share_a_log_file);
         RUN(what_is_no_value_is_named_with_what_would_be_one);
         RUN(signals);
         RUN(health_commands);
