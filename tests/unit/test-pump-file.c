@@ -100,6 +100,7 @@ TEST(lines_are_appended)
         say(&f, "one\ntw");
         say(&f, "o\nthree");
         pump_flush_file(&f.pump);
+        text_done(&f.pump.formatter.rest);
         pump_logs_free(f.all.logs);
         ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX, NULL));
         say(&f, "four\n");
