@@ -163,3 +163,23 @@ int admission_main_process(const Admission *a, const PodApp *app, pid_t *ret_pid
         *ret_pid = x->pid;
         return x->fd;
 }
+
+int admission_may_be_main_process(Admission *a, pid_t pid)
+{
+        int r = is_in_mounts_of_systemd(a, pid);
+
+        return r > 0 ? -EPERM : r;
+}
+
+int admission_set_main_process(Admission *a, const PodApp *app, pid_t pid, int pid_fd)
+{
+        Execution *x = find_execution(a, app);
+        int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
+
+        if (fd < 0)
+                return -errno;
+        safe_close(x->fd);
+        x->fd = fd;
+        x->pid = pid;
+        return 0;
+}

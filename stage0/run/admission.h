@@ -19,3 +19,7 @@ int admission_check(Admission *a, const PodApp *app, LaunchPhase phase, pid_t pi
 void admission_end(Admission *a, const PodApp *app);
 /* The main process of the app, by a descriptor that is lent, and its number; -ESRCH: none is alive. */
 int admission_main_process(const Admission *a, const PodApp *app, pid_t *ret_pid);
+/* Whether PID, which is in an app's cgroup, can be its main process. -EPERM: it is a launcher. */
+int admission_may_be_main_process(Admission *a, pid_t pid);
+/* The main process of APP, which runs, is from now on PID, that of PID_FD. */
+int admission_set_main_process(Admission *a, const PodApp *app, pid_t pid, int pid_fd);

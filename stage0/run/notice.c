@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages of sd_notify(3): lines NAME=VALUE. Three of them count. The others would change what systemd does
- * with the app's unit: MAINPID= could make another process the app's, FDSTORE=1 leave descriptors behind,
- * STOPPING=1 and RELOADING=1 put the unit into states that nothing here waits for. */
+/* Messages of sd_notify(3): lines NAME=VALUE. Four of them count. The others would change what systemd does with
+ * the app's unit: FDSTORE=1 could leave descriptors behind, STOPPING=1 and RELOADING=1 put the unit into states
+ * that nothing here waits for. */
 
 #include "stage0/run/notice.h"
 
@@ -10,6 +10,7 @@ static void take_line(const char *line, Notice *n)
 {
         const char *value;
         uint64_t usec;
+        uint32_t pid;
 
         if (streq(line, "READY=1"))
                 n->ready = true;
@@ -17,6 +18,8 @@ static void take_line(const char *line, Notice *n)
                 n->status = value;
         else if ((value = startswith(line, "EXTEND_TIMEOUT_USEC=")) && parse_u64(value, &usec) >= 0)
                 n->extend_usec = usec;
+        else if ((value = startswith(line, "MAINPID=")) && parse_u32(value, &pid) >= 0)
+                n->main_pid = pid;
 }
 
 int notice_parse(char *text, size_t n, Notice *ret)

@@ -10,6 +10,7 @@
 typedef struct Notice {
         bool ready;           /* READY=1 */
         uint64_t extend_usec; /* EXTEND_TIMEOUT_USEC=; 0: not asked for */
+        uint32_t main_pid;    /* MAINPID=, by the pod's numbers; 0: none */
         const char *status;   /* STATUS=; lies in the message, or NULL */
 } Notice;
 

@@ -11,9 +11,20 @@
  * status text and a wish for more time are passed on to the pod's systemd in the name of the app's main
  * process, which is held by a descriptor; they are lost if systemd has no room for them.
  *
+ * An app may name another of its processes as its main one (MAINPID=). systemd 252 knows processes by their
+ * numbers, and a number is a process's only until the parent has reaped it: were the parent another process of the
+ * app, systemd would signal whatever has the number by then, and would not be told of the end. So the process has
+ * to be a child of the pod's systemd (its parent has ended), as that of a daemon that forks twice is; it has to be in
+ * the app's own service, and no launcher. All of that is checked on a descriptor of the process; and as the message
+ * is passed on as one of an unprivileged user, systemd checks again that the process belongs to the service. The
+ * first process may end once the message was passed on: descriptors that come with a message are closed
+ * then, which is what sd_notify_barrier(3) waits for. When it has ended before, the message can come from
+ * the launcher that waits for the app to be ready, which systemd accepts in place of it.
+ *
  * An app that sends without end is not read from for the rest of the second.
  */
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -23,7 +34,9 @@
 
 #define EXTEND_MAX_USEC (UINT64_C(365) * 24 * 3600 * 1000000)
 #define WINDOW_USEC UINT64_C(1000000)
-#define WINDOW_MAX 200U /* messages of an app */
+#define WINDOW_MAX 200U     /* messages of an app */
+#define WINDOW_MAIN_PIDS 4U /* each takes a look at all processes of the app */
+#define NOBODY 65534U
 
 typedef struct AppNotices {
         Notices *all;
@@ -31,18 +44,20 @@ typedef struct AppNotices {
         int fd; /* the app's socket, or -EBADF */
         sd_event_source *source, *pause;
         uint64_t window_usec; /* when the second began in which N messages came */
-        unsigned n;
+        unsigned n, n_main_pids;
+        bool warned;           /* of a main process that was refused, in this execution */
         bool used;             /* the app tells */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
         bool ready;
         int waiting_fd; /* connection of the launcher that waits, or -EBADF */
+        int asking_fd;  /* lent: that of a launcher that asks just now, or -EBADF */
         void (*answer)(int sock);
 } AppNotices;
 
 struct Notices {
         Pod *pod;
         sd_event *event;
-        const Admission *admission;
+        Admission *admission;
         pid_t leader;
         int send_fd;      /* to systemd */
         AppNotices *apps; /* in the order of the manifest */
@@ -64,7 +79,7 @@ Notices *notices_free(Notices *n)
         return NULL;
 }
 
-int notices_new(Pod *p, sd_event *event, const Admission *admission, Notices **ret, Error *e)
+int notices_new(Pod *p, sd_event *event, Admission *admission, Notices **ret, Error *e)
 {
         _cleanup_(notices_freep) Notices *n = calloc(1, sizeof(Notices));
 
@@ -77,7 +92,11 @@ int notices_new(Pod *p, sd_event *event, const Admission *admission, Notices **r
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
                 _cleanup_app_settings_ AppSettings s = {};
                 const PodApp *app = &p->manifest->apps[i];
-                n->apps[i] = (AppNotices){.all = n, .app = app, .fd = -EBADF, .waiting_fd = -EBADF};
+                n->apps[i] = (AppNotices){.all = n,
+                                          .app = app,
+                                          .fd = -EBADF,
+                                          .waiting_fd = -EBADF,
+                                          .asking_fd = -EBADF};
                 int r = app_settings_read(app, &s, e);
                 if (r < 0)
                         return r;
@@ -132,9 +151,8 @@ static int send_as(int sock, int target, const struct ucred *sender, char *text)
         return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int tell_systemd(Notices *n, const PodApp *app, char *text)
+static int tell_systemd(Notices *n, const struct ucred *sender, char *text)
 {
-        struct ucred sender = {.uid = pod_root_uid(n->pod), .gid = pod_root_uid(n->pod)};
         _cleanup_close_ int target = open_systemd(n);
 
         if (target < 0)
@@ -143,17 +161,19 @@ static int tell_systemd(Notices *n, const PodApp *app, char *text)
                 n->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (n->send_fd < 0)
                 return -errno;
-        /* As long as it is there, its number is no other process's. */
-        int r = admission_main_process(n->admission, app, &sender.pid);
-        return r < 0 ? r : send_as(n->send_fd, target, &sender, text);
+        return send_as(n->send_fd, target, sender, text);
 }
 
 static void pass_on(AppNotices *a, const char *name, const char *value)
 {
+        struct ucred sender = {.uid = pod_root_uid(a->all->pod), .gid = pod_root_uid(a->all->pod)};
         char text[NOTICE_SIZE_MAX + 64];
 
         snprintf(text, sizeof(text), "%s=%s", name, value);
-        int r = tell_systemd(a->all, a->app, text);
+        /* As long as it is there, its number is no other process's. */
+        int r = admission_main_process(a->all->admission, a->app, &sender.pid);
+        if (r >= 0)
+                r = tell_systemd(a->all, &sender, text);
         if (r < 0)
                 log_debug("A message of app %s is not passed on to the pod's systemd: %s", a->app->name,
                           strerror(-r));
@@ -173,6 +193,84 @@ static void extend(AppNotices *a)
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
 }
 
+/* --- Another main process ------------------------------------------------------------------------------ */
+
+/* The process at the other end of SOCK, as long as that is open. */
+static int peer_of(int sock, pid_t *ret)
+{
+        struct pollfd p = {.fd = sock};
+        struct ucred peer;
+        socklen_t n = sizeof(peer);
+
+        if (sock < 0 || poll(&p, 1, 0) != 0 || getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
+                return -ESRCH;
+        *ret = peer.pid;
+        return 0;
+}
+
+/* In whose name systemd accepts it: the main process, or the launcher that the unit waits for. */
+static int find_sender(const AppNotices *a, pid_t *ret)
+{
+        if (admission_main_process(a->all->admission, a->app, ret) >= 0)
+                return 0;
+        return peer_of(a->asking_fd >= 0 ? a->asking_fd : a->waiting_fd, ret);
+}
+
+/* As one of no user that could do more than a process of the app: systemd takes root's word for any process. */
+static int tell_main_process(AppNotices *a, uint32_t number)
+{
+        uid_t nobody = a->all->pod->config.private_users ? pod_root_uid(a->all->pod) + NOBODY : NOBODY;
+        struct ucred sender = {.uid = nobody, .gid = nobody};
+        char text[32];
+
+        snprintf(text, sizeof(text), "MAINPID=%" PRIu32, number);
+        int r = find_sender(a, &sender.pid);
+        return r < 0 ? r : tell_systemd(a->all, &sender, text);
+}
+
+static int set_main_process(AppNotices *a, uint32_t number)
+{
+        Notices *n = a->all;
+        pid_t pid, current;
+
+        if (number <= 1)
+                return -EPERM;
+        _cleanup_close_ int fd = pod_app_open_process(n->pod, a->app->name, n->leader, number, &pid);
+        if (fd < 0)
+                return fd;
+        if (admission_main_process(n->admission, a->app, &current) >= 0 && current == pid)
+                return 0;
+        int r = admission_may_be_main_process(n->admission, pid);
+        if (r >= 0)
+                r = tell_main_process(a, number);
+        return r < 0 ? r : admission_set_main_process(n->admission, a->app, pid, fd);
+}
+
+static const char *refusal(int code)
+{
+        return code == -ECHILD ? "its parent is still there, which systemd would have to be (a daemon forks "
+                                 "twice)"
+               : code == -ESRCH ? "it is no process of the app, or the app has ended"
+               : code == -EPERM ? "it belongs to the pod"
+               : code == -EBUSY ? "too many were named within a second"
+                                : strerror(-code);
+}
+
+static void take_main_process(AppNotices *a, uint32_t number)
+{
+        int r = ++a->n_main_pids > WINDOW_MAIN_PIDS ? -EBUSY : set_main_process(a, number);
+
+        if (r >= 0)
+                return;
+        if (a->warned)
+                log_debug("App %s names process %" PRIu32 " as its main one: %s", a->app->name, number,
+                          refusal(r));
+        else
+                log_warning("App %s names process %" PRIu32 " as its main process, which is refused: %s.",
+                            a->app->name, number, refusal(r));
+        a->warned = true;
+}
+
 /* --- From the app -------------------------------------------------------------------------------------- */
 
 static void set_ready(AppNotices *a)
@@ -183,27 +281,33 @@ static void set_ready(AppNotices *a)
         a->waiting_fd = safe_close(a->waiting_fd);
 }
 
-/* Descriptors that come along (a barrier, above all) have no room: the kernel closes them. 0: there is no
- * message. */
+static void take_notice(AppNotices *a, const Notice *notice)
+{
+        if (notice->main_pid > 0)
+                take_main_process(a, notice->main_pid);
+        if (notice->extend_usec > 0) {
+                a->extend_until = now_usec(CLOCK_MONOTONIC) + MIN(notice->extend_usec, EXTEND_MAX_USEC);
+                extend(a);
+        }
+        if (notice->status)
+                pass_on(a, "STATUS", notice->status);
+        if (notice->ready)
+                set_ready(a);
+}
+
+/* The message stays in the queue while it is dealt with, and with it the descriptors that came along (a barrier,
+ * above all). They have no room when it is taken out: the kernel drops them. 0: there is no message. */
 static int receive(AppNotices *a)
 {
         char text[NOTICE_SIZE_MAX + 2];
         Notice notice;
 
-        ssize_t n = recv(a->fd, text, NOTICE_SIZE_MAX + 1, MSG_DONTWAIT);
+        ssize_t n = recv(a->fd, text, NOTICE_SIZE_MAX + 1, MSG_PEEK | MSG_DONTWAIT);
         if (n < 0)
                 return 0;
-        if (notice_parse(text, (size_t) n, &notice) >= 0) {
-                if (notice.extend_usec > 0) {
-                        a->extend_until =
-                                        now_usec(CLOCK_MONOTONIC) + MIN(notice.extend_usec, EXTEND_MAX_USEC);
-                        extend(a);
-                }
-                if (notice.status)
-                        pass_on(a, "STATUS", notice.status);
-                if (notice.ready)
-                        set_ready(a);
-        }
+        if (notice_parse(text, (size_t) n, &notice) >= 0)
+                take_notice(a, &notice);
+        (void) recv(a->fd, text, 1, MSG_DONTWAIT);
         return 1;
 }
 
@@ -237,7 +341,7 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *u
 
         if (now - a->window_usec >= WINDOW_USEC) {
                 a->window_usec = now;
-                a->n = 0;
+                a->n = a->n_main_pids = 0;
         }
         (void) receive(a);
         if (++a->n >= WINDOW_MAX)
@@ -269,7 +373,7 @@ int notices_begin(Notices *n, PodMounts *m, const PodApp *app, int *ret_fd, Erro
         int r = a->fd < 0 ? open_socket(a, m) : 0;
         while (a->fd >= 0 && recv(a->fd, &byte, 1, MSG_DONTWAIT) >= 0)
                 ; /* an earlier execution's; none of its processes is left */
-        a->ready = false;
+        a->ready = a->warned = false;
         a->extend_until = 0;
         if (r >= 0)
                 r = pod_mounts_clone_notify(m, app);
@@ -292,7 +396,9 @@ int notices_await(Notices *n, const PodApp *app, int sock, bool wait, void (*ans
 {
         AppNotices *a = find_app(n, app);
 
+        a->asking_fd = sock;
         receive_all(a);
+        a->asking_fd = -EBADF;
         if (a->ready || !wait)
                 return a->ready;
         safe_close(a->waiting_fd);

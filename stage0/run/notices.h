@@ -8,7 +8,7 @@
 typedef struct Notices Notices;
 
 /* ADMISSION is lent: it knows the apps' main processes. */
-int notices_new(Pod *p, sd_event *event, const Admission *admission, Notices **ret, Error *e);
+int notices_new(Pod *p, sd_event *event, Admission *admission, Notices **ret, Error *e);
 Notices *notices_free(Notices *n); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Notices *, notices_free);
 /* The pod's PID 1, to which status texts are passed on. */

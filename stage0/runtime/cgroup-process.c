@@ -7,9 +7,14 @@
  * for its health checks. A process can leave it only by writing to cgroup files, which apps see read-only.
  */
 
+#include <sys/syscall.h>
+
 #include "stage0/runtime/runtime.h"
 
 #define CGROUP_FILE_MAX 65536U
+#define STATUS_FILE_MAX 65536U
+#define PROCS_FILE_MAX (1U << 20)
+#define NUMBERS_MAX 32U /* depth of pid namespaces that the kernel allows */
 
 int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret)
 {
@@ -48,4 +53,98 @@ int pod_app_has_process(const Pod *p, const char *app, pid_t pid)
         if (r >= 0)
                 r = xasprintf(&prefix, "payload/app.slice/%s/", slice);
         return r < 0 ? r : startswith(path, prefix) != NULL;
+}
+
+/* --- Processes that apps name -------------------------------------------------------------------------- */
+
+typedef struct Numbers {
+        uint32_t parent;                /* by our numbers */
+        uint32_t of_level[NUMBERS_MAX]; /* ours first, then that in each pid namespace below */
+        size_t n;
+} Numbers;
+
+static int read_numbers(pid_t pid, Numbers *ret)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int) pid);
+        int r = read_file_at(AT_FDCWD, path, STATUS_FILE_MAX, &text, NULL);
+        if (r < 0)
+                return r == -ENOENT ? -ESRCH : r;
+        const char *parent = strstr(text, "\nPPid:\t"), *list = strstr(text, "\nNSpid:");
+        if (!parent || !list)
+                return -EBADMSG;
+        *ret = (Numbers){.parent = (uint32_t) strtoul(parent + strlen("\nPPid:\t"), NULL, 10)};
+        for (list += strlen("\nNSpid:"); *list == '\t' && ret->n < NUMBERS_MAX;)
+                ret->of_level[ret->n++] = (uint32_t) strtoul(list + 1, (char **) &list, 10);
+        return 0;
+}
+
+static bool is_number(const Numbers *n, size_t level, uint32_t number)
+{
+        return level < n->n && n->of_level[level] == number;
+}
+
+/* The process among those that LIST names; 0: there is none. */
+static pid_t find_number(const char *list, size_t level, uint32_t number)
+{
+        for (const char *line = list; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+                pid_t pid = (pid_t) strtol(line, NULL, 10);
+                Numbers n;
+                if (pid > 0 && read_numbers(pid, &n) >= 0 && is_number(&n, level, number))
+                        return pid;
+        }
+        return 0;
+}
+
+/* What was read by the number PID was of the process of PID_FD if that is there afterwards. */
+static int check_named(const Pod *p, const char *place, pid_t leader, size_t level, uint32_t number,
+                       pid_t pid, int pid_fd)
+{
+        _cleanup_free_ char *path = NULL;
+        Numbers n;
+
+        int r = read_numbers(pid, &n);
+        if (r >= 0)
+                r = pod_cgroup_of_process(p, pid, &path);
+        if (r < 0)
+                return r == -ENOENT ? -ESRCH : r;
+        if (!is_number(&n, level, number) || !streq(path, place) || !process_is_alive(pid_fd))
+                return -ESRCH;
+        return n.parent == (uint32_t) leader ? 0 : -ECHILD;
+}
+
+int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number, pid_t *ret_pid)
+{
+        _cleanup_free_ char *slice = NULL, *unit = NULL, *place = NULL, *unified = NULL, *file = NULL,
+                            *list = NULL;
+        Numbers own;
+
+        int r = stage1_app_slice_name(app, &slice);
+        if (r >= 0)
+                r = stage1_app_unit_name(app, &unit);
+        if (r >= 0)
+                r = xasprintf(&place, "payload/app.slice/%s/%s", slice, unit);
+        if (r >= 0)
+                r = pod_cgroup_unified(p, &unified);
+        if (r >= 0)
+                r = xasprintf(&file, "%s/%s/cgroup.procs", unified, place);
+        if (r >= 0)
+                r = read_file_at(AT_FDCWD, file, PROCS_FILE_MAX, &list, NULL);
+        if (r >= 0)
+                r = read_numbers(leader, &own);
+        if (r < 0)
+                return r;
+        pid_t pid = find_number(list, own.n - 1, number);
+        if (pid == 0)
+                return -ESRCH;
+        _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        if (fd < 0)
+                return -errno;
+        r = check_named(p, place, leader, own.n - 1, number, pid, fd);
+        if (r < 0)
+                return r;
+        *ret_pid = pid;
+        return TAKE_FD(fd);
 }

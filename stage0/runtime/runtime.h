@@ -301,6 +301,10 @@ bool process_is_alive(int pid_fd);
  * Where process PID is below the pod's cgroup: "payload/app.slice/…". -ENOENT: it is not one of the pod's;
  * -ESRCH: there is none. To be freed. */
 int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret);
+/* A descriptor (pidfd) of the process that has NUMBER in the pid namespace of LEADER, the pod's PID 1, and *RET_PID,
+ * its number here. -ESRCH: no process of the service of APP has that number; -ECHILD: it is no child of
+ * LEADER. */
+int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number, pid_t *ret_pid);
 /* Whether process PID is one of APP's: in its service, or in one of its health checks. -ESRCH: there is
  * none. */
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid);

@@ -237,13 +237,46 @@ def an_app_that_tells_and_ends_at_once_was_ready(host):
         host.run("--rm", host.shell("poke notify READY=1", annotations=NOTIFY))
 
 
+def daemon(script, first="while ! test -e /out/named; do sleep 0.05; done"):
+    """An app whose first process forks twice. The second runs SCRIPT as a child of the pod's systemd, while the first does FIRST."""
+    return ("cat >/out/daemon <<'EOF'\nwhile test $(cut -d ' ' -f 4 /proc/$$/stat) != 1; do sleep 0.02; done\n%s\nEOF\n"
+            "(sh /out/daemon &); %s" % (script, first))
+
+
+@case
+def an_app_that_forks_names_its_main_process(host):
+    """What kill acts on, and what the end of the app is, is that process; the first one may end."""
+    script = "poke notify \"$(printf 'MAINPID=%s\\nREADY=1' $$)\"; touch /out/named; trap 'exit 7' USR1; while :; do sleep 0.05; done"
+    r = host.acnspawn("run", "--detach", "--name=p", host.shell(daemon(script), name="example.com/a", annotations=NOTIFY)).expect(0)
+    lacks(r.err, "refused")
+    time.sleep(0.5)
+    equal((host.app_status("p", "a")["state"], host.app_status("p", "a")["ready"]), ("running", True), "the app without its first process")
+    host.acnspawn("enter", "p", "true").expect(0)
+    host.acnspawn("kill", "--signal=USR1", "p").expect(0)
+    wait_for(lambda: host.state("p") == "exited", "the end of the pod")
+    equal((host.app_status("p", "a")["cause"], host.app_status("p", "a")["exitStatus"]), ("exited", 7), "how the app ended")
+
+
+@case
+def a_main_process_is_named_while_the_app_runs(host):
+    """Twice: that the one before has ended is no end of the app, and statuses are passed on in the name of the last."""
+    last = ("poke notify \"MAINPID=$$\"; touch /out/third; sleep 0.5; poke notify STATUS=third; touch /out/up; sleep 0.5; exit 9")
+    second = ("poke notify \"MAINPID=$$\"; touch /out/named\ncat >/out/last <<'END'\n"
+              "while test $(cut -d ' ' -f 4 /proc/$$/stat) != 1; do sleep 0.02; done\n%s\nEND\n"
+              "(sh /out/last &); while ! test -e /out/third; do sleep 0.05; done" % last)
+    image = host.shell("poke notify READY=1; sleep 0.3; " + daemon(second), name="example.com/a", annotations=NOTIFY)
+    equal(host.acnspawn("run", "--name=p", image).rc, 9)
+    equal(host.app_status("p", "a")["exitStatus"], 9)
+
+
 @case
 def an_app_cannot_name_another_process_as_its_main_one(host):
-    """Neither one of its neighbour's, nor the pod's first one, nor one of its own: what kill and stop act on is what was started."""
-    evil = ("until pidof tail >/dev/null; do sleep 0.05; done; other=$(pidof tail); for pid in $other 1; do poke notify MAINPID=$pid; done; "
-            "poke notify \"$(printf 'READY=1\\nMAINPID=%s' $other)\"; touch /out/up; while :; do :; done")
-    host.detach("--name=p", "--exit-policy=all", host.shell(evil, name="example.com/evil", annotations=NOTIFY), "---",
-                host.shell("exec tail -f /dev/null", name="example.com/other"))
+    """Neither one of its neighbour's, nor the pod's first one, nor one that has ended or that systemd would not see the end of."""
+    evil = ("until pidof tail >/dev/null; do sleep 0.05; done; other=$(pidof tail); sh -c 'exit 0' & dead=$!; wait; sleep 1000 & child=$!; "
+            "for pid in $other 1 $dead $child 99999999 -1 x; do poke notify MAINPID=$pid; sleep 0.3; done; "
+            "poke notify \"$(printf 'READY=1\\nMAINPID=%s' $other)\"; poke notify MAINPID=$$; touch /out/up; while :; do :; done")
+    r = host.acnspawn("run", "--detach", "--name=p", "--exit-policy=all", host.shell(evil, name="example.com/evil", annotations=NOTIFY), "---",
+                      host.shell("exec tail -f /dev/null", name="example.com/other")).expect(0)
     host.wait_up("evil")
     time.sleep(0.3)
     equal(host.acnspawn("enter", "--app=evil", "p", "sh", "-c", "test -e /out/up").rc, 0)
@@ -253,6 +286,18 @@ def an_app_cannot_name_another_process_as_its_main_one(host):
     equal(host.app_status("p", "other")["state"], "running")
     host.acnspawn("stop", "p").expect(0)
     equal(host.app_status("p", "other")["cause"], "signal")
+
+
+@case
+def a_main_process_that_is_refused_is_told_of_once(host):
+    p = host.start("run", "--name=p", host.shell("for i in 1 2 3; do poke notify MAINPID=1; done; poke notify READY=1; exit 3",
+                                                 name="example.com/a", annotations=NOTIFY))
+    r = host.finish(p)
+    equal(r.rc, 3)
+    line = "App a names process 1 as its main process, which is refused: it belongs to the pod.\n"
+    equal(r.err.count(line), 1, "times that this is told in %r" % r.err)
+    r = host.run("--rm", host.shell("sleep 100 & poke notify MAINPID=$!; poke notify READY=1; exit 3", name="example.com/b", annotations=NOTIFY), rc=3)
+    contains(r.err, "as its main process, which is refused: its parent is still there")
 
 
 @case

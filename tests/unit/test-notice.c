@@ -16,9 +16,10 @@ TEST(messages)
                         {"\n\n\n", {}},
                         {"READY=1", {.ready = true}},
                         {"READY=1\n", {.ready = true}},
-                        {"STATUS=up\nREADY=1\nMAINPID=1", {.ready = true, .status = "up"}},
+                        {"STATUS=up\nREADY=1\nMAINPID=17", {.ready = true, .status = "up", .main_pid = 17}},
+                        {"MAINPID=-1\nMAINPID=x\nMAINPID=\nMAINPID=99999999999", {}},
                         {"READY=0\nREADY=\nREADY\nREADY=11\n READY=1\nready=1", {}},
-                        {"MAINPID=1\nFDSTORE=1\nSTOPPING=1\nRELOADING=1\nWATCHDOG=1\nNOTIFYACCESS="
+                        {"FDSTORE=1\nSTOPPING=1\nRELOADING=1\nWATCHDOG=1\nNOTIFYACCESS="
                          "all\nERRNO=2",
                          {}},
                         {"EXTEND_TIMEOUT_USEC=5", {.extend_usec = 5}},
@@ -36,6 +37,7 @@ TEST(messages)
                 ASSERT_OK(notice_parse(text, strlen(text), &n));
                 ASSERT_EQ(n.ready, l[i].expected.ready);
                 ASSERT_EQ(n.extend_usec, l[i].expected.extend_usec);
+                ASSERT_EQ(n.main_pid, l[i].expected.main_pid);
                 ASSERT_STREQ(n.status ?: "none", l[i].expected.status ?: "none");
         }
 }
