@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From a layout to an image that can be distributed: packed, compressed, encrypted, signed, in this order
- * (spec: aci.md, "Image Archives"). The signature is of the file as it is distributed, so that whoever
- * fetches it knows whose it is before decrypting anything. */
+/* Builds an image for distribution from a layout: packed, compressed, encrypted, signed, in this order
+ * (spec: aci.md, "Image Archives"). The signature covers the file as it is distributed, so that it can be
+ * verified before anything is decrypted. */
 
 #include <sys/stat.h>
 
@@ -34,7 +34,7 @@ static int pack(const Layout *l, const BuildOptions *o, int fd, const char *what
         return r < 0 ? error_prefix(e, r, "Cannot build '%s'", l->path) : 0;
 }
 
-/* By way of a file without a name, in the directory TMP_FD. */
+/* Packs into an unnamed temporary file in the directory TMP_FD, then encrypts that. */
 static int pack_encrypted(const Layout *l, const BuildOptions *o, int tmp_fd, int fd, const char *what,
                           char **ret_id, Error *e)
 {
@@ -70,7 +70,7 @@ int build_image(const Layout *l, const BuildOptions *o, int out_fd, char **ret_i
 
 /* --- Into a file --------------------------------------------------------------------------------------- */
 
-/* What is written into the tree would be part of it, or the next time in its way. */
+/* An output file inside of the layout would become part of the image, or make the next build fail. */
 static int check_outside(const Layout *l, const Output *out, Error *e)
 {
         _cleanup_close_ int fd = fcntl(out->dir_fd, F_DUPFD_CLOEXEC, 3);
@@ -81,15 +81,15 @@ static int check_outside(const Layout *l, const Output *out, Error *e)
         for (;;) {
                 if (st.st_dev == layout.st_dev && st.st_ino == layout.st_ino) {
                         int r = error_set(e, -EINVAL,
-                                          "Cannot write '%s': it lies in the layout that the image is made "
-                                          "from",
+                                          "Cannot write '%s': it is inside of the layout that the image is "
+                                          "built from",
                                           out->path);
                         return error_hint(e, r, "Name a file somewhere else with --output=FILE.aci.");
                 }
                 int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
                 if (up < 0 || fstat(up, &parent) < 0) {
                         safe_close(up);
-                        return 0; /* where we may not look, the layout, which we could open, is not */
+                        return 0; /* the layout was opened, so it is not below a directory without access */
                 }
                 safe_close(fd);
                 fd = up;
@@ -112,7 +112,8 @@ static int sign(const BuildOptions *o, const Output *image, const Output *signat
         return r < 0 ? error_set_errno(e, r, "Cannot write '%s'", signature->path) : 0;
 }
 
-/* The image first: a new image beside an old signature, or none, is one that nobody accepts by mistake. */
+/* The image is published first: a new image beside an old signature, or none, is never accepted by
+ * mistake. */
 static int publish(const BuildOptions *o, Output *image, Output *signature, Error *e)
 {
         _cleanup_free_ char *stale = NULL;
@@ -126,7 +127,7 @@ static int publish(const BuildOptions *o, Output *image, Output *signature, Erro
                 return error_oom(e);
         if (o->replace && unlinkat(image->dir_fd, stale, 0) < 0 && errno != ENOENT)
                 return error_set_errno(e, errno,
-                                       "Cannot remove '%s.asc', which is the signature of another image",
+                                       "Cannot remove '%s.asc', the signature of the previous image",
                                        image->path);
         return 0;
 }
@@ -140,7 +141,7 @@ static int check_name(const char *file, Error *e)
         _cleanup_free_ char *shown = text_escape_for_terminal(file);
         int r = error_set(e, -EINVAL, "Cannot write '%s': the name of an image archive ends in .aci",
                           shown ?: "?");
-        return error_hint(e, r, "The specification wants it so; name it '%s.aci', for one.",
+        return error_hint(e, r, "The specification requires it; name it, for example, '%s.aci'.",
                           shown ?: "image");
 }
 

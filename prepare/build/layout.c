@@ -4,7 +4,7 @@
 
 #include "prepare/build/build.h"
 
-static const char layout_hint[] = "A layout is a directory that holds the file 'manifest' and the directory "
+static const char layout_hint[] = "A layout is a directory with the file 'manifest' and the directory "
                                   "'rootfs', and nothing else.";
 
 static int layout_error(Error *e, int code, const char *dir, const char *why)
@@ -15,7 +15,7 @@ static int layout_error(Error *e, int code, const char *dir, const char *why)
         return error_hint(e, r, "%s", layout_hint);
 }
 
-/* What else there is would be left out of the image, which nobody should find out only later. */
+/* Other entries are refused, since they would silently be missing in the image. */
 static int check_names(const Layout *l, Error *e)
 {
         _cleanup_strv_free_ char **names = NULL;
@@ -29,7 +29,7 @@ static int check_names(const Layout *l, Error *e)
                 if (streq(*n, "manifest") || streq(*n, "rootfs"))
                         continue;
                 shown = text_escape_for_terminal(*n);
-                if (xasprintf(&why, "it holds '%s'", shown ?: "?") < 0)
+                if (xasprintf(&why, "it contains '%s'", shown ?: "?") < 0)
                         return error_oom(e);
                 return layout_error(e, -EINVAL, l->path, why);
         }
@@ -68,7 +68,7 @@ static int read_manifest(Layout *l, Findings *findings, Error *e)
         if (r >= 0)
                 return 0;
         r = error_prefix(e, r, "The manifest of '%s' is not valid", l->path);
-        return error_hint(e, r, "All that there is to say of it: acnspawn validate %s/manifest", l->path);
+        return error_hint(e, r, "For all errors, run: acnspawn validate %s/manifest", l->path);
 }
 
 int layout_open(const char *dir, Layout **ret, Findings *findings, Error *e)
@@ -110,7 +110,7 @@ Layout *layout_free(Layout *l)
         return NULL;
 }
 
-/* Labels may hold anything; what could not be, or should not be, in a name becomes an underscore. */
+/* Labels may have any value; characters that are not suitable for a file name become an underscore. */
 static void add_part(Text *t, const char *s)
 {
         for (; *s; s++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files that appear whole or not at all.
+/* Output files that appear atomically.
  *
- * Where the file system can, what is written has no name until it is complete (O_TMPFILE), so that nothing
- * is left of it whatever ends us. Where it cannot, a hidden name of its own stands in, which is removed on
- * every way out but a SIGKILL. What must not be replaced is not, also if it came to be while we wrote.
+ * If the file system supports it, a file has no name until it is complete (O_TMPFILE), so that nothing is
+ * left of it however the process ends. Otherwise it has a hidden temporary name, which is removed in every
+ * case except SIGKILL. A file that must not be replaced is not replaced even if it was created meanwhile.
  */
 
 #include <linux/fs.h>
@@ -23,7 +23,7 @@ static int open_directory(const char *path, int *ret_fd, char **ret_name, Error 
         int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0) {
                 int r = error_set_errno(e, errno, "Cannot write '%s': cannot open its directory", path);
-                return r == -ENOENT ? error_hint(e, r, "Make it first, or name another file.") : r;
+                return r == -ENOENT ? error_hint(e, r, "Create it first, or name another file.") : r;
         }
         *ret_fd = fd;
         *ret_name = TAKE_PTR(name);
@@ -32,7 +32,7 @@ static int open_directory(const char *path, int *ret_fd, char **ret_name, Error 
 
 static int exists_error(const Output *o, Error *e)
 {
-        int r = error_set(e, -EEXIST, "Cannot write '%s': it exists already", o->path);
+        int r = error_set(e, -EEXIST, "Cannot write '%s': it already exists", o->path);
 
         return error_hint(e, r, "Name another file, or replace it with --force.");
 }
@@ -44,7 +44,8 @@ static int check_free(const Output *o, bool replace, Error *e)
         if (fstatat(o->dir_fd, o->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT ? 0 : error_set_errno(e, errno, "Cannot write '%s'", o->path);
         if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
-                int r = error_set(e, -EEXIST, "Cannot write '%s': what is there is no file", o->path);
+                int r = error_set(e, -EEXIST, "Cannot write '%s': it exists and is not a regular file",
+                                  o->path);
                 return error_hint(e, r, "Name a file.");
         }
         return replace ? 0 : exists_error(o, e);
@@ -55,7 +56,7 @@ static int random_name(const char *name, char **ret)
         char hex[RANDOM_HEX_SIZE];
         int r = random_hex(hex);
 
-        /* Names may be as long as names can be; the beginning is enough to tell whose it is. */
+        /* The name may already have the maximum length, so only its beginning is used. */
         return r < 0 ? r : xasprintf(ret, ".%.200s.%s", name, hex);
 }
 
@@ -114,10 +115,10 @@ int output_scratch(int dir_fd, int *ret_fd, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make a temporary file");
         *ret_fd = TAKE_FD(o.fd);
-        return 0; /* and its name goes */
+        return 0; /* its temporary name is removed */
 }
 
-/* Gives what has no name the final one, or a temporary one if something is there to be replaced. */
+/* Gives the unnamed file its final name, or a temporary one if an existing file is to be replaced. */
 static int link_output(Output *o, bool replace)
 {
         char link[32];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of prepare/collect/ share. */
+/* Shared by the sources of prepare/collect/. */
 
 #include "prepare/collect/collect.h"
 
-/* Where the pods are that need their images, relative to the store (image-remove.c). */
+/* The directories of the pods that need their images, relative to the store (image-remove.c). */
 #define N_NEEDING_PLACES 3U
 extern const char *const needing_places[N_NEEDING_PLACES];
 
 typedef struct LayersCollect {
         bool dry_run;
-        char *const *gone_images; /* what a dry run counts as removed already: IDs of images … */
+        char *const *gone_images; /* for a dry run, counted as already removed: IDs of images … */
         char *const *gone_trees;  /* … and keys of rendered trees */
         /* For each layer and rendered tree that is removed, or would be; or NULL. */
         void (*removed)(const GcItem *item, void *userdata);
@@ -22,13 +22,12 @@ typedef struct LayersCollect {
  * Takes the store's lock exclusively. */
 int layers_collect(Store *s, const LayersCollect *c, Error *e);
 
-/* What the store's lock is held for exclusively (image-remove.c). -EBUSY, with a message: a pod that is
- * prepared or running, or another image but those of GONE, needs the image. The index X is brought up to
- * date. */
+/* Checked with the store's lock held exclusively (image-remove.c). -EBUSY, with a message: a pod that is
+ * prepared or running, or an image not in GONE, needs the image. The index X is brought up to date. */
 int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *gone, Error *e);
 /* The keys of the trees that were rendered from the image. */
 int image_rendered_trees(Store *s, const char *id, char ***ret, Error *e);
-/* Takes it out of the store, with what was rendered from it; store_temporary_done() then removes it. */
+/* Moves it out of the store, with the trees rendered from it; store_temporary_done() then removes them. */
 int image_detach(Store *s, const char *id, StoreTemporary *ret, Error *e);
 /* The pods that are prepared or running and whose files name WHAT: an ID, the key of a rendered tree. */
 int pods_that_need(Store *s, const char *what, char ***ret, Error *e);

@@ -2,10 +2,10 @@
 
 /* Removes unused pods, partly unpacked images, layers and downloads.
  *
- * No state is kept for that: what can be removed is known from its place, from its age, and from the fact
- * that its lock can be taken. So any number of collectors may run at the same time, and at the same time as
- * everything else, and if one of them is killed, the next one does the rest. What cannot be removed now is
- * tried again next time.
+ * No state is kept for that: whether something can be removed follows from its location, its age, and
+ * whether its lock can be taken. So any number of collectors may run at the same time, and concurrently with
+ * all other operations, and if one of them is killed, the next one continues. A failed removal is repeated
+ * the next time.
  */
 
 #include <sys/file.h>
@@ -16,7 +16,7 @@
 typedef struct Collector {
         Store *store;
         const GcOptions *options;
-        int result; /* of the first failure, whose error is kept */
+        int result; /* of the first failure; its error is kept */
         Error *error;
 } Collector;
 
@@ -64,13 +64,13 @@ static bool is_due(const Collector *c, const Pod *p)
         }
 }
 
-/* Collectors do not wait for a lock: who has it may need the pod. */
+/* Collectors do not wait for a lock: its holder may need the pod. */
 static int lock_without_waiting(Pod *p, Error *e)
 {
         return pod_lock(p, false, e);
 }
 
-/* A pod whose keeper was killed gets to where it belongs, and the time when it ended is written down. */
+/* A pod whose process was killed is moved to "exited", and the time when it ended is recorded. */
 static int mark_exited(Collector *c, Pod *p, Error *e)
 {
         if (c->options->dry_run || p->state != POD_EXITED || p->place != POD_RUNNING)
@@ -81,15 +81,15 @@ static int mark_exited(Collector *c, Pod *p, Error *e)
         return pod_end_run(p, e);
 }
 
-/* 1: it is to go, and locked. 0: it stays. */
+/* 1: it is to be removed, and is locked. 0: it stays. */
 static int lock_if_due(Collector *c, Pod *p, Error *e)
 {
         if (!is_due(c, p))
                 return 0;
-        if (c->options->dry_run) /* an embryo most often has a future */
+        if (c->options->dry_run) /* an embryo is most often about to be prepared */
                 return p->state != POD_EMBRYO;
         int r = lock_without_waiting(p, e);
-        return r < 0 ? r : is_due(c, p); /* it may have moved on meanwhile */
+        return r < 0 ? r : is_due(c, p); /* its state may have changed meanwhile */
 }
 
 static int remove_pod(Collector *c, Pod *p, Error *e)
@@ -122,7 +122,7 @@ static void collect_pod(Collector *c, const char *uuid)
         if (r >= 0)
                 r = lock_if_due(c, p, &e);
         if (r == -ENOENT || r == -EBUSY)
-                return; /* gone, or somebody is at it */
+                return; /* removed, or in use by another process */
         if (r > 0)
                 r = remove_pod(c, p, &e);
         if (r < 0)
@@ -141,23 +141,25 @@ static void collect_pods(Collector *c)
                 collect_pod(c, *uuid);
 }
 
-/* --- The rest ------------------------------------------------------------------------------------------ */
+/* --- Temporary directories
+ * ------------------------------------------------------------------------------------------ */
 
-/* Whether the thing can be locked, which is then locked through *RET. */
+/* Tries to lock the file or directory; on success *RET has the lock. */
 static int lock_temporary(int tmp_fd, const char *name, int *ret)
 {
         _cleanup_close_ int fd =
                         openat(tmp_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 
         if (fd < 0)
-                return errno == ELOOP || errno == ENXIO ? 0 : -errno; /* neither is anything that we make */
+                return errno == ELOOP || errno == ENXIO ? 0 : -errno; /* not created by acnspawn */
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
                 return -errno;
         *ret = TAKE_FD(fd);
         return 0;
 }
 
-/* What is mounted below what was an image once keeps it, and is somebody else's. */
+/* A file system that is mounted below a former image prevents its removal, and does not belong to
+ * acnspawn. */
 static int removal_failed(const Collector *c, const char *name, int r, Error *e)
 {
         const char *store = store_path(c->store);
@@ -166,8 +168,8 @@ static int removal_failed(const Collector *c, const char *name, int r, Error *e)
                 return error_set_errno(e, r, "Cannot remove %s/tmp/%s", store, name);
         r = error_set(e, -EBUSY, "Cannot remove %s/tmp/%s: something is mounted below it", store, name);
         return error_hint(e, r,
-                          "/proc/self/mountinfo has what; unmount it, then run 'acnspawn gc' again. Nothing "
-                          "of what is mounted was touched.");
+                          "/proc/self/mountinfo has what; unmount it, then run 'acnspawn gc' again. The "
+                          "mounted file system was not changed.");
 }
 
 static void collect_temporary(Collector *c, int tmp_fd, const char *name)
@@ -203,7 +205,7 @@ static void collect_temporaries(Collector *c)
                 collect_temporary(c, fd, *name);
 }
 
-/* --- Downloads that were broken off -------------------------------------------------------------------- */
+/* --- Interrupted downloads ----------------------------------------------------------------------------- */
 
 static bool entry_is_old(const Collector *c, int fd, const char *name)
 {
@@ -214,7 +216,7 @@ static bool entry_is_old(const Collector *c, int fd, const char *name)
                is_older((uint64_t) st.st_mtim.tv_sec * 1000000ULL, age);
 }
 
-/* NAME.json goes with NAME.part, and before it: without it the rest only makes the download begin anew. */
+/* NAME.json is removed with NAME.part, and before it: without it the download just starts again. */
 static int remove_download(const Collector *c, int fd, const char *name)
 {
         _cleanup_free_ char *info = NULL;
@@ -232,7 +234,7 @@ static int remove_download(const Collector *c, int fd, const char *name)
         return rm_rf_at(fd, name);
 }
 
-/* What describes a download that is there goes with it. */
+/* The description of an existing download is removed together with it. */
 static bool is_part_of_another(int fd, const char *name)
 {
         _cleanup_free_ char *part = NULL;
@@ -251,7 +253,7 @@ static void collect_download(Collector *c, int downloads_fd, const char *name)
                 return;
         int r = lock_temporary(downloads_fd, name, &fd);
         if (r == -EWOULDBLOCK || r == -ENOENT || (r >= 0 && !entry_is_old(c, downloads_fd, name)))
-                return; /* somebody is at it, or was just now */
+                return; /* in use by another process, or was until just now */
         uint64_t size = disk_usage_at(downloads_fd, name);
         if (r >= 0)
                 r = remove_download(c, downloads_fd, name);
@@ -275,7 +277,7 @@ static void collect_downloads(Collector *c)
                 (void) error_set_errno(&e, r, "Cannot read %s/downloads", store_path(c->store));
                 note_failure(c, r, &e);
         }
-        if (names) /* what describes a part comes before it */
+        if (names) /* NAME.json sorts before NAME.part */
                 strv_sort(names);
         STRV_FOREACH (name, names)
                 collect_download(c, fd, *name);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Removing images that were not used for a while, and what is left of images that are gone.
+/* Removes images that were not used for a while, and the remains of removed images.
  *
- * An image is removed if it was last used before the grace period and neither a pod nor another image needs it.
- * Its dependencies may follow it, so the images are gone through until nothing more can be removed. Whether an
- * image is due is checked again under the lock, since another process may have found it in the meantime.
+ * An image is removed if it was last used before the grace period and neither a pod nor another image needs
+ * it. Its dependencies may then be removed as well, so the images are checked repeatedly until nothing more
+ * can be removed. Whether an image is due is checked again under the lock, since another process may have
+ * used it in the meantime.
  *
- * Then the rendered trees that were made from something that is gone are removed, and the layers that no
- * image names (layers.c).
+ * Then rendered trees whose sources were removed are removed, and layers that no image refers to (layers.c).
  *
- * A dry run takes the same way and reports the same things: it keeps lists of what would be gone by then.
+ * A dry run runs the same code and reports the same items: it keeps lists of what would have been removed.
  */
 
 #include "prepare/collect/collect-internal.h"
@@ -18,8 +18,8 @@ typedef struct Collection {
         Store *store;
         ImageIndex *index;
         const ImageGcOptions *options;
-        char **gone;       /* images that were removed, or would be */
-        char **gone_trees; /* rendered trees that were, or would be */
+        char **gone;       /* images that were removed, or would have been */
+        char **gone_trees; /* rendered trees that were removed, or would have been */
         int result;        /* of the first failure */
         Error *error;
 } Collection;
@@ -38,7 +38,7 @@ static void note_removed(const Collection *c, const GcItem *item)
                 c->options->removed(item, c->options->userdata);
 }
 
-/* What KIND/NAME in the store takes. */
+/* The disk space of KIND/NAME in the store. */
 static uint64_t measure(const Collection *c, const char *kind, const char *name)
 {
         _cleanup_free_ char *path = NULL;
@@ -48,7 +48,8 @@ static uint64_t measure(const Collection *c, const char *kind, const char *name)
         return disk_usage_at(c->store->fd, path);
 }
 
-/* Rendered trees that go: together with their image, or because their image is gone. */
+/* Rendered trees to be removed: together with their image, or because their image does not exist any
+ * more. */
 typedef struct Trees {
         char **keys;
         uint64_t *sizes;
@@ -60,7 +61,7 @@ static void trees_done(Trees *t)
         free(t->sizes);
 }
 
-/* Those of an image that were not reported before, each with its size. */
+/* The trees of an image that were not reported before, each with its size. */
 static int find_trees(const Collection *c, const char *id, Trees *ret, Error *e)
 {
         _cleanup_(trees_done) Trees t = {};
@@ -105,7 +106,7 @@ static bool is_due(const Collection *c, const Image *i)
                !strv_contains(c->gone, i->id);
 }
 
-/* Anew, from the disk: another process may just have used it. */
+/* Read again from the disk: another process may just have used it. */
 static int check_still_due(const Collection *c, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL;
@@ -114,7 +115,7 @@ static int check_still_due(const Collection *c, const char *id, Error *e)
         return r < 0 ? r : is_due(c, i) ? 0 : -EBUSY;
 }
 
-/* 1: it is gone. */
+/* 1: it was removed. */
 static int remove_image(Collection *c, const Image *i, Trees *ret_trees, Error *e)
 {
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
@@ -178,7 +179,8 @@ static void collect_images(Collection *c)
         c->index = image_index_free(c->index);
 }
 
-/* --- What is left -------------------------------------------------------------------------------------- */
+/* --- Rendered trees without sources
+ * -------------------------------------------------------------------------------------- */
 
 static int list_directory(Store *s, const char *name, char ***ret, Error *e)
 {
@@ -225,7 +227,7 @@ static void collect_layers(Collection *c)
                 note_failure(c, r, &e);
 }
 
-/* Whether something that the tree was made of is there no more. */
+/* Whether a source of the tree does not exist any more. */
 static int is_orphaned(Collection *c, const char *key)
 {
         _cleanup_free_ char *path = NULL, *text = NULL;
@@ -237,7 +239,7 @@ static int is_orphaned(Collection *c, const char *key)
         fd = open_beneath(c->store->fd, path, O_PATH | O_DIRECTORY);
         int r = fd < 0 ? fd : render_read_layers(fd, &text);
         if (r == -ENOENT)
-                return fd >= 0; /* nobody can tell any more what it was made of */
+                return fd >= 0; /* without its list of layers the sources are unknown */
         if (r >= 0)
                 r = strv_split(text, "\n", &lines);
         if (r < 0)
@@ -263,7 +265,7 @@ static int collect_trees(Collection *c, Error *e)
                         continue;
                 r = is_orphaned(c, *key);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot tell what %s was rendered from", *key);
+                        return error_set_errno(e, r, "Cannot determine what %s was rendered from", *key);
                 if (r > 0)
                         r = pods_that_need(c->store, *key, &pods, e);
                 else

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Removing an image, unless somebody needs it.
+/* Removes an image, unless a pod or another image needs it.
  *
- * Who looks an image up for a pod holds the store's lock shared until the pod says what it needs; we hold it
- * exclusively while we look who needs the image and rename it away. What a pod needs is found in its files
- * as text: an image ID is long enough that it cannot be there by chance, and a pod whose files cannot be
- * read well keeps its images. Trees that were rendered from the image go with it; the files in them that
- * other images have stay with those. So do the layers of an OCI image that other images have, too.
+ * A process that looks an image up for a pod holds the store's lock shared until the pod's files record the
+ * image; removal holds it exclusively while it searches for users of the image and renames it away. The
+ * images of a pod are found in its files as text: an image ID is long enough not to occur by chance, and a
+ * pod whose files cannot be read keeps its images. Trees that were rendered from the image are removed with
+ * it; files in them that are hard links to other images stay in those. So do the layers of an OCI image that
+ * other images have as well.
  */
 
 #include <dirent.h>
@@ -40,7 +41,7 @@ static void closedirp(DIR **d)
 
 #define _cleanup_closedir_ _cleanup_(closedirp)
 
-/* The next name that is no hidden one. NULL: the end, or an error (errno is set). */
+/* The next name that is not hidden. NULL: the end, or an error (errno is set). */
 static const char *next_name(DIR *d)
 {
         struct dirent *de;
@@ -54,7 +55,8 @@ static const char *next_name(DIR *d)
 
 /* --- Pods ---------------------------------------------------------------------------------------------- */
 
-/* Whether the file PATH names the image. A file that is missing does not; one that cannot be read may. */
+/* Whether the file PATH contains the image's ID. A missing file does not; a file that cannot be read counts
+ * as if it did. */
 static int file_names(int dir_fd, const char *path, const char *id)
 {
         _cleanup_free_ char *text = NULL;
@@ -126,8 +128,8 @@ int pods_that_need(Store *s, const char *id, char ***pods, Error *e)
                 while (d && (pod = next_name(d))) {
                         int r = pod_needs(s, dirfd(d), pod, id);
                         if (r < 0)
-                                return error_set_errno(e, r, "Cannot find out which images the pod %s needs",
-                                                       pod);
+                                return error_set_errno(
+                                                e, r, "Cannot determine which images the pod %s needs", pod);
                         if (r > 0 && strv_extend(pods, pod) < 0)
                                 return error_oom(e);
                         errno = 0;
@@ -150,7 +152,7 @@ int image_users(Store *s, const char *id, char ***ret, Error *e)
 
 /* --- Other images -------------------------------------------------------------------------------------- */
 
-/* Whether the dependency D is satisfied by the image X and by no other one of the store but those of
+/* Whether the dependency D is satisfied by the image X and by no other image of the store, except those in
  * GONE. */
 static bool only_satisfied_by(const Dependency *d, const Image *x, Image **list, size_t n, char *const *gone)
 {
@@ -222,17 +224,17 @@ int image_check_unneeded(Store *s, ImageIndex *x, const char *id, char *const *g
         int r = pods_that_need(s, id, &pods, e);
         if (r >= 0)
                 r = refuse(pods, id, "pod",
-                           "End what is running with 'acnspawn stop', remove what is only prepared with "
-                           "'acnspawn rm'.",
+                           "Stop running pods with 'acnspawn stop', remove prepared ones with 'acnspawn "
+                           "rm'.",
                            e);
         if (r >= 0)
                 r = list_images_that_need(x, id, gone, &images, e);
         if (r >= 0)
-                r = refuse(images, id, "image", "Remove what needs it first.", e);
+                r = refuse(images, id, "image", "Remove the images that need it first.", e);
         return r;
 }
 
-/* --- What was rendered from it ------------------------------------------------------------------------- */
+/* --- Trees rendered from it ---------------------------------------------------------------------------- */
 
 int image_rendered_trees(Store *s, const char *id, char ***ret, Error *e)
 {
@@ -274,7 +276,9 @@ static int remove_rendered(Store *s, const char *id, Error *e)
                         return error_oom(e);
                 r = store_detach_tree(s, path, &t, e);
                 if (r < 0 && r != -ENOENT)
-                        return error_prefix(e, r, "Cannot remove what was rendered from the image %s", id);
+                        return error_prefix(e, r,
+                                            "Cannot remove the trees that were rendered from the image %s",
+                                            id);
         }
         return 0;
 }
@@ -307,14 +311,14 @@ static int check_and_detach(Store *s, const char *id, StoreTemporary *ret, Error
 
 int image_remove(Store *s, const char *reference, char **ret_id, Error *e)
 {
-        /* Emptied after the lock is given back. */
+        /* Emptied after the lock is released. */
         _cleanup_(store_temporary_done) StoreTemporary t = STORE_TEMPORARY_NULL;
         _cleanup_free_ char *id = NULL;
 
         int r = image_find_id(s, reference, &id, e);
         if (r >= 0)
                 r = check_and_detach(s, id, &t, e);
-        /* If this fails, the next collection does it; the image is gone, as was asked for. */
+        /* If this fails, the next collection repeats it; the image has been removed as requested. */
         if (r >= 0)
                 (void) layers_collect(s, &(LayersCollect){}, NULL);
         if (r < 0)

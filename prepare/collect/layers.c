@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Removes the layers that no image names any more and that no pod runs from.
+/* Removes the layers that neither an image nor a pod refers to any more.
  *
  * An import holds the store's lock shared until the image that names its layers is in place; the collection
- * holds it exclusively, so a layer without a name now will not get one. Which layers are named is read from
- * the files of images and pods; if one of these cannot be read, nothing is removed. Trees that were rendered
- * from a layer are removed before it. A dry run goes the same way without removing anything; the images that
- * it was told are gone name nothing.
+ * holds it exclusively, so an unreferenced layer stays unreferenced. References are read from the files of
+ * images and pods; if one of these cannot be read, nothing is removed. Trees that were rendered from a layer
+ * are removed before it. A dry run runs the same code without removing anything; references of images that
+ * it counts as removed are ignored.
  */
 
 #include "prepare/collect/collect-internal.h"
@@ -44,7 +44,7 @@ static bool is_id(const char *s)
                strspn(s + strlen(ID_PREFIX), "0123456789abcdef") >= ID_SIZE - strlen(ID_PREFIX);
 }
 
-/* All IDs of layers that are in TEXT. */
+/* Adds all IDs of layers in TEXT. */
 static int add_text(Named *n, const char *text)
 {
         for (const char *p = text; (p = strstr(p, ID_PREFIX)); p++) {
@@ -58,7 +58,7 @@ static int add_text(Named *n, const char *text)
         return 0;
 }
 
-/* A file that is not there names nothing. */
+/* A file that does not exist has no references. */
 static int add_file(Named *n, int dir_fd, const char *path, char **ret_text)
 {
         _cleanup_free_ char *text = NULL;
@@ -82,7 +82,8 @@ static int list_directory(int dir_fd, const char *path, char ***ret)
         return list_names(fd, ret);
 }
 
-/* --- Who names layers ---------------------------------------------------------------------------------- */
+/* --- References to layers
+ * ---------------------------------------------------------------------------------- */
 
 static int add_images(Named *n, Store *s, char *const *gone)
 {
@@ -100,7 +101,7 @@ static int add_images(Named *n, Store *s, char *const *gone)
         return r;
 }
 
-/* The layers of an app, and those that its rendered trees were made from. */
+/* Adds the layers of an app, and those that its rendered trees were made from. */
 static int add_lowers(Named *n, Store *s, const char *path)
 {
         _cleanup_free_ char *text = NULL;
@@ -151,7 +152,7 @@ static int add_pods(Named *n, Store *s)
 
 /* --- Removing ------------------------------------------------------------------------------------------ */
 
-/* Takes a tree out of the store, unless this is a dry run, and reports it. The tree is measured before. */
+/* Moves a tree out of the store, unless this is a dry run, and reports it. Its size is determined before. */
 static int detach(Store *s, const LayersCollect *c, const char *kind, const char *path, StoreTemporary *t,
                   size_t *n, Error *e)
 {
@@ -223,7 +224,7 @@ static int find_named(Store *s, const LayersCollect *c, Named *ret, Error *e)
         if (r >= 0)
                 r = add_pods(ret, s);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot find out which layers of images are needed");
+                return error_set_errno(e, r, "Cannot determine which layers of images are needed");
         if (ret->n > 0)
                 qsort(ret->ids, ret->n, sizeof(LayerId), compare_ids);
         return 0;
@@ -259,7 +260,7 @@ int layers_collect(Store *s, const LayersCollect *c, Error *e)
         int r = list_directory(s->fd, "layers", &ids);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot list %s/layers", s->path);
-        if (!ids || !ids[0]) /* no reason to make anybody wait */
+        if (!ids || !ids[0]) /* nothing to do, so do not take the lock */
                 return 0;
         do
                 r = collect_batch(s, c, e);

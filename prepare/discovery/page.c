@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a page says of images: its meta elements.
+/* Parses the meta elements of a discovery page.
  *
- * libxml2's HTML parser takes the page apart as browsers do, and reports every element as it begins; no tree
- * is made, so that memory is bounded by the page, and elements that are never closed need not be kept. The
- * parser neither opens files nor asks the network.
+ * libxml2's HTML parser parses the page as browsers do, and reports every start tag; no tree is built, so
+ * that memory is bounded by the page, and elements that are never closed need not be stored. The parser
+ * neither opens files nor accesses the network.
  *
- * Neither the specification nor its reference code wants the elements to be in the head of the page, so they
- * may be anywhere. What stands in an element whose content is text and no markup does not count, as in the
- * reference: the parser knows scripts and styles, the others are known here.
+ * Neither the specification nor its reference code requires the elements to be in the head of the page, so
+ * they may be anywhere. Elements inside of raw text elements are ignored, as in the reference: the parser
+ * handles scripts and styles, the others are handled here.
  *
- * The page is a stranger's. The parser compares each attribute of an element with those before it, and each
- * end of an element with all that are open, which makes its time quadratic: that is why a page is cut off
- * (DISCOVERY_PAGE_MAX) and parsing ends where elements are nested deeper than in any page that was made for
- * people.
+ * The page is untrusted. The parser compares each attribute of an element with those before it, and each end
+ * of an element with all that are open, which makes its time quadratic: therefore a page is truncated
+ * (DISCOVERY_PAGE_MAX) and parsing ends if elements are nested deeper than in any real page.
  */
 
 #include "library/libxml.h"
 #include "prepare/discovery/discovery.h"
 
-#define OPEN_MAX 256 /* elements within each other */
+#define OPEN_MAX 256 /* nesting depth of elements */
 
 typedef struct Reader {
         htmlParserCtxtPtr parser;
         DiscoveryPage page;
-        const char *text_only; /* the element that makes no markup of what we are in, or NULL */
+        const char *text_only; /* the enclosing raw text element, or NULL */
         int error;
 } Reader;
 
@@ -59,7 +58,7 @@ static bool has_meta(const DiscoveryPage *p, const DiscoveryMeta *m)
         return false;
 }
 
-/* Takes what M points to. */
+/* Takes ownership of what M points to. */
 static int add_meta(DiscoveryPage *p, DiscoveryMeta m)
 {
         if (m.prefix && m.value && has_meta(p, &m)) {
@@ -74,7 +73,7 @@ static int add_meta(DiscoveryPage *p, DiscoveryMeta m)
         return 0;
 }
 
-/* "prefix value", with space around it that does not count. */
+/* "prefix value", ignoring surrounding white space. */
 static int read_content(Reader *r, DiscoveryKind kind, const char *content)
 {
         static const char space[] = " \t\r\n\f";
@@ -137,7 +136,7 @@ static void initialize(void)
         xmlInitParser();
 }
 
-/* A tag that is cut off would be taken for one that is complete. */
+/* A truncated tag at the end would be parsed like a complete one. */
 static size_t whole_tags(const char *text, size_t size)
 {
         const char *end = memrchr(text, '>', size);
@@ -151,7 +150,7 @@ int discovery_page_parse(const char *text, size_t size, DiscoveryPage *ret, Erro
         const htmlSAXHandler handler = {.startElement = element_begins, .endElement = element_ends};
         Reader r = {};
 
-        (void) pthread_once(&once, initialize); /* the parser's own is not for several threads */
+        (void) pthread_once(&once, initialize); /* the parser's own initialization is not thread-safe */
         size = whole_tags(text, MIN(size, (size_t) DISCOVERY_PAGE_MAX));
         if (size == 0) {
                 *ret = (DiscoveryPage){};
@@ -164,7 +163,7 @@ int discovery_page_parse(const char *text, size_t size, DiscoveryPage *ret, Erro
         r.parser->userData = &r;
         (void) htmlCtxtUseOptions(r.parser, HTML_PARSE_NONET | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
                                                             HTML_PARSE_RECOVER);
-        (void) htmlParseDocument(r.parser); /* what is no HTML says nothing */
+        (void) htmlParseDocument(r.parser); /* text that is not HTML has no elements */
         if (r.parser->errNo == XML_ERR_NO_MEMORY)
                 r.error = -ENOMEM;
         htmlFreeParserCtxt(r.parser);

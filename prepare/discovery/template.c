@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What templates come to for an image (spec: discovery.md, "Discovery Templates").
+/* Expands templates for an image (spec: discovery.md, "Discovery Templates").
  *
- * The specification calls templates those of RFC 6570, and shows plain substitution, which is what its
- * reference does. For a name and the usual labels both come to the same, but for the slashes of the name,
- * which the RFC would encode and the specification's example does not: they stay. Everything else is
- * encoded, so that no label can change the shape of a URL.
+ * The specification refers to templates of RFC 6570, but shows plain substitution, which its reference does.
+ * For a name and the usual labels both have the same result, except for the slashes of the name, which the
+ * RFC would encode and the specification's example does not: they are kept. Everything else is encoded, so
+ * that no label can change the structure of a URL.
  *
  * Two further differences: the reference compares prefixes letter by letter, so that "example.com/re" covers
- * "example.com/reduce"; here a prefix ends where a component does, as everywhere that prefixes are spoken
- * of. And a template has to have {ext}, as the specification says; image and signature would have the same
- * URL otherwise.
+ * "example.com/reduce"; here a prefix ends at a component boundary, as in all other uses of prefixes. And a
+ * template has to have {ext}, as the specification requires; image and signature would have the same URL
+ * otherwise.
  */
 
 #include "prepare/discovery/discovery.h"
@@ -64,7 +64,7 @@ static void add_encoded(Text *t, const char *s, char kept)
 static bool add_variable(Text *t, const char *variable, const char *name, const PairList *labels,
                          const char *ext)
 {
-        bool is_name = streq(variable, "name"); /* no label can be called so */
+        bool is_name = streq(variable, "name"); /* not a valid name of a label */
         const char *value = is_name ? name : streq(variable, "ext") ? ext : pair_list_get(labels, variable);
 
         if (value)
@@ -80,7 +80,7 @@ int discovery_expand(const char *template, const char *name, const PairList *lab
         for (const char *p = template, *open; *p;) {
                 open = strchrnul(p, '{');
                 const char *close = strchr(open, '}');
-                if (!*open || !close) { /* a brace that is not closed makes a URL that is none */
+                if (!*open || !close) { /* with an unclosed brace the URL is not valid */
                         text_add(&t, p);
                         break;
                 }
@@ -99,7 +99,8 @@ int discovery_expand(const char *template, const char *name, const PairList *lab
         return r < 0 ? r : 1;
 }
 
-/* --- Places -------------------------------------------------------------------------------------------- */
+/* --- Locations
+ * -------------------------------------------------------------------------------------------- */
 
 int discovery_labels(const PairList *labels, PairList *ret)
 {
@@ -132,7 +133,7 @@ static bool has_endpoint(const Discovery *d, const char *image_url)
         return false;
 }
 
-/* Keeps those with https in front, without changing the order otherwise. Takes the strings. */
+/* Inserts https endpoints before others, otherwise in order. Takes ownership of the strings. */
 static int add_endpoint(Discovery *d, DiscoveryEndpoint x)
 {
         size_t at = d->n_endpoints;
@@ -162,7 +163,7 @@ static int expand_both(Discovery *d, const char *template, const char *name, con
 
         int r = discovery_expand(template, name, labels, "aci", &image, &missing);
         if (r == 0)
-                return strv_extendf(&d->unusable, "%s: it needs {%s}, of which nothing is known", template,
+                return strv_extendf(&d->unusable, "%s: it needs {%s}, which has no value", template,
                                     missing);
         if (r > 0)
                 r = discovery_expand(template, name, labels, "aci.asc", &signature, NULL);
@@ -178,9 +179,10 @@ static int add_template(Discovery *d, const char *template, const char *name, co
         if (!startswith(template, "https://") && !startswith(template, "http://"))
                 return strv_extendf(&d->unusable, "%s: it is not an https URL", template);
         if (!strstr(template, "{ext}"))
-                return strv_extendf(&d->unusable,
-                                    "%s: it has no {ext}, so that image and signature cannot be told apart",
-                                    template);
+                return strv_extendf(
+                                &d->unusable,
+                                "%s: it has no {ext}, so that image and signature would have the same URL",
+                                template);
         return expand_both(d, template, name, labels);
 }
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Asking for the pages that say where an image is (spec: discovery.md, "Discovery URL"): the one of the name
- * itself, then those of the paths above it up to the host, until one has what is wanted.
+/* Requests the discovery pages of an image (spec: discovery.md, "Discovery URL"): the one of the name
+ * itself, then those of the paths above it up to the host, until one has the requested elements.
  *
- * All of them are pages of one host. So when the host itself does not answer, or is not who it says, none of
- * the others is asked.
+ * All of them are pages of one host. So if the host does not answer, or its certificate is not valid, the
+ * others are not requested.
  */
 
 #include "prepare/discovery/discovery.h"
 
 #define WHAT "the discovery page"
 
-/* Whether an error is one of the host's, and not of one page. */
-static bool is_of_host(int error)
+/* Whether an error concerns the host, and not one page. */
+static bool is_host_error(int error)
 {
         return error == -EHOSTUNREACH || error == -ECONNREFUSED || error == -ECONNRESET ||
                error == -ETIMEDOUT || error == -EKEYREJECTED;
 }
 
-/* Whether there is no point in trying anything else. */
+/* Whether further attempts are pointless. */
 static bool is_final(int error)
 {
         return error == -EINTR || error == -ENOMEM;
@@ -40,9 +40,9 @@ typedef struct Walk {
         char ***attempts;
 } Walk;
 
-/* 1: there is a page; 0: there is none; a negative errno that is_final(): no use. *RET_DEAD: the host does
+/* 1: there is a page; 0: there is none; negative errno: is_final(), stop. *RET_UNREACHABLE: the host does
  * not answer. */
-static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage *ret, bool *ret_dead,
+static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage *ret, bool *ret_unreachable,
                     Error *e)
 {
         _cleanup_free_ char *url = NULL, *body = NULL;
@@ -54,7 +54,7 @@ static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage
         const TransferRequest q = {.url = url, .what = WHAT, .size_max = DISCOVERY_BODY_MAX, .probe = true};
         int r = transfer_get(w->transfer, &q, &body, &size, NULL, &error);
         if (r >= 0) {
-                *ret_dead = false;
+                *ret_unreachable = false;
                 r = discovery_page_parse(body, size, ret, e);
                 return r < 0 ? r : 1;
         }
@@ -62,15 +62,15 @@ static int get_page(Walk *w, const char *scheme, const char *path, DiscoveryPage
                 (void) error_move(e, &error);
                 return r;
         }
-        *ret_dead = is_of_host(r);
+        *ret_unreachable = is_host_error(r);
         return discovery_note_attempt(w->attempts, r, &error) < 0 ? error_oom(e) : 0;
 }
 
-static int read_page(Walk *w, const char *scheme, const char *path, bool *ret_dead, Error *e)
+static int read_page(Walk *w, const char *scheme, const char *path, bool *ret_unreachable, Error *e)
 {
         _cleanup_discovery_page_ DiscoveryPage p = {};
 
-        int r = get_page(w, scheme, path, &p, ret_dead, e);
+        int r = get_page(w, scheme, path, &p, ret_unreachable, e);
         if (r <= 0)
                 return r;
         if (discovery_add_page(w->discovery, &p, w->name, w->labels) < 0)
@@ -83,21 +83,21 @@ static bool has(const Discovery *d, DiscoveryKind want)
         return want == DISCOVERY_IMAGE ? d->n_endpoints > 0 : d->pubkeys != NULL;
 }
 
-/* The page of one path. 1: it has what is wanted. */
-static int ask(Walk *w, const char *path, DiscoveryKind want, bool *ret_dead, Error *e)
+/* Requests the page of one path. 1: it has the requested elements. */
+static int query_path(Walk *w, const char *path, DiscoveryKind want, bool *ret_unreachable, Error *e)
 {
-        bool dead = true, http_dead = true;
+        bool unreachable = true, http_dead = true;
 
-        int r = read_page(w, "https", path, &dead, e);
+        int r = read_page(w, "https", path, &unreachable, e);
         if (r >= 0 && !has(w->discovery, want) && w->http)
                 r = read_page(w, "http", path, &http_dead, e);
         if (r < 0)
                 return r;
-        *ret_dead = dead && http_dead;
+        *ret_unreachable = unreachable && http_dead;
         if (has(w->discovery, want))
                 return 1;
         if (r > 0 && strv_length(*w->attempts) < DISCOVERY_ATTEMPTS_MAX &&
-            strv_extendf(w->attempts, "https://%s?ac-discovery=1 says nothing of it", path) < 0)
+            strv_extendf(w->attempts, "https://%s?ac-discovery=1 has no information about it", path) < 0)
                 return error_oom(e);
         return 0;
 }
@@ -107,16 +107,16 @@ int discovery_walk(Transfer *t, const char *name, const PairList *labels, Discov
 {
         _cleanup_free_ char *path = strdup(name);
         Walk w = {t, name, labels, insecure & INSECURE_HTTP, d, attempts};
-        bool dead = false;
+        bool unreachable = false;
 
         if (!path)
                 return error_oom(e);
         for (;;) {
-                int r = ask(&w, path, want, &dead, e);
+                int r = query_path(&w, path, want, &unreachable, e);
                 if (r != 0)
                         return r;
                 char *slash = strrchr(path, '/');
-                if (dead || !slash)
+                if (unreachable || !slash)
                         return 0;
                 *slash = 0;
         }

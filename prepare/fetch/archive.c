@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One image archive on its way into the store, wherever it comes from.
+/* Imports one image archive, from any source, into the store.
  *
  *     archive -> [decryption] -> decompression, hash, unpacking -> approval -> store
  *        \-> signature check
  *
- * Every byte is read once: what the signature is checked on is what is unpacked, so that there is no moment
- * in which one could be exchanged for the other. The signature is over the archive as it comes, that is
- * encrypted if it is; so it is the decryption's reader that shows the bytes to the check then. What has been
- * unpacked lies in the store's tmp/ until everybody has agreed; if anybody does not, it is removed.
+ * Every byte is read once: the signature check and unpacking see the same bytes, so that the archive cannot
+ * be replaced in between. The signature covers the archive as transferred, encrypted if it is; in that case
+ * the decryption's reader passes the bytes to the check. The unpacked files stay in the store's tmp/ until
+ * all checks have succeeded; otherwise they are removed.
  */
 
 #include <sys/stat.h>
@@ -22,27 +22,29 @@ void archive_done(Archive *a)
         a->check = signature_check_free(a->check);
         a->decryption = decryption_free(a->decryption);
         signer_done(&a->signer);
-        free(a->stranger);
+        free(a->unexpected_entry);
 }
 
-/* --- What it has to be --------------------------------------------------------------------------------- */
+/* --- Checks -------------------------------------------------------------------------------------------- */
 
 int check_identity(const char *have_id, const ImageManifest *m, const ImageName *name, const char *id,
                    Error *e)
 {
-        _cleanup_free_ char *have = NULL, *want = NULL;
+        _cleanup_free_ char *have = NULL, *expected = NULL;
 
         if (id && !streq(id, have_id))
-                return error_set(e, -EBADMSG, "It has the ID %s, and %s was asked for", have_id, id);
+                return error_set(e, -EBADMSG, "It has the ID %s, but %s was requested", have_id, id);
         if (!name || image_name_matches(name->name, &name->labels, m))
                 return 0;
         if (image_name_format(m->name, &m->labels, &have) < 0 ||
-            image_name_format(name->name, &name->labels, &want) < 0)
+            image_name_format(name->name, &name->labels, &expected) < 0)
                 return error_oom(e);
-        return error_set(e, -EBADMSG, "Its manifest says that it is %s, and %s was asked for", have, want);
+        return error_set(e, -EBADMSG, "Its manifest says that it is %s, but %s was requested", have,
+                         expected);
 }
 
-/* Everything was read. The decryption comes first, for it reads the archive's last bytes. */
+/* Called when everything was read. The decryption is finished first, as it reads the archive's last
+ * bytes. */
 static int approve(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e)
 {
         Archive *a = userdata;
@@ -55,8 +57,8 @@ static int approve(const char *id, const ImageManifest *m, ImageInfo *info, void
         if (r >= 0 && a->reference && !(info->reference = strdup(a->reference)))
                 r = error_oom(e);
         if (r >= 0 && a->check)
-                r = signer_remember(&a->signer, a->offered, &info->signer) < 0 ? error_oom(e) : 0;
-        if (r >= 0 && a->check && a->reference) /* a file is what the user says it is */
+                r = signer_copy(&a->signer, a->offered, &info->signer) < 0 ? error_oom(e) : 0;
+        if (r >= 0 && a->check && a->reference) /* for a file named by the user no name is required */
                 r = archive_check_age(a, id, m, e);
         return r;
 }
@@ -84,7 +86,7 @@ int archive_read_signature(Archive *a, const char *file, Error *e)
 
 /* --- Encrypted archives -------------------------------------------------------------------------------- */
 
-/* A pipe cannot be rewound, but what is in it can be looked at. */
+/* A pipe cannot be rewound, but its content can be peeked at. */
 static bool pipe_is_encrypted(int fd)
 {
         int copy[2];
@@ -129,8 +131,8 @@ static int decrypt(Archive *a, int fd, int *ret_fd, Error *e)
         return r < 0 ? error_prefix(e, r, "Cannot decrypt %s", a->origin) : r;
 }
 
-/* What came out of the decryption was no image. If it all came out, or if that went wrong, then the
- * decryption knows why; else it has nothing to do with it. */
+/* The decrypted data was not an image. If decryption failed, its error is the reason; if it has completed,
+ * the data is really not an image. */
 static int explain_failure(Archive *a, int fd, int r, Error *e)
 {
         _cleanup_error_ Error error = ERROR_NULL;
@@ -142,7 +144,8 @@ static int explain_failure(Archive *a, int fd, int r, Error *e)
         return error_prefix(e, error_move(e, &error), "Cannot decrypt %s", a->origin);
 }
 
-/* --- What was no image --------------------------------------------------------------------------------- */
+/* --- Data that is not an image
+ * --------------------------------------------------------------------------------- */
 
 bool is_web_page(const char *data, size_t size)
 {
@@ -153,7 +156,7 @@ bool is_web_page(const char *data, size_t size)
         return i < size && data[i] == '<';
 }
 
-/* A server that wants somebody to log in, or an error that is told in a page. */
+/* A login page or an error page of a server. */
 static bool file_is_web_page(int fd)
 {
         char head[PEEK_SIZE];
@@ -170,12 +173,11 @@ static int add_hint(const Archive *a, int fd, int r, Error *e)
                 return error_hint(e, r, a->reference ? HINT_PAGE : "It looks like a web page.");
         if (e->hint)
                 return r;
-        return error_hint(
-                        e, r,
-                        a->reference ? "See whether the URL is right; what is there may have been damaged "
-                                       "when it was put there."
-                                     : "If it was copied or downloaded, do that again; 'acnspawn validate' "
-                                       "shows all that is wrong with a file.");
+        return error_hint(e, r,
+                          a->reference ? "Check the URL; the file may have been damaged when it was "
+                                         "uploaded."
+                                       : "If it was copied or downloaded, repeat that; 'acnspawn validate' "
+                                         "shows all errors of a file.");
 }
 
 /* --- Import -------------------------------------------------------------------------------------------- */
@@ -196,7 +198,7 @@ int archive_import(Archive *a, int fd, Image **ret, Error *e)
                         .observe = a->check && !encrypted ? see : NULL,
                         .approve = approve,
                         .progress = progress,
-                        .ret_stranger = &a->stranger,
+                        .ret_unexpected_entry = &a->unexpected_entry,
                         .userdata = a,
         };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The images that an image depends on (spec: aci.md, "Dependency Matching"): fetched depth-first, so that
- * everything an image needs is there before its next sibling is looked at.
+ * all dependencies of an image are fetched before its next sibling.
  *
- * What is wrong with a tree is said when the image is put together (prepare/images/layers.c), as it can have
- * been brought into the store by any way. Here it is enough not to be led about: an image that was seen is
- * not looked into again, one that is on the way to itself is refused, and depth and number are bounded.
+ * Errors of the dependency tree are reported when the layers are resolved (prepare/images/layers.c), since
+ * images get into the store in several ways. Here it is sufficient to terminate: an image is visited once,
+ * one that depends on itself is refused, and depth and number are limited.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -15,7 +15,7 @@
 
 typedef struct Frame {
         const Image *image;
-        Image *owned; /* the same, or NULL for the first */
+        Image *owned; /* the same if owned; NULL for the first */
         size_t next;  /* dependency */
 } Frame;
 
@@ -85,12 +85,12 @@ static int step(Walk *w, Error *e)
         const Dependency *d = &frame->image->manifest->dependencies[frame->next++];
         int r = interrupt_check(e);
         if (r >= 0)
-                r = fetch_wanted_image(w->fetcher, d->image_name, &d->labels, d->image_id, &i, e);
+                r = fetch_image_by_name(w->fetcher, d->image_name, &d->labels, d->image_id, &i, e);
         if (r >= 0)
                 return enter(w, i, i, e);
         _cleanup_free_ char *path = describe_path(w);
         return r == -EINTR ? r
-                           : error_prefix(e, r, "The image %s is not complete without those it depends on",
+                           : error_prefix(e, r, "The image %s is incomplete without its dependencies",
                                           path ?: "?");
 }
 

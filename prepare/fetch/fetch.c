@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Fetching an image, of whatever kind its reference is: this file has what all kinds share, and the order of
- * things. The kinds are in files of their own, the images that an image depends on in dependencies.c.
+/* Fetches an image by a reference of any kind: this file has the code that all kinds share, and selects the
+ * kind. The kinds are in files of their own, the images that an image depends on in dependencies.c.
  *
- * A fetcher may be used by several threads. What they share is made once, under a lock; and two that want
- * the same place take turns, so that the second finds in the store what the first has put there. Other
- * processes are not kept away: two of them that fetch the same image both succeed, for one of them publishes
- * it.
+ * A fetcher may be used by several threads. Shared objects are created once, under a lock; and two threads
+ * that fetch the same place take turns, so that the second finds in the store what the first has imported.
+ * Other processes are not excluded: if two of them fetch the same image, both succeed, and one of them
+ * publishes it.
  *
- * The lock is never held while anything is waited for, and nobody who is at a place waits for another one.
+ * The lock is never held while waiting, and a thread that fetches a place never waits for another place.
  */
 
 #include "prepare/fetch/fetch-internal.h"
 #include "schema/oci.h"
 
-#define WAIT_USEC 100000U /* between looks whether we were interrupted */
+#define WAIT_USEC 100000U /* interval of checks for interruption */
 
 static const char *const policies[_PULL_POLICY_MAX] = {
                 [PULL_NEW] = "new",
@@ -44,8 +44,8 @@ int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e)
         f->store = s;
         f->options = o ? *o : (FetchOptions){};
         (void) pthread_mutex_init(&f->lock, NULL);
-        (void) pthread_mutex_init(&f->told, NULL);
-        (void) pthread_mutex_init(&f->looking, NULL);
+        (void) pthread_mutex_init(&f->callback_lock, NULL);
+        (void) pthread_mutex_init(&f->index_lock, NULL);
         (void) pthread_condattr_init(&attributes);
         (void) pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         (void) pthread_cond_init(&f->idle, &attributes);
@@ -61,12 +61,12 @@ Fetcher *fetcher_free(Fetcher *f)
         (void) transfer_free(f->transfer);
         (void) trust_free(f->trust);
         (void) image_index_free(f->index);
-        strv_free(f->busy);
+        strv_free(f->active_places);
         strv_free(f->notes);
-        strv_free(f->signed_well);
+        strv_free(f->verified_images);
         (void) pthread_mutex_destroy(&f->lock);
-        (void) pthread_mutex_destroy(&f->told);
-        (void) pthread_mutex_destroy(&f->looking);
+        (void) pthread_mutex_destroy(&f->callback_lock);
+        (void) pthread_mutex_destroy(&f->index_lock);
         (void) pthread_cond_destroy(&f->idle);
         free(f);
         return NULL;
@@ -76,12 +76,12 @@ static void give_note(const char *line, void *userdata)
 {
         Fetcher *f = userdata;
 
-        (void) pthread_mutex_lock(&f->told);
+        (void) pthread_mutex_lock(&f->callback_lock);
         if (f->options.note && !strv_contains(f->notes, line)) {
                 (void) strv_extend(&f->notes, line);
                 f->options.note(line, f->options.userdata);
         }
-        (void) pthread_mutex_unlock(&f->told);
+        (void) pthread_mutex_unlock(&f->callback_lock);
 }
 
 void fetcher_note(Fetcher *f, const char *format, ...)
@@ -102,9 +102,9 @@ void fetcher_progress(Fetcher *f, const char *what, FetchPhase phase, uint64_t d
 {
         if (!f->options.progress)
                 return;
-        (void) pthread_mutex_lock(&f->told);
+        (void) pthread_mutex_lock(&f->callback_lock);
         f->options.progress(what, phase, done, total, f->options.userdata);
-        (void) pthread_mutex_unlock(&f->told);
+        (void) pthread_mutex_unlock(&f->callback_lock);
 }
 
 int fetcher_transfer(Fetcher *f, Transfer **ret, Error *e)
@@ -154,11 +154,11 @@ int fetcher_begin(Fetcher *f, const char *place, Error *e)
         int r = 0;
 
         (void) pthread_mutex_lock(&f->lock);
-        while (r >= 0 && strv_contains(f->busy, place)) {
+        while (r >= 0 && strv_contains(f->active_places, place)) {
                 wait_a_moment(f);
                 r = interrupt_check(e);
         }
-        if (r >= 0 && strv_extend(&f->busy, place) < 0)
+        if (r >= 0 && strv_extend(&f->active_places, place) < 0)
                 r = error_oom(e);
         (void) pthread_mutex_unlock(&f->lock);
         return r;
@@ -167,13 +167,13 @@ int fetcher_begin(Fetcher *f, const char *place, Error *e)
 void fetcher_end(Fetcher *f, const char *place)
 {
         (void) pthread_mutex_lock(&f->lock);
-        size_t n = strv_length(f->busy), i = 0;
-        while (i < n && !streq(f->busy[i], place))
+        size_t n = strv_length(f->active_places), i = 0;
+        while (i < n && !streq(f->active_places[i], place))
                 i++;
         if (i < n) {
-                free(f->busy[i]);
-                f->busy[i] = f->busy[n - 1];
-                f->busy[n - 1] = NULL;
+                free(f->active_places[i]);
+                f->active_places[i] = f->active_places[n - 1];
+                f->active_places[n - 1] = NULL;
         }
         (void) pthread_cond_broadcast(&f->idle);
         (void) pthread_mutex_unlock(&f->lock);
@@ -181,8 +181,8 @@ void fetcher_end(Fetcher *f, const char *place)
 
 /* --- Names and IDs ------------------------------------------------------------------------------------- */
 
-/* What is in the store and fits. */
-static int find_named(Fetcher *f, const Wanted *w, Image **ret, Error *e)
+/* Finds a matching image in the store. */
+static int find_named(Fetcher *f, const FetchTarget *w, Image **ret, Error *e)
 {
         if (w->id)
                 return fetcher_open(f, w->id, ret, e);
@@ -191,17 +191,16 @@ static int find_named(Fetcher *f, const Wanted *w, Image **ret, Error *e)
                             : r;
 }
 
-static int check_found(Fetcher *f, const Wanted *w, const Image *i, Error *e)
+static int check_found(Fetcher *f, const FetchTarget *w, const Image *i, Error *e)
 {
         int r = check_identity(i->id, i->manifest, w->name, w->id, e);
 
         if (r < 0)
-                return error_prefix(e, r, "The image %s in the store is not the one that is asked for",
-                                    i->id);
+                return error_prefix(e, r, "The image %s in the store is not the requested one", i->id);
         return w->id ? 0 : fetcher_check_signer(f, i, e);
 }
 
-static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_found, Error *e)
+static int fetch_target(Fetcher *f, const FetchTarget *w, Image **ret, bool *ret_found, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL;
         int r = -ENOENT;
@@ -221,21 +220,21 @@ static int fetch_wanted(Fetcher *f, const Wanted *w, Image **ret, bool *ret_foun
         if (f->options.policy == PULL_NEVER)
                 return error_hint(e, r,
                                   "--pull-policy=never keeps it from being fetched; 'acnspawn image list' "
-                                  "shows what there is.");
+                                  "shows the images in the store.");
         error_done(e);
         return fetch_name(f, w, ret, ret_found, e);
 }
 
-/* The name REFERENCE, which nothing in the store has, or which is to be updated. */
+/* Fetches the name REFERENCE, which is not in the store, or is to be updated. */
 static int fetch_by_name(Fetcher *f, const char *reference, Image **ret, bool *ret_found, Error *e)
 {
         _cleanup_(image_name_done) ImageName name = {};
-        const Wanted w = {.what = reference, .name = &name};
+        const FetchTarget w = {.what = reference, .name = &name};
 
         int r = image_name_parse(reference, &name, e);
         if (r < 0)
                 return r;
-        /* Nobody expects the network to be asked for what lies before him. */
+        /* If a file of that name exists, do not access the network. */
         if (access(reference, F_OK) >= 0) {
                 r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", store_path(f->store),
                               reference);
@@ -252,8 +251,8 @@ static bool can_be_fetched(const char *reference)
                discovery_possible(name.name);
 }
 
-/* What cannot be fetched may have been misspelled: what the store has of that kind is worth a word, too. */
-static int remind_of_near(Error *e, int r, const Error *in_store)
+/* A name that cannot be fetched may be misspelled: the hint lists similar names in the store. */
+static int add_hint_of_near_names(Error *e, int r, const Error *in_store)
 {
         _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
 
@@ -263,8 +262,8 @@ static int remind_of_near(Error *e, int r, const Error *in_store)
         return error_hint(e, r, "%s%s%s", in_store->hint, hint ? "\n" : "", hint ?: "");
 }
 
-/* What a registry calls an image is a name of the same form as those that discovery finds. */
-static int remind_of_registries(Error *e, int r, const char *reference)
+/* References of registries have the same form as names for discovery. */
+static int add_hint_of_registries(Error *e, int r, const char *reference)
 {
         static const int others[] = {-EINTR, -ENOMEM, -ENOSPC, -EKEYREJECTED, -ENOKEY, -EBADMSG, -EPERM};
         _cleanup_free_ char *hint = e && e->hint ? strdup(e->hint) : NULL;
@@ -278,8 +277,8 @@ static int remind_of_registries(Error *e, int r, const char *reference)
                           hint ?: "", hint ? "\n" : "", reference);
 }
 
-/* Discovery asks the host that a name begins with, which may take long where there is none. A name without a dot
- * in front is mostly one of a registry, so that is told before. */
+/* Discovery contacts the host with which a name begins, which may take long if there is none. A name without a
+ * dot in its first component is most likely one of a registry, so the user is told before. */
 static void note_registries(Fetcher *f, const char *reference)
 {
         int n = (int) strcspn(reference, "/");
@@ -292,7 +291,7 @@ static void note_registries(Fetcher *f, const char *reference)
                              reference, n, reference, reference);
 }
 
-/* Whether what was found as REFERENCE is of that name; else it was meant by its ID. */
+/* Whether the image found for REFERENCE has that name; otherwise it was found by its ID. */
 static bool is_by_name(const char *reference, const Image *i)
 {
         _cleanup_(image_name_done) ImageName name = {};
@@ -312,7 +311,7 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
         if (fetchable && f->options.policy == PULL_UPDATE) {
                 note_registries(f, r->body);
                 int k = fetch_by_name(f, r->body, ret, ret_found, e);
-                return k < 0 ? remind_of_registries(e, k, r->body) : k;
+                return k < 0 ? add_hint_of_registries(e, k, r->body) : k;
         }
         int k = fetcher_look_up_reference(f, r->body, &i, &error);
         if (k >= 0) {
@@ -326,15 +325,15 @@ static int fetch_image_reference(Fetcher *f, const Reference *r, const char *wha
                 return error_move(e, &error);
         note_registries(f, r->body);
         k = fetch_by_name(f, r->body, ret, ret_found, e);
-        return k < 0 ? remind_of_registries(e, remind_of_near(e, k, &error), r->body) : k;
+        return k < 0 ? add_hint_of_registries(e, add_hint_of_near_names(e, k, &error), r->body) : k;
 }
 
-/* --- Everything ---------------------------------------------------------------------------------------- */
+/* --- All kinds ----------------------------------------------------------------------------------------- */
 
 static int fetch_plain_url(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found,
                            Error *e)
 {
-        const Wanted w = {.what = what};
+        const FetchTarget w = {.what = what};
 
         return fetch_url(f, r->body, NULL, &w, NULL, ret, ret_found, e);
 }
@@ -347,7 +346,7 @@ static int (*const kinds[_REFERENCE_KIND_MAX])(Fetcher *f, const Reference *r, c
                 [REFERENCE_DOCKER_ARCHIVE] = fetch_oci,  [REFERENCE_OCI_ARCHIVE] = fetch_oci,
 };
 
-/* Tells how it went, and hands the image over. */
+/* Reports the result, and returns the image. */
 static int conclude(Fetcher *f, const char *what, int r, Image *i, bool found)
 {
         if (r >= 0 && !found)
@@ -385,8 +384,8 @@ int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e)
         return 0;
 }
 
-int fetch_wanted_image(Fetcher *f, const char *name, const PairList *labels, const char *id, Image **ret,
-                       Error *e)
+int fetch_image_by_name(Fetcher *f, const char *name, const PairList *labels, const char *id, Image **ret,
+                        Error *e)
 {
         _cleanup_(image_name_done) ImageName n = {.name = strdup(name)};
         _cleanup_(image_freep) Image *i = NULL;
@@ -395,8 +394,8 @@ int fetch_wanted_image(Fetcher *f, const char *name, const PairList *labels, con
 
         if (!n.name || pair_list_copy(labels, &n.labels) < 0 || image_name_format(name, labels, &shown) < 0)
                 return error_oom(e);
-        const Wanted w = {.what = shown, .name = &n, .id = id};
-        int r = fetch_wanted(f, &w, &i, &found, e);
+        const FetchTarget w = {.what = shown, .name = &n, .id = id};
+        int r = fetch_target(f, &w, &i, &found, e);
         if (r < 0 || !found)
                 r = conclude(f, shown, r, i, found);
         if (r < 0)
@@ -410,7 +409,7 @@ int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, co
 {
         _cleanup_(image_freep) Image *i = NULL;
 
-        int r = fetch_wanted_image(f, name, labels, id, &i, e);
+        int r = fetch_image_by_name(f, name, labels, id, &i, e);
         if (r >= 0 && !f->options.no_dependencies)
                 r = fetch_dependencies(f, i, e);
         if (r < 0)

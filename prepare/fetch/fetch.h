@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/fetch/: from what a user writes for an image to the image in the store, wherever it is: there
- * already, in a file, on the network, in a registry; with the images that it depends on. */
+/* prepare/fetch/: resolves a user's reference to an image in the store, fetching it with its dependencies if
+ * necessary: from a file, the network, or a registry. */
 
 #include "prepare/images/images.h"
 #include "prepare/transfer/transfer.h"
@@ -11,7 +11,8 @@
 
 typedef enum ReferenceKind {
         REFERENCE_STANDARD_INPUT, /* "-" */
-        REFERENCE_FILE,           /* a path: with a slash and there, or clearly a path, or ending in .aci */
+        REFERENCE_FILE,           /* a path: with a slash and existing, or clearly a path, or ending in
+                                   * .aci */
         REFERENCE_URL,            /* https://…, http://… */
         REFERENCE_IMAGE,          /* an image ID, the beginning of one, or name[:version][,label=value]… */
         REFERENCE_DOCKER,         /* docker://REFERENCE */
@@ -23,18 +24,17 @@ typedef enum ReferenceKind {
 
 typedef struct Reference {
         ReferenceKind kind;
-        char *body; /* the path, URL, name; without what tells the kind, but of a URL all of it */
+        char *body; /* the path, URL, name; without the prefix of its kind, except for a URL */
         char *tag;  /* or NULL */
 } Reference;
 
 void reference_done(Reference *r);
 #define _cleanup_reference_ _cleanup_(reference_done)
-/* Looks at the file system for one thing only: whether a word with a slash in it is a file, or else a
- * name. */
+/* Accesses the file system only to determine whether a word with a slash is a file or a name. */
 int reference_parse(const char *s, Reference *ret, Error *e);
-/* What the app of the image S is called by S itself, if that is a reference of a registry, or of a layout or
- * an archive with such a reference behind it: the same image may be in the store by another name. -EINVAL:
- * S does not say. */
+/* The name of the app of the image S, derived from S itself, if that is a reference of a registry, or of a
+ * layout or an archive with such a reference as tag: the same image may be in the store by another name.
+ * -EINVAL: S has no such reference. */
 int reference_app_name(const char *s, char **ret);
 /* S as it means the same in any current directory: files, layouts and archives by their absolute paths. What is
  * no reference is copied as it is. */
@@ -43,8 +43,8 @@ int reference_make_absolute(const char *s, char **ret);
 /* --- Fetching (fetch.c) -------------------------------------------------------------------------------- */
 
 typedef enum PullPolicy {
-        PULL_NEW,    /* what is in the store is used; what is not is fetched (default) */
-        PULL_UPDATE, /* what comes from the network is asked for again, and fetched if it has changed */
+        PULL_NEW,    /* images in the store are used; others are fetched (default) */
+        PULL_UPDATE, /* images from the network are checked for newer versions, which are fetched */
         PULL_NEVER,  /* only what is in the store, and local files */
         _PULL_POLICY_MAX,
 } PullPolicy;
@@ -52,11 +52,11 @@ typedef enum PullPolicy {
 int pull_policy_from_string(const char *s); /* -EINVAL */
 
 typedef enum FetchPhase {
-        FETCH_LOOKING, /* for where it is */
+        FETCH_LOOKING, /* discovery and requests */
         FETCH_DOWNLOADING,
         FETCH_IMPORTING, /* reading, checking and unpacking */
         FETCH_FETCHED,
-        FETCH_FOUND, /* it was there already, and unchanged */
+        FETCH_FOUND, /* it already was in the store, unchanged */
         FETCH_FAILED,
         _FETCH_PHASE_MAX,
 } FetchPhase;
@@ -67,55 +67,56 @@ typedef struct FetchOptions {
         uint64_t speed_min;    /* as in TransferOptions */
         const char *signature; /* file with the detached signature, instead of the one beside the image */
         const char *passphrase_file;    /* for encrypted images */
-        const char *const *config_dirs; /* NULL: the usual ones */
-        bool no_dependencies;           /* of what is fetched */
-        /* A line for the user, such as that an insecure option is made use of; and what goes on with one
-         * image. WHAT names it: as the user did, or as an image does that depends on it. TOTAL 0: unknown.
-         * Both may be NULL, and are called by several threads, but never by two at once. */
+        const char *const *config_dirs; /* NULL: the defaults */
+        bool no_dependencies;           /* of fetched images */
+        /* note(): a line for the user, such as that an insecure option has an effect. progress(): of one
+         * image. WHAT is its name as given by the user, or by an image that depends on it. TOTAL 0: unknown.
+         * Both may be NULL; they are called by several threads, but never concurrently. */
         void (*note)(const char *line, void *userdata);
         void (*progress)(const char *what, FetchPhase phase, uint64_t done, uint64_t total, void *userdata);
         void *userdata;
 } FetchOptions;
 
-/* Fetches images into one store with the same options. What it needs (connections, trusted keys) is made
- * when it is needed for the first time. Any number of threads may use one; an image that two of them want is
- * fetched once. S and what O points to must outlive it. */
+/* Fetches images into one store with the same options. Connections and trusted keys are created on first
+ * use. Any number of threads may use one fetcher; an image that two of them request is fetched once. S and
+ * what O points to must outlive it. */
 typedef struct Fetcher Fetcher;
 
 int fetcher_new(Store *s, const FetchOptions *o, Fetcher **ret, Error *e);
 Fetcher *fetcher_free(Fetcher *f);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Fetcher *, fetcher_free);
 
-/* The image that REFERENCE means, with everything it depends on in the store. What came over the network is
- * there only if its signature is by a key that is trusted for its name (but for INSECURE_SIGNATURE, and what
- * registries have, where digests and TLS are all there is), and if its manifest has the name and the labels
- * that were asked for. */
+/* The image of REFERENCE, with all its dependencies in the store. An image from the network is imported only
+ * if it is signed by a key that is trusted for its name (except with INSECURE_SIGNATURE, and from
+ * registries, where only digests and TLS protect it), and if its manifest has the requested name and
+ * labels. */
 int fetcher_fetch(Fetcher *f, const char *reference, Image **ret, Error *e);
-/* The image of that name and labels, or with that ID if one is given, which its name must then fit: what
- * manifests ask for. */
+/* The image of that name and labels, or with that ID if one is given, whose name must then match: for
+ * requests of manifests. */
 int fetcher_fetch_named(Fetcher *f, const char *name, const PairList *labels, const char *id, Image **ret,
                         Error *e);
-/* The images of the store, as far as they were looked at: the fetcher's. Not while somebody fetches. */
+/* The index of the images of the store, owned by the fetcher. Not to be used during a fetch. */
 ImageIndex *fetcher_index(Fetcher *f);
 
-/* The ID of the image of the store that REFERENCE means; nothing is fetched. A URL, a reference of a
- * registry (completed by the configuration in CONFIG_DIRS; NULL: the usual ones), of a layout or an archive
- * means what was fetched by it last. Anything else is looked up as image_find_id() does it. -ENOENT.
+/* The ID of the image of the store for REFERENCE; nothing is fetched. A URL, a reference of a registry
+ * (completed by the configuration in CONFIG_DIRS; NULL: the defaults), of a layout or an archive refers to
+ * the image that was last fetched by it. Other references are looked up by image_find_id(). -ENOENT.
  * (known.c) */
 int fetch_find_id(Store *s, const char *reference, const char *const *config_dirs, char **ret, Error *e);
 
-/* Whether the signature by which an image came into the store would be good today. Images without one are
- * fine. -EKEYREJECTED says why not; other errors, that it cannot be found out. CONFIG_DIRS as above.
- * (signer.c) */
+/* Checks that the signature with which an image was imported would be accepted today. Images without one
+ * pass. -EKEYREJECTED: it would not, with the reason; other errors: that cannot be determined. CONFIG_DIRS
+ * as above. (signer.c) */
 int image_check_signer(const Image *i, const char *const *config_dirs, Error *e);
 
-/* --- What was no image (archive.c) --------------------------------------------------------------------- */
+/* --- Data that is not an image (archive.c)
+ * --------------------------------------------------------------------- */
 
-/* Whether what was asked for as something else begins like HTML. */
+/* Whether the received data begins like HTML. */
 bool is_web_page(const char *data, size_t size);
 
-/* --- What names and URLs came to (remote.c) ------------------------------------------------------------ */
+/* --- Results of names and URLs (remote.c) -------------------------------------------------------------- */
 
-/* Removes what is known of places whose image is no longer in the store. Appends to REMOVED (or NULL) what
- * they are. */
+/* Removes the entries of places whose image is no longer in the store. Appends these places to REMOVED (may
+ * be NULL). */
 int remotes_collect(Store *s, bool dry_run, char ***removed, Error *e);

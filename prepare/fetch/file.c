@@ -2,15 +2,14 @@
 
 /* Image archives in files, and on standard input.
  *
- * A file is the user's own: it needs no signature, but one that is named is checked.
+ * A file named by the user needs no signature, but a signature that is given is checked.
  *
- * A file that was imported before and is still the same is not read again: the store keeps what a file came
- * to, by device, inode, size, and the times of the last change of content and of anything at all. The second
- * of these times is the kernel's; nobody can set it. That is safe but for one thing: a file that is changed
- * twice within one tick of that clock, or while it is read, has the same times before and after. So only
- * what had not been changed for a while when reading began, and is the same when it has ended, is kept (the
- * index of git has to do the same). Files with more names of the file system's own making (FUSE, network)
- * may tell what they like about times: these are always read.
+ * A file that was imported before and is unchanged is not read again: the store records the image of a file
+ * by device, inode, size, mtime and ctime. The ctime is set by the kernel only. The only gap: a file that is
+ * changed twice within one tick of that clock, or while it is read, has the same times before and after. So
+ * a result is only recorded if the file had not been changed for a while when reading began, and is the same
+ * when it has ended (git's index has to do the same). File systems that control these times themselves
+ * (FUSE, network) are not reliable: files on them are always read.
  */
 
 #include <poll.h>
@@ -20,8 +19,8 @@
 #include "prepare/fetch/fetch-internal.h"
 #include "prepare/oci/oci.h"
 
-#define QUIET_SECONDS 3    /* for so long a file has to be unchanged before it is read */
-#define PATIENCE_MSEC 1000 /* until we say what we are waiting for */
+#define QUIET_SECONDS 3        /* time for which a file has to be unchanged before it is read */
+#define NOTICE_DELAY_MSEC 1000 /* until a message says what is being waited for */
 
 /* --- Opening ------------------------------------------------------------------------------------------- */
 
@@ -40,7 +39,7 @@ static int refuse(const char *shown, mode_t mode, Error *e)
 static int check_type(int fd, const char *shown, struct stat *ret, Error *e)
 {
         if (fstat(fd, ret) < 0)
-                return error_set_errno(e, errno, "Cannot look at '%s'", shown);
+                return error_set_errno(e, errno, "Cannot examine '%s'", shown);
         if (isatty(fd)) {
                 int r = error_set(e, -ENOTSUP, "An image cannot be read from a terminal");
                 return error_hint(e, r, "Redirect it: acnspawn fetch - <FILE");
@@ -48,13 +47,12 @@ static int check_type(int fd, const char *shown, struct stat *ret, Error *e)
         return S_ISREG(ret->st_mode) || S_ISFIFO(ret->st_mode) ? 0 : refuse(shown, ret->st_mode, e);
 }
 
-/* Until there is something in the pipe: a FIFO may never get a writer, and what writes to a pipe may take
- * its time. */
+/* Waits for data in the pipe: a FIFO may never get a writer, and a writer may be slow. */
 static int wait_for_data(Fetcher *f, int fd, const char *shown, Error *e)
 {
         int r;
 
-        while ((r = interrupt_poll(fd, POLLIN, PATIENCE_MSEC, e)) == 0)
+        while ((r = interrupt_poll(fd, POLLIN, NOTICE_DELAY_MSEC, e)) == 0)
                 fetcher_note(f, "Waiting for data from %s…", shown);
         return r > 0 ? 0 : r == -EINTR ? r : error_set_errno(e, r, "Cannot wait for data from %s", shown);
 }
@@ -87,7 +85,8 @@ static int open_reference(const Reference *r, const char *shown, Error *e)
         return fd < 0 ? error_set_errno(e, errno, "Cannot read standard input") : fd;
 }
 
-/* --- What it came to before ---------------------------------------------------------------------------- */
+/* --- Files that were imported before
+ * ---------------------------------------------------------------------------- */
 
 static bool times_can_be_trusted(int fd)
 {
@@ -105,7 +104,7 @@ static bool times_can_be_trusted(int fd)
         return false;
 }
 
-/* The place by which the store knows the file; NULL: it is too young, or cannot be told from another. */
+/* The key of the file in the store; NULL: it was changed too recently, or cannot be identified reliably. */
 static char *place_of(int fd, const struct stat *st, const struct timespec *now)
 {
         char *place;
@@ -132,7 +131,7 @@ static Image *known_image(Fetcher *f, const char *place)
         return i;
 }
 
-/* If the file is still what it was when its reading began. */
+/* Records the result if the file is still the same as when reading began. */
 static void keep_place(Fetcher *f, int fd, const char *place, const Image *i)
 {
         _cleanup_free_ char *now_place = NULL;
@@ -144,13 +143,14 @@ static void keep_place(Fetcher *f, int fd, const char *place, const Image *i)
                 return;
         now_place = place_of(fd, &st, &now);
         if (streq_ptr(place, now_place))
-                (void) remote_write(f->store, place, &m); /* else it will be read again */
+                (void) remote_write(f->store, place, &m); /* on failure it will be read again */
 }
 
 /* --- Import -------------------------------------------------------------------------------------------- */
 
-/* What turned out to be an archive of another kind is read as such; a pipe has been read in part. */
-static int import_other(Fetcher *f, const char *stranger, const struct stat *st, const char *path,
+/* If the archive turns out to be of another kind, it is imported as such; a pipe cannot be, as it has been
+ * read in part. */
+static int import_other(Fetcher *f, const char *unexpected_entry, const struct stat *st, const char *path,
                         const char *what, int result, Image **ret, Error *e)
 {
         static const ReferenceKind kinds[] = {[OCI_CHECK_ARCHIVE] = REFERENCE_OCI_ARCHIVE,
@@ -160,10 +160,10 @@ static int import_other(Fetcher *f, const char *stranger, const struct stat *st,
         OciCheckKind kind;
         bool found;
 
-        if (result != -EBADMSG || !stranger || oci_kind_by_member(stranger, &kind) < 0)
+        if (result != -EBADMSG || !unexpected_entry || oci_kind_by_member(unexpected_entry, &kind) < 0)
                 return result;
         if (!path || !S_ISREG(st->st_mode))
-                return error_hint(e, result, "It looks like one that is read with '%s%s'.", prefixes[kind],
+                return error_hint(e, result, "It looks like an archive for '%s%s'.", prefixes[kind],
                                   path ?: "-");
         const Reference r = {.kind = kinds[kind], .body = (char *) path};
         error_done(e);
@@ -185,7 +185,7 @@ static int import_file(Fetcher *f, int fd, const struct stat *st, const char *pa
         int r = f->options.signature ? archive_read_signature(&a, f->options.signature, e) : 0;
         if (r >= 0)
                 r = archive_import(&a, fd, ret, e);
-        return r < 0 ? import_other(f, a.stranger, st, path, what, r, ret, e) : r;
+        return r < 0 ? import_other(f, a.unexpected_entry, st, path, what, r, ret, e) : r;
 }
 
 /* A directory is an image only as an OCI layout. */
@@ -230,7 +230,7 @@ int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bo
         }
         k = import_file(f, fd, &st, r->kind == REFERENCE_FILE ? r->body : NULL, what, ret, e);
         if (k == -EPERM && geteuid() != 0)
-                return error_hint(e, k, "Images have files of several users: run it as root.");
+                return error_hint(e, k, "Images have files of several users: run acnspawn as root.");
         if (k >= 0)
                 keep_place(f, fd, place, *ret);
         return k;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Images of the store by what they were fetched by.
+/* Finds images of the store by the reference with which they were fetched.
  *
- * What a URL or a registry's reference came to is kept as a place, as fetching needs it, too. For layouts
- * and archives of OCI images there is none, since they cost nothing to be read again: there, an image
- * remembers the reference by which it came last.
+ * The results of URLs and of registries' references are recorded in remotes/, where fetching uses them as
+ * well. For layouts and archives of OCI images there is no record, since reading them again is cheap: there,
+ * the image's info has the reference of the last import.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -17,7 +17,7 @@ static int find_by_place(Store *s, const char *place, char **ret)
 
         int r = remote_read(s, place, &m);
         if (r >= 0)
-                r = image_open(s, m.image, &i, NULL); /* it may be gone */
+                r = image_open(s, m.image, &i, NULL); /* it may have been removed */
         if (r >= 0)
                 *ret = TAKE_PTR(m.image);
         return r;
@@ -37,7 +37,7 @@ static int find_by_reference(Store *s, const char *reference, char **ret, Error 
         return r < 0 ? r : found;
 }
 
-/* As the place is kept: without what is secret in it, or with what it leaves out. */
+/* The recorded form of a place: without credentials, and with defaults filled in. */
 static int place_of(const Reference *ref, const char *const *config_dirs, char **ret, Error *e)
 {
         const RegistryOptions o = {.config_dirs = config_dirs};

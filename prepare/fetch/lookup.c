@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the store has, as a fetcher sees it: one index for all of its threads, so that each image is read
- * once however many ask for it. Whoever puts images together afterwards goes on with the same index.
+/* Lookup in the store for a fetcher: one index for all of its threads, so that each image is read once.
+ * Resolving layers afterwards uses the same index.
  */
 
 #include "prepare/fetch/fetch-internal.h"
 
 ImageIndex *fetcher_lock_index(Fetcher *f)
 {
-        (void) pthread_mutex_lock(&f->looking);
+        (void) pthread_mutex_lock(&f->index_lock);
         return f->index;
 }
 
 void fetcher_unlock_index(Fetcher *f)
 {
-        (void) pthread_mutex_unlock(&f->looking);
+        (void) pthread_mutex_unlock(&f->index_lock);
 }
 
 int fetcher_open(Fetcher *f, const char *id, Image **ret, Error *e)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* An image of which only the name is known: discovery (spec: discovery.md).
+/* Fetches an image by its name: discovery (spec: discovery.md).
  *
- * Simple discovery comes first, for it needs no page; then the pages of the name and of the paths above it.
- * All places that these tell of are tried in their order until one has the image, whole, signed, and of the
- * name that was asked for. What was tried in vain is told together, if in the end there is nothing.
+ * Simple discovery comes first, as it needs no page; then the pages of the name and of the paths above it.
+ * All locations that these list are tried in order until one has the image, complete, signed, and of the
+ * requested name. If all fail, the error lists all attempts.
  */
 
 #include "prepare/fetch/fetch-internal.h"
 
 typedef struct Search {
         Fetcher *fetcher;
-        const Wanted *wanted;
+        const FetchTarget *target;
         PairList labels;
         char **attempts;
-        char **tried; /* URLs of images: pages often tell of the place that needs no page */
-        int code;     /* of what went wrong: the first that is more than "it is not there" */
+        char **tried; /* URLs of images already tried: pages often list that of simple discovery */
+        int code;     /* error code: the first one other than "not found" */
         char *hint;
 } Search;
 
@@ -27,7 +27,7 @@ static void search_done(Search *s)
         free(s->hint);
 }
 
-/* Errors after which there is no point in trying anything else: they are ours. */
+/* Local errors, after which further attempts are pointless. */
 static bool is_final(int error)
 {
         static const int final[] = {-EINTR, -ENOMEM, -ENOSPC, -EDQUOT, -EIO, -EROFS, -EMFILE, -ENFILE};
@@ -57,7 +57,7 @@ static int note_failure(Search *s, int code, Error *error, Error *e)
         return discovery_note_attempt(&s->attempts, code, error) < 0 ? error_oom(e) : 0;
 }
 
-/* 1: fetched; 0: none of the places had it. */
+/* 1: fetched; 0: none of the locations had it. */
 static int try_places(Search *s, const Discovery *d, Image **ret, bool *ret_found, Error *e)
 {
         for (size_t i = 0; i < d->n_endpoints; i++) {
@@ -68,7 +68,7 @@ static int try_places(Search *s, const Discovery *d, Image **ret, bool *ret_foun
                         continue;
                 if (strv_extend(&s->tried, x->image_url) < 0)
                         return error_oom(e);
-                int r = fetch_url(s->fetcher, x->image_url, x->signature_url, s->wanted, d->pubkeys, ret,
+                int r = fetch_url(s->fetcher, x->image_url, x->signature_url, s->target, d->pubkeys, ret,
                                   ret_found, &error);
                 if (r >= 0)
                         return 1;
@@ -90,7 +90,7 @@ static int try_simple(Search *s, Image **ret, bool *ret_found, Error *e)
         _cleanup_discovery_ Discovery d = {};
         bool http = s->fetcher->options.insecure & INSECURE_HTTP;
 
-        if (discovery_add_simple(&d, s->wanted->name->name, &s->labels, http) < 0)
+        if (discovery_add_simple(&d, s->target->name->name, &s->labels, http) < 0)
                 return error_oom(e);
         return try_places(s, &d, ret, ret_found, e);
 }
@@ -102,14 +102,14 @@ static int try_pages(Search *s, Image **ret, bool *ret_found, Error *e)
 
         int r = fetcher_transfer(s->fetcher, &t, e);
         if (r >= 0)
-                r = discovery_walk(t, s->wanted->name->name, &s->labels, DISCOVERY_IMAGE,
+                r = discovery_walk(t, s->target->name->name, &s->labels, DISCOVERY_IMAGE,
                                    s->fetcher->options.insecure, &d, &s->attempts, e);
         return r < 0 ? r : try_places(s, &d, ret, ret_found, e);
 }
 
-/* --- In vain ------------------------------------------------------------------------------------------- */
+/* --- Errors -------------------------------------------------------------------------------------------- */
 
-static int tell_attempts(Search *s, Error *e)
+static int report_attempts(Search *s, Error *e)
 {
         _cleanup_text_ Text t = {};
         size_t n = strv_length(s->attempts);
@@ -121,21 +121,21 @@ static int tell_attempts(Search *s, Error *e)
                 text_add(&t, "\n  …");
         if (t.failed)
                 return error_oom(e);
-        int r = error_set(e, code, "Cannot fetch the image %s:%s", s->wanted->what,
-                          t.data ?: " no place is known");
+        int r = error_set(e, code, "Cannot fetch the image %s:%s", s->target->what,
+                          t.data ?: " no location is known");
         return s->hint ? error_hint(e, r, "%s", s->hint) : r;
 }
 
-static int impossible(const Wanted *w, Error *e)
+static int impossible(const FetchTarget *w, Error *e)
 {
         int r = error_set(e, -ENOENT, "The image %s cannot be fetched: its name does not begin with a host",
                           w->what);
         return error_hint(e, r, "Fetch it from a file or a URL.");
 }
 
-int fetch_name(Fetcher *f, const Wanted *w, Image **ret, bool *ret_found, Error *e)
+int fetch_name(Fetcher *f, const FetchTarget *w, Image **ret, bool *ret_found, Error *e)
 {
-        _cleanup_(search_done) Search s = {.fetcher = f, .wanted = w};
+        _cleanup_(search_done) Search s = {.fetcher = f, .target = w};
 
         if (!discovery_possible(w->name->name))
                 return impossible(w, e);
@@ -146,7 +146,7 @@ int fetch_name(Fetcher *f, const Wanted *w, Image **ret, bool *ret_found, Error 
         if (r == 0 && !is_dead(s.code))
                 r = try_pages(&s, ret, ret_found, e);
         if (r == 0)
-                return tell_attempts(&s, e);
+                return report_attempts(&s, e);
         return r < 0 ? r : 0;
 }
 
@@ -169,7 +169,7 @@ static int add_keys(Fetcher *f, Trust *trust, const char *name, const char *url,
                 r = trust_add(trust, name, data, size, what, e);
         if (r >= 0)
                 fetcher_note(f,
-                             "The keys at %s are trusted for %s without a question: "
+                             "The keys at %s are trusted for %s without confirmation: "
                              "--insecure-options=pubkey",
                              shown, name);
         return r;
@@ -196,7 +196,7 @@ static int discover_keys(Fetcher *f, const ImageName *name, Discovery *d, Error 
         return r;
 }
 
-/* The usual directories of keys, with one of our own before them. */
+/* The default directories of keys, with a temporary one before them. */
 static int open_own_trust(Fetcher *f, const StoreTemporary *dir, Trust **ret, Error *e)
 {
         const char *const *dirs = f->options.config_dirs ?: usual_config_dirs;
@@ -222,7 +222,7 @@ static int add_all_keys(Fetcher *f, const StoreTemporary *dir, const char *name,
         return r;
 }
 
-/* The directory is gone when the image has been fetched, and the trust with it. */
+/* The directory is removed when the image has been fetched, and the trust with it. */
 int fetch_pubkeys(Fetcher *f, const ImageName *name, char *const *pubkeys, StoreTemporary *ret_dir,
                   Trust **ret, Error *e)
 {
@@ -237,6 +237,6 @@ int fetch_pubkeys(Fetcher *f, const ImageName *name, char *const *pubkeys, Store
                 r = store_temporary_new(f->store, ret_dir, e);
         if (r >= 0)
                 r = add_all_keys(f, ret_dir, name->name, pubkeys, e);
-        /* What a Trust knows is what was there when it was opened. */
+        /* A Trust has the keys that existed when it was opened. */
         return r < 0 ? r : open_own_trust(f, ret_dir, ret, e);
 }

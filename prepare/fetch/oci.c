@@ -2,10 +2,10 @@
 
 /* OCI and Docker images: from a registry, a layout, or an archive.
  *
- * The importer checks every byte against the digest it was asked for by. What is here is which source a
- * reference means, and that what a registry's reference came to is kept with the digest of its manifest, so
- * that one request tells whether it is still the same. Registries have no signatures that we know of; what
- * is fetched is what the registry says, over TLS, and a reference with a digest cannot be anything else.
+ * The importer checks every byte against the requested digest. This file selects the source for a reference,
+ * and records the result of a registry's reference with the digest of its manifest, so that one request
+ * determines whether it is unchanged. Signatures of registries are not supported; the registry,
+ * authenticated by TLS, decides what is fetched, except for a reference with a digest.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -19,9 +19,9 @@ typedef struct Blob {
         uint64_t done, total;
 } Blob;
 
-/* An image on its way. The blobs come side by side, and are unpacked as they come; what the user sees is
- * first how much of all layers has been downloaded, and then, of those that were, how much has been unpacked,
- * each against a total that does not change. */
+/* Progress of an image. The blobs are downloaded in parallel, and unpacked meanwhile; the user first sees
+ * how much of all layers has been downloaded, and then how much of the downloaded data has been unpacked,
+ * each with a constant total. */
 typedef struct Pull {
         Fetcher *fetcher;
         const char *what;
@@ -29,9 +29,9 @@ typedef struct Pull {
         pthread_mutex_t lock; /* of what follows */
         Blob blobs[BLOBS_MAX];
         size_t n_blobs;
-        uint64_t expected;   /* bytes of the layers that are needed; 0: not known yet */
-        uint64_t downloaded; /* of all blobs since that is known, as far as it was shown */
-        uint64_t before;     /* bytes that had come before that: the config */
+        uint64_t expected;   /* bytes of the required layers; 0: not known yet */
+        uint64_t downloaded; /* of all blobs since the total is known, as far as reported */
+        uint64_t before;     /* bytes downloaded before that: the config */
         bool remote;
 } Pull;
 
@@ -64,7 +64,7 @@ static void blob_progress(const char *what, uint64_t done, uint64_t total, void 
                 all_done = 0;
         } else
                 all_done = MIN(all_done - MIN(all_done, p->before), p->expected);
-        /* A blob that is fetched once more, from elsewhere, does not take anything back. */
+        /* Progress does not decrease if a blob is fetched again from elsewhere. */
         p->downloaded = all_done = MAX(p->downloaded, all_done);
         uint64_t expected = p->expected;
         bool show = expected == 0 || all_done < expected;
@@ -112,14 +112,14 @@ static int import(Pull *p, OciSource *source, Image **ret, Error *e)
         return oci_import(p->fetcher->store, source, &o, ret, e);
 }
 
-/* What is in a layout or an archive is not as it has to be. */
+/* Hint for an invalid layout or archive. */
 static int add_hint(const Reference *r, int code, Error *e)
 {
         if ((code != -EBADMSG && code != -ENOENT) || !e || e->hint || streq(r->body, "-"))
                 return code;
         return error_hint(e, code,
-                          "If it was copied or downloaded, do that again; 'acnspawn validate' with its path "
-                          "shows all that is wrong with it.");
+                          "If it was copied or downloaded, repeat that; 'acnspawn validate' with its path "
+                          "shows all errors.");
 }
 
 /* --- Registries ---------------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a user may write for an image.
+/* Parses a user's reference to an image.
  *
- * Most kinds are told by how they begin. A word without such a beginning is a file if it can be nothing else
- * (an absolute path, ./ or ../ in front, .aci at its end), or if it has a slash in it and there is such a
- * file; otherwise it is the name or the ID of an image. A file that would be taken for a name is written
- * with "./" in front, so that a file in the current directory never comes in the way of an image's name.
+ * Most kinds are recognized by a prefix. A word without a prefix is a file if it cannot be anything else (an
+ * absolute path, ./ or ../ in front, .aci at its end), or if it contains a slash and such a file exists;
+ * otherwise it is the name or the ID of an image. A file that would be taken for a name has to be written
+ * with "./", so that a file in the current directory never hides an image's name.
  */
 
 #include <strings.h>
@@ -29,7 +29,7 @@ static const struct {
                 {"oci-archive:", REFERENCE_OCI_ARCHIVE, false, true, "oci-archive:FILE:TAG"},
 };
 
-/* Where other tools keep images, which are theirs to read. */
+/* Storage of other tools, which only those tools should read. */
 static const struct {
         const char *prefix;
         const char *what;
@@ -37,7 +37,7 @@ static const struct {
                 {"containers-storage:", "the storage of podman, buildah and CRI-O"},
                 {"docker-daemon:", "the storage of the Docker daemon"},
                 {"containerd:", "the storage of containerd"},
-                {"dir:", "a directory as skopeo writes it"},
+                {"dir:", "a directory written by skopeo"},
                 {"ostree:", "an OSTree repository"},
                 {"sif:", "an image of Singularity"},
 };
@@ -59,7 +59,7 @@ static bool is_path(const char *s)
         return strchr(s, '/') && stat(s, &st) >= 0 && !S_ISDIR(st.st_mode);
 }
 
-/* "gopher://…", and no path. */
+/* Whether S begins with a URL scheme such as "gopher://…". */
 static bool has_scheme(const char *s)
 {
         size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
@@ -77,7 +77,7 @@ static int set_body(Reference *r, const char *body, const char *tag, Error *e)
 static int parse_prefixed(size_t i, const char *s, Reference *ret, Error *e)
 {
         const char *body = s + strlen(prefixes[i].prefix);
-        /* The first colon, as elsewhere in this field: what comes behind it may have some of its own. */
+        /* The first colon, as in other tools: the tag may contain further ones. */
         const char *tag = prefixes[i].has_tag ? strchr(body, ':') : NULL;
         _cleanup_free_ char *shown = text_escape_for_terminal(s);
 
@@ -96,8 +96,8 @@ static int unknown_scheme(const char *s, Error *e)
         _cleanup_free_ char *shown = url_for_display(s);
         const char *path = startswith(s, "file://");
 
-        int r = error_set(e, -EPROTONOSUPPORT, "Images cannot be fetched from '%s': of URLs, https is known",
-                          shown ?: "?");
+        int r = error_set(e, -EPROTONOSUPPORT,
+                          "Images cannot be fetched from '%s': only https URLs are supported", shown ?: "?");
         return error_hint(e, r,
                           path ? "Give the path of the file alone."
                                : "Images of registries are docker://, layouts and archives oci:, "
@@ -136,7 +136,7 @@ int reference_app_name(const char *s, char **ret)
                 return -EINVAL;
         if (r.kind == REFERENCE_DOCKER)
                 return oci_app_name_from_reference(r.body, ret);
-        /* What is behind a path may be a tag alone. */
+        /* After a path there may be only a tag. */
         return r.tag && strpbrk(r.tag, "/:") && r.tag[0] != '@' ? oci_app_name_from_reference(r.tag, ret)
                                                                 : -EINVAL;
 }
@@ -179,8 +179,8 @@ int reference_make_absolute(const char *s, char **ret)
         const char *prefix = "";
 
         bool local = reference_parse(s, &r, NULL) >= 0 &&
-                     (r.kind == REFERENCE_FILE || r.kind == REFERENCE_OCI || r.kind == REFERENCE_OCI_ARCHIVE ||
-                      r.kind == REFERENCE_DOCKER_ARCHIVE);
+                     (r.kind == REFERENCE_FILE || r.kind == REFERENCE_OCI ||
+                      r.kind == REFERENCE_OCI_ARCHIVE || r.kind == REFERENCE_DOCKER_ARCHIVE);
         if (!local)
                 return xasprintf(ret, "%s", s);
         for (size_t i = 0; i < ELEMENTSOF(prefixes); i++)

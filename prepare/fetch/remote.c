@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a place came to when it was fetched: remotes/<sha256 of the place>, one small JSON file each.
+/* The results of fetching places: remotes/<sha256 of the place>, one small JSON file each.
  *
- * A place is a URL, the normalised reference of a registry, or a file as it was then (see file.c). The entry
- * has the image's ID and what the server gave us to ask again cheaply. It says nothing that could not be
- * found out again, so whatever is wrong with one, it is as if it was not there; and it is worth nothing
- * without its image, which whoever removes images need not know of.
+ * A place is a URL, the normalised reference of a registry, or a file in its state at that time (see
+ * file.c). The entry has the image's ID and the server's validators for conditional requests. It is only a
+ * cache, so an invalid entry is treated as missing; and it is useless without its image, so removing images
+ * need not handle it.
  *
- * Readable are these files by nobody but us, and URLs are in them without user and password.
+ * These files are readable only by root, and URLs in them have no user and password.
  */
 
 #include <sys/stat.h>
@@ -72,7 +72,7 @@ static int read_object(Store *s, const char *path, json_object **ret)
         return r >= 0 && !json_object_is_type(*ret, json_type_object) ? -EBADMSG : r;
 }
 
-/* The digest of two places may be the same only if somebody has edited the file. */
+/* Whether the entry is really for PLACE; it differs only if the file was edited. */
 static bool is_of(json_object *o, const char *place)
 {
         _cleanup_free_ char *url = NULL;
@@ -158,12 +158,12 @@ static bool image_is_there(Store *s, const char *id)
 {
         _cleanup_free_ char *path = NULL;
 
-        /* What cannot be found out is not rubbish. */
+        /* If that cannot be determined, the entry is kept. */
         return xasprintf(&path, "images/%s", id) < 0 ||
                faccessat(store_fd(s), path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 || errno != ENOENT;
 }
 
-/* Whether the entry of that name is of any use; *RET_URL is the place, or NULL. */
+/* Whether the entry of that name is still useful; *RET_URL is the place, or NULL. */
 static bool is_useful(Store *s, const char *path, char **ret_url)
 {
         _cleanup_json_ json_object *o = NULL;
@@ -177,9 +177,8 @@ static bool is_useful(Store *s, const char *path, char **ret_url)
         return image && image_id_check(image, NULL) >= 0 && image_is_there(s, image);
 }
 
-/* Entries are written in one piece beside their place, within moments: what is young may be being
- * written. */
-static bool is_young(Store *s, const char *path)
+/* A recent file may be an entry that is just being written. */
+static bool is_recent(Store *s, const char *path)
 {
         struct stat st;
 
@@ -203,7 +202,7 @@ int remotes_collect(Store *s, bool dry_run, char ***removed, Error *e)
 
                 if (xasprintf(&path, DIRECTORY "/%s", *name) < 0)
                         return error_oom(e);
-                if (is_useful(s, path, &url) || is_young(s, path))
+                if (is_useful(s, path, &url) || is_recent(s, path))
                         continue;
                 if (!dry_run && unlinkat(store_fd(s), path, 0) < 0 && errno != ENOENT)
                         return error_set_errno(e, errno, "Cannot remove %s/%s", store_path(s), path);

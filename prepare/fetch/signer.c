@@ -2,20 +2,19 @@
 
 /* Signers of images that are in the store.
  *
- * A signature is checked when an image comes into the store, and what is there stays. But whoever takes his
- * trust away from a key, or learns that it was revoked, does not want what it signed any more; so who asks
- * for an image by its name or its URL, that is for whatever is behind them, gets it only if the signature
- * would be accepted today. An ID says which bytes are meant, and a file is the user's own: these ask nobody.
- * Nor does what came in without a signature, since that was somebody's decision, and what was signed by a
- * key that discovery had offered, which was good for that once.
+ * A signature is checked when an image is imported, and the image stays in the store. But if a key is no
+ * longer trusted, or was revoked, images signed by it should not be used any more; so an image requested by
+ * its name or its URL is used only if the signature would be accepted today. Requests by ID or by file are
+ * not checked, since they identify the bytes. Neither are images that were imported without a signature, as
+ * the user decided that, or with a key offered by discovery, which was trusted only once.
  *
- * Neither protocol can tell that what a server has is the newest there is. What can be seen is a step back:
- * what was signed before the image of the same name and labels that is here already is not let in.
+ * Neither protocol can prove that a server has the newest version. A downgrade can be detected: an image
+ * that was signed before the image of the same name and labels in the store is refused.
  */
 
 #include "prepare/fetch/fetch-internal.h"
 
-/* What is to be kept of S, whose strings stay its own. */
+/* The stored form of S; the strings stay owned by S. */
 static ImageSigner describe(const Signer *s)
 {
         return (ImageSigner){
@@ -30,8 +29,8 @@ static ImageSigner describe(const Signer *s)
         };
 }
 
-/* And back. */
-static Signer recall(const ImageSigner *s)
+/* The inverse of describe(). */
+static Signer signer_from_image(const ImageSigner *s)
 {
         return (Signer){
                         .fingerprint = s->fingerprint,
@@ -45,7 +44,7 @@ static Signer recall(const ImageSigner *s)
         };
 }
 
-int signer_remember(const Signer *s, bool offered, ImageSigner *ret)
+int signer_copy(const Signer *s, bool offered, ImageSigner *ret)
 {
         ImageSigner x = describe(s);
         char **strings[] = {&x.fingerprint, &x.user_id, &x.prefix, &x.key, &x.stamp, &x.trust};
@@ -58,7 +57,7 @@ int signer_remember(const Signer *s, bool offered, ImageSigner *ret)
         for (size_t i = 0; i < ELEMENTSOF(strings); i++)
                 if (*strings[i] && !(*strings[i] = strdup(*strings[i])))
                         r = -ENOMEM;
-        /* What was copied is RET's owner's, whatever came of the rest. */
+        /* RET owns what was copied, also on failure. */
         *ret = x;
         return r;
 }
@@ -70,9 +69,9 @@ int image_check_signer(const Image *i, const char *const *config_dirs, Error *e)
 
         if (!s->fingerprint || streq_ptr(s->trust, SIGNER_OFFERED))
                 return 0;
-        const Signer then = recall(s);
+        const Signer then = signer_from_image(s);
         int r = signer_check_again(config_dirs, i->manifest->name, &then, &now, e);
-        if (r > 0) { /* so that gpg need not be asked the next time; if this fails, it is */
+        if (r > 0) { /* saves running gpg the next time; failure does not matter */
                 const ImageSigner kept = describe(&now);
                 (void) image_info_set_signer(i->dir_fd, &kept);
         }
@@ -89,13 +88,13 @@ static int add_ways_out(const Image *i, Error *e, int r)
                           first ?: "", first ? "\n" : "", i->id);
 }
 
-/* Whether there is nothing to be asked any more. */
+/* Whether the check has been done or is not needed. */
 static bool is_done(Fetcher *f, const Image *i)
 {
         if (!i->info.signer.fingerprint)
                 return true;
         (void) pthread_mutex_lock(&f->lock);
-        bool done = strv_contains(f->signed_well, i->id);
+        bool done = strv_contains(f->verified_images, i->id);
         (void) pthread_mutex_unlock(&f->lock);
         return done;
 }
@@ -103,7 +102,7 @@ static bool is_done(Fetcher *f, const Image *i)
 static int set_done(Fetcher *f, const Image *i, Error *e)
 {
         (void) pthread_mutex_lock(&f->lock);
-        int r = strv_extend(&f->signed_well, i->id);
+        int r = strv_extend(&f->verified_images, i->id);
         (void) pthread_mutex_unlock(&f->lock);
         return r < 0 ? error_oom(e) : 0;
 }
@@ -120,27 +119,27 @@ int fetcher_check_signer(Fetcher *f, const Image *i, Error *e)
                 return r == -EKEYREJECTED ? add_ways_out(i, e, r) : r;
         }
         if (r < 0)
-                fetcher_note(f, "%s; it is used all the same: --insecure-options=signature",
-                             error.message ?: "The signer of an image cannot be looked at");
+                fetcher_note(f, "%s; it is used nevertheless: --insecure-options=signature",
+                             error.message ?: "The signer of an image cannot be checked");
         return set_done(f, i, e);
 }
 
-/* --- Steps back ---------------------------------------------------------------------------------------- */
+/* --- Downgrades ---------------------------------------------------------------------------------------- */
 
 static bool has_same_labels(const ImageManifest *a, const ImageManifest *b)
 {
         return a->labels.n == b->labels.n && image_name_matches(a->name, &a->labels, b);
 }
 
-/* Whether X is of a later version, and came from where M has come from now. */
-static bool was_later_version(const Image *x, const Archive *a, const ImageManifest *m)
+/* Whether X is of a later version than M, and was fetched from the same place. */
+static bool is_later_version_of_same_origin(const Image *x, const Archive *a, const ImageManifest *m)
 {
         return streq_ptr(x->info.reference, a->reference) && streq(x->manifest->name, m->name) &&
                image_version_compare(pair_list_get(&x->manifest->labels, "version"),
                                      pair_list_get(&m->labels, "version")) > 0;
 }
 
-static int refuse_step_back(const Image *newer, const Archive *a, const ImageManifest *m, Error *e)
+static int refuse_older_signature(const Image *newer, const Archive *a, const ImageManifest *m, Error *e)
 {
         _cleanup_free_ char *name = NULL, *then = format_utc(newer->info.signer.signed_time),
                             *now = format_utc(a->signer.signed_usec);
@@ -152,8 +151,8 @@ static int refuse_step_back(const Image *newer, const Archive *a, const ImageMan
                           "is in the store, which was on %s",
                           name, now, then);
         return error_hint(e, r,
-                          "Somebody may offer an old image in the place of a newer one. If it is wanted all "
-                          "the same, remove the other: acnspawn image rm %.19s",
+                          "An attacker may offer an old image instead of a newer one. To use it "
+                          "nevertheless, remove the other: acnspawn image rm %.19s",
                           newer->id);
 }
 
@@ -165,11 +164,11 @@ static void note_step_back(const Image *newer, const Archive *a, const ImageMani
             image_name_format(m->name, &m->labels, &after) >= 0)
                 fetcher_note(a->fetcher,
                              "%s came to %s before, and comes to %s now, which was signed earlier: if the "
-                             "former was not withdrawn, somebody holds back what is new",
+                             "former was not withdrawn, an attacker may be withholding updates",
                              a->what, before, after);
 }
 
-/* With what the store has; INDEX is locked. */
+/* Compares with the images in the store; INDEX is locked. */
 static int compare(ImageIndex *index, const Archive *a, const char *id, const ImageManifest *m, Error *e)
 {
         size_t n;
@@ -184,8 +183,8 @@ static int compare(ImageIndex *index, const Archive *a, const char *id, const Im
                     image_check_signer(x, a->fetcher->options.config_dirs, NULL) < 0)
                         continue;
                 if (has_same_labels(x->manifest, m))
-                        return refuse_step_back(x, a, m, e);
-                if (was_later_version(x, a, m))
+                        return refuse_older_signature(x, a, m, e);
+                if (is_later_version_of_same_origin(x, a, m))
                         note_step_back(x, a, m);
         }
         return 0;

@@ -2,13 +2,12 @@
 
 /* An image archive at a URL, with its signature beside it.
  *
- * The signature is small and comes first: one that can come to no good (there is none, or it is by nobody we
- * trust) keeps us from downloading the image. Where we have the image already and only ask whether it has
- * changed, it is the other way round.
+ * The signature is small and is fetched first: if it is missing, or by no trusted key, the image is not
+ * downloaded. If the image is in the store and only checked for changes, the order is reversed.
  *
- * What a URL came to is kept. By PULL_NEW that is the answer; by PULL_UPDATE it is while the server says
- * that it need not be asked again, and after that if the server says that nothing has changed. An entry that
- * was made without a signature is none for whoever wants one.
+ * The result of a URL is recorded. With PULL_NEW the record is used; with PULL_UPDATE it is used while it is
+ * fresh according to the server, and after that if the server reports no change. A record without a
+ * signature is ignored if a signature is required.
  */
 
 #include <sys/stat.h>
@@ -17,29 +16,29 @@
 
 typedef struct Source {
         Fetcher *fetcher;
-        const Wanted *wanted;
-        const char *url;   /* as it is asked for */
-        const char *place; /* the same without user and password, as it is kept */
+        const FetchTarget *target;
+        const char *url;   /* as requested */
+        const char *place; /* the same without user and password, as recorded */
         const char *signature_url;
         char *const *pubkeys;
         const char *what; /* for messages: "the image example.com/app:1.0" */
         Archive archive;
-        Trust *trust; /* our own, with keys that were discovered; or NULL */
+        Trust *trust; /* a temporary one, with keys that were discovered; or NULL */
         StoreTemporary trust_dir;
-        Remote known; /* what it came to before; only if KNOWN_IMAGE is there */
+        Remote known; /* previous result; valid only if KNOWN_IMAGE is set */
         Image *known_image;
 } Source;
 
 static void source_done(Source *s)
 {
-        archive_done(&s->archive); /* uses what follows */
+        archive_done(&s->archive); /* uses the following members */
         (void) trust_free(s->trust);
         store_temporary_done(&s->trust_dir);
         remote_done(&s->known);
         image_free(s->known_image);
 }
 
-/* Without one, the signature would be asked of another host. */
+/* Without a path, the URL of the signature would have another host. */
 static int check_path(const char *url, Error *e)
 {
         const char *host = strstr(url, "://");
@@ -65,7 +64,7 @@ static bool needs_signature(const Fetcher *f)
         return f->options.signature || !(f->options.insecure & INSECURE_SIGNATURE);
 }
 
-/* A key that nobody trusts may be one that is offered for this image. */
+/* An untrusted key may be one that discovery offers for this image. */
 static int begin_check(Source *s, const char *data, size_t size, Error *e)
 {
         _cleanup_free_ char *shown = url_for_display(s->signature_url), *what = NULL;
@@ -80,10 +79,10 @@ static int begin_check(Source *s, const char *data, size_t size, Error *e)
         r = signature_check_new(trust, data, size, what, &s->archive.check, e);
         if (r == -EBADMSG && is_web_page(data, size))
                 return error_hint(e, r, HINT_PAGE);
-        if (r != -ENOKEY || !(f->options.insecure & INSECURE_PUBKEY) || !s->wanted->name)
+        if (r != -ENOKEY || !(f->options.insecure & INSECURE_PUBKEY) || !s->target->name)
                 return r;
         error_done(e);
-        r = fetch_pubkeys(f, s->wanted->name, s->pubkeys, &s->trust_dir, &s->trust, e);
+        r = fetch_pubkeys(f, s->target->name, s->pubkeys, &s->trust_dir, &s->trust, e);
         s->archive.offered = true;
         return r < 0 ? r : signature_check_new(s->trust, data, size, what, &s->archive.check, e);
 }
@@ -107,14 +106,14 @@ static int get_signature(Source *s, Error *e)
         if (r >= 0)
                 r = transfer_get(t, &q, &data, &size, NULL, e);
         if (r == -ENOENT)
-                return error_hint(
-                                e, r,
-                                "What comes over the network has to be signed; --insecure-options=signature "
-                                "takes it as it is.");
+                return error_hint(e, r,
+                                  "Images from the network have to be signed; --insecure-options=signature "
+                                  "accepts them without.");
         return r < 0 ? r : begin_check(s, data, size, e);
 }
 
-/* --- What is known ------------------------------------------------------------------------------------- */
+/* --- The previous result
+ * ------------------------------------------------------------------------------------- */
 
 static void find_known(Source *s)
 {
@@ -125,7 +124,7 @@ static void find_known(Source *s)
         if (f->options.signature || remote_read(f->store, s->place, &m) < 0 ||
             (needs_signature(f) && isempty(m.signer)) || fetcher_open(f, m.image, &i, NULL) < 0 ||
             (needs_signature(f) && !i->info.signer.fingerprint) ||
-            check_identity(i->id, i->manifest, s->wanted->name, s->wanted->id, NULL) < 0)
+            check_identity(i->id, i->manifest, s->target->name, s->target->id, NULL) < 0)
                 return;
         s->known = m;
         m = (Remote){};
@@ -140,12 +139,12 @@ static bool is_fresh(const Source *s)
 
 static int not_known(const Source *s, Error *e)
 {
-        int r = error_set(e, -ENOENT, "'%s' was not fetched into the store %s", s->wanted->what,
+        int r = error_set(e, -ENOENT, "'%s' was not fetched into the store %s", s->target->what,
                           store_path(s->fetcher->store));
         return error_hint(e, r, "--pull-policy=never keeps it from being fetched.");
 }
 
-/* Failure costs nothing but a download. */
+/* On failure the image is downloaded again the next time. */
 static void keep(Source *s, const Image *i, const TransferReply *reply)
 {
         const Remote m = {
@@ -165,7 +164,7 @@ static void download_progress(uint64_t done, uint64_t total, void *userdata)
 {
         Source *s = userdata;
 
-        fetcher_progress(s->fetcher, s->wanted->what, FETCH_DOWNLOADING, done, total);
+        fetcher_progress(s->fetcher, s->target->what, FETCH_DOWNLOADING, done, total);
 }
 
 static int download(Source *s, int *ret_fd, TransferReply *reply, Error *e)
@@ -191,7 +190,7 @@ static int import(Source *s, int fd, Image **ret, Error *e)
         s->archive.total = fstat(fd, &st) >= 0 ? (uint64_t) st.st_size : 0;
         if (!needs_signature(s->fetcher))
                 fetcher_note(s->fetcher, "The signature of %s is not checked: --insecure-options=signature",
-                             s->wanted->what);
+                             s->target->what);
         return archive_import(&s->archive, fd, ret, e);
 }
 
@@ -202,7 +201,7 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
         _cleanup_close_ int fd = -EBADF;
         int r = 0;
 
-        fetcher_progress(s->fetcher, s->wanted->what, FETCH_LOOKING, 0, 0);
+        fetcher_progress(s->fetcher, s->target->what, FETCH_LOOKING, 0, 0);
         if (check && !s->known.etag && !s->known.last_modified)
                 r = get_signature(s, e);
         if (r >= 0)
@@ -215,7 +214,7 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
                 *ret_found = true;
                 return 0;
         }
-        remote_done(&s->known); /* it is of another image */
+        remote_done(&s->known); /* the record is of another image */
         if (check && !s->archive.check)
                 r = get_signature(s, e);
         if (r >= 0)
@@ -225,8 +224,8 @@ static int fetch_source(Source *s, Image **ret, bool *ret_found, Error *e)
         return r;
 }
 
-/* What is known is worth nothing once its signature is: an update fetches the image anew, with whatever
- * signature it has now. */
+/* If its signature is not valid any more, the record is not used: an update fetches the image again, with
+ * its current signature. */
 static int check_known(Source *s, Error *e)
 {
         _cleanup_error_ Error error = ERROR_NULL;
@@ -255,8 +254,8 @@ static int fetch_alone(Source *s, Image **ret, bool *ret_found, Error *e)
         return fetch_source(s, ret, ret_found, e);
 }
 
-int fetch_url(Fetcher *f, const char *url, const char *signature_url, const Wanted *w, char *const *pubkeys,
-              Image **ret, bool *ret_found, Error *e)
+int fetch_url(Fetcher *f, const char *url, const char *signature_url, const FetchTarget *w,
+              char *const *pubkeys, Image **ret, bool *ret_found, Error *e)
 {
         _cleanup_free_ char *place = NULL, *signature = NULL, *reference = NULL, *what = NULL, *shown = NULL;
 
@@ -273,7 +272,7 @@ int fetch_url(Fetcher *f, const char *url, const char *signature_url, const Want
                 return error_oom(e);
         _cleanup_(source_done) Source s = {
                         .fetcher = f,
-                        .wanted = w,
+                        .target = w,
                         .url = url,
                         .place = place,
                         .signature_url = signature_url ?: signature,

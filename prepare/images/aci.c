@@ -2,8 +2,8 @@
 
 /* The layout of image archives (spec: aci.md, "Image Archives"): a manifest, a rootfs, and nothing else.
  *
- * Importing an image and merely checking one read it by the same code; what differs is what becomes of the
- * entries below rootfs, which is the business of a function that the caller gives.
+ * Importing and checking an image use the same reading code; the entries below rootfs are passed to a
+ * function of the caller.
  */
 
 #include "library/libarchive.h"
@@ -13,7 +13,7 @@ void aci_reader_done(AciReader *x)
 {
         x->reader = archive_reader_free(x->reader);
         free(x->manifest);
-        free(x->stranger);
+        free(x->unexpected_entry);
         *x = (AciReader){};
 }
 
@@ -62,11 +62,11 @@ int aci_reader_entry(struct archive *a, struct archive_entry *entry, void *userd
                 return x->entry(path, a, entry, x->userdata, e);
         if (streq(path, "") && archive_entry_filetype(entry) == AE_IFDIR && !archive_entry_hardlink(entry))
                 return 0;
-        free(x->stranger);
-        x->stranger = TAKE_PTR(path);
+        free(x->unexpected_entry);
+        x->unexpected_entry = TAKE_PTR(path);
         r = unpack_error(e, -EBADMSG, name, "it is neither the manifest nor below rootfs");
         return error_hint(e, r,
-                          "An image archive holds the file 'manifest' and the directory 'rootfs', and "
+                          "An image archive contains the file 'manifest' and the directory 'rootfs', and "
                           "nothing else.");
 }
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What importing and checking an image archive share. Internal to prepare/images/. */
+/* Shared by importing and checking an image archive. Internal to prepare/images/. */
 
 #include "prepare/images/images.h"
 #include "prepare/unpack/unpack.h"
 
-/* The layout of an image archive, as an ArchiveEntryFunction with an AciReader as its data sees it. */
+/* The state of reading an image archive, for an ArchiveEntryFunction. */
 typedef struct AciReader {
         ArchiveReader *reader;
-        char *manifest; /* once its entry has come */
+        char *manifest; /* set when its entry was read */
         size_t manifest_size;
-        char *stranger; /* the name that has no business in an image, if there was one */
-        /* Takes an entry that is rootfs or below it. */
+        char *unexpected_entry; /* a name that is not allowed in an image, if there was one */
+        /* Called for an entry that is rootfs or below it. */
         int (*entry)(const char *path, struct archive *a, struct archive_entry *entry, void *userdata,
                      Error *e);
         void *userdata;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Directories for which a layer has no entry, though it has one for something in them.
+/* Directories for which a layer has no entry, although it has entries below them ("implied" directories).
  *
- * Such a directory was there in the layers below, as the builder saw it, and keeps the owner, the mode and
- * all that it had there. In an overlay it would take them from the uppermost layer that has it, where they
- * were made up: /tmp would lose its sticky bit as soon as a layer puts a file into it. A layer cannot be
- * unpacked differently for each image it is part of; so what needs it gets one more layer, on top, that has
- * nothing but these directories, as they ought to be. The same layers always come to the same one.
+ * For the builder of the image such a directory existed in the layers below, and should keep the owner, mode
+ * and attributes that it had there. In an overlay it would get them from the uppermost layer that has it,
+ * where they are only defaults: /tmp would lose its sticky bit as soon as a layer puts a file into it. A
+ * layer cannot be unpacked differently for each image that uses it; so an image that needs it gets one more
+ * layer, on top, with only these directories and their correct attributes. The same layers always result in
+ * the same additional layer.
  *
- * Layers are looked at as directories of the store that have "rootfs" and, if the layer has such
- * directories, the file "implied", which unpacking wrote.
+ * Layers are directories of the store that have "rootfs" and, if the layer has such directories, the file
+ * "implied", which unpacking wrote.
  */
 
 #include <sys/stat.h>
@@ -17,7 +18,7 @@
 #include "prepare/images/images-internal.h"
 #include "prepare/unpack/unpack.h"
 
-#define LOOKUPS_MAX (8U << 20) /* directories that are opened; seconds */
+#define LOOKUPS_MAX (8U << 20) /* limit of opened directories, which takes seconds */
 
 typedef struct LayerView {
         int fd;     /* borrowed */
@@ -35,7 +36,7 @@ typedef struct Attributes {
         Store *store;
         LayerView *views; /* lowest first */
         size_t n_views;
-        int dir_fd; /* of the layer that is made */
+        int dir_fd; /* of the new layer */
         Made *made;
         size_t n_made, made_allocated;
 } Attributes;
@@ -52,7 +53,7 @@ static void attributes_done(Attributes *a)
         free(a->made);
 }
 
-/* --- What the layers have ------------------------------------------------------------------------------ */
+/* --- Reading the layers -------------------------------------------------------------------------------- */
 
 static int compare_strings(const void *a, const void *b)
 {
@@ -89,7 +90,8 @@ static int read_views(Attributes *a, const int *fds, size_t n, Error *e)
                 v->fd = fds[a->n_views++];
                 int r = read_implied(v);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot read what layer %zu implies", a->n_views);
+                        return error_set_errno(e, r, "Cannot read the implied directories of layer %zu",
+                                               a->n_views);
         }
         return 0;
 }
@@ -99,7 +101,7 @@ static bool is_implied(const LayerView *v, const char *path)
         return v->n_implied > 0 && bsearch(&path, v->implied, v->n_implied, sizeof(char *), compare_strings);
 }
 
-/* Whether the layer hides PATH of the layers below it: by anything on the way that is no directory, or is an
+/* Whether the layer hides PATH of the layers below it: by a component that is not a directory, or is an
  * opaque one. */
 static int hides_below(const LayerView *v, const char *path)
 {
@@ -127,8 +129,8 @@ static int hides_below(const LayerView *v, const char *path)
         return 0;
 }
 
-/* The directory PATH of the layer whose attributes the merged one is to have. 1: another one than overlayfs
- * would take; 0: the same; -ENOENT: there is none. */
+/* Opens the directory PATH of the layer whose attributes the merged one has to have. 1: it differs from
+ * overlayfs' choice; 0: it is the same; -ENOENT: there is none. */
 static int find_source(const Attributes *a, const char *path, int *ret_fd)
 {
         _cleanup_close_ int uppermost = -EBADF;
@@ -191,7 +193,7 @@ static int make_directory(Attributes *a, const char *path)
         return to < 0 ? to : copy_attributes(a, from, to, made);
 }
 
-/* PATH and the directories on the way to it, which it would otherwise imply. */
+/* Makes PATH and its parent directories, which would otherwise be implied. */
 static int make_path(Attributes *a, const char *path)
 {
         _cleanup_free_ char *prefix = strdup(path);
@@ -219,13 +221,13 @@ static int make_path_if_needed(Attributes *a, const char *path, Error *e)
                 r = make_path(a, path);
         if (r < 0 && r != -ENOENT) {
                 _cleanup_free_ char *shown = text_escape_for_terminal(path);
-                return error_set_errno(e, r, "Cannot find out the attributes of '%s'", shown ?: "?");
+                return error_set_errno(e, r, "Cannot determine the attributes of '%s'", shown ?: "?");
         }
         return 0;
 }
 
-/* What the layers from the one numbered FIRST on imply, sorted, each once. The strings are those of the
- * views. */
+/* The directories implied by the layers from number FIRST on, sorted, without duplicates. The strings belong
+ * to the views. */
 static int list_implied(const Attributes *a, size_t first, char ***ret, size_t *ret_n)
 {
         size_t n = 0, unique = 0;
@@ -249,7 +251,7 @@ static int list_implied(const Attributes *a, size_t first, char ***ret, size_t *
         return 0;
 }
 
-/* Looking at one path opens the directories on the way to it, in each layer. */
+/* Checking one path opens its parent directories in each layer. */
 static int check_cost(const Attributes *a, char *const *paths, size_t n, Error *e)
 {
         uint64_t cost = 0;
@@ -279,7 +281,7 @@ static int make_directories(Attributes *a, Error *e)
         return r;
 }
 
-/* What is made in a directory changes its times, so they come last. */
+/* Creating entries changes the times of a directory, so they are set last. */
 static int set_times(const Attributes *a)
 {
         for (size_t i = 0; i < a->n_made; i++) {
@@ -304,7 +306,7 @@ int attributes_make(Store *s, const int *fds, size_t n, int dir_fd, Error *e)
                      : a.n_made > 0;
 }
 
-/* Whether all layers that have the directory PATH, as far as they show, have no entry for it. */
+/* Whether none of the layers that have the directory PATH, and are not hidden there, has an entry for it. */
 static int is_implied_by_all(const Attributes *a, const char *path)
 {
         for (size_t i = a->n_views; i-- > 0;) {
@@ -343,7 +345,7 @@ int attributes_note_implied(Store *s, const int *fds, size_t n, int dir_fd, Erro
         }
         if (r >= 0)
                 r = implied_write(dir_fd, &t);
-        return r < 0 ? error_set_errno(e, r, "Cannot find out which directories its layers imply") : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot determine which directories its layers imply") : 0;
 }
 
 int implied_write(int dir_fd, const Text *implied)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* An image as an archive again, byte for byte as it was imported (spec: aci.md, "Image ID").
+/* Exports an image as an archive, byte for byte as it was imported (spec: aci.md, "Image ID").
  *
- * The bytes come from the image's recipe and its files; whether they are the ones it was imported from is
- * told by their hash, which is the image's ID. It is known only at the end, so whoever takes the bytes must
- * not believe in them before.
+ * The bytes come from the image's recipe and its files; they are correct if their hash is the image's ID.
+ * That is known only at the end, so the receiver must not trust the bytes before.
  */
 
 #include "library/libcrypto.h"
@@ -36,7 +35,7 @@ static int check_hash(EVP_MD_CTX *digest, const char *id, Error *e)
                 return error_oom(e);
         if (streq(id + strlen(IMAGE_ID_PREFIX), hex))
                 return 0;
-        return error_set(e, -EBADMSG, "The archive that it makes has another ID, " IMAGE_ID_PREFIX "%.16s…",
+        return error_set(e, -EBADMSG, "The resulting archive has another ID, " IMAGE_ID_PREFIX "%.16s…",
                          hex);
 }
 
@@ -66,8 +65,7 @@ int image_export(const Image *i, ImageSink sink, void *userdata, Error *e)
         }
         if (r == -EBADMSG) {
                 r = error_prefix(e, r, "The image %s was altered in the store", i->id);
-                return error_hint(e, r, "What was altered is shown by 'acnspawn image verify %.19s'.",
-                                  i->id);
+                return error_hint(e, r, "'acnspawn image verify %.19s' shows the altered files.", i->id);
         }
         return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether an archive is an image that would be imported: read to its end, with every check of importing,
- * and without a store, without writing anything and without being root. How much may come out of a small
- * archive is bounded by IMAGE_CHECK_MAX, as there is no disk that would bound it. */
+/* Checks whether an archive is a valid image: reads it to its end, with every check of importing, without a
+ * store, without writing anything and without being root. The decompressed size is limited by
+ * IMAGE_CHECK_MAX, as no disk limits it. */
 
 #include "prepare/images/aci.h"
 
@@ -27,7 +27,8 @@ static int check(AciReader *x, UnpackCheck *c, int fd, ImageManifest **ret_manif
         return r < 0 ? r : aci_reader_finish(x, unpack_check_has_rootfs(c), ret_manifest, findings, e);
 }
 
-int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_stranger, Error *e)
+int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_unexpected_entry,
+                Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
         _cleanup_(unpack_check_freep) UnpackCheck *c = NULL;
@@ -37,8 +38,8 @@ int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char *
                 return r;
         _cleanup_(aci_reader_done) AciReader x = {.entry = check_entry, .userdata = c};
         r = check(&x, c, fd, &m, findings, e);
-        if (ret_stranger)
-                *ret_stranger = TAKE_PTR(x.stranger);
+        if (ret_unexpected_entry)
+                *ret_unexpected_entry = TAKE_PTR(x.unexpected_entry);
         if (r >= 0 && ret_manifest)
                 *ret_manifest = TAKE_PTR(m);
         return r;

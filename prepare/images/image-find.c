@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From what a user writes to an image: a file, an ID or the beginning of one, or a name with labels.
+/* Finds an image by a user's reference: a file, an ID or a prefix of one, or a name with labels.
  *
- * What cannot be told apart is refused with the candidates, never guessed. Where a name fits several images,
- * one is preferred (image-index.c).
+ * Ambiguous references are refused with a list of the candidates. If a name matches several images, one is
+ * preferred (image-index.c).
  */
 
 #include <sys/stat.h>
@@ -11,9 +11,9 @@
 #include "prepare/images/images-internal.h"
 
 #define CANDIDATES_MAX 8U       /* shown in a message */
-#define HEX_PREFIX_MIN 4U       /* digits that are taken for the beginning of an ID */
-#define SIMILAR_LENGTH_MAX 128U /* names longer than that are not compared */
-#define ID_SHOWN (7 + 16)       /* enough of an ID to tell it from others */
+#define HEX_PREFIX_MIN 4U       /* minimal number of digits of an ID's prefix */
+#define SIMILAR_LENGTH_MAX 128U /* longer names are not compared */
+#define ID_SHOWN (7 + 16)       /* length of IDs in messages */
 
 /* --- By file ------------------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ static bool must_be_file(const char *reference)
                endswith(reference, ".aci");
 }
 
-/* 1: imported; 0: there is no such file, and it need not be one. */
+/* 1: imported; 0: there is no such file, and the reference may be something else. */
 static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -35,7 +35,7 @@ static int find_by_file(Store *s, const char *reference, Image **ret, Error *e)
                 return error_oom(e);
         if (!strchr(reference, '/') && !endswith(reference, ".aci"))
                 return 0;
-        fd = open(reference, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a FIFO must not hang us */
+        fd = open(reference, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* do not block on a FIFO */
         if (fd < 0) {
                 if (!must_be_file(reference) &&
                     (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG))
@@ -86,7 +86,7 @@ static int ambiguous_id(ImageIndex *x, const char *reference, char *const *ids, 
         return error_hint(e, r, "Write more digits of the ID.");
 }
 
-/* 1: found; 0: no image's ID begins so, and REFERENCE may be a name. */
+/* 1: found; 0: no image's ID has that prefix, and REFERENCE may be a name. */
 static int find_by_id(ImageIndex *x, const char *reference, char **ret, Error *e)
 {
         Store *s = image_index_store(x);
@@ -98,7 +98,7 @@ static int find_by_id(ImageIndex *x, const char *reference, char **ret, Error *e
                 return 0;
         if (digits && isempty(digits)) {
                 int r = error_set(e, -EINVAL, "'%s' is not an image ID: it has no digits", reference);
-                return error_hint(e, r, "All images are shown by 'acnspawn image list'.");
+                return error_hint(e, r, "'acnspawn image list' shows all images.");
         }
         if (xasprintf(&prefix, IMAGE_ID_PREFIX "%s", digits ?: reference) < 0)
                 return error_oom(e);
@@ -113,7 +113,7 @@ static int find_by_id(ImageIndex *x, const char *reference, char **ret, Error *e
                 shown = text_escape_for_terminal(reference);
                 r = error_set(e, -ENOENT, "No image in the store %s has an ID that begins with %s", s->path,
                               shown ?: "?");
-                return error_hint(e, r, "All images are shown by 'acnspawn image list'.");
+                return error_hint(e, r, "'acnspawn image list' shows all images.");
         }
         *ret = TAKE_PTR(ids[0]);
         return 1;
@@ -121,7 +121,7 @@ static int find_by_id(ImageIndex *x, const char *reference, char **ret, Error *e
 
 /* --- By name ------------------------------------------------------------------------------------------- */
 
-/* How many letters have to be added, taken away or replaced to make A into B. */
+/* The number of letters that have to be added, removed or replaced to turn A into B. */
 static size_t edit_distance(const char *a, const char *b)
 {
         size_t row[SIMILAR_LENGTH_MAX + 1], n = strlen(a), m = strlen(b);
@@ -193,7 +193,7 @@ static int not_found(const ImageIndex *x, const char *reference, const ImageName
         int r = error_set(e, -ENOENT, "No image in the store %s is named '%s'", image_index_store(x)->path,
                           shown);
         if (same)
-                return error_hint(e, r, "Of that name the store has %s.", same);
+                return error_hint(e, r, "The store has these images of that name: %s.", same);
         if (similar)
                 return error_hint(e, r, "Did you mean %s?", similar);
         if (n_damaged > 0)
@@ -201,17 +201,17 @@ static int not_found(const ImageIndex *x, const char *reference, const ImageName
                                   n_damaged);
         if (strlen(reference) < HEX_PREFIX_MIN && is_hex(reference))
                 return error_hint(e, r,
-                                  "Of an ID at least %u digits are needed, or '" IMAGE_ID_PREFIX
-                                  "' before them.",
+                                  "An ID needs at least %u digits, or '" IMAGE_ID_PREFIX "' before them.",
                                   HEX_PREFIX_MIN);
         if (startswith(reference, "docker:"))
-                return error_hint(e, r, "Of a registry it is 'docker://%s'.", shown + strlen("docker:"));
+                return error_hint(e, r, "For an image of a registry, write 'docker://%s'.",
+                                  shown + strlen("docker:"));
         if (oci_reference_is_likely(reference))
                 return error_hint(e, r,
-                                  "%s If it is an image of a registry, it is named 'docker://%s': 'acnspawn "
+                                  "%s If it is an image of a registry, write 'docker://%s': 'acnspawn "
                                   "fetch' and 'acnspawn run' get it from there.",
-                                  n > 0 ? "'acnspawn image list' shows what there is."
-                                        : "There are no images there.",
+                                  n > 0 ? "'acnspawn image list' shows the images in the store."
+                                        : "The store has no images.",
                                   shown);
         return error_hint(e, r,
                           "'acnspawn image list' shows the images in the store, 'acnspawn fetch' fetches "
@@ -228,8 +228,7 @@ static int find_by_name(ImageIndex *x, const char *reference, Image **ret, Error
         return r == -ENOENT ? not_found(x, reference, &name, e) : r;
 }
 
-/* A word such as "cafe" can be the beginning of an ID and a name: if there are both, the user has to say
- * which. */
+/* A word such as "cafe" can be the prefix of an ID and a name: if both exist, the user has to decide. */
 static int check_not_a_name(ImageIndex *x, const char *reference, const char *id, Error *e)
 {
         _cleanup_(image_freep) Image *named = NULL;
@@ -240,7 +239,7 @@ static int check_not_a_name(ImageIndex *x, const char *reference, const char *id
         int r = error_set(e, -ENOTUNIQ,
                           "'%s' is the name of the image %.*s… and the beginning of the ID %.*s…", reference,
                           ID_SHOWN, named->id, ID_SHOWN, id);
-        return error_hint(e, r, "Write the beginning of the ID that is meant, with 'sha512-' before it.");
+        return error_hint(e, r, "To use the ID, write it with 'sha512-' before it.");
 }
 
 /* 1: *RET_ID; 0: *RET_IMAGE. */
@@ -263,7 +262,7 @@ static int image_name_empty(Error *e)
 {
         int r = error_set(e, -EINVAL, "The name of the image is empty");
 
-        return error_hint(e, r, "'acnspawn image list' shows what there is.");
+        return error_hint(e, r, "'acnspawn image list' shows the images in the store.");
 }
 
 int image_index_look_up(ImageIndex *x, const char *reference, Image **ret, Error *e)

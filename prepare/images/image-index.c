@@ -2,12 +2,11 @@
 
 /* All images of a store, and the best of them for a name.
  *
- * To know an image is to read and check its manifest, which is most of what a look-up costs; and whoever
- * follows the dependencies of an image looks up many. What has an ID never changes. So an index reads each
- * image once, however often it is brought up to date: that is to list a directory, and to read what is new
- * in it.
+ * Reading and checking manifests takes most of the time of a look-up, and resolving dependencies looks up
+ * many images. An image with a given ID never changes. So an index reads each image once; refreshing it
+ * means listing a directory, and reading the new images.
  *
- * Images of lists have no descriptor: there may be more of them than a process may have of those.
+ * Images in lists have no descriptor: there may be more images than a process may have descriptors.
  */
 
 #include <dirent.h>
@@ -19,7 +18,7 @@ struct ImageIndex {
         Image **items; /* sorted by ID */
         size_t n, allocated;
         size_t n_damaged;
-        Error damage; /* of the first of these */
+        Error damage; /* error of the first of these */
         bool listed;
 };
 
@@ -136,7 +135,7 @@ static int read_image(ImageIndex *x, const char *id, Error *e)
         return 0;
 }
 
-/* Takes over from OLD, from *K on, the image of that ID; IDs are asked for in their order. */
+/* Moves the image of that ID from OLD, searching from *K on; IDs are requested in ascending order. */
 static bool take_known(ImageIndex *x, ImageIndex *old, size_t *k, const char *id)
 {
         while (*k < old->n && strcmp(old->items[*k]->id, id) < 0)
@@ -144,7 +143,7 @@ static bool take_known(ImageIndex *x, ImageIndex *old, size_t *k, const char *id
         if (*k >= old->n || !streq(old->items[*k]->id, id) ||
             GREEDY_REALLOC(x->items, x->allocated, x->n + 1) < 0)
                 return false;
-        /* Both stay lists without gaps: the place is taken by what is freed with OLD. */
+        /* Both lists stay without gaps: the swapped-in image is freed with OLD. */
         x->items[x->n++] = TAKE_PTR(old->items[*k]);
         (*k)++;
         return true;
@@ -254,7 +253,7 @@ int image_index_find_id(ImageIndex *x, const char *name, const PairList *labels,
         return 0;
 }
 
-/* Reads an image that is not in the index, which has it from then on. */
+/* Reads an image that is not in the index, and adds it. */
 static int add_image(ImageIndex *x, const char *id, Image **ret, Error *e)
 {
         _cleanup_(image_freep) Image *i = NULL, *copy = NULL;

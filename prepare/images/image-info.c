@@ -207,7 +207,7 @@ static int replace_string(char **to, const char *from)
         return 1;
 }
 
-/* Of the signer all or nothing: parts of two would name somebody who never signed. */
+/* The signer is replaced as a whole: a mixture of two would describe a signer that does not exist. */
 static int replace_signer(ImageInfo *i, const ImageInfo *from)
 {
         int r = 1;

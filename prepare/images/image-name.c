@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Names of images as users and manifests write them, and the order of versions.
+/* Names of images, as written by users and in manifests, and the order of versions.
  *
- * Versions are free text, so the order has to do what people expect of the usual schemes (spec: aci.md,
- * label "version"). They are compared piece by piece: runs of digits by value, runs of letters by alphabet,
- * digits above letters, more pieces above fewer. What follows "~", or a "-" with a letter behind it, is a
- * state before the release: 1.0~beta and 1.0-rc1 are older than 1.0. A "-" with a digit behind it begins a
- * revision of the same release: 1.0-2 is newer than 1.0, but older than 1.0.1. Other separators are all the
- * same.
+ * Versions are free text, so the order has to match the usual schemes (spec: aci.md, label "version"). They
+ * are compared piece by piece: runs of digits by value, runs of letters by alphabet, digits above letters,
+ * more pieces above fewer. What follows "~", or a "-" with a letter behind it, is a state before the
+ * release: 1.0~beta and 1.0-rc1 are older than 1.0. A "-" with a digit behind it begins a revision of the
+ * same release: 1.0-2 is newer than 1.0, but older than 1.0.1. Other separators are equivalent.
  */
 
 #include "prepare/images/images.h"
@@ -43,7 +42,7 @@ static int parse_label(ImageName *n, char *text, const char *whole, Error *e)
         if (r < 0)
                 return error_prefix(e, r, "A label in the image name '%s' is not valid", whole);
         if (streq(text, "name"))
-                return error_set(e, -EINVAL, "The image name '%s' has a label 'name', which cannot be",
+                return error_set(e, -EINVAL, "The image name '%s' has a label 'name', which is not allowed",
                                  whole);
         return add_label(n, text, equals + 1, whole, e);
 }
@@ -64,7 +63,7 @@ int image_name_parse(const char *s, ImageName *ret, Error *e)
         if (r < 0) {
                 r = error_prefix(e, r, "'%s' is not an image name", shown);
                 return error_hint(e, r,
-                                  "An image is named by a file, an image ID, or "
+                                  "A reference to an image is a file, an image ID, or "
                                   "name[:version][,label=value]….");
         }
         n.name = strdup(first);
@@ -112,16 +111,16 @@ int image_name_format(const char *name, const PairList *labels, char **ret)
 
 /* --- Versions ------------------------------------------------------------------------------------------ */
 
-/* Letters are what is neither digit nor separator, so that any text has an order. */
+/* All characters other than digits and separators count as letters, so that any text has an order. */
 static bool is_letter(char c)
 {
         return c && !is_digit(c) && !strchr(".-_+~ ", c);
 }
 
-/* What comes next in a version, in this order from old to new. */
+/* Kinds of pieces of a version, ordered from old to new. */
 typedef enum Piece { PIECE_BEFORE, PIECE_END, PIECE_REVISION, PIECE_LETTERS, PIECE_DIGITS } Piece;
 
-/* Moves on to the next piece, past the separators. */
+/* Advances to the next piece, past the separators. */
 static Piece next_piece(const char **s)
 {
         for (;; (*s)++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Images that are in the store: reading one.
+/* Reads images of the store.
  *
  * An image is a directory named after the hash of its archive, and it is complete, because it was renamed
- * into place. When it was used last is the modification time of an empty file in it, so that using an image
- * writes nothing that could be half written.
+ * into place. The time of its last use is the modification time of an empty file in it, so that using an
+ * image writes no content that could be incomplete.
  */
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ Image *image_share(Image *i)
         if (i->shared)
                 i = i->shared;
         if (__atomic_load_n(&i->n_users, __ATOMIC_RELAXED) == 0)
-                i->n_users = 1; /* nobody else knows of it so far */
+                i->n_users = 1; /* no other reference exists yet */
         (void) __atomic_add_fetch(&i->n_users, 1, __ATOMIC_RELAXED);
         *copy = *i;
         copy->dir_fd = -EBADF;
@@ -123,10 +123,10 @@ static int read_image(Image *i, Error *e)
         return 0;
 }
 
-#define OPEN_TRIES 8U /* of an image that is removed and imported again and again */
+#define OPEN_TRIES 8U /* for an image that is repeatedly removed and imported */
 
-/* Whether what we have opened is not at its place any more: removed meanwhile, which is to rename it away as
- * a whole, and perhaps imported again. */
+/* Whether the opened directory is not at its path any more: it was removed meanwhile, that is renamed as a
+ * whole, and perhaps imported again. */
 static bool is_gone(Store *s, const char *path, int dir_fd)
 {
         struct stat ours, there;
@@ -148,7 +148,7 @@ int image_open_directory(Store *s, const char *id, Error *e)
         return fd < 0 ? error_set_errno(e, fd, "Cannot open the image %s", id) : fd;
 }
 
-/* -ESTALE: it was removed while we read. */
+/* -ESTALE: it was removed meanwhile. */
 static int try_open(Store *s, const char *id, const char *path, Image **ret, Error *e)
 {
         _cleanup_(image_freep) Image *i = calloc(1, sizeof(Image));

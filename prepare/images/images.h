@@ -12,28 +12,27 @@
 
 typedef enum ImageKind { IMAGE_KIND_ACI, IMAGE_KIND_OCI, _IMAGE_KIND_MAX } ImageKind;
 
-/* Whose signature was checked when an image was imported. */
+/* The signer whose signature was checked when an image was imported. */
 typedef struct ImageSigner {
         char *fingerprint, *user_id; /* of the key */
-        char *prefix;                /* of names that the key is trusted for ("": any) */
-        char *key, *stamp;           /* the key that signed, and what the files of it were then */
-        char *trust;          /* SIGNER_OFFERED: by a key that nobody trusts but for that once; else NULL */
+        char *prefix;                /* prefix of names that the key is trusted for ("": any) */
+        char *key, *stamp;           /* the signing key, and the state of its files at that time */
+        char *trust;          /* SIGNER_OFFERED: by a key that was trusted for that import only; else NULL */
         uint64_t signed_time; /* these are in microseconds since the epoch */
         uint64_t expires, key_expires; /* of the signature, of the key; 0: never */
 } ImageSigner;
 
 #define SIGNER_OFFERED "offered"
 
-/* What the store knows of an image beside what is in it: the file "info". Strings are owned and may be
- * NULL. */
+/* Information about an image besides its content: the file "info". Strings are owned and may be NULL. */
 typedef struct ImageInfo {
         uint64_t import_time;  /* microseconds since the epoch */
         uint64_t size;         /* bytes, uncompressed */
-        uint64_t archive_size; /* bytes, as it came */
+        uint64_t archive_size; /* bytes, as transferred */
         ImageKind kind;
-        char *origin;       /* the file, URL or reference it was read from, as the user wrote it */
+        char *origin;       /* the file, URL or reference it was read from, as written by the user */
         char *reference;    /* the same normalised: a name with labels, a URL, docker://… */
-        ImageSigner signer; /* no fingerprint: nobody's signature was checked */
+        ImageSigner signer; /* no fingerprint: no signature was checked */
         char *config_digest, *manifest_digest; /* "sha256:…" of an OCI image */
 } ImageInfo;
 
@@ -43,7 +42,7 @@ const char *image_kind_to_string(ImageKind k); /* "aci", "oci" */
 
 typedef struct Image {
         char *id;            /* sha512-… */
-        int dir_fd;          /* images/<id>, readable; -EBADF in lists, which may be long */
+        int dir_fd;          /* images/<id>, readable; -EBADF for images in lists */
         char *manifest_text; /* byte for byte as in the archive */
         size_t manifest_size;
         ImageManifest *manifest;
@@ -52,8 +51,8 @@ typedef struct Image {
         uint64_t size; /* bytes of the uncompressed archive */
         ImageInfo info;
         char **layer_ids; /* of an OCI image: "sha256-…", uppermost first */
-        /* An image of an index, which owns all of the above but the descriptor; the number of those that are
-         * of this one, itself included (0: no other ever was). */
+        /* The image of an index that owns all of the above except the descriptor; and the number of
+         * references to this image, itself included (0: never shared). */
         struct Image *shared;
         unsigned n_users;
 } Image;
@@ -74,62 +73,65 @@ int image_list_ids(Store *s, const char *prefix, char ***ret, Error *e);
  * of the highest version, then the latest import. NULL: none. */
 Image *image_list_best(Image **list, size_t n, const char *name, const PairList *labels);
 
-/* What is known of the images of a store, for who looks up many: each is read once. Not for several threads
- * at once. Images that cannot be read are left out. */
+/* A cache of the images of a store, for many look-ups: each is read once. Not thread-safe. Images that
+ * cannot be read are left out. */
 typedef struct ImageIndex ImageIndex;
 int image_index_new(Store *s, ImageIndex **ret, Error *e);
 ImageIndex *image_index_free(ImageIndex *x);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ImageIndex *, image_index_free);
-/* Takes note of images that have come or gone since. */
+/* Updates the index for added and removed images. */
 int image_index_refresh(ImageIndex *x, Error *e);
-/* That is done before the next look. */
+/* Requests an update before the next look-up. */
 void image_index_invalidate(ImageIndex *x);
-/* That, and the image of this ID is read anew. */
+/* The same, and the image of this ID is read again. */
 void image_index_forget(ImageIndex *x, const char *id);
-/* The images, by ID. They are the index's, until it changes. */
+/* The images, by ID. They belong to the index, and are valid until it changes. */
 Image **image_index_images(const ImageIndex *x, size_t *ret_n);
-/* The image of that ID, which is read only if the index does not know it, with a descriptor of its own. It
- * outlives the index; what was read is shared, and not to be changed. Freeing it is any thread's affair. */
+/* The image of that ID, which is read only if the index does not have it, with a descriptor of its own. It
+ * may outlive the index; its data is shared, and must not be changed. It may be freed by any thread. */
 int image_index_open(ImageIndex *x, const char *id, Image **ret, Error *e);
-/* What image_find_id() finds, opened. */
+/* Opens the result of image_find_id(). */
 int image_index_look_up(ImageIndex *x, const char *reference, Image **ret, Error *e);
-/* What image_list_best() gives, opened. What has come since the last look is noticed only if nothing else
- * fits. -ENOENT, without a message: there is none. */
+/* Opens the result of image_list_best(). New images are noticed only if no known one matches. -ENOENT,
+ * without a message: there is none. */
 int image_index_find(ImageIndex *x, const char *name, const PairList *labels, Image **ret, Error *e);
 
 /* --- Importing, finding, rendering (import.c, image-check.c, image-find.c, layers.c) ------------------- */
 
-/* Imports an ACI (tar, plain or compressed with gzip, bzip2, xz or zstd) from FD in one pass. ORIGIN is how
- * messages and the info file name it. The image appears in the store whole or not at all; importing what is
- * there already is success. */
+/* Imports an ACI (tar, plain or compressed with gzip, bzip2, xz or zstd) from FD in one pass. ORIGIN is its
+ * name in messages and in the info file. The image appears in the store atomically; importing an existing
+ * image is success. */
 int image_import(Store *s, int fd, const char *origin, Image **ret, Error *e);
 
 typedef struct ImportOptions {
         const char *origin;
-        uint64_t size_max; /* bytes read from the descriptor; 0: only the disk bounds it */
-        /* Sees every byte that is read, before decompression, in order; called by a thread of the pipeline,
-         * and never after image_import_with() has returned. */
+        uint64_t size_max; /* limit of bytes read from the descriptor; 0: limited by the disk only */
+        /* Called for all data read, before decompression, in order; called by a thread of the pipeline, and
+         * never after image_import_with() has returned. */
         int (*observe)(const void *data, size_t size, void *userdata, Error *e);
-        /* Everything has been read and is as it has to be, and nothing more is observed: the image is put
-         * into the store only if this returns >= 0. May fill in the reference and the signer of INFO. */
+        /* Called after everything has been read and is valid, and observe() is not called any more: the
+         * image is published only if this returns >= 0. May set the reference and the signer of INFO. */
         int (*approve)(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e);
-        void (*progress)(uint64_t done, void *userdata); /* bytes read, now and then; by that thread */
-        char **ret_stranger; /* set on failure, too: the name that no image has, see image_check(); or NULL */
+        void (*progress)(uint64_t done, void *userdata); /* bytes read so far, called regularly by that
+                                                          * thread */
+        char **ret_unexpected_entry; /* also set on failure: a name that is not allowed in images, see
+                                      * image_check(); or NULL */
         void *userdata;
 } ImportOptions;
 
-/* The same, with others who have a say. If the image is there already, what is known of it gets the
- * reference and the signer of this import. */
+/* The same with options. If the image already exists, its info gets the reference and the signer of this
+ * import. */
 int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Error *e);
-/* Whether the archive that FD delivers is a valid image, by every check of importing one; nothing is
- * written. FINDINGS (or NULL) has what is wrong with its manifest, which is *RET_MANIFEST (or NULL).
- * *RET_STRANGER (or NULL; set also on failure): the name in the archive that no image has, by which it may be
- * known what it is instead. */
-int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_stranger, Error *e);
-/* Finds an image by what a user may write: an existing file (imported first; must contain '/' or end in
- * .aci), an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
- * name[:version][,label=value]…. Of several that match a name those for this host's os and arch win, then
- * the highest version, then the latest import. Messages list candidates and near misses. */
+/* Checks whether the archive read from FD is a valid image, by every check of importing; nothing is written.
+ * FINDINGS (may be NULL) gets the errors of its manifest, which is *RET_MANIFEST (may be NULL).
+ * *RET_STRANGER (or NULL; set also on failure): a name in the archive that is not allowed in images, which
+ * may identify the actual format. */
+int image_check(int fd, Findings *findings, ImageManifest **ret_manifest, char **ret_unexpected_entry,
+                Error *e);
+/* Finds an image by a user's reference: an existing file (imported first; must contain '/' or end in .aci),
+ * an ID, a unique prefix of an ID ("sha512-abcd" or at least four hex digits), or
+ * name[:version][,label=value]…. Of several matches of a name, those for this host's os and arch are
+ * preferred, then the highest version, then the latest import. Messages list candidates and near misses. */
 int image_find(Store *s, const char *reference, Image **ret, Error *e);
 int image_open(Store *s, const char *id, Image **ret, Error *e); /* exact ID */
 /* The layers of an OCI image, from its file "layers". */
@@ -137,30 +139,30 @@ int image_read_layer_ids(int image_fd, char ***ret, Error *e);
 /* The overlay lower directories that render the image, uppermost first, as absolute paths (spec: ace.md,
  * "Filesystem Setup"): its own rootfs, then its dependencies in reverse order of override. */
 int image_layers(Store *s, const Image *i, char ***ret, Error *e);
-/* The same with the images of an index, as it is, for who uses many: all of them have been used now. */
+/* The same with the images of an index, without refreshing it; marks all of them as used. */
 int image_layers_used(Store *s, ImageIndex *x, const Image *i, char ***ret, Error *e);
 
-/* --- Whether it is what it was (verify.c, export.c) ---------------------------------------------------- */
+/* --- Verifying and exporting (verify.c, export.c) ------------------------------------------------------ */
 
-/* Compares the image of that ID, and its layers, with the records made when they were unpacked; CHECK_ID:
- * and its archive with its ID. The image may be damaged in any way: what is wrong is in CHECK, and 0 is
- * returned. Errors: there is no record (-ENOENT), the record is damaged (-EBADMSG), or something cannot be
- * read at all. */
+/* Compares the image of that ID, and its layers, with the records made when they were unpacked; with
+ * CHECK_ID also its archive with its ID. The image may be damaged in any way: differences are in CHECK, and
+ * 0 is returned. Errors: there is no record (-ENOENT), the record is damaged (-EBADMSG), or something cannot
+ * be read at all. */
 int image_verify(Store *s, const char *id, bool check_id, RecordCheck *check, Error *e);
-/* The same for everything that overlay lower directories (absolute, as image_layers() returns them) are made
- * of, without their IDs. -EBADMSG with a message that names the first thing that was altered. */
+/* The same for all images and layers from which overlay lower directories (absolute, as image_layers()
+ * returns them) are made, without their IDs. -EBADMSG with a message that names the first altered file. */
 int image_verify_layers(Store *s, char *const *layers, Error *e);
 
 typedef int (*ImageSink)(const void *p, size_t n, void *userdata, Error *e);
-/* Gives the uncompressed archive to SINK, byte for byte as it was imported. -EBADMSG: the image was altered,
- * which may be known only after the last byte; -ENOENT: it was imported without a recipe. */
+/* Passes the uncompressed archive to SINK, byte for byte as it was imported. -EBADMSG: the image was
+ * altered, which may be known only after the last byte; -ENOENT: it was imported without a recipe. */
 int image_export(const Image *i, ImageSink sink, void *userdata, Error *e);
 
-/* Copies what an app of the image would see as its root (spec: ace.md, "Filesystem Setup") to the empty
- * directory DIR_FD: the layers merged, whiteouts and whitelists applied (render-image.c). The image and its
- * dependencies must not be removed meanwhile: hold the store's lock. */
+/* Copies the root of an app of the image (spec: ace.md, "Filesystem Setup") to the empty directory DIR_FD:
+ * the layers merged, whiteouts and whitelists applied (render-image.c). The image and its dependencies must
+ * not be removed meanwhile: hold the store's lock. */
 int image_render(Store *s, const Image *i, int dir_fd, Error *e);
-/* What FROM has, SIZE bytes, for the empty file TO: cloned, or else copied with its holes
+/* Copies SIZE bytes of FROM to the empty file TO: cloned if possible, else copied with holes
  * (render-copy.c). */
 int file_copy_content(int from, int to, off_t size);
 
@@ -178,21 +180,20 @@ int image_name_parse(const char *s, ImageName *ret, Error *e);
 bool image_name_matches(const char *name, const PairList *labels, const ImageManifest *m);
 /* "example.com/app:1.0,arch=amd64" */
 int image_name_format(const char *name, const PairList *labels, char **ret);
-/* Less than, equal to or greater than zero. NULL: no version, which is older than any. */
+/* Less than, equal to or greater than zero. NULL: no version, which is older than any version. */
 int image_version_compare(const char *a, const char *b);
 
 /* --- More of images (image-info.c, image.c, image-find.c) ---------------------------------------------- */
 
-/* The file "info" (image-info.c). Writing replaces the file as a whole; SYNC: durably, where the image is
- * in its place already. */
+/* The file "info" (image-info.c). Writing replaces the file as a whole; SYNC: durably, for an image that is
+ * already published. */
 int image_info_read(int image_fd, ImageInfo *ret, Error *e);
 int image_info_write(int image_fd, const ImageInfo *i, bool sync, Error *e);
-/* Says of an image that is there what FROM knows of its reference and signer. */
+/* Updates reference and signer of an existing image from FROM. */
 int image_info_update(Image *i, const ImageInfo *from, Error *e);
-/* Replaces the signer alone, of an image that others may be reading. */
+/* Replaces only the signer; other processes may be reading the image. */
 int image_info_set_signer(int image_fd, const ImageSigner *signer);
-/* The ID of the image in the store that REFERENCE means; files are not imported. The image may be
- * damaged. */
+/* The ID of the image in the store for REFERENCE; files are not imported. The image may be damaged. */
 int image_find_id(Store *s, const char *reference, char **ret, Error *e);
 
 /* --- Rendered trees (render.c) ------------------------------------------------------------------------- */
@@ -201,11 +202,11 @@ int image_find_id(Store *s, const char *reference, char **ret, Error *e);
  * depths. KEY_FD is "rendered/<key>". */
 int render_read_layers(int key_fd, char **ret);
 
-/* --- Directories that are only implied (attributes.c) -------------------------------------------------- */
+/* --- Implied directories (attributes.c) ---------------------------------------------------------------- */
 
-/* Makes in DIR_FD the directory "rootfs", with those directories that layers have no entry for though others
- * below have: as they are there. FDS: the layers, lowest first, each with its "rootfs" and "implied".
- * 1: there are some; 0: there are none, and nothing was made. */
+/* Makes in DIR_FD the directory "rootfs", with the directories that layers only imply, with their attributes
+ * of lower layers. FDS: the layers, lowest first, each with its "rootfs" and "implied". 1: there are some;
+ * 0: there are none, and nothing was made. */
 int attributes_make(Store *s, const int *fds, size_t n, int dir_fd, Error *e);
-/* Writes the file "implied" of what has just been unpacked; without such directories there is none. */
+/* Writes the file "implied" of an unpacked layer; without such directories there is no file. */
 int implied_write(int dir_fd, const Text *implied);

@@ -3,10 +3,10 @@
 /* Importing an image archive: read once, checked, unpacked and hashed on the way (spec: aci.md, "Image
  * Archives").
  *
- * The archive reader takes the stream apart and hashes it, unpack.c makes the files below a temporary
- * directory of the store. Only when the stream has been read to its end, and everything in it was as it has
- * to be, is the directory made durable and renamed to the image's ID. On any failure the directory is removed;
- * if we are killed, the flock on it dies with us, and the next collection takes it away.
+ * The archive reader parses the stream and hashes it, unpack.c creates the files below a temporary directory
+ * of the store. Only when the stream has been read to its end, and everything in it is valid, is the
+ * directory made durable and renamed to the image's ID. On any failure the directory is removed; if the
+ * process is killed, the flock on it is released, and the next collection removes it.
  */
 
 #include "library/libarchive.h"
@@ -144,11 +144,11 @@ int image_import_with(Store *s, int fd, const ImportOptions *o, Image **ret, Err
         if (r >= 0)
                 r = image_open(s, i.result.id, &image, e);
         if (r >= 0 && was_there)
-                image_touch(image); /* somebody wants it: it is not for collection now */
+                image_touch(image); /* mark it as used, so that it is not collected */
         if (r >= 0 && was_there)
                 r = image_info_update(image, &i.info, e);
-        if (o->ret_stranger)
-                *o->ret_stranger = TAKE_PTR(i.aci.stranger);
+        if (o->ret_unexpected_entry)
+                *o->ret_unexpected_entry = TAKE_PTR(i.aci.unexpected_entry);
         if (r < 0)
                 return error_prefix(e, r, "Cannot import %s", shown ?: "the image");
         *ret = TAKE_PTR(image);

@@ -3,19 +3,19 @@
 /* The overlay layers that render an image (spec: ace.md, "Filesystem Setup").
  *
  * The specification extracts the dependencies of an image in their order, each after its own dependencies,
- * and then the image over them; what comes later wins. So the layers from the uppermost down are the image,
- * and then its dependencies from the last to the first, each in the same way. An image that turns up again
- * further down adds nothing, since all that it and its dependencies hold is there above already; overlayfs
- * would refuse it.
+ * and then the image over them; later files override earlier ones. So the layers from the uppermost down are
+ * the image, and then its dependencies from the last to the first, each in the same way. A repeated image
+ * further down adds nothing, since all files of it and its dependencies are already above; overlayfs would
+ * refuse it.
  *
- * An image with a pathWhitelist is a layer that has to be made: what it and its dependencies hold, less what
- * is not in the list. That part alone is rendered (render.c); the layers above it stay as they are.
+ * For an image with a pathWhitelist a layer has to be made: the files of the image and its dependencies,
+ * without those that are not in the list. Only that part is rendered (render.c); the layers above it are
+ * used unchanged.
  *
- * Over all of them lies one more if images have something in directories for which they have no entry
- * (attributes.c).
+ * One more layer is on top if images have implied directories (attributes.c).
  *
- * The images on the way to the one that is looked at are kept on a stack of bounded depth, for cycles (which
- * names make possible, though hashes do not) and for messages.
+ * The path of images to the current one is kept on a stack of bounded depth, to detect cycles (possible by
+ * names, not by hashes) and for messages.
  */
 
 #include "prepare/images/images-internal.h"
@@ -25,11 +25,11 @@
 
 typedef struct Frame {
         const Image *image;
-        size_t n_pending; /* dependencies that are still to be looked at, which is done from the last to the
-                          first */
-        size_t out;       /* the frame whose layers this image belongs to */
-        char **layers;    /* if that is this frame: uppermost first, relative to the store */
-        const Image *hiding; /* the image of some of these that hides files of what is below it */
+        size_t n_pending;    /* dependencies that are still to be processed, from the last to the
+                           *                          first */
+        size_t out;          /* the frame whose layers this image belongs to */
+        char **layers;       /* if that is this frame: uppermost first, relative to the store */
+        const Image *hiding; /* an image among these that hides files of layers below it */
 } Frame;
 
 typedef struct Rendered {
@@ -39,11 +39,11 @@ typedef struct Rendered {
 
 typedef struct Resolver {
         Store *store;
-        ImageIndex *index; /* of the store, for dependencies that have to be found by name */
-        bool used;         /* the images are going to be */
+        ImageIndex *index; /* the store's, to find dependencies by name */
+        bool used;         /* mark the images as used */
         Image **opened;
         size_t n_opened, opened_allocated;
-        Rendered *rendered; /* what was rendered for images with a list */
+        Rendered *rendered; /* trees rendered for images with a pathWhitelist */
         size_t n_rendered, rendered_allocated;
         Frame frames[DEPTH_MAX];
         size_t depth;
@@ -110,7 +110,7 @@ static int find_by_id(Resolver *v, const char *id, const Image **ret, Error *e)
         Image *i = v->opened[v->n_opened++];
         if (v->used)
                 image_touch(i);
-        i->dir_fd = safe_close(i->dir_fd); /* there may be many */
+        i->dir_fd = safe_close(i->dir_fd); /* too many descriptors might be open otherwise */
         *ret = i;
         return 0;
 }
@@ -140,7 +140,7 @@ static int check_dependency(const Resolver *v, const Dependency *d, const Image 
         }
         if (!d->has_size)
                 return 0;
-        /* The specification does not say which of the two the size is. */
+        /* The specification does not define which of the two sizes is meant. */
         if (d->size != i->info.size && d->size != i->info.archive_size)
                 return error_set(e, -EBADMSG,
                                  "The dependency %s of %s should have %" PRIu64
@@ -161,8 +161,8 @@ static int add_layer(Frame *out, const char *path, Error *e)
                                   "The image %s has more than %u layers, with those that it depends on",
                                   out->image->manifest->name, LAYERS_MAX);
                 return error_hint(e, r,
-                                  "Make one image of some of them: 'acnspawn image render', then 'acnspawn "
-                                  "build'.");
+                                  "Combine some of them into one image: 'acnspawn image render', then "
+                                  "'acnspawn build'.");
         }
         return strv_extend(&out->layers, path) < 0 ? error_oom(e) : 0;
 }
@@ -181,7 +181,8 @@ static int check_stack(const Resolver *v, const Image *i, Error *e)
         return 0;
 }
 
-/* Whether a layer of an OCI image removes something: that is meant for the image's own layers. */
+/* Whether a layer of an OCI image removes files: it is only meant to remove those of the image's own
+ * layers. */
 static bool layer_hides(const Resolver *v, const char *layer)
 {
         _cleanup_free_ char *marker = NULL;
@@ -194,11 +195,10 @@ static bool layer_hides(const Resolver *v, const char *layer)
 
 static int hides_others(const Image *above, const Image *below, Error *e)
 {
-        int r = error_set(
-                        e, -EOPNOTSUPP,
-                        "The image %s removes files of its lower layers, and would do so with those of the "
-                        "image %s below it",
-                        above->manifest->name, below->manifest->name);
+        int r = error_set(e, -EOPNOTSUPP,
+                          "The image %s removes files of its lower layers, and would also remove those of "
+                          "the image %s below it",
+                          above->manifest->name, below->manifest->name);
         return error_hint(e, r, "Make it the first dependency, which is the lowest.");
 }
 
@@ -219,7 +219,7 @@ static int add_image_layers(Resolver *v, Frame *out, const Image *i, char *const
         return 0;
 }
 
-/* What was rendered for an image with a list lies over others as any layer does. */
+/* A tree rendered for an image with a pathWhitelist is used like any layer. */
 static int add_rendered(Resolver *v, const Image *i, const char *path, Error *e)
 {
         Frame *out = &v->frames[v->frames[v->depth - 1].out];
@@ -241,7 +241,7 @@ static int enter(Resolver *v, const Image *i, Error *e)
         bool separate = v->depth == 0 || has_whitelist(i);
         size_t out = separate ? v->depth : v->frames[v->depth - 1].out;
         if (!separate && !i->layer_ids && strv_contains(v->frames[out].layers, own[0]))
-                return 0; /* it is there above, with all it depends on */
+                return 0; /* already above, with all its dependencies */
         if (separate)
                 for (size_t k = 0; k < v->n_rendered; k++)
                         if (streq(v->rendered[k].id, i->id))
@@ -268,8 +268,8 @@ static int render(Resolver *v, Frame *f, char **ret, Error *e)
         return 0;
 }
 
-/* Directories that an upper image only implies keep the attributes that they have below. The layers of an
- * OCI image have been seen to when it was imported. */
+/* Directories that an upper image only implies keep the attributes that they have below. For the layers of
+ * an OCI image this was done when it was imported. */
 static int add_attributes(const Resolver *v, Frame *f, Error *e)
 {
         _cleanup_strv_free_ char **below = NULL;

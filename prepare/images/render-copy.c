@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Bringing a file of a layer into a rendered tree: by a hard link, which costs nothing. A file system has
- * only so many links of one file (65000 on ext4), and a popular base image can have as many trees made of
- * it; then it is a copy, which shares its blocks with the file where the file system can do that, and has
- * its holes elsewhere: how large they are is for whoever made the image to say.
+/* Adds a file of a layer to a rendered tree: as a hard link, which takes no space. The number of links of a
+ * file is limited (65000 on ext4), and a popular base image can have as many rendered trees; then the file
+ * is copied, sharing blocks if the file system supports it, otherwise preserving holes, the size of which
+ * the image's author controls.
  */
 
 #include <linux/fs.h>
@@ -16,7 +16,8 @@
 
 #define COPY_CHUNK (64U << 20)
 
-/* Between file systems of different kinds only the old way works; some say 0 for what they cannot do. */
+/* Falls back to sendfile() between different types of file systems; some return 0 if they do not support the
+ * call. */
 static ssize_t copy_some(int from, int to, off_t *at, size_t size)
 {
         off_t out = *at;
@@ -34,7 +35,7 @@ static int copy_range(int from, int to, off_t start, off_t end)
                 if (n < 0 && errno != EINTR)
                         return -errno;
                 if (n == 0)
-                        return -EIO; /* shorter than it was: not as the store has it */
+                        return -EIO; /* shorter than expected: not the stored file */
                 if (interrupt_pending())
                         return -EINTR;
         }
@@ -63,7 +64,7 @@ int file_copy_content(int from, int to, off_t size)
         return 0;
 }
 
-/* Owner before mode and attributes, which changing it could take away. */
+/* Owner before mode and attributes, which chown() may clear. */
 static int copy_metadata(const Store *s, int from, int to, const struct stat *st)
 {
         const struct timespec times[2] = {st->st_atim, st->st_mtim};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The rendered root of an image as a plain directory (spec: ace.md, "Filesystem Setup"): what an app made
- * from it would see, without a mount.
+/* Renders the root of an image as a plain directory (spec: ace.md, "Filesystem Setup"): the files that an
+ * app of it would see, without a mount.
  *
  * The layers are merged as overlayfs does it. In each directory a name is that of the uppermost layer that
- * has it; a character device 0:0 there means that nobody has; directories of one name are merged down to the
- * first layer that has something else there, or says that nothing below counts ("opaque"). Files are cloned
- * where the file system can, and else copied with their holes; hard links of one layer stay hard links.
+ * has it; a character device 0:0 there means that it does not exist; directories of one name are merged down
+ * to the first layer that has another type of file there, or marks the directory as "opaque". Files are
+ * cloned if the file system supports that, otherwise copied with their holes; hard links of one layer stay
+ * hard links.
  *
- * Everything is done by descriptor, in a directory that is ours. Directories get their metadata when all is
- * there, the deepest first, as what is made in them would change it.
+ * All operations use descriptors, in a private directory. Directories get their metadata after everything
+ * has been created, the deepest first, as creating entries would change it.
  */
 
 #include <dirent.h>
@@ -23,11 +24,11 @@
 
 typedef struct Directory {
         char *path;     /* relative, "." for the top */
-        size_t *layers; /* those whose directories of that path are merged, uppermost first */
+        size_t *layers; /* layers whose directories of that path are merged, uppermost first */
         size_t n_layers;
 } Directory;
 
-/* A file with several names, of which one has been made. */
+/* A file with several hard links, the first of which has been created. */
 typedef struct Link {
         size_t layer;
         ino_t inode;
@@ -93,7 +94,7 @@ static int copy_xattrs(Merge *m, const char *from, const char *to)
         if (n < 0)
                 return errno == EOPNOTSUPP ? 0 : -errno;
         for (const char *p = m->names; p < m->names + n; p += strlen(p) + 1) {
-                /* How the layers lie on each other is no business of the result; labels are the host's. */
+                /* Attributes of overlayfs do not belong to the result, and labels are the host's. */
                 if (startswith(p, "trusted.overlay.") || startswith(p, "user.overlay.") ||
                     startswith(p, "security.selinux") || startswith(p, "btrfs."))
                         continue;
@@ -104,7 +105,7 @@ static int copy_xattrs(Merge *m, const char *from, const char *to)
         return 0;
 }
 
-/* Of NAME in FROM_FD, for NAME in TO_FD. */
+/* Copies the metadata of NAME in FROM_FD to NAME in TO_FD. */
 static int copy_metadata(Merge *m, int from_fd, int to_fd, const char *name, const struct stat *st)
 {
         const struct timespec times[2] = {st->st_atim, st->st_mtim};
@@ -115,7 +116,7 @@ static int copy_metadata(Merge *m, int from_fd, int to_fd, const char *name, con
         if (fchownat(to_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
             !(errno == EPERM && m->store->flags & STORE_UNPRIVILEGED))
                 return -errno;
-        /* It is no symlink, and nobody but us is here. */
+        /* It is not a symlink, and no other process accesses the directory. */
         if (!S_ISLNK(st->st_mode) && fchmodat(to_fd, name, st->st_mode & 07777U, 0) < 0)
                 return -errno;
         int r = copy_xattrs(m, from, to);
@@ -158,7 +159,7 @@ static int compare_links(const void *a, const void *b)
         return x->layer < y->layer ? -1 : x->layer > y->layer;
 }
 
-/* 1: it was made as a link to one that is there. 0: it is the first, whose path is kept. */
+/* 1: it was created as a link to an existing one. 0: it is the first, whose path is recorded. */
 static int make_link(Merge *m, size_t layer, int to_fd, const char *name, const char *path, ino_t inode)
 {
         Link *l = calloc(1, sizeof(Link));
@@ -210,7 +211,8 @@ static bool is_opaque(int parent_fd, const char *name)
         return fd >= 0 && unpack_is_opaque(fd);
 }
 
-/* The directory NAME of D: from which layers its content comes, beginning with the FIRSTth of D. */
+/* Determines from which layers the content of the directory NAME of D comes, beginning with the FIRSTth of
+ * D. */
 static int push_directory(Merge *m, const Directory *d, const int *fds, size_t first, const char *name,
                           const char *path)
 {
@@ -358,7 +360,8 @@ static int finish_directory(Merge *m, const Directory *d)
         return to < 0 ? to : copy_metadata(m, from, to, ".", &st);
 }
 
-/* --- All ----------------------------------------------------------------------------------------------- */
+/* --- The tree
+ * ----------------------------------------------------------------------------------------------- */
 
 static int open_layers(Merge *m, char *const *layers, Error *e)
 {

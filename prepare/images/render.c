@@ -2,15 +2,14 @@
 
 /* Rendering the layers of an image that has a pathWhitelist (spec: ace.md, "Filesystem Setup", step 3).
  *
- * Everything that is not in the list has to be absent, which no overlay of the layers can do, so there is a
- * tree of its own; its files are hard links to those of the images, so it costs directories only. It is made
- * once (rendered.c).
+ * Files that are not in the list have to be absent, which an overlay of the layers cannot achieve, so a
+ * separate tree is made; its files are hard links to those of the images, so only directories take space. It
+ * is made once (rendered.c).
  *
- * The layers are gone through from the lowest to the uppermost, as the specification extracts them, but only
- * the listed paths and the directories on the way to them are looked at. The list is sorted as a tree, so
- * that the directories of one path are those of the path before it as far as the two agree. A listed
- * directory is made, but what is in it is there only if it is listed, too: the list is "a complete and
- * absolute set".
+ * The layers are processed from the lowest to the uppermost, as the specification extracts them, but only
+ * the listed paths and their parent directories are visited. The list is sorted as a tree, so that
+ * consecutive paths share their common parent directories. A listed directory is created, but its entries
+ * only if they are listed as well: the list is "a complete and absolute set".
  */
 
 #include <sys/stat.h>
@@ -25,7 +24,7 @@ typedef struct Rendering {
         size_t n_paths;
         int *layer_fds;
         size_t n_layers;
-        int root_fd; /* what is being made */
+        int root_fd; /* the tree being made */
 } Rendering;
 
 static void rendering_done(Rendering *x)
@@ -41,7 +40,7 @@ static void rendering_done(Rendering *x)
 
 /* --- The list ------------------------------------------------------------------------------------------ */
 
-/* As strcmp(), with "/" before any other character: what is in a directory follows it immediately. */
+/* As strcmp(), with "/" before any other character: the entries of a directory follow it immediately. */
 static int compare_paths(const void *a, const void *b)
 {
         const unsigned char *x = *(unsigned char *const *) a, *y = *(unsigned char *const *) b;
@@ -94,7 +93,8 @@ static int read_paths(Rendering *x, char *const *paths, Error *e)
 
 /* --- One path of one layer ----------------------------------------------------------------------------- */
 
-/* The directory that holds PATH (absolute), and the last component. -ENOENT where there is none. */
+/* Opens the parent directory of PATH (absolute), and returns the last component. -ENOENT: it does not
+ * exist. */
 static int open_parent(int root_fd, const char *path, const char **ret_name)
 {
         _cleanup_free_ char *parent = NULL;
@@ -130,8 +130,7 @@ static bool is_opaque(int parent_fd, const char *name)
         return fd >= 0 && unpack_is_opaque(fd);
 }
 
-/* Brings PATH of a layer into the tree. LISTED: it is in the list itself, not only on the way to something
- * that is. */
+/* Adds PATH of a layer to the tree. LISTED: it is in the list itself, not only a parent of a listed path. */
 static int place(const Rendering *x, int layer_fd, const char *path, bool listed)
 {
         _cleanup_close_ int from = -EBADF, to = -EBADF;
@@ -178,7 +177,7 @@ static int copy_metadata(const Rendering *x, const char *path)
         return futimens(to, times) < 0 ? -errno : 0;
 }
 
-/* How many bytes of PATH are directories that PREVIOUS, which comes before it, has gone through. */
+/* The length of the parent directories that PATH shares with PREVIOUS, the path before it. */
 static size_t common_part(const char *previous, const char *path)
 {
         size_t n = 0, common = 0;
@@ -192,9 +191,9 @@ static size_t common_part(const char *previous, const char *path)
         return common;
 }
 
-/* Goes through the list, and through the directories on the way to each path, parents first, each once.
- * LAYER_FD: place what it has there; negative: copy the metadata of directories. */
-static int go_through(const Rendering *x, int layer_fd, Error *e)
+/* Visits the listed paths, and their parent directories, parents first, each once. LAYER_FD: add the layer's
+ * files; negative: copy the metadata of directories. */
+static int walk_paths(const Rendering *x, int layer_fd, Error *e)
 {
         const char *previous = NULL;
 
@@ -203,7 +202,7 @@ static int go_through(const Rendering *x, int layer_fd, Error *e)
                 if (!path)
                         return error_oom(e);
                 if (streq(path, "/"))
-                        continue; /* is there anyway */
+                        continue; /* always exists */
                 for (char *p = path + common_part(previous, path) + 1; p;) {
                         char *slash = strchr(p, '/');
                         if (slash)
@@ -248,9 +247,9 @@ static int make_tree(int dir_fd, void *userdata, Error *e)
                 return error_set_errno(e, errno, "Cannot open a directory in the store");
         int r = open_layers(x, e);
         for (size_t i = x->n_layers; r >= 0 && i-- > 0;)
-                r = go_through(x, x->layer_fds[i], e);
+                r = walk_paths(x, x->layer_fds[i], e);
         if (r >= 0)
-                r = go_through(x, -EBADF, e);
+                r = walk_paths(x, -EBADF, e);
         if (r < 0)
                 return r;
         r = copy_metadata(x, "/");

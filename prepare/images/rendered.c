@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Trees in the store that are made from layers: what a pathWhitelist leaves (render.c), and the directories
- * that layers only imply (attributes.c).
+/* Trees in the store that are made from layers: for a pathWhitelist (render.c), and for directories that
+ * layers only imply (attributes.c).
  *
- * Such a tree is made once: its place in the store is the hash of the layers and of the list, both of which
- * never change. It is there complete or not at all. Beside it is the file "layers", by which it goes when an
- * image goes that it was made from, and "implied" if it has directories that none of its layers has an entry
- * for: when it lies over others, these take their attributes from them, as those of any layer do.
+ * Such a tree is made once: its name in the store is the hash of the layers and of the list, both of which
+ * never change. It appears atomically. Beside it is the file "layers", with which it is removed when one of
+ * its images is removed, and "implied" if it has directories that none of its layers has an entry for: above
+ * other layers, these get their attributes from below, as for any layer.
  */
 
 #include "library/libcrypto.h"
@@ -67,15 +67,14 @@ int layers_imply(Store *s, char *const *layers, size_t n, Error *e)
         return 0;
 }
 
-/* --- What is beside the tree --------------------------------------------------------------------------- */
+/* --- Files beside the tree ----------------------------------------------------------------------------- */
 
 int render_read_layers(int key_fd, char **ret)
 {
         return read_file_at(key_fd, "layers", LAYERS_SIZE_MAX, ret, NULL);
 }
 
-/* The layers of a layer that was rendered itself are written, too: whoever removes an image looks here
- * alone. */
+/* The layers of a layer that was itself rendered are included: removing an image only reads this file. */
 static int write_layers(const RenderedTree *t, int dir_fd, Error *e)
 {
         _cleanup_text_ Text text = {};
@@ -97,7 +96,7 @@ static int write_layers(const RenderedTree *t, int dir_fd, Error *e)
         }
         if (r >= 0)
                 r = text.failed ? -ENOMEM : write_file_new_at(dir_fd, "layers", text.data, text.size, 0644);
-        return r < 0 ? error_set_errno(e, r, "Cannot write down the layers") : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot write the list of layers") : 0;
 }
 
 static int note_implied(const RenderedTree *t, int dir_fd, Error *e)
@@ -118,7 +117,7 @@ static int make_key(const RenderedTree *t, char **ret)
         EVP_MD_CTX *c = EVP_MD_CTX_new();
         unsigned size;
 
-        /* With the final NULs: two lists that differ can never look the same. */
+        /* Includes the final NULs, so that different lists never have the same input. */
         bool good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) == 1;
         STRV_FOREACH (l, t->layers)
                 good = good && EVP_DigestUpdate(c, *l, strlen(*l) + 1) == 1;

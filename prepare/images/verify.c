@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether an image in the store still is what was imported.
+/* Verifies that an image in the store is unchanged since its import.
  *
- * Its files and those of its layers are compared with the records made when they were unpacked. For an
- * archive there is a second way, taken by a thread beside the first: the archive is made again and hashed,
- * and the hash has to be the ID. That proves content, manifest and recipe without believing anything that
- * the store says; the record tells which file it is if they are not right.
+ * Its files and those of its layers are compared with the records made when they were unpacked. For an ACI a
+ * second check runs in parallel in a thread: the archive is reproduced and hashed, and the hash has to be
+ * the ID. That proves content, manifest and recipe without trusting the store; the record identifies the
+ * altered file.
  *
- * The store is not locked meanwhile, as this takes long: an image that was removed under our hands is told
- * as that.
+ * The store is not locked meanwhile, as this takes long: an image that is removed meanwhile is reported as
+ * removed.
  */
 
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ typedef struct IdCheck {
         const char *id;
         pthread_t thread;
         bool started;
-        int stop; /* set from outside */
+        int stop; /* set by the main thread */
         int result;
         Error error;
 } IdCheck;
@@ -56,7 +56,7 @@ static void id_check_done(IdCheck *c)
         error_done(&c->error);
 }
 
-/* Where files were found altered, the ID cannot be right, and there is no more to be said. */
+/* If altered files were found, the ID cannot match, and is not reported additionally. */
 static int id_check_finish(IdCheck *c, RecordCheck *check, Error *e)
 {
         (void) pthread_join(c->thread, NULL);
@@ -93,8 +93,7 @@ static int verify_directory(Verification *v, int fd, const char *what, Error *e)
         int r = record_verify(fd, v->tmp_fd, v->check, e);
 
         if (r == -ENOENT) {
-                r = error_set(e, r,
-                              "%s has no record of its files, so nobody can tell whether they were altered",
+                r = error_set(e, r, "%s has no record of its files, so alterations cannot be detected",
                               what);
                 return error_hint(e, r, "Remove the image with 'acnspawn image rm' and import it again.");
         }
@@ -171,7 +170,7 @@ static int open_image(Verification *v, Error *e)
         return v->tmp_fd < 0 ? error_set_errno(e, errno, "Cannot open %s/tmp", v->store->path) : 0;
 }
 
-/* Whether the directory still is the image: a removal renames it away first. */
+/* Whether the directory still is the image: removal renames it first. */
 static bool is_in_place(const Verification *v)
 {
         _cleanup_free_ char *path = NULL;
@@ -208,9 +207,9 @@ int image_verify(Store *s, const char *id, bool check_id, RecordCheck *check, Er
         return r;
 }
 
-/* --- What a pod is made of ----------------------------------------------------------------------------- */
+/* --- The layers of a pod ------------------------------------------------------------------------------- */
 
-static int say_what(const char *what, const RecordCheck *c, Error *e)
+static int report_altered_file(const char *what, const RecordCheck *c, Error *e)
 {
         const Difference *d = c->n_kept > 0 ? &c->differences[0] : NULL;
         _cleanup_free_ char *shown = d ? text_escape_for_terminal(d->path) : NULL;
@@ -219,10 +218,10 @@ static int say_what(const char *what, const RecordCheck *c, Error *e)
                 return 0;
         int r = error_set(e, -EBADMSG, "%s was altered in the store: '%s' (%s)%s", what, shown ?: "?",
                           d ? difference_kind_to_string(d->kind) : "?", c->n_found > 1 ? " and more" : "");
-        return error_hint(e, r, "Everything that was altered is shown by 'acnspawn image verify all'.");
+        return error_hint(e, r, "'acnspawn image verify all' shows everything that was altered.");
 }
 
-/* PATH is that of a lower directory, relative to the store. */
+/* PATH: a lower directory, relative to the store. */
 static int verify_lower(Store *s, const char *path, Error *e)
 {
         _cleanup_record_check_ RecordCheck check = {.n_max = 1};
@@ -243,10 +242,10 @@ static int verify_lower(Store *s, const char *path, Error *e)
                 return error_set_errno(e, fd < 0 ? fd : errno, "Cannot open '%s' in the store", directory);
         Verification v = {.store = s, .dir_fd = -EBADF, .tmp_fd = tmp_fd, .check = &check};
         int r = verify_directory(&v, fd, what, e);
-        return r < 0 ? r : say_what(what, &check, e);
+        return r < 0 ? r : report_altered_file(what, &check, e);
 }
 
-/* A tree that was rendered has the very files of its layers. */
+/* A rendered tree shares the files of its layers. */
 static int add_lowers(Store *s, const char *path, char ***lowers, Error *e)
 {
         _cleanup_free_ char *key = NULL, *text = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The layer that an image gets on top of its own for directories that these only imply: see
- * prepare/images/attributes.c. It is stored and shared as any layer is; its name is the hash of the names of
- * those it was made from.
+/* The additional top layer of an image for directories that its layers only imply: see
+ * prepare/images/attributes.c. It is stored and shared like any layer; its name is the hash of the names of
+ * the layers it was made from.
  *
  * An image without any layer gets an empty one in the same way, since an overlay needs one.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What check.c and check-layers.c share. */
+/* Shared by check.c and check-layers.c. */
 
 #include "prepare/oci/oci-internal.h"
 
@@ -14,7 +14,7 @@ typedef struct Blob {
         BlobKind kind;
 } Blob;
 
-/* What a manifest says of an image: the names of the files that hold its parts. */
+/* The parts of an image according to its manifest: the names of their files. */
 typedef struct CheckImage {
         char *config;
         char **layers;
@@ -25,11 +25,11 @@ typedef struct Check {
         OciReport report;
         void *userdata;
         uint64_t n_findings;
-        Blob *blobs; /* all that were reached, in this order */
+        Blob *blobs; /* all reachable ones, in this order */
         size_t n_blobs, allocated;
         CheckImage *images;
         size_t n_images, images_allocated;
-        char **bad;    /* names of blobs of which something was reported */
+        char **bad;    /* names of blobs with reported errors */
         char **layers; /* that were uncompressed: digest and name */
         bool too_many;
 } Check;
@@ -38,6 +38,6 @@ typedef struct Check {
 void check_report(Check *c, const char *document, const char *path, const char *message);
 
 /* The layers of an image, each uncompressed, and as many as its config has digests of. CONFIG_NAME and
- * MANIFEST are what messages call the config, and where the layers are listed. */
+ * MANIFEST are the names, for messages, of the config and of the document that lists the layers. */
 int check_layers(Check *c, const char *config_name, const OciConfig *config, char *const *layers,
                  const char *manifest, Error *e);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The layers of an image, uncompressed: whether they are what its config says. The blobs that hold them were
- * compared with their own digests before, but in an archive of Docker's, which has none for them.
+/* Checks the uncompressed layers of an image against its config. Their blobs have already been compared with
+ * their own digests, except in a Docker archive, which has no digests of blobs.
  */
 
 #include "prepare/oci/check-internal.h"
 
 #define BUFFER_SIZE (256U * 1024U)
-#define UNCOMPRESSED_MAX (1ULL << 40) /* bytes of one layer: there is no disk that would bound it */
+#define UNCOMPRESSED_MAX (1ULL << 40) /* bytes of one layer, as it is not limited by a disk */
 
-/* 1: it is to be read; 0: it was, or there are too many. */
+/* 1: it has to be read; 0: it was already, or there are too many. */
 static int note_layer(Check *c, const char *name, const char *diff_id)
 {
         _cleanup_free_ char *layer = NULL;
@@ -21,7 +21,7 @@ static int note_layer(Check *c, const char *name, const char *diff_id)
         if (strv_length(c->layers) < BLOBS_MAX)
                 return strv_consume(&c->layers, TAKE_PTR(layer)) < 0 ? -ENOMEM : 1;
         if (!c->too_many)
-                check_report(c, name, "", "there is more than can be checked");
+                check_report(c, name, "", "there are more parts than can be checked");
         c->too_many = true;
         return 0;
 }
@@ -59,7 +59,7 @@ static int check_layer(Check *c, const char *name, const char *diff_id, Error *e
                 return 0;
         int r = c->files->open(c->files, name, &fd, &size, e);
         if (r == -ENOENT)
-                check_report(c, name, "", "it is not there");
+                check_report(c, name, "", "it does not exist");
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
         const StreamHooks hooks = {.length = size};
@@ -73,7 +73,7 @@ static int check_layer(Check *c, const char *name, const char *diff_id, Error *e
         if (r < 0 || digester_finish(&digester, &digest) < 0)
                 return r < 0 ? 0 : error_oom(e);
         if (!streq(digest, diff_id))
-                check_report(c, name, "", "the content is another than the image's config says");
+                check_report(c, name, "", "its content does not match the image's config");
         return 0;
 }
 

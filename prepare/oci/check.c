@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether an OCI layout or an archive of Docker's is whole and valid: every document that can be reached is
- * parsed, every blob is read and compared with its size and digest, and the layers of images, uncompressed,
- * with what their configs say. Nothing is unpacked, and all that is wrong is reported, not only the first.
- * What is reached more than once is read once; how much can be reached is bounded.
+/* Checks whether an OCI layout or a Docker archive is complete and valid: every document that can be reached
+ * is parsed, every blob is read and compared with its size and digest, and the layers of images,
+ * uncompressed, with their configs. Nothing is unpacked, and all errors are reported, not only the first.
+ * Parts that are referenced more than once are read once; the number of parts is limited.
  */
 
 #include "prepare/oci/check-internal.h"
@@ -33,7 +33,7 @@ void check_report(Check *c, const char *document, const char *path, const char *
         c->report(document, path, message, c->userdata);
 }
 
-/* What a parser has found; or its error, if that points nowhere. 0, but for -ENOMEM. */
+/* Reports the findings of a parser; or its error, if there are none. Returns 0, except for -ENOMEM. */
 static int report_result(Check *c, const char *document, int r, const Findings *f, const Error *e)
 {
         if (r == -ENOMEM)
@@ -52,7 +52,7 @@ static int add_blob(Check *c, const OciDescriptor *d, BlobKind kind)
                         return 0;
         if (c->n_blobs >= BLOBS_MAX) {
                 if (!c->too_many)
-                        check_report(c, "index.json", "", "there is more than can be checked");
+                        check_report(c, "index.json", "", "there are more parts than can be checked");
                 c->too_many = true;
                 return 0;
         }
@@ -97,7 +97,7 @@ static int add_image(Check *c, CheckImage **ret)
         return 0;
 }
 
-/* What can be said of it when all blobs have been looked at. */
+/* Records an image, to be checked when all blobs have been read. */
 static int note_image(Check *c, const OciManifest *m)
 {
         CheckImage *i;
@@ -124,7 +124,7 @@ static int check_manifest(Check *c, const char *document, const char *text, size
         r = report_result(c, document, r, &findings, &e);
         if (r < 0 || !m)
                 return r;
-        /* Artifacts that are no images have their place in a layout, too; their blobs are just bytes. */
+        /* Artifacts that are not images are also allowed in a layout; their blobs are not parsed. */
         bool is_image = oci_manifest_check_image(m, NULL) >= 0;
         r = add_blob(c, &m->config, is_image ? BLOB_CONFIG : BLOB_LAYER);
         if (r >= 0 && is_image)
@@ -161,7 +161,7 @@ static int check_document(Check *c, const Blob *b, const char *name, const char 
 
 /* --- Blobs --------------------------------------------------------------------------------------------- */
 
-/* Reads SIZE bytes, into TEXT if that is not NULL. 0: they are as the digest says; 1: not, which was
+/* Reads SIZE bytes, into TEXT if that is not NULL. 0: they match the digest; 1: they do not, which was
  * reported. */
 static int compare_blob(Check *c, const OciDescriptor *d, const char *name, int fd, char *text, Error *e)
 {
@@ -187,7 +187,7 @@ static int compare_blob(Check *c, const OciDescriptor *d, const char *name, int 
                 return error_oom(e);
         if (streq(digest, d->digest))
                 return 0;
-        check_report(c, name, "", "the content has another digest than the name says");
+        check_report(c, name, "", "its content does not match the digest in its name");
         return 1;
 }
 
@@ -197,7 +197,7 @@ static int read_blob(Check *c, const Blob *b, const char *name, int fd, Error *e
         _cleanup_free_ char *text = NULL;
 
         if (b->kind != BLOB_LAYER && d->size > MANIFEST_SIZE_MAX) {
-                check_report(c, name, "", "the document is longer than documents may be");
+                check_report(c, name, "", "the document exceeds the size limit of documents");
                 return 0;
         }
         if (b->kind != BLOB_LAYER && !(text = calloc(1, (size_t) d->size + 1)))
@@ -218,7 +218,7 @@ static int look_at_blob(Check *c, const Blob *b, const char *name, Error *e)
 
         int r = c->files->open(c->files, name, &fd, &size, e);
         if (r == -ENOENT) {
-                check_report(c, name, "", "it is not there");
+                check_report(c, name, "", "it does not exist");
                 return 0;
         }
         if (r < 0)
@@ -248,7 +248,7 @@ static int check_blob(Check *c, const Blob *b, Error *e)
 
 typedef int (*DocumentCheck)(Check *c, const char *document, const char *text, size_t size);
 
-/* A document that has to be there, by its name. */
+/* Checks a mandatory document by its name. */
 static int check_named(Check *c, const char *name, DocumentCheck check, Error *e)
 {
         _cleanup_free_ char *text = NULL;
@@ -256,7 +256,7 @@ static int check_named(Check *c, const char *name, DocumentCheck check, Error *e
 
         int r = files_read(c->files, name, &text, &size, e);
         if (r == -ENOENT) {
-                check_report(c, name, "", "it is not there");
+                check_report(c, name, "", "it does not exist");
                 return 0;
         }
         if (r >= 0 && check(c, name, text, size) < 0)
@@ -273,7 +273,7 @@ static int check_marker(Check *c, const char *document, const char *text, size_t
         return report_result(c, document, r, &findings, &why);
 }
 
-/* An image whose config is as it has to be. MANIFEST: what lists its layers. */
+/* Checks an image whose config is valid. MANIFEST: the document that lists its layers. */
 static int check_image(Check *c, const CheckImage *i, const char *manifest, Error *e)
 {
         _cleanup_(oci_config_freep) OciConfig *config = NULL;
@@ -286,7 +286,7 @@ static int check_image(Check *c, const CheckImage *i, const char *manifest, Erro
         if (r >= 0)
                 r = oci_config_parse(text, size, &config, NULL, NULL);
         if (r < 0)
-                return r == -ENOMEM ? error_oom(e) : 0; /* it was said */
+                return r == -ENOMEM ? error_oom(e) : 0; /* it was already reported */
         return check_layers(c, i->config, config, i->layers, manifest, e);
 }
 
@@ -305,7 +305,7 @@ static int check_layout(Check *c, Error *e)
         return r;
 }
 
-/* --- Archives of Docker's ------------------------------------------------------------------------------ */
+/* --- Docker archives ----------------------------------------------------------------------------------- */
 
 static int check_docker_manifest(Check *c, const char *document, const char *text, size_t size)
 {

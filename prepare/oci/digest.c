@@ -86,7 +86,7 @@ int digest_check_bytes(const char *digest, const void *p, size_t n, const char *
         if (r < 0)
                 return error_set_errno(e, r, "Cannot hash %s", what);
         if (!streq(digest, found))
-                return error_set(e, -EBADMSG, "%s is damaged or was exchanged: its digest is %s, not %s",
+                return error_set(e, -EBADMSG, "%s is damaged or was replaced: its digest is %s, not %s",
                                  what, found, digest);
         return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of an image that is a tar archive, read where they lie in it.
+/* Files of an image that is a tar archive, read in place.
  *
- * One scan of the headers notes where each member begins. What is compressed, or comes through a pipe, is
- * written to the store first, plain, into a file that has no name any more when the scan begins. What a
- * member holds is checked by its digest, by whoever reads it.
+ * One scan of the headers records the offset of each member. A compressed archive, or one from a pipe, is
+ * first written to the store uncompressed, as an unnamed temporary file. The content of a member is checked
+ * against its digest by the reader.
  */
 
 #include <poll.h>
@@ -15,16 +15,16 @@
 #include "prepare/oci/oci-internal.h"
 
 #define MEMBERS_MAX 65536U
-#define LINKS_MAX 8U /* that lead to links */
+#define LINKS_MAX 8U /* maximal number of links to links */
 #define COPY_SIZE (1U << 20)
 #define SCAN_SIZE (64U << 10)
 #define FREE_SPACE_INTERVAL (64U << 20)
 
 typedef struct Member {
         char *name; /* as unpack_normalize_path() makes it */
-        char *link; /* where a symbolic link or a hard link leads, in the same form; or NULL */
+        char *link; /* the target of a symbolic link or a hard link, in the same form; or NULL */
         uint64_t offset, size;
-        size_t number; /* the later of two of one name holds */
+        size_t number; /* position; of duplicate names the last one counts */
         bool usable;   /* a regular file without holes, or a link */
 } Member;
 
@@ -59,7 +59,7 @@ static int compare_members(const void *a, const void *b)
         return c ?: (x->number > y->number) - (x->number < y->number);
 }
 
-/* The last of those of that name. */
+/* Finds the last member of that name. */
 static const Member *find_member(const Archive *a, const char *name)
 {
         size_t low = 0, high = a->n_members;
@@ -128,7 +128,7 @@ static int add_member(Archive *a, struct archive *reader, struct archive_entry *
                 return r;
         if (GREEDY_REALLOC(a->members, a->allocated, a->n_members + 1) < 0)
                 return error_oom(e);
-        /* A link that leads out of the archive leads to nothing. */
+        /* A link whose target is outside of the archive has no target. */
         if (link && read_link(name, entry, &m.link) < 0)
                 m.usable = false;
         m.name = TAKE_PTR(name);
@@ -136,7 +136,7 @@ static int add_member(Archive *a, struct archive *reader, struct archive_entry *
         return 0;
 }
 
-/* The one reading of all headers. */
+/* The state of the scan of all headers. */
 typedef struct Scan {
         Archive *archive;
         struct archive *reader;
@@ -152,7 +152,7 @@ static void scan_done(Scan *s)
         error_done(&s->error);
 }
 
-/* A map of holes comes with the header, and takes far more memory than it has bytes. */
+/* The map of a sparse file is part of the header, and takes far more memory than its size in the archive. */
 static la_ssize_t scan_read(struct archive *reader, void *userdata, const void **ret)
 {
         Scan *s = userdata;
@@ -188,7 +188,7 @@ static int scan_error(Scan *s, Error *e)
                          archive_error_string(s->reader) ?: "unknown error");
 }
 
-/* The headers of ENTRY, which begin at START, are those that the reader has just taken. */
+/* Checks the headers of ENTRY, which begin at START and have just been read. */
 static int check_headers(const Scan *s, uint64_t start, struct archive_entry *entry, Error *e)
 {
         size_t n = (size_t) ((uint64_t) archive_filter_bytes(s->reader, 0) - start);
@@ -230,7 +230,9 @@ static int no_archive(Error *e)
 {
         int r = error_set(e, -EBADMSG, "The file is not a tar archive");
 
-        return error_hint(e, r, "It has to be a plain tar archive: if it is compressed, unpack that first.");
+        return error_hint(e, r,
+                          "It has to be an uncompressed tar archive: if it is compressed, decompress it "
+                          "first.");
 }
 
 static int scan(Archive *a, Error *e)
@@ -278,16 +280,16 @@ static int archive_open(Files *f, const char *name, int *ret_fd, uint64_t *ret_s
         return 0;
 }
 
-/* --- Copies of what cannot be read in any order -------------------------------------------------------- */
+/* --- Copies of archives that are not seekable ---------------------------------------------------------- */
 
 static int check_space(int fd, Error *e)
 {
         struct statvfs fs;
 
         if (fstatvfs(fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot look at the free space of the store");
+                return error_set_errno(e, errno, "Cannot determine the free space of the store");
         if (fs.f_blocks > 0 && (uint64_t) fs.f_bavail * fs.f_frsize < DISK_RESERVE)
-                return error_set(e, -ENOSPC, "The archive needs more room than the store has");
+                return error_set(e, -ENOSPC, "The archive needs more space than the store has");
         return 0;
 }
 
@@ -333,7 +335,7 @@ static int make_copy(Store *s, Stream *from, int *ret_fd, Error *e)
         return 0;
 }
 
-/* FD itself if its members can be read where they lie, or else a copy. */
+/* FD itself if its members can be read in place, else a copy. */
 static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
 {
         _cleanup_(stream_freep) Stream *stream = NULL;
@@ -345,7 +347,8 @@ static int make_seekable(Store *s, int fd, int *ret_fd, Error *e)
         if (fstat(fd, &st) < 0)
                 return error_set_errno(e, errno, "Cannot read the archive");
         if (!s && (!S_ISREG(st.st_mode) || !stream_is_plain(stream)))
-                return error_hint(e, error_set(e, -ENOTSUP, "The archive is compressed, or no plain file"),
+                return error_hint(e,
+                                  error_set(e, -ENOTSUP, "The archive is compressed, or not a regular file"),
                                   "Give it as a file that is not compressed.");
         if (!S_ISREG(st.st_mode) || !stream_is_plain(stream))
                 return make_copy(s, stream, ret_fd, e);
@@ -358,7 +361,7 @@ static int check_type(int fd, Error *e)
         struct stat st;
 
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "Cannot look at the archive");
+                return error_set_errno(e, errno, "Cannot examine the archive");
         if (isatty(fd))
                 return error_set(e, -ENOTSUP, "An archive cannot be read from a terminal");
         if (S_ISDIR(st.st_mode))
@@ -368,7 +371,7 @@ static int check_type(int fd, Error *e)
         return 0;
 }
 
-/* A FIFO may never get a writer: opening it does not wait for one, and the user can end the waiting. */
+/* A FIFO may never get a writer: opening it does not wait for one, and the user can interrupt the wait. */
 static int wait_for_data(int fd, Error *e)
 {
         int r = interrupt_poll(fd, POLLIN, -1, e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of an image layout that is a directory, and what both kinds of files have in common.
+/* Files of an image layout that is a directory, and the common part of both kinds of files.
  *
- * The directory is a stranger's: names are walked by descriptor, no symlink is followed, and nothing but
+ * The directory is untrusted: names are walked by descriptor, no symlink is followed, and nothing but
  * regular files is opened.
  */
 
@@ -62,7 +62,7 @@ static int directory_open(Files *f, const char *name, int *ret_fd, uint64_t *ret
         if (fd == -ENOENT)
                 return -ENOENT;
         if (fd == -ELOOP)
-                return error_set(e, -ELOOP, "The file %s of the layout is, or lies behind, a symbolic link",
+                return error_set(e, -ELOOP, "The path of the file %s of the layout contains a symbolic link",
                                  name);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return error_set_errno(e, fd < 0 ? fd : -errno, "Cannot open the file %s of the layout",
@@ -90,8 +90,8 @@ int files_open_directory(const char *dir, Files **ret, Error *e)
                 int r = error_set_errno(e, errno, "Cannot open the image layout");
                 return r == -ENOENT || r == -ENOTDIR
                                        ? error_hint(e, r,
-                                                    "Name a directory, and behind a colon the tag: "
-                                                    "oci:DIR:TAG; archives are read with oci-archive:.")
+                                                    "Give a directory, and the tag after a colon: "
+                                                    "oci:DIR:TAG; for archives use oci-archive:.")
                                        : r;
         }
         Directory *d = calloc(1, sizeof(Directory));

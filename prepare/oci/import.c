@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Importing an OCI image: from its reference over the index and the manifest to the config and the layers,
- * each checked against the digest that led to it.
+/* Imports an OCI image: from its reference by index and manifest to the config and the layers, each checked
+ * against the digest in the referring document.
  *
- * Nothing of it is in its place in the store before all of it has been read. Then, with the store's lock
- * held, so that nobody collects layers that no image names yet, the layers are renamed into place and last
- * the image. Layers that were there when they were looked for may have been removed until then: they are
- * read after all, and it is tried again. Whoever kills us finds either nothing, or layers that the next
- * collection takes away, or the image.
+ * Nothing is published in the store before everything has been read. Then, with the store's lock held, so
+ * that layers without an image are not collected, the layers are renamed into place and last the image.
+ * Layers that existed at the first check may have been removed by then: they are read after all, and
+ * publishing is repeated. If the process is killed, the store has either nothing, or layers that the next
+ * collection removes, or the image.
  */
 
 #include "prepare/oci/oci-internal.h"
 
-#define INDEX_DEPTH_MAX 4U /* indices that lead to indices */
+#define INDEX_DEPTH_MAX 4U /* depth of nested indices */
 #define PUBLISH_TRIES 8U
 
 typedef struct Import {
@@ -62,7 +62,7 @@ static void document_done(Document *d)
         *d = (Document){};
 }
 
-/* D: the descriptor that leads to the document; NULL: the reference does. */
+/* D: the descriptor of the document; NULL: it is that of the reference. */
 static int get_document(Import *i, const OciDescriptor *d, Document *ret, Error *e)
 {
         _cleanup_(document_done) Document x = {};
@@ -85,7 +85,7 @@ static int get_document(Import *i, const OciDescriptor *d, Document *ret, Error 
         return 0;
 }
 
-/* From an index to what is for this host. */
+/* Follows an index to the image for this host. */
 static int follow_index(Import *i, Document *d, Error *e)
 {
         _cleanup_(oci_index_freep) OciIndex *index = NULL;
@@ -104,7 +104,7 @@ static int read_manifest(Import *i, Error *e)
         int r = get_document(i, NULL, &d, e);
         for (unsigned depth = 0; r >= 0 && d.kind == OCI_KIND_INDEX; depth++) {
                 if (depth >= INDEX_DEPTH_MAX)
-                        return error_set(e, -ELOOP, "Image indices lead to image indices, more than %u deep",
+                        return error_set(e, -ELOOP, "Image indices are nested more than %u deep",
                                          INDEX_DEPTH_MAX);
                 r = follow_index(i, &d, e);
         }
@@ -119,7 +119,7 @@ static int read_manifest(Import *i, Error *e)
 
 /* --- Config -------------------------------------------------------------------------------------------- */
 
-/* 1: it is not what was asked for, and can be had elsewhere. */
+/* 1: it does not match its digest, and another place can be asked. */
 static int try_config_blob(Import *i, Error *e)
 {
         const OciDescriptor *d = &i->manifest->config;
@@ -205,7 +205,7 @@ static int add_layer(Import *i, size_t k, Error *e)
         return layer_set_ids(l, e);
 }
 
-static bool comes_again_above(const Import *i, size_t k)
+static bool is_repeated_above(const Import *i, size_t k)
 {
         for (size_t j = k + 1; i->config->diff_ids[j]; j++)
                 if (streq(i->config->diff_ids[j], i->config->diff_ids[k]))
@@ -223,16 +223,16 @@ static int list_layers(Import *i, Error *e)
         if (n != i->manifest->n_layers)
                 return error_set(e, -EBADMSG, "The image's manifest has %zu layers, but its config has %zu",
                                  i->manifest->n_layers, n);
-        i->layers = calloc(n + 1, sizeof(Layer)); /* one more may come on top */
+        i->layers = calloc(n + 1, sizeof(Layer)); /* room for an additional top layer */
         if (!i->layers)
                 return error_oom(e);
-        /* A layer that is there again further up shows nothing here, and overlayfs takes it once only. */
+        /* A layer that is repeated further up has no effect here, and overlayfs refuses duplicates. */
         for (size_t k = 0; k < n && r >= 0; k++)
-                r = comes_again_above(i, k) ? 0 : add_layer(i, k, e);
+                r = is_repeated_above(i, k) ? 0 : add_layer(i, k, e);
         return r;
 }
 
-/* An image that the store has, of the same config, has these very layers, wherever they came from. */
+/* If the store has the image with the same config, it has exactly these layers, from whatever source. */
 static int trust_layers_of_image(Import *i, Error *e)
 {
         _cleanup_strv_free_ char **ids = NULL;
@@ -251,8 +251,8 @@ static int trust_layers_of_image(Import *i, Error *e)
         return 0;
 }
 
-/* Leaves out those below one that hides all of them, which overlayfs would show, and adds what has to be on
- * top. */
+/* Omits layers below one that hides all of them, as overlayfs would not hide them, and adds the additional
+ * top layer. */
 static int complete_layers(Import *i, Error *e)
 {
         size_t lowest = i->n_layers;
@@ -292,7 +292,7 @@ static int fill_info(Import *i, Error *e)
                         .config_digest = strdup(i->manifest->config.digest),
                         .archive_size = i->manifest->config.size,
         };
-        if (!i->source->layers_by_diff_id) /* else the manifest was made up */
+        if (!i->source->layers_by_diff_id) /* otherwise the manifest was generated */
                 i->info.manifest_digest = TAKE_PTR(i->manifest_digest);
         if (!i->info.origin || !i->info.reference || !i->info.config_digest)
                 return error_oom(e);
@@ -342,13 +342,13 @@ static int publish_layers(Import *i, Error *e)
                 int r = store_temporary_publish(&l->temporary, path, e);
                 if (r < 0)
                         return r;
-                if (r == 0) /* it has come from elsewhere meanwhile, or was not known to be of this blob */
+                if (r == 0) /* it was imported otherwise meanwhile, or was not known to be of this blob */
                         layer_note_blob(i->store, l);
         }
         return 0;
 }
 
-/* 1: the image is in the store now; 0: it was there; -EAGAIN: a layer has gone. */
+/* 1: the image is in the store now; 0: it already was; -EAGAIN: a layer was removed. */
 static int publish(Import *i, StoreTemporary *image, Error *e)
 {
         _cleanup_free_ char *path = NULL;
@@ -389,7 +389,7 @@ static int import_layers(Import *i, StoreTemporary *image, Error *e)
                 if (r != -EAGAIN)
                         return r;
         }
-        return error_set(e, -EAGAIN, "Layers that the image shares with others are removed all the time");
+        return error_set(e, -EAGAIN, "Layers that the image shares with others were removed repeatedly");
 }
 
 static int import(Import *i, Image **ret, Error *e)

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading the layers of an image, several at a time.
+/* Reads the layers of an image, several at a time.
  *
  * Each layer goes through a pipeline of its own: read and decompressed, hashed, unpacked. Both of its
  * digests are of the bytes that were unpacked: that of the blob is taken on the way in, that of the
- * uncompressed layer by the pipeline. A layer that is complete stays in its temporary directory, which no
- * collector takes as long as we live, until the image is published.
+ * uncompressed layer by the pipeline. A complete layer stays in its temporary directory, which is not
+ * collected while this process lives, until the image is published.
  *
- * Where a source has several places to ask, one that has sent something else than was asked for is found out
- * here, after the layer has been read or in the middle of it. What was unpacked of it is removed, and the
- * layer is read once more from the next place.
+ * If a source has several places, wrong data from one of them is detected here, while or after reading the
+ * layer. The unpacked files are removed, and the layer is read again from the next place.
  *
- * A layer that the store has is taken from there only if it was made of the very blob that the manifest
- * names: what the config says of the content is the image's own claim, by which it would get a layer of
- * another image that its source never had. So a layer has a list of the blobs that were found to be its
- * content; one that is not in it is read and hashed, and added.
+ * A layer of the store is reused only if it was made of exactly the blob in the manifest: the digest of the
+ * content in the config is only a claim of the image, by which it could get a layer of another image that
+ * its source does not have. So a layer has a list of the blobs known to have its content; a blob that is not
+ * in it is read and hashed, and added.
  *
  * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "blobs" (their
  * digests), "implied" (directories without an entry of their own, see attributes.c) and, if it hides
@@ -27,7 +26,7 @@
 
 #define PARALLEL_MAX 8U
 #define BLOBS_FILE "blobs"
-#define BLOBS_SIZE_MAX (64U << 10) /* of that file; when it is full it begins anew */
+#define BLOBS_SIZE_MAX (64U << 10) /* of that file; when it is full, it is started again */
 
 typedef struct Readers {
         Store *store;
@@ -36,24 +35,24 @@ typedef struct Readers {
         size_t n_layers;
         const OciImportOptions *options;
 
-        pthread_mutex_t mutex; /* for what follows */
+        pthread_mutex_t mutex; /* protects the following members */
         size_t next;
         uint64_t done, total;
         int result;
-        Error error; /* of the first failure */
+        Error error; /* the first failure */
 } Readers;
 
-/* One layer that is being read. */
+/* A layer that is being read. */
 typedef struct Reading {
         Readers *readers;
         Layer *layer;
         Unpack unpack;
         Digester digester;
         ArchiveReader *archive;
-        Pipeline *pipeline; /* where nothing is unpacked */
+        Pipeline *pipeline; /* if nothing is unpacked */
         PipelineResult result;
         int fd;
-        off_t offset; /* at which the blob begins in it */
+        off_t offset; /* offset of the blob in it */
 } Reading;
 
 static void reading_done(Reading *x)
@@ -88,9 +87,9 @@ bool layer_is_there(Store *s, const Layer *l)
         return layer_path(l, &path) >= 0 && faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
 }
 
-/* --- Which blobs a layer was made of ------------------------------------------------------------------- */
+/* --- The blobs of a layer ------------------------------------------------------------------------------ */
 
-/* 1: DIR_FD, a layer, was made of that blob; 0: perhaps not; -ENOENT: nothing is known of its blobs. */
+/* 1: DIR_FD, a layer, was made of that blob; 0: not known; -ENOENT: it has no list of blobs. */
 static int was_made_of(int dir_fd, const char *digest)
 {
         _cleanup_free_ char *text = NULL;
@@ -114,7 +113,7 @@ static int note_blob(int dir_fd, const char *digest)
 
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
-        /* After a line that was cut off, too, this one stands by itself. */
+        /* Begins a new line even after a truncated one. */
         if (xasprintf(&line, "%s%s\n", st.st_size > 0 ? "\n" : "", digest) < 0)
                 return -ENOMEM;
         if (st.st_size > BLOBS_SIZE_MAX / 2 && ftruncate(fd, 0) < 0)
@@ -125,7 +124,8 @@ static int note_blob(int dir_fd, const char *digest)
 /* If this fails, the blob is read again the next time. */
 void layer_note_blob(Store *s, const Layer *l)
 {
-        _cleanup_close_ int fd = l->content_id ? layer_open(s, l, NULL) : -EBADF; /* else it has no blob */
+        _cleanup_close_ int fd = l->content_id ? layer_open(s, l, NULL) : -EBADF; /* otherwise it was not
+                                                                                   * made of a blob */
 
         if (fd >= 0 && was_made_of(fd, l->descriptor->digest) != 1)
                 (void) note_blob(fd, l->descriptor->digest);
@@ -252,11 +252,11 @@ static int check_digests(Reading *x, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot hash it");
         if (!x->readers->source->layers_by_diff_id && !streq(found, d->digest))
-                return error_set(e, -EBADMSG, "It is damaged or was exchanged: its digest is %s, not %s",
+                return error_set(e, -EBADMSG, "It is damaged or was replaced: its digest is %s, not %s",
                                  found, d->digest);
         if (!streq(x->result.id, x->layer->content_id))
                 return error_set(e, -EBADMSG,
-                                 "Uncompressed, it is not what the image's config says: its digest is %s, "
+                                 "Uncompressed, it does not match the image's config: its digest is %s, "
                                  "not %s",
                                  x->result.id, x->layer->content_id);
         return 0;
@@ -278,7 +278,7 @@ static int write_files(Reading *x, Error *e)
                 r = note_blob(dir_fd, x->layer->descriptor->digest);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot write the layer's files to the store");
-        /* The record comes when all files are there. */
+        /* The record is written when all files exist. */
         return u->links_below ? 0 : record_write(dir_fd, u->digests, e);
 }
 
@@ -292,7 +292,7 @@ static int open_blob(Reading *x, Error *e)
         return digester_init(&x->digester, x->layer->descriptor->digest) < 0 ? error_oom(e) : 0;
 }
 
-/* Without unpacking it: is the blob what the config says? Then the layer that the store has is taken. */
+/* Hashes the blob without unpacking it: if it matches the config, the store's layer is used. */
 static int read_digest(Reading *x, Error *e)
 {
         PipelineOptions o = pipeline_options(x);
@@ -312,7 +312,7 @@ static int read_digest(Reading *x, Error *e)
                         return stopped(e);
         if (n == -ENOSPC)
                 return error_set(e, -EBADMSG,
-                                 "Uncompressed, it is not what the image's config says: it is longer than "
+                                 "Uncompressed, it does not match the image's config: it is longer than "
                                  "%" PRIu64 " bytes",
                                  o.size_max);
         r = n < 0 ? (int) n : pipeline_finish(x->pipeline, &x->result, e);
@@ -351,7 +351,7 @@ static int read_layer(Reading *x, Error *e)
         return r;
 }
 
-/* Whether what was read in vain is not what was asked for: 1. */
+/* 1: the blob of a failed read does not match its digest. */
 static int is_damaged(const Reading *x, int why, Error *e)
 {
         const OciDescriptor *d = x->layer->descriptor;
@@ -363,14 +363,14 @@ static int is_damaged(const Reading *x, int why, Error *e)
         return r < 0 ? r : !r;
 }
 
-/* 1: it is to be had elsewhere. What is wrong with the archive is not worth saying of bytes that are not
- * those that were asked for. */
-static int blame(Reading *x, int why, Error *e)
+/* 1: another place can be asked. Errors in the archive are not reported if the bytes do not match the
+ * digest. */
+static int classify_failure(Reading *x, int why, Error *e)
 {
         const OciSourceVTable *v = x->readers->source->vtable;
         _cleanup_error_ Error error = ERROR_NULL;
 
-        x->archive = archive_reader_free(x->archive); /* whose thread reads from the same file */
+        x->archive = archive_reader_free(x->archive); /* its thread reads from the same file */
         x->pipeline = pipeline_free(x->pipeline);
         int r = is_damaged(x, why, &error);
         if (r < 0)
@@ -378,20 +378,20 @@ static int blame(Reading *x, int why, Error *e)
         if (r > 0 && v->reject_blob && v->reject_blob(x->readers->source, x->layer->descriptor) > 0)
                 return 1;
         if (r > 0 && why == -EBADMSG && !x->result.id)
-                why = error_set(e, why, "It is damaged or was exchanged: its digest is another one");
+                why = error_set(e, why, "It is damaged or was replaced: its digest is wrong");
         return error_prefix(e, why, "Layer %u (%s)", x->layer->number, x->layer->descriptor->digest);
 }
 
-/* 1: it has to be tried again. */
+/* 1: it has to be repeated. */
 static int try_layer(Readers *r, Layer *l, Error *e)
 {
         _cleanup_(reading_done) Reading x = {.readers = r, .layer = l, .unpack = UNPACK_NULL, .fd = -EBADF};
 
         int k = l->need == LAYER_NEEDS_DIGEST ? read_digest(&x, e) : read_layer(&x, e);
-        return k < 0 ? blame(&x, k, e) : 0;
+        return k < 0 ? classify_failure(&x, k, e) : 0;
 }
 
-/* --- All of them --------------------------------------------------------------------------------------- */
+/* --- All layers ---------------------------------------------------------------------------------------- */
 
 static Layer *next_layer(Readers *r)
 {
@@ -432,7 +432,7 @@ static void *reading_thread(void *userdata)
         return NULL;
 }
 
-/* How many threads there are to be beside this one. */
+/* The number of threads in addition to this one. */
 static unsigned n_helpers(const Readers *r)
 {
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -450,7 +450,7 @@ static void run_threads(Readers *r)
 {
         pthread_t threads[PARALLEL_MAX];
 
-        /* If a thread cannot be made, there are fewer. */
+        /* If a thread cannot be started, there are fewer. */
         size_t n = threads_start(threads, n_helpers(r), reading_thread, r, NULL);
         (void) reading_thread(r);
         threads_join(threads, n);
@@ -479,7 +479,8 @@ int layers_read(Store *s, OciSource *src, Layer *layers, size_t n, const OciImpo
         return layers_fill_links(s, layers, n, e);
 }
 
-/* --- What is known of a layer -------------------------------------------------------------------------- */
+/* --- Information about a layer
+ * -------------------------------------------------------------------------- */
 
 int layer_open(Store *s, const Layer *l, Error *e)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The files of lower layers that hard links of a layer lead to (see prepare/unpack/links-below.c).
+/* Copies files of lower layers that are targets of a layer's hard links (see prepare/unpack/links-below.c).
  *
- * They are looked for from the layer below downwards, as overlayfs would, without following a symbolic link,
- * and copied: content (cloned where the file system can do that), owner, mode, attributes and times. Both the
- * target and the link are in the layer then, as if overlayfs had copied the file up.
+ * They are searched from the next lower layer downwards, as overlayfs would, without following a symbolic
+ * link, and copied: content (cloned if the file system supports that), owner, mode, attributes and times.
+ * Both the target and the link are in the layer then, as if overlayfs had copied the file up.
  *
- * What comes out depends on the layers below, so such a layer is not the one that others with the same digest
- * share: its name in the store is the hash of the digests of all layers up to it.
+ * The result depends on the layers below, so such a layer is not shared with other images that have a layer
+ * of the same digest: its name in the store is the hash of the digests of all layers up to it.
  */
 
 #include <sys/stat.h>
@@ -17,9 +17,9 @@
 
 typedef struct Filling {
         Store *store;
-        Layer *layers; /* of the image */
+        Layer *layers; /* all layers of the image */
         size_t n_layers;
-        Layer *layer;         /* whose links are filled */
+        Layer *layer;         /* the layer whose links are filled */
         int dir_fd, below_fd; /* the layer's own directory, and that of the empty files */
 } Filling;
 
@@ -65,33 +65,34 @@ static const Layer *find_layer(const Filling *f, const char *diff_id)
         return NULL;
 }
 
-/* *RET_FD: the directory that it is in. */
+/* *RET_FD: the directory that contains it. */
 static int find_source(const Filling *f, const char *target, int *ret_fd, struct stat *ret, Error *e)
 {
-        /* A layer that comes again further up is in the list of layers only there, but has its say here. */
+        /* A layer that is repeated further up is listed only there, but also counts here. */
         for (unsigned n = f->layer->number - 1; n-- > 0;) {
                 const Layer *l = find_layer(f, f->layer->diff_ids[n]);
                 _cleanup_close_ int dir_fd = -EBADF;
 
                 if (!l || l->links)
                         return error_set(e, -EOPNOTSUPP,
-                                         "the layer it leads to comes again further up, with hard links of "
+                                         "its target's layer is repeated further up, with hard links of "
                                          "its own");
                 dir_fd = layer_open(f->store, l, e);
                 if (dir_fd < 0)
                         return dir_fd;
                 int r = layer_look_up(dir_fd, target, ret_fd, ret);
                 if (r == -ELOOP)
-                        return error_set(e, -EBADMSG, "it leads through a symbolic link of layer %u", n + 1);
+                        return error_set(e, -EBADMSG, "its path contains a symbolic link of layer %u",
+                                         n + 1);
                 if (r == -ENOENT)
                         break;
                 if (r < 0)
-                        return error_set_errno(e, r, "cannot look into layer %u", n + 1);
+                        return error_set_errno(e, r, "cannot access layer %u", n + 1);
                 if (r == 0)
                         continue;
                 if (S_ISDIR(ret->st_mode)) {
                         *ret_fd = safe_close(*ret_fd);
-                        return error_set(e, -EBADMSG, "it leads to a directory of layer %u", n + 1);
+                        return error_set(e, -EBADMSG, "its target is a directory of layer %u", n + 1);
                 }
                 return 0;
         }
@@ -106,14 +107,14 @@ static int check_space(const Filling *f, const struct stat *st, Error *e)
         struct statvfs fs;
 
         if (fstatvfs(f->dir_fd, &fs) < 0)
-                return error_set_errno(e, errno, "cannot look at the free space of the store");
+                return error_set_errno(e, errno, "cannot determine the free space of the store");
         if (fs.f_blocks > 0 &&
             (uint64_t) fs.f_bavail * fs.f_frsize < DISK_RESERVE + (uint64_t) st->st_blocks * 512U)
-                return error_set(e, -ENOSPC, "its file needs more room than the store has");
+                return error_set(e, -ENOSPC, "its file needs more space than the store has");
         return 0;
 }
 
-/* Owner before mode and attributes, which changing it could take away. */
+/* Owner before mode and attributes, which chown() may clear. */
 static int copy_file(const Filling *f, int from_dir, const char *name, int to, const struct stat *st)
 {
         const struct timespec times[2] = {st->st_atim, st->st_mtim};
@@ -163,7 +164,8 @@ static int copy_other(const Filling *f, int from_dir, const char *name, int to_d
 
 /* --- The names ----------------------------------------------------------------------------------------- */
 
-/* Calls FUNCTION for PATH if that is still the empty file INODE; the times of its directory stay. */
+/* Calls FUNCTION for PATH if that is still the empty file INODE; the times of its directory are
+ * preserved. */
 static int for_name(const Filling *f, const char *path, ino_t inode,
                     int (*function)(const Filling *f, int parent_fd, const char *name, const char *argument),
                     const char *argument)
@@ -199,7 +201,7 @@ static int remove_name(const Filling *f, int parent_fd, const char *name, const 
         return unlinkat(parent_fd, name, 0) < 0 ? -errno : 0;
 }
 
-/* ARGUMENT: what it is to be, in the directory "below". */
+/* ARGUMENT: the new file, in the directory "below". */
 static int replace_name(const Filling *f, int parent_fd, const char *name, const char *argument)
 {
         if (unlinkat(parent_fd, name, 0) < 0)
@@ -207,8 +209,8 @@ static int replace_name(const Filling *f, int parent_fd, const char *name, const
         return linkat(f->below_fd, argument, parent_fd, name, 0) < 0 ? -errno : 0;
 }
 
-/* A directory that hides what is below it, which the archive may have said after the link: then the target is
- * not to be seen, and the link stays. */
+/* A whiteout of the directory may follow the link in the archive: the target is then hidden, and the link
+ * stays. */
 static int hide_target(const Filling *f, const LinkBelow *l)
 {
         _cleanup_free_ char *path = strdup(l->target);
@@ -252,7 +254,7 @@ static int fill_link(const Filling *f, size_t i, Error *e)
         snprintf(number, sizeof(number), "%zu", i);
         fd = openat(f->below_fd, number, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "cannot open its place");
+                return error_set_errno(e, errno, "cannot open its directory");
         int r = find_source(f, l->target, &from_dir, &source, e);
         if (r < 0)
                 return r;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/oci/: images that come as an OCI or Docker image: where their documents and blobs are read from (a
- * source), and how they get into the store.
+/* prepare/oci/: OCI and Docker images: sources, from which their documents and blobs are read, and importing
+ * them into the store.
  *
- * A source gives out documents and blobs and may be anybody's: everything that it gives is checked here
- * against the digest by which it was asked for.
+ * A source provides documents and blobs and is untrusted: all its data is checked here against the requested
+ * digest.
  */
 
 #include "prepare/images/images.h"
@@ -16,25 +16,26 @@
 typedef struct OciSource OciSource;
 
 typedef struct OciSourceVTable {
-        /* The manifest or index with that DIGEST; NULL: the one that the reference of the source means. At
-         * most MANIFEST_SIZE_MAX bytes, NUL-terminated. *RET_MEDIA_TYPE may become NULL: not known. */
+        /* The manifest or index with that DIGEST; NULL: the one of the source's reference. At most
+         * MANIFEST_SIZE_MAX bytes, NUL-terminated. *RET_MEDIA_TYPE may become NULL: not known. */
         int (*get_manifest)(OciSource *s, const char *digest, char **ret, size_t *ret_size,
                             char **ret_media_type, Error *e);
-        /* A descriptor that stands at the first byte of a blob; D->size bytes are read from it. What follows
-         * these is not looked at, so sources that can tell that a blob is longer refuse it. Called by
+        /* Returns a descriptor positioned at the first byte of a blob; D->size bytes are read from it.
+         * Further bytes are ignored, so sources that can detect that a blob is longer refuse it. Called by
          * several threads. */
         int (*open_blob)(OciSource *s, const OciDescriptor *d, int *ret_fd, Error *e);
-        /* Frees the source, calling oci_source_done() for what is in here. */
+        /* Frees the source, calling oci_source_done() for these members. */
         void (*free)(OciSource *s);
-        /* What open_blob() gave has not D's digest. 1: the next open_blob() asks somewhere else; 0: there is
-         * nowhere else. Called by several threads. NULL: there never is. */
+        /* Reports that the data of open_blob() does not have D's digest. 1: the next open_blob() uses
+         * another place; 0: there is no other. Called by several threads. NULL: there never is another
+         * place. */
         int (*reject_blob)(OciSource *s, const OciDescriptor *d);
 } OciSourceVTable;
 
-/* The first member of what a kind of source consists of. */
+/* The first member of the structure of each kind of source. */
 struct OciSource {
         const OciSourceVTable *vtable;
-        char *reference;        /* as messages and the info file name it, normalised */
+        char *reference;        /* normalized, for messages and the info file */
         char *image_name;       /* for the image manifest, see oci_name_from_reference() */
         char *image_version;    /* or NULL */
         bool layers_by_diff_id; /* the digests of layers are those of the uncompressed layers, whatever
@@ -51,36 +52,36 @@ int oci_layout_open(const char *dir, const char *tag, OciSource **ret, Error *e)
 /* The same as a tar archive, plain or compressed, in FILE; "-" is standard input. What cannot be read in any
  * order is copied to the store first, as a temporary file. */
 int oci_archive_open(Store *s, const char *file, const char *tag, OciSource **ret, Error *e);
-/* What "docker save" and its like write. TAG: a whole reference ("example.com/app:1.0"), or "@N", the N-th
- * image from 0 on; NULL: the only one. */
+/* Archives of "docker save" and similar commands. TAG: a whole reference ("example.com/app:1.0"), or "@N",
+ * the N-th image from 0 on; NULL: the only one. */
 int docker_archive_open(Store *s, const char *file, const char *tag, OciSource **ret, Error *e);
 
 /* --- Import -------------------------------------------------------------------------------------------- */
 
 typedef struct OciImportOptions {
         unsigned n_parallel; /* layers at a time; 0: one per processor */
-        /* Everything has been read and checked; the image is published only if this returns >= 0. May fill
-         * INFO. May be NULL, as all of these. */
+        /* Called after everything has been read and checked; the image is published only if this returns >=
+         * 0. May fill INFO. May be NULL, like all of these. */
         int (*approve)(const char *id, const ImageManifest *m, ImageInfo *info, void *userdata, Error *e);
-        /* Bytes of layers that have been read, and how many there are to be read; with 0 of them first. Called
-         * by several threads, one at a time. */
+        /* Bytes of layers read so far, and in total; called first with 0. Called by several threads, but not
+         * concurrently. */
         void (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;
 } OciImportOptions;
 
-/* Imports the image that SRC means: for this host, if there are several. Its layers are published one by one
- * as they are complete, those that are in the store are not read, the image comes last. The image's ID is
- * the SHA-512 of its config. What is there already is success. */
+/* Imports the image of SRC: the one for this host, if there are several. Layers that are in the store are
+ * not read; layers are published first, the image last. The image's ID is the SHA-512 of its config. An
+ * image that already exists is success. */
 int oci_import(Store *s, OciSource *src, const OciImportOptions *o, Image **ret, Error *e);
 
 /* --- Checking (check.c) -------------------------------------------------------------------------------- */
 
 typedef enum OciCheckKind { OCI_CHECK_LAYOUT, OCI_CHECK_ARCHIVE, OCI_CHECK_DOCKER_ARCHIVE } OciCheckKind;
 
-/* What an archive seems to be in which there is a member of that name. -ENOENT: no image of these kinds. */
+/* The probable kind of an archive with a member of that name. -ENOENT: none of these kinds. */
 int oci_kind_by_member(const char *name, OciCheckKind *ret);
 
-/* Something that is wrong: in which file of the layout, where in it ("": the whole of it), what. */
+/* Reports an error: the file of the layout, the position in it ("": the whole file), the message. */
 typedef void (*OciReport)(const char *document, const char *path, const char *message, void *userdata);
 
 /* Checks all of a layout, that is of all images in it: the documents, and sizes and digests of the blobs.

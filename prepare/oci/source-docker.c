@@ -2,10 +2,10 @@
 
 /* Archives as "docker save", "podman save" and others write them.
  *
- * manifest.json says which members are the config and the layers of an image; names are free. Layers lie
- * there uncompressed as a rule, without a digest of their own, so the manifest that is made up here names
- * them by those of the config, which are of the uncompressed layers. Members may be links: Docker writes a
- * layer that two images share once.
+ * manifest.json lists the members that are the config and the layers of an image; names are arbitrary.
+ * Layers are usually uncompressed, without a digest of their own, so the manifest that is generated here
+ * uses the digests in the config, which are of the uncompressed layers. Members may be links: Docker writes
+ * a layer that two images share once.
  */
 
 #include "prepare/oci/oci-internal.h"
@@ -97,7 +97,7 @@ static const OciSourceVTable docker_vtable = {docker_get_manifest, docker_open_b
 
 /* --- Which image --------------------------------------------------------------------------------------- */
 
-/* "app" and "app:1.0" mean "example.com/library/app:latest" and "…/app:1.0" as well. */
+/* "app" and "app:1.0" also match "example.com/library/app:latest" and "…/app:1.0". */
 static bool is_called(const char *repo_tag, const char *tag)
 {
         _cleanup_free_ char *latest = NULL;
@@ -138,7 +138,7 @@ static int no_image(Docker *d, const char *tag, Error *e)
         if (tag)
                 return error_set(e, -ENOENT, "There is no image '%s' in it, only: %s", shown ?: "?", list);
         r = error_set(e, -EINVAL, "There are several images in it: %s", list);
-        return error_hint(e, r, "Name one of them behind a colon.");
+        return error_hint(e, r, "Select one of them after a colon.");
 }
 
 static int choose(Docker *d, const char *tag, const char **ret_name, Error *e)
@@ -164,7 +164,7 @@ static int choose(Docker *d, const char *tag, const char **ret_name, Error *e)
         return no_image(d, tag, e);
 }
 
-/* --- The manifest that is made up ---------------------------------------------------------------------- */
+/* --- The generated manifest ---------------------------------------------------------------------------- */
 
 static void add_descriptor(Text *t, const char *type, const char *digest, uint64_t size)
 {
@@ -216,11 +216,11 @@ static int read_manifest_json(Docker *d, Error *e)
 
         int r = files_read(d->files, "manifest.json", &text, &size, e);
         if (r == -ENOENT) {
-                r = error_set(e, r, "It is not an archive of Docker's: it has no file manifest.json");
+                r = error_set(e, r, "It is not a Docker archive: it has no file manifest.json");
                 return error_hint(
                                 e, r,
-                                "Archives that Docker wrote before 1.10 have to be loaded and saved again; "
-                                "OCI image layouts are read with oci-archive:.");
+                                "Archives of Docker before 1.10 have to be loaded and saved again; for OCI "
+                                "image layouts use oci-archive:.");
         }
         return r < 0 ? r : docker_archive_parse(text, size, &d->archive, NULL, e);
 }

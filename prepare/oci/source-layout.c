@@ -2,13 +2,15 @@
 
 /* OCI image layouts, as a directory or as an archive (image-spec, "Image Layout").
  *
- * index.json lists the images, which are told apart by an annotation: a tag, or a whole reference.
+ * index.json lists the images, which are distinguished by an annotation: a tag, or a whole reference.
  * Everything else is a blob, found by its digest.
  */
 
 #include "prepare/oci/oci-internal.h"
 
-#define CONTAINERD_NAME "io.containerd.image.name" /* a whole reference, beside a tag in ref.name */
+#define CONTAINERD_NAME                                                                                     \
+        "io.containerd.image.name" /* a complete reference, in addition to a tag in
+                                                    * ref.name */
 
 typedef struct Layout {
         OciSource source;
@@ -16,7 +18,7 @@ typedef struct Layout {
         char *index_text;
         size_t index_size;
         OciIndex *index;
-        const OciDescriptor *chosen; /* NULL: the index is the image's own */
+        const OciDescriptor *chosen; /* NULL: the index itself is the image's */
 } Layout;
 
 /* --- The source ---------------------------------------------------------------------------------------- */
@@ -78,7 +80,7 @@ static int layout_get_manifest(OciSource *s, const char *digest, char **ret, siz
                 text = strdup(l->index_text);
                 r = text ? 0 : error_oom(e);
         }
-        /* Whoever asks for a digest checks it; what the reference means is known to us alone. */
+        /* A caller that requests a digest checks it; the digest of the reference is only known here. */
         if (r >= 0 && d)
                 r = digest_check_bytes(d->digest, text, size, "The manifest", e);
         if (r < 0)
@@ -140,7 +142,7 @@ static int list_names_of(const OciIndex *index, char **ret, Error *e)
         return *ret ? 0 : error_oom(e);
 }
 
-/* Of several that are called alike the one for this host. */
+/* Selects the one for this host from several with the same name. */
 static int choose_platform(Layout *l, const size_t *found, size_t n, Error *e)
 {
         _cleanup_free_ OciDescriptor *some = calloc(n, sizeof(OciDescriptor));
@@ -198,7 +200,7 @@ static int choose_only(Layout *l, Error *e)
         if (r < 0)
                 return r;
         r = error_set(e, -EINVAL, "There are several images in it: %s", list);
-        return error_hint(e, r, "Name one of them behind a colon, as in %s:TAG.", l->source.reference);
+        return error_hint(e, r, "Select one of them after a colon, as in %s:TAG.", l->source.reference);
 }
 
 /* --- Names --------------------------------------------------------------------------------------------- */
@@ -263,8 +265,8 @@ static int read_layout(Layout *l, Error *e)
                 r = error_set(e, r, "It is not an OCI image layout: it has no file oci-layout");
                 return error_hint(
                                 e, r,
-                                "App Container images are named by their path alone, their layouts are for "
-                                "'acnspawn build'; what Docker saved is read with docker-archive:.");
+                                "App Container images are given by their path alone, their layouts are for "
+                                "'acnspawn build'; for Docker archives use docker-archive:.");
         }
         if (r >= 0)
                 r = oci_layout_parse(marker, size, NULL, e);
@@ -275,7 +277,7 @@ static int read_layout(Layout *l, Error *e)
         return r < 0 ? r : oci_index_parse(l->index_text, l->index_size, &l->index, NULL, e);
 }
 
-/* Takes FILES. */
+/* Takes ownership of FILES. */
 static int layout_new(Files *files, const char *transport, const char *path, const char *tag,
                       OciSource **ret, Error *e)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What all sources of OCI images have in common: little more than how they are freed. */
+/* Common code of all sources of OCI images. */
 
 #include "prepare/oci/oci.h"
 
@@ -19,7 +19,7 @@ OciSource *oci_source_free(OciSource *s)
         return NULL;
 }
 
-/* "0123…", as Docker names layers and configs. */
+/* Names such as "0123…", which Docker uses for layers and configs. */
 static bool begins_with_digest(const char *name)
 {
         return strspn(name, "0123456789abcdef") >= 64 && (!name[64] || name[64] == '/' || name[64] == '.');

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Writing compressed data, in a way that can be repeated.
+/* Writes compressed data reproducibly.
  *
- * Each library is asked for what it does best that is still the same everywhere: fixed levels, no time and
- * no name in headers, checksums. xz and zstd use all processors. Their output is cut into blocks or jobs of
- * which the size is fixed here or by the level, so how many threads work on them shows only in the time it
- * takes; for this, one thread goes by way of the same code as many. Memory for the threads of xz is a matter
- * of how much there is: never more than a quarter.
+ * The parameters of each library are chosen for good and identical output everywhere: fixed levels, no time
+ * and no name in headers, checksums. xz and zstd use all processors. Their output consists of blocks or jobs
+ * whose size is fixed here or by the level, so the number of threads affects only the duration; therefore a
+ * single thread uses the same code as many. The threads of xz use at most a quarter of the memory.
  */
 
 #include <limits.h>
@@ -21,13 +20,13 @@
 #include "prepare/pack/pack.h"
 
 #define OUTPUT_SIZE (256U * 1024U)
-#define INPUT_MAX (1U << 30) /* at once: what all libraries can count */
+#define INPUT_MAX (1U << 30) /* per call: the limit of all libraries */
 
 #define GZIP_LEVEL 6
 #define BZIP2_LEVEL 9
 #define XZ_LEVEL 6
-#define XZ_BLOCK_SIZE (24ULL << 20) /* three times the dictionary of that level, as xz(1) has it */
-#define XZ_STEP_MSEC 200 /* so long its threads may take at a block, before we look whether we are to end */
+#define XZ_BLOCK_SIZE (24ULL << 20) /* three times the dictionary of that level, as in xz(1) */
+#define XZ_STEP_MSEC 200            /* interval of checks for interruption while its threads work */
 #define ZSTD_LEVEL 9
 #define THREADS_MAX 64
 
@@ -48,20 +47,20 @@ struct Compressor {
         };
 };
 
-/* What is left of the input, and where to put the output. */
+/* The remaining input, and the buffer for output. */
 typedef struct Step {
         const unsigned char *in;
         size_t in_left;
         unsigned char *out;
         size_t out_left;
-        bool finish; /* there is no more input than this */
+        bool finish; /* this is the last input */
 } Step;
 
 struct Codec {
         const char *name;
         Library *library;
         int (*start)(Compressor *c);         /* -ENOMEM, -ENOTSUP */
-        int (*step)(Compressor *c, Step *s); /* 1: FINISH is done; 0: go on; negative errno */
+        int (*step)(Compressor *c, Step *s); /* 1: FINISH is complete; 0: continue; negative errno */
         void (*stop)(Compressor *c);
 };
 
@@ -184,7 +183,7 @@ static int zstd_start(Compressor *c)
         c->zstd = ZSTD_createCCtx();
         if (!c->zstd)
                 return -ENOMEM;
-        /* The last may fail: a library without threads. The others are known to every library. */
+        /* The last one may fail in a library without threads. All versions support the others. */
         for (size_t i = 0; i < ELEMENTSOF(parameters); i++)
                 (void) ZSTD_CCtx_setParameter(c->zstd, parameters[i].parameter, parameters[i].value);
         return 0;
@@ -209,7 +208,8 @@ static void zstd_stop(Compressor *c)
         (void) ZSTD_freeCCtx(c->zstd);
 }
 
-/* --- All ----------------------------------------------------------------------------------------------- */
+/* --- All compressions
+ * ----------------------------------------------------------------------------------------------- */
 
 static int none_step(Compressor *c, Step *s)
 {
@@ -280,7 +280,7 @@ Compressor *compressor_free(Compressor *c)
         return NULL;
 }
 
-/* A pipe may be full for as long as its reader likes, but not longer than we are let wait. */
+/* Waits until a pipe is writable; a signal interrupts the wait. */
 static int wait_for_room(Compressor *c, Error *e)
 {
         int r = interrupt_poll(c->fd, POLLOUT, -1, e);
@@ -296,7 +296,7 @@ static int flush(Compressor *c, Error *e)
                 int r = wait_for_room(c, e);
                 if (r < 0)
                         return r;
-                /* No more than what a pipe with room takes at once. */
+                /* At most as much as a writable pipe accepts without blocking. */
                 ssize_t n = write(c->fd, c->output + done,
                                   c->is_regular ? c->used - done : MIN(c->used - done, (size_t) PIPE_BUF));
                 if (n < 0 && errno != EINTR && errno != EAGAIN)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of prepare/pack/ share. */
+/* Shared by the sources of prepare/pack/. */
 
 #include "prepare/pack/pack.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/pack/: the way back, from files to image archives: compressing, and writing tar so that the same
- * input always gives the same bytes and with them the same image ID. */
+/* prepare/pack/: writes image archives from files: compressing, and writing tar so that the same input
+ * always gives the same bytes and thus the same image ID. */
 
 #include "prepare/unpack/unpack.h"
 
@@ -20,17 +20,17 @@ typedef enum Compression {
 #define COMPRESSION_NAMES "none, gzip, bzip2, xz, zstd"
 int compression_from_string(const char *s); /* or -EINVAL */
 
-/* What is written to it goes to a descriptor, compressed. The result holds neither names nor times, and does
- * not depend on how many processors there are or on how the input was cut into pieces: the same bytes give
- * the same file, as long as the compression library is the same. */
+/* Writes its input compressed to a descriptor. The result contains neither names nor times, and does not
+ * depend on the number of processors or on how the input was split: the same bytes give the same file, as
+ * long as the compression library is the same. */
 typedef struct Compressor Compressor;
 
-/* FD must outlive it. WHAT is how messages call what is written: "the image 'x.aci'"; it is copied. */
+/* FD must outlive it. WHAT is the name of the output in messages: "the image 'x.aci'"; it is copied. */
 int compressor_new(Compression c, int fd, const char *what, Compressor **ret, Error *e);
-/* Without compressor_finish() what was written stays incomplete. */
+/* Without compressor_finish() the output is incomplete. */
 Compressor *compressor_free(Compressor *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Compressor *, compressor_free);
-/* Fails with -EINTR if the program was asked to end. */
+/* Fails with -EINTR if a signal to end was received. */
 int compressor_write(Compressor *c, const void *p, size_t size, Error *e);
 int compressor_finish(Compressor *c, Error *e);
 
@@ -42,7 +42,7 @@ typedef struct PackXattr {
         size_t size;
 } PackXattr;
 
-/* One entry. What an entry of its kind has no use for is ignored. */
+/* One entry. Members that do not apply to its type are ignored. */
 typedef struct TarEntry {
         const char *path; /* relative, without a slash at the end */
         mode_t mode;      /* with the type */
@@ -57,15 +57,15 @@ typedef struct TarEntry {
         const char *acl_access, *acl_default; /* in text, by number; or NULL */
 } TarEntry;
 
-/* Writes tar as POSIX has it (ustar), with extended headers only for what does not fit without, hashing what
- * it writes. The same calls give the same bytes, on any machine and with any version of any library. */
+/* Writes POSIX tar (ustar), with extended headers only for values that do not fit, and hashes the output.
+ * The same calls give the same bytes, on any machine and with any version of any library. */
 typedef struct TarWriter TarWriter;
 
-/* The compressor is only borrowed. */
+/* The compressor stays owned by the caller. */
 int tar_writer_new(Compressor *c, TarWriter **ret, Error *e);
 TarWriter *tar_writer_free(TarWriter *w);
 DEFINE_TRIVIAL_CLEANUP_FUNC(TarWriter *, tar_writer_free);
-/* A regular file must be followed by exactly as many bytes of content as the entry says. */
+/* A regular file must be followed by exactly SIZE bytes of content. */
 int tar_writer_add(TarWriter *w, const TarEntry *entry, Error *e);
 int tar_writer_add_content(TarWriter *w, const void *p, size_t size, Error *e);
 /* A regular file of mode 0644 and of user, group and time 0: how an image's manifest is written. */
@@ -77,20 +77,20 @@ int tar_writer_finish(TarWriter *w, char **ret_id, uint64_t *ret_size, Error *e)
 /* --- Trees of files (tree.c, tree-xattr.c) ------------------------------------------------------------- */
 
 typedef struct TreeOptions {
-        bool owner_root;      /* everything belongs to 0:0, whoever owns it here */
-        bool one_file_system; /* directories on which something else is mounted stay empty */
+        bool owner_root;      /* everything gets the owner 0:0 */
+        bool one_file_system; /* mount points are archived as empty directories */
         bool has_mtime_max;
-        int64_t mtime_max; /* later times become this one */
-        /* Whether what FD (O_PATH) stands for is to be left out, with all that is in it; or NULL. */
+        int64_t mtime_max; /* later times are clamped to this one */
+        /* Whether the file of FD (O_PATH) is to be left out, with everything below it; or NULL. */
         bool (*leave_out)(int fd, const struct stat *st, const char *path, void *userdata);
         void *userdata;
 } TreeOptions;
 
 /* Adds the directory DIR_FD, as NAME ("rootfs"), and everything below it: a directory before what is in it,
- * names in the order of their bytes; owners, modes, times in whole seconds, devices, FIFOs, hard links (of
- * names for one file the first is the file), extended attributes but for those that belong to this host's
- * security modules, ACLs. No symlink is followed. -ENOTSUP, naming it: what no image can have (sockets,
- * whiteouts, attributes of overlayfs); -EAGAIN: what changed while it was read. */
+ * names in the order of their bytes; owners, modes, times in whole seconds, devices, FIFOs, hard links (the
+ * first name of a file is the file), extended attributes except those of this host's security modules, ACLs.
+ * No symlink is followed. -ENOTSUP, with its name: a file that images cannot contain (sockets, whiteouts,
+ * attributes of overlayfs); -EAGAIN: a file changed while it was read. */
 int tar_writer_add_tree(TarWriter *w, int dir_fd, const char *name, const TreeOptions *o, Error *e);
 
 /* The same for FD (O_PATH), which may be a file of any kind. */

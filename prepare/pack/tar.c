@@ -2,11 +2,10 @@
 
 /* Writing tar.
  *
- * An image's ID is the digest of its tar archive, so what stands in its headers must depend on nothing but
- * the files: not on the process, the clock, the locale, names of users, nor on what this or that version of
- * a library puts there. Hence a writer of our own, for the plain form that every reader knows. Numbers and
- * names that do not fit into it, attributes and ACLs go into an extended header in front of the entry (pax),
- * in a fixed order.
+ * An image's ID is the digest of its tar archive, so its headers must depend only on the files: not on the
+ * process, the clock, the locale, names of users, nor on the version of a library. Hence a dedicated writer,
+ * for the basic format that every reader supports. Numbers and names that do not fit, attributes and ACLs
+ * are written to an extended header before the entry (pax), in a fixed order.
  */
 
 #include <sys/stat.h>
@@ -24,7 +23,7 @@ struct TarWriter {
         Compressor *compressor;
         EVP_MD_CTX *digest;
         uint64_t size;
-        uint64_t missing; /* bytes of content until the entry is complete */
+        uint64_t missing; /* remaining bytes of content of the entry */
 };
 
 typedef struct Header {
@@ -143,7 +142,7 @@ static int extended_records(Text *t, const TarEntry *x, const char *long_path, c
 
 /* --- Headers ------------------------------------------------------------------------------------------- */
 
-/* What does not fit stands in the extended header, and here is 0. */
+/* A value that does not fit is in the extended header, and is 0 here. */
 static void set_octal(char *field, size_t size, uint64_t value)
 {
         char text[24];
@@ -152,7 +151,7 @@ static void set_octal(char *field, size_t size, uint64_t value)
         memcpy(field, text, size);
 }
 
-/* Names of up to 255 bytes fit if there is a slash at the right place. */
+/* Names of up to 255 bytes fit if there is a slash at a suitable position. */
 static bool set_name(Header *h, const char *path)
 {
         size_t n = strlen(path);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The extended attributes of a file, on their way into an archive.
+/* Reads the extended attributes of a file for an archive.
  *
- * Kept are those that are the file's: of users, trusted ones (which only root sees), and of the security
- * ones the file capabilities and whatever is not listed below. Left out are the labels and measurements that
- * the security modules of this host put on every file, and what belongs to the file system the tree happens
- * to be on (system.*, btrfs.*): they would make the same tree another image on another host. Those that
- * steer overlayfs are refused, as unpacking refuses them. ACLs become text, which is what readers of tar
- * expect, by number only.
+ * Attributes that belong to the file are included: user ones, trusted ones (visible to root only), and of
+ * the security ones the file capabilities and all that are not listed below. Labels and measurements that
+ * the security modules of this host set on every file are left out, and also attributes of the current file
+ * system (system.*, btrfs.*): with them the same tree would be a different image on another host. Attributes
+ * that control overlayfs are refused, as unpacking refuses them. ACLs are written as text, which readers of
+ * tar expect, with numeric IDs only.
  */
 
 #include <endian.h>
@@ -51,8 +51,7 @@ static int xattr_error(Error *e, int code, const char *path, const char *name, c
         return pack_error(e, code, path, "its attribute %s %s", shown ?: "?", why);
 }
 
-/* By way of /proc, as a descriptor of a symlink or of a file that must not be opened is no good for
- * fgetxattr(). */
+/* Uses /proc, since fgetxattr() does not work with O_PATH descriptors. */
 static ssize_t read_value(int fd, const char *name, void *buffer, size_t size)
 {
         char link[32];
@@ -117,10 +116,11 @@ static int add_acl(const unsigned char *value, size_t size, const char *path, co
 
         if (r == -ENOMEM)
                 return error_oom(e);
-        return r < 0 ? xattr_error(e, -ENOTSUP, path, name, "is not an ACL that is known here") : 0;
+        return r < 0 ? xattr_error(e, -ENOTSUP, path, name, "is not a supported ACL") : 0;
 }
 
-/* --- All ----------------------------------------------------------------------------------------------- */
+/* --- All attributes
+ * ----------------------------------------------------------------------------------------------- */
 
 static int add(PackXattrs *x, const char *name, const void *value, size_t size, Error *e)
 {
@@ -140,7 +140,8 @@ static int read_one(int fd, const char *name, const char *path, void *buffer, Pa
         bool is_acl = streq(name, ACL_ACCESS) || streq(name, ACL_DEFAULT);
 
         if (has_prefix_of(name, refused, ELEMENTSOF(refused)))
-                return xattr_error(e, -ENOTSUP, path, name, "steers overlayfs, which images must not do");
+                return xattr_error(e, -ENOTSUP, path, name,
+                                   "controls overlayfs, which is not allowed in images");
         if (!is_acl && (!has_prefix_of(name, kept, ELEMENTSOF(kept)) ||
                         has_prefix_of(name, left_out, ELEMENTSOF(left_out))))
                 return 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A directory on its way into an archive.
+/* Writes a directory tree to an archive.
  *
- * The tree is walked by descriptor. Each file is opened once, without following it if it is a symlink and
- * without opening what opening would act on (O_PATH); what it is, its attributes and its content are then
- * read by this one descriptor, so that nobody can exchange it in between. That a file or a directory did not
- * change while it was read is checked afterwards, by its times: an archive of a moment that never was is no
- * archive of anything. What unpacking refuses is refused here, by its name.
+ * The tree is walked by descriptor. Each file is opened once, without following symlinks and without side
+ * effects (O_PATH); its type, attributes and content are then read through this descriptor, so that it
+ * cannot be replaced in between. Its times are checked afterwards, to detect changes while a file or a
+ * directory was read: an inconsistent archive is refused. Files that unpacking refuses are refused here,
+ * with their name.
  *
- * The walk keeps its directories in a list, not on the stack; how deep it goes is bounded by what an archive
- * may have. Only files with several names are remembered.
+ * The walk keeps its directories in a list, not on the stack; its depth is limited like that of archives.
+ * Only files with several hard links are recorded.
  */
 
 #include <dirent.h>
@@ -24,11 +24,11 @@ typedef struct Level {
         int fd;
         char **names;
         size_t next;      /* index of the next name */
-        size_t path_size; /* of the directory's own path */
+        size_t path_size; /* length of the directory's own path */
         struct stat st;
 } Level;
 
-/* The first name of a file that has several. */
+/* The first name of a file with several hard links. */
 typedef struct Link {
         dev_t device;
         ino_t inode;
@@ -106,7 +106,7 @@ static int compare_links(const void *a, const void *b)
         return x->inode != y->inode ? (x->inode < y->inode ? -1 : 1) : 0;
 }
 
-/* The earlier name of this file, or NULL, in which case this one is remembered. */
+/* The earlier name of this file; NULL: there is none, and this one is recorded. */
 static int find_link(Walk *w, const struct stat *st, const char **ret, Error *e)
 {
         size_t size = strlen(w->path) + 1;
@@ -147,7 +147,7 @@ static int check_unchanged(int fd, const struct stat *before, const char *path, 
         struct stat after;
 
         if (fstat(fd, &after) < 0)
-                return pack_error_errno(e, errno, path, "cannot look at it");
+                return pack_error_errno(e, errno, path, "cannot examine it");
         return same_state(before, &after) ? 0 : changed_error(e, path, "it changed while it was read");
 }
 
@@ -163,14 +163,14 @@ static int add_content(Walk *w, int path_fd, const struct stat *st, Error *e)
                 ssize_t n = loop_read(fd, w->content, CONTENT_SIZE);
                 if (n < 0)
                         return pack_error_errno(e, (int) n, w->path, "cannot read it");
-                /* A file that has become longer shows in its times; what there is room for is written. */
+                /* If the file has become longer, its times show that; only the announced size is written. */
                 size_t k = (size_t) MIN((uint64_t) n, left);
                 int r = k > 0 ? tar_writer_add_content(w->writer, w->content, k, e) : 0;
                 if (r < 0)
                         return r;
                 left -= k;
                 if (k < (size_t) n || (left > 0 && n < (ssize_t) CONTENT_SIZE))
-                        return changed_error(e, w->path, "it is longer or shorter than it was a moment ago");
+                        return changed_error(e, w->path, "its size changed while it was read");
                 if (n < (ssize_t) CONTENT_SIZE)
                         return check_unchanged(fd, st, w->path, e);
         }
@@ -181,7 +181,7 @@ static int read_target(Walk *w, int fd, const char **ret, Error *e)
         ssize_t n = readlinkat(fd, "", w->target, sizeof(w->target) - 1);
 
         if (n < 0)
-                return pack_error_errno(e, errno, w->path, "cannot read where it leads");
+                return pack_error_errno(e, errno, w->path, "cannot read its target");
         if (n > (ssize_t) LINK_SIZE_MAX)
                 return pack_error(e, -ENAMETOOLONG, w->path, "the symbolic link is longer than %u bytes",
                                   LINK_SIZE_MAX);
@@ -193,8 +193,8 @@ static int read_target(Walk *w, int fd, const char **ret, Error *e)
 static int check_kind(const Walk *w, const struct stat *st, Error *e)
 {
         if (S_ISSOCK(st->st_mode)) {
-                int r = pack_error(e, -ENOTSUP, w->path, "it is a socket, which archives cannot hold");
-                return error_hint(e, r, "Remove it: a socket means nothing without the process behind it.");
+                int r = pack_error(e, -ENOTSUP, w->path, "it is a socket, which archives cannot contain");
+                return error_hint(e, r, "Remove it: a socket is useless without its process.");
         }
         if (S_ISCHR(st->st_mode) && st->st_rdev == 0)
                 return pack_error(e, -ENOTSUP, w->path,
@@ -221,13 +221,13 @@ static int describe(Walk *w, int fd, const struct stat *st, TarEntry *x, Error *
         };
         if (S_ISLNK(st->st_mode))
                 return read_target(w, fd, &x->link, e);
-        /* Unpacking makes hard links to regular files only. */
+        /* Unpacking supports hard links to regular files only. */
         if (S_ISREG(st->st_mode) && st->st_nlink > 1)
                 return find_link(w, st, &x->link, e);
         return 0;
 }
 
-/* Adds the file behind FD, of any kind; of a directory just itself. */
+/* Adds the file of FD, of any type; of a directory only its own entry. */
 static int add_file(Walk *w, int fd, const struct stat *st, Error *e)
 {
         _cleanup_(pack_xattrs_done) PackXattrs xattrs = {};
@@ -257,7 +257,7 @@ static int add_file(Walk *w, int fd, const struct stat *st, Error *e)
 
 /* --- The walk ------------------------------------------------------------------------------------------ */
 
-/* Sorted, and unlike those of list_names() bounded. */
+/* Sorted, and unlike in list_names() limited in number. */
 static int read_names(int dir_fd, char ***ret)
 {
         _cleanup_strv_free_ char **l = NULL;
@@ -327,9 +327,9 @@ static int append_name(Walk *w, const Level *l, const char *name, Error *e)
         size_t n = strlen(name);
 
         w->path[l->path_size] = 0;
-        /* One more for the slash behind a directory. */
+        /* One more byte for the slash after a directory. */
         if (l->path_size + 1 + n + 1 > PATH_SIZE_MAX)
-                return pack_error(e, -ENAMETOOLONG, w->path, "there are names in it of more than %u bytes",
+                return pack_error(e, -ENAMETOOLONG, w->path, "it contains paths of more than %u bytes",
                                   PATH_SIZE_MAX);
         w->path[l->path_size] = '/';
         memcpy(w->path + l->path_size + 1, name, n + 1);
@@ -347,7 +347,7 @@ static int visit(Walk *w, Level *l, const char *name, Error *e)
         fd = openat(l->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return errno == ENOENT ? pack_error(e, -EAGAIN, w->path,
-                                                    "it was removed meanwhile while the tree was read")
+                                                    "it was removed while the tree was read")
                                        : pack_error_errno(e, errno, w->path, "cannot open it");
         if (w->options->leave_out && w->options->leave_out(fd, &st, w->path, w->options->userdata))
                 return 0;
@@ -371,7 +371,7 @@ int tar_writer_add_file(TarWriter *writer, int fd, const char *name, const TreeO
                 return error_oom(e);
         snprintf(w->path, sizeof(w->path), "%s", name);
         if (fstat(fd, &st) < 0)
-                return pack_error_errno(e, errno, w->path, "cannot look at it");
+                return pack_error_errno(e, errno, w->path, "cannot examine it");
         w->device = st.st_dev;
         int r = add_file(w, fd, &st, e);
         if (r >= 0 && S_ISDIR(st.st_mode))

@@ -77,7 +77,7 @@ static int try_lock(int fd)
 }
 
 /* Embryo to preparing. -EAGAIN: a collector took it for an aborted one before it was locked. */
-static int hatch(Pod *p)
+static int embryo_to_preparing(Pod *p)
 {
         _cleanup_free_ char *path = NULL;
 
@@ -123,7 +123,7 @@ int pod_new(Store *s, Pod **ret, Error *e)
                 if (r >= 0)
                         r = pod_alloc(s, uuid, &p);
                 if (r >= 0)
-                        r = hatch(p);
+                        r = embryo_to_preparing(p);
                 if (r < 0)
                         continue;
                 p->locked = true;

@@ -148,7 +148,7 @@ static int state_at(PodState place, int dir_fd, PodState *ret)
 }
 
 /* 1: found, 0: it was moved under our hands, -ENOENT: nowhere. */
-static int look_once(Store *s, const char *uuid, int *ret_fd, PodState *ret_place, PodState *ret_state)
+static int find_once(Store *s, const char *uuid, int *ret_fd, PodState *ret_place, PodState *ret_state)
 {
         for (size_t i = 0; i < N_POD_PLACES; i++) {
                 _cleanup_free_ char *path = NULL;
@@ -186,7 +186,7 @@ int pod_look(Store *s, const char *uuid, Pod **ret, Error *e)
                 return error_oom(e);
         r = 0;
         for (unsigned tries = 0; r == 0 && tries < LOOK_TRIES; tries++)
-                r = look_once(s, uuid, &p->dir_fd, &p->place, &p->state);
+                r = find_once(s, uuid, &p->dir_fd, &p->place, &p->state);
         if (r == -ENOENT)
                 return error_set(e, r, "There is no pod %s in the store %s", uuid, store_path(s));
         if (r == 0)

@@ -15,16 +15,16 @@
 /* --- Isolators ----------------------------------------------------------------------------------------- */
 
 /* Two ways to say the same thing, of which only one can hold. */
-static const IsolatorType rivals[][2] = {
+static const IsolatorType exclusive_types[][2] = {
                 {ISOLATOR_CAPABILITIES_RETAIN_SET, ISOLATOR_CAPABILITIES_REMOVE_SET},
                 {ISOLATOR_SECCOMP_RETAIN_SET, ISOLATOR_SECCOMP_REMOVE_SET},
 };
 
 static bool are_rivals(const Isolator *a, const Isolator *b)
 {
-        for (size_t i = 0; i < ELEMENTSOF(rivals); i++)
-                if ((a->type == rivals[i][0] && b->type == rivals[i][1]) ||
-                    (a->type == rivals[i][1] && b->type == rivals[i][0]))
+        for (size_t i = 0; i < ELEMENTSOF(exclusive_types); i++)
+                if ((a->type == exclusive_types[i][0] && b->type == exclusive_types[i][1]) ||
+                    (a->type == exclusive_types[i][1] && b->type == exclusive_types[i][0]))
                         return true;
         return false;
 }

@@ -110,14 +110,14 @@ static bool is_picked_by_nspawn(uint32_t base)
 }
 
 /* Whether somebody outside of acnspawn has uids of the range. */
-static bool is_of_others(const char *subuids, const char *subgids, uint32_t base)
+static bool is_reserved_by_host(const char *subuids, const char *subgids, uint32_t base)
 {
         return subids_overlap(subuids, base) || subids_overlap(subgids, base) || is_picked_by_nspawn(base) ||
                is_user_or_group(base);
 }
 
 /* -EEXIST: it is. */
-static int is_of_another_pod(const Pod *p, uint32_t base, Error *e)
+static int check_other_pods(const Pod *p, uint32_t base, Error *e)
 {
         char key[16];
 
@@ -155,8 +155,8 @@ int pod_allocate_uids(Pod *p, Error *e)
         for (uint32_t i = 0; i < N_UID_BASES; i++) {
                 uint32_t base = uid_base_nth(p->uuid, i);
 
-                r = is_of_another_pod(p, base, e); /* before the slow questions */
-                if (r == 0 && !is_of_others(subuids, subgids, base))
+                r = check_other_pods(p, base, e); /* before the slow questions */
+                if (r == 0 && !is_reserved_by_host(subuids, subgids, base))
                         r = take_range(p, base, e);
                 else if (r == 0)
                         r = -EEXIST;

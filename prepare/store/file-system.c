@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether a file system can carry a store: the upper directories of overlays, and files with the owners, the
- * attributes and the device nodes that images have.
+/* Checks whether a file system is suitable for a store: for the upper directories of overlays, and for files
+ * with the owners, attributes and device nodes of images.
  *
- * File systems that are known not to are refused by their name. What others can do depends on how they were
- * made and mounted, so that is tried in a directory of ours: trusted attributes, owners, character devices
- * (which are whiteouts), types of entries in listings, and an overlay. That one is set up and dropped again
- * without ever being mounted anywhere.
+ * File systems that are known to be unsuitable are refused by type. The features of others depend on how
+ * they were created and mounted, so these are tested in a temporary directory: trusted attributes, owners,
+ * character devices (which are whiteouts), types of entries in listings, and an overlay. The overlay is
+ * created and dropped without being mounted anywhere.
  *
- * Trying costs about a millisecond, or a few. So it is done when a store is new, and again when the file
- * "file-system" in it, which says on which one it was tried, is of another: somebody has copied or moved the
- * store.
+ * The test takes a few milliseconds. It runs when a store is new, and again if the file "file-system" in it,
+ * which records the tested file system, does not match: then the store was copied or moved.
  */
 
 #include <dirent.h>
@@ -56,9 +55,9 @@ static const struct {
 };
 
 typedef struct Probe {
-        int fd; /* of the store */
+        int fd; /* directory of the store */
         const char *path;
-        char name[64]; /* of the directory it is tried in */
+        char name[64]; /* name of the test directory */
         int dir_fd;
 } Probe;
 
@@ -71,18 +70,18 @@ static void probe_done(Probe *p)
 
 static int unfit(const char *path, const char *why, Error *e)
 {
-        int r = error_set(e, -EOPNOTSUPP, "The store %s lies on a file system that cannot carry pods (%s)",
-                          path, why);
+        int r = error_set(e, -EOPNOTSUPP,
+                          "The store %s is on a file system that is not suitable for pods (%s)", path, why);
 
         return error_hint(e, r, "Choose a directory on ext4, XFS, Btrfs or tmpfs with --dir=.");
 }
 
-/* --- What is tried ------------------------------------------------------------------------------------- */
+/* --- Tests --------------------------------------------------------------------------------------------- */
 
-/* Each returns 1 if it can be done, 0 if it cannot, -EPERM if we are not allowed to try, or why trying
- * failed. */
+/* Each returns 1 if the feature exists, 0 if it does not, -EPERM if the test is not permitted, or the error
+ * of the test. */
 
-/* The error of a call of which these errors say that the file system has no such thing. */
+/* Maps the error of a call: these errors mean that the file system does not have the feature. */
 static int cannot(int error, int what)
 {
         return error == what || error == EOPNOTSUPP || error == ENOSYS ? 0 : -error;
@@ -144,7 +143,7 @@ static int try_overlay(const Probe *p)
                         {"lowerdir", "lower"}, {"upperdir", "upper"}, {"workdir", "work"}};
         _cleanup_close_ int fs = (int) syscall(SYS_fsopen, "overlay", FSOPEN_CLOEXEC);
 
-        /* Without overlays or without /proc there are no pods here; whoever starts one is told. */
+        /* Without overlays or without /proc pods cannot run at all; starting one reports that. */
         if (fs < 0 || access("/proc/self/fd", X_OK) < 0)
                 return -EPERM;
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
@@ -154,7 +153,7 @@ static int try_overlay(const Probe *p)
                 if (r < 0)
                         return r;
         }
-        /* Dropping it is not to wait until all that was ever written to the file system is on disk. */
+        /* Otherwise dropping the overlay would sync the whole file system. */
         (void) syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0);
         if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) >= 0)
                 return 1;
@@ -165,11 +164,11 @@ static const struct {
         int (*try)(const Probe *p);
         const char *why;
 } properties[] = {
-                {try_attributes, "it keeps no extended attributes"},
-                {try_owners, "it keeps no owners of files"},
+                {try_attributes, "it has no extended attributes"},
+                {try_owners, "it does not store owners of files"},
                 {try_whiteouts, "it has no device nodes"},
-                {try_types, "its directories do not tell the types of what is in them"},
-                {try_overlay, "the kernel makes no overlay on it"},
+                {try_types, "its directories do not list the types of entries"},
+                {try_overlay, "the kernel cannot make an overlay on it"},
 };
 
 static int try_all(const Probe *p, Error *e)
@@ -179,9 +178,7 @@ static int try_all(const Probe *p, Error *e)
                 if (r == 0)
                         return unfit(p->path, properties[i].why, e);
                 if (r < 0 && r != -EPERM)
-                        return error_set_errno(e, r,
-                                               "Cannot try what the file system of the store %s can do",
-                                               p->path);
+                        return error_set_errno(e, r, "Cannot test the file system of the store %s", p->path);
         }
         return 0;
 }
@@ -191,8 +188,8 @@ static int make_probe(Probe *p, bool is_new, Error *e)
         char hex[RANDOM_HEX_SIZE];
         int r = random_hex(hex);
 
-        /* If we are killed: below tmp/ it will be collected, and a new store may have names that begin
-         * so. */
+        /* If the process is killed: below tmp/ it will be collected, and a new store may contain names with
+         * this prefix. */
         if (r >= 0) {
                 snprintf(p->name, sizeof(p->name), "%s.probe-%s", is_new ? "" : "tmp/", hex);
                 r = mkdirat(p->fd, p->name, 0700) < 0 ? -errno
@@ -204,7 +201,7 @@ static int make_probe(Probe *p, bool is_new, Error *e)
         return 0;
 }
 
-/* --- Which one it was tried on ------------------------------------------------------------------------- */
+/* --- The tested file system ---------------------------------------------------------------------------- */
 
 #define ID_SIZE 40U
 
@@ -243,7 +240,7 @@ int file_system_check_name(int fd, const char *path, Error *e)
         struct statfs fs;
 
         if (fstatfs(fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot look at the file system of the store %s", path);
+                return error_set_errno(e, errno, "Cannot examine the file system of the store %s", path);
         for (size_t i = 0; i < ELEMENTSOF(unfit_file_systems); i++)
                 if ((uint32_t) fs.f_type == unfit_file_systems[i].magic)
                         return unfit(path, unfit_file_systems[i].name, e);
@@ -254,12 +251,12 @@ int file_system_check(int fd, const char *path, bool is_new, Error *e)
 {
         _cleanup_(probe_done) Probe p = {.fd = fd, .path = path, .dir_fd = -EBADF};
 
-        /* Most of it is not for others to try, and nor are pods. */
+        /* Other users can neither run most of the tests nor pods. */
         if (geteuid() != 0 || (!is_new && is_known(fd)))
                 return 0;
         int r = make_probe(&p, is_new, e);
         if (r == -EROFS && !is_new)
-                return 0; /* it can be read all the same */
+                return 0; /* the store can still be read */
         if (r >= 0)
                 r = try_all(&p, e);
         if (r >= 0 && !is_new)

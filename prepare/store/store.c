@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The store: one directory that holds images and pods, and the rules by which processes share it.
+/* The store: one directory with images and pods, and the rules by which processes share it.
  *
- * There is no daemon and no database. What is in the store is complete, because everything is made below
- * tmp/ and renamed into place, and what may be removed is known from flocks, which die with their owner.
- * Opening a store checks that nobody else could have prepared it for us: it has to be ours and closed to
+ * There is no daemon and no database. Everything in the store is complete, because it is made below tmp/ and
+ * renamed into place, and flocks, which end with their owner, determine what may be removed. Opening a store
+ * checks that no other user could have prepared it: it has to be owned by this user and inaccessible to
  * others, as the set-user-ID programs of images in it must not be within the reach of the host's users.
  */
 
@@ -18,8 +18,8 @@
 
 #define STORE_VERSION "1\n"
 
-/* The pods' part comes first to last in the order of a pod's life. What is made in a nursery has nothing to
- * do with what else is made there. */
+/* The directories of pods are in the order of a pod's life cycle. Entries made in a "nursery" directory are
+ * unrelated to each other. */
 static const struct {
         const char *name;
         bool nursery;
@@ -46,21 +46,22 @@ static int check_access(int fd, const char *path, bool is_new, Error *e)
         int r;
 
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "Cannot look at the store %s", path);
+                return error_set_errno(e, errno, "Cannot examine the store %s", path);
         if (st.st_uid != geteuid()) {
-                r = error_set(e, -EPERM, "The store %s belongs to user %u, not to user %u, who opens it",
-                              path, (unsigned) st.st_uid, (unsigned) geteuid());
+                r = error_set(e, -EPERM, "The store %s belongs to user %u, but is opened by user %u", path,
+                              (unsigned) st.st_uid, (unsigned) geteuid());
                 return error_hint(e, r,
                                   "Choose another directory with --dir=, or give it to its user by chown.");
         }
         if (st.st_mode & 0022) {
                 r = error_set(e, -EPERM, "The store %s can be written to by others (mode %04o)", path,
                               st.st_mode & 07777U);
-                return error_hint(e, r, "Find out whether somebody did, then run: chmod 0700 %s", path);
+                return error_hint(e, r, "Check whether another user has changed it, then run: chmod 0700 %s",
+                                  path);
         }
         if (!(st.st_mode & 0055))
                 return 0;
-        if (is_new) /* an empty directory that becomes a store now */
+        if (is_new) /* an empty directory becomes a new store */
                 return fchmod(fd, 0700) < 0 ? error_set_errno(e, errno,
                                                               "Cannot close the store %s to others", path)
                                             : 0;
@@ -71,7 +72,7 @@ static int check_access(int fd, const char *path, bool is_new, Error *e)
         return error_hint(e, r, "Run: chmod 0700 %s", path);
 }
 
-/* Whether nothing is there that is not left from a store that was just being made. */
+/* Whether the directory is empty, except for the remains of an interrupted creation. */
 static int directory_is_fresh(int fd)
 {
         _cleanup_close_ int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -91,7 +92,7 @@ static int directory_is_fresh(int fd)
         return fresh;
 }
 
-/* 1: a store of our version; 0: no version there. */
+/* 1: a store of this version; 0: there is no version file. */
 static int check_version(int fd, const char *path, Error *e)
 {
         _cleanup_free_ char *version = NULL, *shown = NULL;
@@ -106,7 +107,7 @@ static int check_version(int fd, const char *path, Error *e)
         version[strcspn(version, "\n")] = 0;
         shown = text_escape_for_terminal(version);
         r = error_set(e, -EPROTONOSUPPORT,
-                      "The store %s has layout version '%s', this program knows version 1", path,
+                      "The store %s has layout version '%s', but this program supports version 1", path,
                       shown ?: "?");
         return error_hint(e, r,
                           "It was made by another version of acnspawn: use that one, or another directory "
@@ -115,7 +116,7 @@ static int check_version(int fd, const char *path, Error *e)
 
 static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
 {
-        /* One process makes the store, others wait here. */
+        /* One process creates the store, others wait here. */
         if (flock(fd, LOCK_EX) < 0)
                 return error_set_errno(e, errno, "Cannot lock the directory %s", path);
         int r = check_version(fd, path, e);
@@ -126,8 +127,9 @@ static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
                 return error_set_errno(e, r, "Cannot read the directory %s", path);
         if (r == 0) {
                 r = error_set(e, -ENOTEMPTY, "%s is neither a store nor an empty directory", path);
-                return error_hint(e, r,
-                                  "Choose another directory with --dir=; it is made if it is missing.");
+                return error_hint(
+                                e, r,
+                                "Choose another directory with --dir=; it is created if it does not exist.");
         }
         r = check_access(fd, path, true, e);
         if (r >= 0 && !(flags & STORE_UNPRIVILEGED))
@@ -142,7 +144,7 @@ static int initialize(int fd, const char *path, StoreFlags flags, Error *e)
         return 0;
 }
 
-/* Tells the file system that what is made in the directory NAME is unrelated. ext4 then puts each pod and
+/* Hints to the file system that entries of the directory NAME are unrelated. ext4 then puts each pod and
  * each image into a region of its own. Otherwise they share one, and as ext4 does not use an inode again for
  * minutes after it was freed, but looks at it each time, a pod took five times as long to prepare where a
  * hundred had just been removed. Other file systems need no such hint. */
@@ -157,7 +159,7 @@ static void spread(int fd, const char *name)
         (void) ioctl(dir_fd, FS_IOC_SETFLAGS, &flags);
 }
 
-/* Each time, not only when the store is new: a process may have been killed between two of these. */
+/* Each time, not only for a new store: the creating process may have been killed in between. */
 static int make_directories(int fd, const char *path, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(store_directories); i++) {
@@ -314,7 +316,8 @@ static int random_name(char **ret)
         return r < 0 ? r : xasprintf(ret, "tmp/%s", hex);
 }
 
-/* Locks the directory at PATH and makes sure that it is still there then. -EBUSY: somebody else has it. */
+/* Locks the directory at PATH and makes sure that it still exists then. -EBUSY: another process has the
+ * lock. */
 static int open_and_lock(Store *s, const char *path, int *ret_fd)
 {
         _cleanup_close_ int fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
@@ -338,8 +341,8 @@ int store_temporary_new(Store *s, StoreTemporary *ret, Error *e)
 {
         int r = -EBUSY;
 
-        /* Between mkdir() and flock() a collector may take the directory for rubbish: then again, with
-         * another name. */
+        /* Between mkdir() and flock() a collector may remove the directory: then try again with another
+         * name. */
         for (unsigned tries = 0; tries < 16; tries++) {
                 _cleanup_free_ char *name = NULL;
                 int fd;
@@ -390,7 +393,7 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e)
 {
         Store *s = t->store;
 
-        /* What is there already was on disk before it was put there. */
+        /* An existing entry was synced before it was renamed there. */
         int r = faccessat(s->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 ? -EEXIST : 0;
         /* One syncfs() instead of an fsync() per file. It also reports errors of earlier writes. */
         if (r >= 0 && syncfs(t->dir_fd) < 0)
@@ -405,7 +408,8 @@ int store_temporary_publish(StoreTemporary *t, const char *path, Error *e)
                 store_temporary_done(t);
         else
                 return error_set_errno(e, r, "Cannot put %s/%s in place", s->path, path);
-        /* Also for somebody else's, who may not have come to it yet: we are about to say it is there. */
+        /* Also for an entry of another process, which may not have synced it yet, since this reports it as
+         * existing. */
         r = sync_parent(s, path);
         return r < 0 ? error_set_errno(e, r, "Cannot write the entry %s/%s to disk", s->path, path) : ours;
 }

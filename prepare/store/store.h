@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/store/: the directory that holds images and pods: opening it, its lock, work in progress that is
- * published by a rename or vanishes, and making files durable. prepare/prepare.h describes its layout. */
+/* prepare/store/: the directory that holds images and pods: opening it, its lock, temporary directories that
+ * are published by a rename or removed, and making files durable. prepare/prepare.h describes its layout. */
 
 #include "basic/basic.h"
 
@@ -11,7 +11,8 @@
 typedef struct Store Store;
 
 /* Opens the store at DIR, creating it if it is missing. Refused with a message: a directory that others can
- * write to, is not ours, is of another layout version, or lies on a file system that cannot carry pods. */
+ * write to, that belongs to another user, that has another layout version, or that is on an unsuitable file
+ * system. */
 int store_open(const char *dir, Store **ret, Error *e);
 Store *store_unref(Store *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
@@ -21,8 +22,9 @@ int store_fd(const Store *s);           /* stays owned by the store */
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */
 
 typedef enum StoreFlags {
-        /* For unit tests, which run without root: owners that cannot be set stay ours, and any file system
-           will do. */
+        /* For unit tests, which run without root: owners that cannot be set are not changed, and any file
+         * system
+         *           will do. */
         STORE_UNPRIVILEGED = 1 << 0,
 } StoreFlags;
 
@@ -36,41 +38,41 @@ struct Store {
 int store_open_with_flags(const char *dir, StoreFlags flags, Store **ret, Error *e);
 Store *store_ref(Store *s);
 
-/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for whoever
- * looks an image up and records that a pod needs it. Exclusive: for whoever removes. Waits. Closing the
- * descriptor unlocks. Never take it twice in one thread: the second would wait for the first. */
+/* The lock of the store's content (file "lock"). Shared: no image is removed while it is held; for looking
+ * an image up and recording that a pod needs it. Exclusive: for removing. Waits. Closing the descriptor
+ * unlocks. Never take it twice in one thread: the second would wait for the first. */
 int store_lock_shared(Store *s, int *ret_fd, Error *e);
 int store_lock_exclusive(Store *s, int *ret_fd, Error *e);
 
-/* A piece of work below tmp/: a directory with a random name that is ours as long as the descriptor, which
- * carries a flock, is open. Whoever can take that flock may remove the directory. */
+/* A temporary directory below tmp/, with a random name, owned as long as the descriptor, which has a flock,
+ * is open. A process that gets that flock may remove the directory. */
 typedef struct StoreTemporary {
-        Store *store; /* not a reference of its own */
-        char *name;   /* "tmp/…", relative to the store; NULL: nothing there (any more) */
+        Store *store; /* not owned */
+        char *name;   /* "tmp/…", relative to the store; NULL: none (any more) */
         int dir_fd;
 } StoreTemporary;
 
 #define STORE_TEMPORARY_NULL ((StoreTemporary){.dir_fd = -EBADF})
 int store_temporary_new(Store *s, StoreTemporary *ret, Error *e);
 /* Makes everything in it durable, then renames it to PATH (relative to the store), whose parent is made
- * durable, too. Returns 1 if it is in place, 0 if somebody else was faster (ours is removed). */
+ * durable as well. Returns 1 if it is in place, 0 if another process was faster (this one is removed). */
 int store_temporary_publish(StoreTemporary *t, const char *path, Error *e);
-/* Moves the directory PATH of the store below tmp/: gone at once, and never half there.
- * store_temporary_done() then removes it. -ENOENT, -EBUSY: somebody has a flock on it. */
+/* Moves the directory PATH of the store below tmp/, so that it is removed atomically. store_temporary_done()
+ * then deletes its content. -ENOENT, -EBUSY: another process has a flock on it. */
 int store_detach_tree(Store *s, const char *path, StoreTemporary *ret, Error *e);
 void store_temporary_done(StoreTemporary *t); /* removes it if it was not published */
 
 /* --- Disk usage (usage.c) ------------------------------------------------------------------------------ */
 
-/* Bytes of disk space that the file or tree NAME takes. A file with several names counts in parts; what cannot
- * be read, and what is mounted below the tree, counts nothing. */
+/* Disk space of the file or tree NAME, in bytes. A file with several hard links counts as a fraction for
+ * each; unreadable parts, and mounts below the tree, are not counted. */
 uint64_t disk_usage_at(int dir_fd, const char *name);
 
 /* --- Durability (sync.c) ------------------------------------------------------------------------------- */
 
-/* What is to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree() adds the
- * directory and all files and directories below. Everything is on disk when sync_finish() returns, which
- * tells the last failure. */
+/* A set of files to be made durable together. sync_add() keeps a copy of the descriptor; sync_add_tree()
+ * adds the directory and all files and directories below. Everything is on disk when sync_finish() returns,
+ * which reports the last failure. */
 #define SYNC_BATCH 64U
 typedef struct SyncSet {
         int fds[SYNC_BATCH];

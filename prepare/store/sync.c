@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Makes files and directories durable, in milliseconds whatever else goes on on the disk.
+/* Makes files and directories durable, within milliseconds even if the disk is busy.
  *
- * syncfs() would be one call, but it waits for everything that anybody has written to the file system: with
- * some hundred megabytes of somebody else's, a pod took 170 ms instead of one. An fsync() per file does not,
- * but each of them makes the disk empty its cache and waits for that, which takes long where others do the
- * same: 25 files took 80 ms on a busy disk. So the fsync() calls are made side by side by some threads. The
- * kernel then answers many of them with one commit and one emptying of the cache, and either case takes
- * about as long as one call.
+ * syncfs() would be one call, but it waits for all data written to the file system by any process: with some
+ * hundred megabytes of others, a pod took 170 ms instead of one. An fsync() per file does not, but each of
+ * them makes the disk flush its cache and waits for that, which takes long if other processes do the same:
+ * 25 files took 80 ms on a busy disk. So the fsync() calls are made in parallel by several threads. The
+ * kernel then completes many of them with one commit and one flush, and all take about as long as one call.
  *
- * Directories that are empty are not synced: all there is to know of them is in the one above.
+ * Empty directories are not synced: their entry is in the parent directory.
  */
 
 #include <dirent.h>
@@ -18,7 +17,7 @@
 #include "prepare/store/store.h"
 
 #define THREADS_MAX 12U
-/* What stage1 and we write is a few levels deep, and nothing of a stranger's is in it. */
+/* The trees written by acnspawn are a few levels deep, and contain nothing untrusted. */
 #define SYNC_DEPTH_MAX 16U
 
 /* --- Sets of descriptors ------------------------------------------------------------------------------- */
@@ -34,7 +33,7 @@ static void *sync_some(void *userdata)
         return NULL;
 }
 
-/* Syncs and closes what is in the set. */
+/* Syncs and closes the descriptors of the set. */
 static void sync_batch(SyncSet *s)
 {
         pthread_t threads[THREADS_MAX];
@@ -42,7 +41,7 @@ static void sync_batch(SyncSet *s)
         s->next = 0;
         size_t wanted = s->n > 1 ? MIN(s->n - 1, (size_t) THREADS_MAX) : 0;
         size_t n = threads_start(threads, wanted, sync_some, s, NULL);
-        (void) sync_some(s); /* if there are no threads to be had, everything */
+        (void) sync_some(s); /* everything, if no threads could be started */
         threads_join(threads, n);
         while (s->n > 0)
                 safe_close(s->fds[--s->n]);
@@ -113,7 +112,8 @@ static int add_file(SyncSet *s, int dir_fd, const char *name)
         if (fd < 0)
                 return -errno;
         (void) sync_file_range(fd, 0, 0,
-                               SYNC_FILE_RANGE_WRITE); /* so that all are on their way when we wait */
+                               SYNC_FILE_RANGE_WRITE); /* starts writing of all files before waiting for
+                                                        * any */
         return sync_add(s, fd);
 }
 

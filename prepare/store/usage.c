@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How much disk space a tree takes: what a collection reports and "image show" displays. The allocated blocks
- * are counted, not the sizes of files, and a file with several names counts in parts, one for each name:
- * images and the trees rendered from them share files.
+/* Disk space of a tree, as reported by collections and "image show". The allocated blocks are counted, not
+ * the sizes of files, and a file with several hard links counts as a fraction for each: images and the trees
+ * rendered from them share files.
  *
- * Apps decide what is in the trees of their pods. So the walk goes by descriptor, follows no symbolic link and
- * no mount, keeps nothing but one open directory for each level, and does not look below a depth that no
- * image needs.
+ * The trees of pods are written by apps and untrusted. So the walk uses descriptors, follows no symbolic
+ * link and no mount, keeps only one open directory for each level, and stops at a depth that no image needs.
  */
 
 #include <dirent.h>
@@ -31,7 +30,7 @@ static void count_entry(Walk *w, const struct stat *st)
         w->bytes += S_ISREG(st->st_mode) ? bytes / MAX(st->st_nlink, 1U) : bytes;
 }
 
-/* What cannot be opened, or lies too deep, is not looked into. */
+/* Directories that cannot be opened, or are too deep, are skipped. */
 static void enter(Walk *w, int dir_fd, const char *name)
 {
         _cleanup_close_ int fd = -EBADF;

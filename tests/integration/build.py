@@ -174,13 +174,13 @@ def nothing_is_replaced_unless_forced(host):
     with open(host.path("x.aci.asc"), "w") as f:
         f.write("signature of mine")
     r = build(host, top, "-o", host.path("x.aci")).expect(1)
-    contains(r.err, "it exists already", "message")
+    contains(r.err, "it already exists", "message")
     contains(r.err, "--force", "hint")
     equal(open(host.path("x.aci")).read(), "mine", "the file")
     built(host, top, "--force")
     equal(left(host), ["x.aci"], "a signature of another image does not stay")
     os.mkdir(host.path("d.aci"))
-    contains(build(host, top, "-f", "-o", host.path("d.aci")).expect(1).err, "what is there is no file", "message")
+    contains(build(host, top, "-f", "-o", host.path("d.aci")).expect(1).err, "exists and is not a regular file", "message")
 
 
 @case
@@ -206,12 +206,12 @@ def wrong_layouts(host):
         equal(left(host), [], "what is left")
 
     contains(build(host, top, "-o", host.path("x.tar")).expect(1).err, "ends in .aci", "message")
-    contains(build(host, top, "-o", os.path.join(root, "x.aci")).expect(1).err, "lies in the layout", "message")
+    contains(build(host, top, "-o", os.path.join(root, "x.aci")).expect(1).err, "is inside of the layout", "message")
     contains(build(host, host.path("nowhere"), "-o", out).expect(1).err, "Cannot open the layout", "message")
     contains(build(host, os.path.join(top, "manifest"), "-o", out).expect(1).err, "it is not a directory", "message")
 
     with open(os.path.join(top, ".hidden"), "w"):
-        refused("it holds '.hidden'")
+        refused("it contains '.hidden'")
     os.unlink(os.path.join(top, ".hidden"))
 
     with socket.socket(socket.AF_UNIX) as s:
@@ -224,7 +224,7 @@ def wrong_layouts(host):
     os.unlink(os.path.join(root, "whiteout"))
 
     os.setxattr(root, "trusted.overlay.opaque", b"y")
-    refused("'rootfs': its attribute trusted.overlay.opaque steers overlayfs")
+    refused("'rootfs': its attribute trusted.overlay.opaque controls overlayfs")
     os.removexattr(root, "trusted.overlay.opaque")
 
     os.rename(root, os.path.join(host.path(""), "elsewhere"))
@@ -487,7 +487,7 @@ def oci_layouts_and_archives(host):
             json.dump({"schemaVersion": 2, "manifests": [manifest]}, f)
         return config["digest"][7:]
     publish(["sha256:" + "0" * 64])
-    equal(host.acnspawn("validate", top).expect(1).out, "%s/blobs/sha256/%s: the content is another than the image's config says\n"
+    equal(host.acnspawn("validate", top).expect(1).out, "%s/blobs/sha256/%s: its content does not match the image's config\n"
           % (top, layer["digest"][7:]), "findings")
     config = publish([layer["digest"]] * 2)
     equal(host.acnspawn("validate", top).expect(1).out, "%s/blobs/sha256/%s: rootfs.diff_ids: there are more or fewer than layers in the manifest\n"
@@ -498,17 +498,17 @@ def oci_layouts_and_archives(host):
     path = os.path.join(blobs, layer["digest"][7:])
     with open(path, "r+b") as f:
         f.write(b"X")
-    contains(host.acnspawn("validate", top).expect(1).out, "/blobs/sha256/%s: the content has another digest" % layer["digest"][7:], "finding")
+    contains(host.acnspawn("validate", top).expect(1).out, "/blobs/sha256/%s: its content does not match the digest" % layer["digest"][7:], "finding")
     with open(path, "ab") as f:
         f.write(b"X")
     contains(host.acnspawn("validate", top).expect(1).out, "it has %d bytes instead of %d" % (len(data) + 1, len(data)), "finding")
     os.unlink(path)
-    contains(host.acnspawn("validate", top).expect(1).out, "it is not there", "finding")
+    contains(host.acnspawn("validate", top).expect(1).out, "it does not exist", "finding")
     with open(os.path.join(top, "index.json"), "w") as f:
         f.write('{"schemaVersion": 2, "manifests": [{"mediaType": 1}]}')
     contains(host.acnspawn("validate", top).expect(1).out, "/index.json: manifests[0].", "finding")
     os.unlink(os.path.join(top, "oci-layout"))
-    contains(host.acnspawn("validate", top).expect(1).out, "/oci-layout: it is not there", "finding")
+    contains(host.acnspawn("validate", top).expect(1).out, "/oci-layout: it does not exist", "finding")
 
 
 # --- Signed and encrypted ---------------------------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ def signed_and_encrypted(host):
     env = {"GNUPGHOME": home}
     id, path = built(host, top, "--sign", env=env)
     equal(verify(path), 0, "gpg --verify")
-    contains(build(host, top, "-o", path, "--sign", env=env).expect(1).err, "exists already", "message")
+    contains(build(host, top, "-o", path, "--sign", env=env).expect(1).err, "already exists", "message")
     again, path = built(host, top, "--sign=builder@example.com", "--encrypt=" + secret, name="y.aci", env=env)
     equal(again, id, "the ID of what is inside")
     equal(verify(path), 0, "gpg --verify of the encrypted image")

@@ -251,7 +251,7 @@ def web_pages_in_the_place_of_images(w):
     w.web.put(SIMPLE + ".asc", page)
     for args in (SIMPLE,), ("--insecure-options=signature", SIMPLE):
         r = w.fetch(*args, rc=1)
-        contains(r.err, "The server has sent a web page: see whether the URL is right")
+        contains(r.err, "The server has sent a web page: check the URL")
     aci = w.host.path("page.aci")
     with open(aci, "wb") as f:
         f.write(page)
@@ -259,7 +259,7 @@ def web_pages_in_the_place_of_images(w):
     contains(w.run("validate", aci, rc=1).out, "it looks like a web page")
     with open(aci, "wb") as f:
         f.write(w.image()[:700])
-    contains(w.fetch(aci, rc=1).err, "If it was copied or downloaded, do that again")
+    contains(w.fetch(aci, rc=1).err, "If it was copied or downloaded, repeat that")
     # Where the signature would be is not asked of a host of another name.
     w.web.forget()
     for url in "https://example.com", "https://example.com?x":
@@ -335,7 +335,7 @@ def signer_who_lost_trust(w):
     contains(shown["signerProblem"], "not trusted any more")
     contains(w.run("image", "show", "example.com/app").out, "Refused: The image example.com/app was signed by")
     for args in ("fetch", "example.com/app:1.0"), ("prepare", SIMPLE), ("prepare", by_name):
-        contains(w.run(args[0], "--insecure-options=signature", *args[1:]).err, "it is used all the same: --insecure-options=signature")
+        contains(w.run(args[0], "--insecure-options=signature", *args[1:]).err, "it is used nevertheless: --insecure-options=signature")
     # An update wants a signature that is good now, and is not put off with an ETag.
     w.web.forget()
     contains(w.fetch("--pull-policy=update", SIMPLE, rc=1).err, "no such key is trusted")

@@ -398,7 +398,7 @@ def an_export_is_an_image_that_runs(host, *options):
     equal([i["version"] for i in json.loads(host.acnspawn("image", "list", "--json=short").out) if i["name"] == "example.com/b"], ["2"])
     r = host.acnspawn("run", "--volume=v,kind=empty", "--mount=volume=v,target=/vol", *options, host.path("x.aci")).expect(0)
     contains(r.out, "runs")
-    contains(host.acnspawn("export", "p", "-o", host.path("x.aci")).expect(1).err, "exists already")
+    contains(host.acnspawn("export", "p", "-o", host.path("x.aci")).expect(1).err, "already exists")
     contains(host.acnspawn("export", "--name=NO NAME", "p").expect(2).err, "NO NAME")
 
 

@@ -426,18 +426,18 @@ UNFIT = (
                     "mount -t overlay -o lowerdir=$D/l,upperdir=$D/u,workdir=$D/w x $D/o && D=$D/o", "overlay"),
     ("vfat", ("mkfs.vfat",), "mkfs.vfat -C $F 16384 && mount -t vfat -o loop $F $D", "FAT"),
     ("ext2_filetype", ("mkfs.ext2",), "mkfs.ext2 -q -O ^filetype $F 16M && mount -t ext2 -o loop $F $D && rmdir $D/lost+found",
-     "do not tell the types"),
+     "do not list the types"),
     ("xfs_ftype", ("mkfs.xfs",), "truncate -s 320M $F && mkfs.xfs -q -m crc=0 -n ftype=0 $F && mount -t xfs -o loop $F $D",
-     "do not tell the types"),
+     "do not list the types"),
     # What a call says on a file system that cannot do it.
     ("xattr", ("strace",), "T='strace -qq -o /dev/null -e trace=fsetxattr -e inject=fsetxattr:error=EOPNOTSUPP'",
-     "keeps no extended attributes"),
+     "has no extended attributes"),
     ("owners", ("strace",), "T='strace -qq -o /dev/null -e trace=fchownat -e inject=fchownat:error=EINVAL'",
-     "keeps no owners"),
+     "does not store owners"),
     ("whiteouts", ("strace",), "T='strace -qq -o /dev/null -e trace=mknodat -e inject=mknodat:error=EINVAL'",
      "has no device nodes"),
     ("upper", ("strace",), "T='strace -qq -o /dev/null -e trace=fsconfig -e inject=fsconfig:error=EINVAL:when=5'",
-     "makes no overlay on it"),
+     "cannot make an overlay on it"),
 )
 
 
@@ -463,7 +463,7 @@ def refused_on(name, programs, mount, why):
         r = on_file_system(host, name, programs, mount,
                            "$T %s --dir=$D fetch %s; r=$?; ls -A $D; exit $r" % (ACNSPAWN, image))
         equal(r.returncode, 1, "exit status")
-        contains(r.stderr, "cannot carry pods (", "message")
+        contains(r.stderr, "is not suitable for pods (", "message")
         contains(r.stderr, why, "message")
         contains(r.stderr, "--dir=", "message")
         equal([n for n in r.stdout.split() if n not in ("l", "u", "w", "o")], [], "what was made")
@@ -486,7 +486,7 @@ def e11_store_that_was_moved(host):
     trial = "mkfs.ext2 -q -O ^filetype $F 16M && mount -t ext2 -o loop $F $D && cp -a %s $D/store" % host.dir
     r = on_file_system(host, "moved", ("mkfs.ext2",), trial, "%s --dir=$D/store image list" % ACNSPAWN)
     equal(r.returncode, 1, "exit status")
-    contains(r.stderr, "do not tell the types", "message")
+    contains(r.stderr, "do not list the types", "message")
     with open(marker, "w") as f:
         f.write("of another\n")
     host.acnspawn("image", "list").expect(0)

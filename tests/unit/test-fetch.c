@@ -65,7 +65,7 @@ TEST(references_refused)
                         {"containers-storage:localhost/a:1", "the storage of podman, buildah and CRI-O"},
                         {"docker-daemon:a:1", "the storage of the Docker daemon"},
                         {"containerd:a", "the storage of containerd"},
-                        {"dir:/x", "a directory as skopeo writes it"},
+                        {"dir:/x", "a directory written by skopeo"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -234,7 +234,7 @@ TEST(identity)
         ASSERT_OK(check_identity(AN_ID, m, NULL, NULL, &e));
         ASSERT_OK(check_identity(AN_ID, m, &right, AN_ID, &e));
         ASSERT_ERR(check_identity(AN_ID, m, &wrong, NULL, &e), -EBADMSG);
-        ASSERT_CONTAINS(e.message, "it is example.com/app:1.0, and example.com/app:2.0 was asked for");
+        ASSERT_CONTAINS(e.message, "it is example.com/app:1.0, but example.com/app:2.0 was requested");
         ASSERT_ERR(check_identity(AN_ID, m, &right, "sha512-0", &e), -EBADMSG);
 }
 

@@ -318,7 +318,7 @@ TEST(digests_and_sizes)
                 aci_file(&l.f.tar, "x", "y");
                 aci_end(&l.f.tar);
                 add_layer_as(&l, &l.f.tar, &l.f.tar, wrong);
-                ASSERT_OCI_REFUSED(l, -EBADMSG, "it is not what the image's config says");
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "it does not match the image's config");
         }
         {
                 LAYOUT(l);
@@ -329,10 +329,10 @@ TEST(digests_and_sizes)
                 aci_file(&t, "x", "z");
                 aci_end(&t);
                 write_at(&l, name, t.data, t.size);
-                ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was exchanged");
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was replaced");
                 memset(t.data, 'x', t.size); /* that it is no archive either is not what is wrong */
                 write_at(&l, name, t.data, t.size);
-                ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was exchanged");
+                ASSERT_OCI_REFUSED(l, -EBADMSG, "damaged or was replaced");
                 write_at(&l, name, t.data, t.size - 1);
                 ASSERT_OCI_REFUSED(l, -EBADMSG, "bytes instead of");
                 ASSERT_OK(unlinkat(l.fd, name, 0));
@@ -447,7 +447,7 @@ TEST(a_layer_of_others_that_is_only_claimed)
                 finish(&l);
                 ASSERT_ERR(import(&l, &other), k == 1 ? -ENOENT : -EBADMSG);
                 ASSERT_CONTAINS(l.f.error.message,
-                                k == 1 ? "has no blob" : "it is not what the image's config says");
+                                k == 1 ? "has no blob" : "it does not match the image's config");
         }
         ASSERT_EQ(count_entries(l.f.store, "images"), 1);
         ASSERT_EQ(count_entries(l.f.store, "layers"), 1);
@@ -677,9 +677,9 @@ TEST(hard_links_to_lower_layers_that_are_refused)
         static const struct {
                 const char *middle, *before, *target, *why;
         } cases[] = {
-                        {NULL, NULL, "way/file", "it leads through a symbolic link of layer 1"},
-                        {NULL, NULL, "d/link/x", "it leads through a symbolic link of layer 1"},
-                        {NULL, NULL, "d/dir", "it leads to a directory of layer 1"},
+                        {NULL, NULL, "way/file", "its path contains a symbolic link of layer 1"},
+                        {NULL, NULL, "d/link/x", "its path contains a symbolic link of layer 1"},
+                        {NULL, NULL, "d/dir", "its target is a directory of layer 1"},
                         {NULL, NULL, "d/file/x", "no earlier entry of the archive"},
                         {NULL, NULL, "d/missing", "to no file of the layers below"},
                         {NULL, NULL, "/etc/shadow", "to no file of the layers below"},
@@ -855,7 +855,7 @@ TEST(an_archive_with_an_endless_map_of_holes)
 
 static void count_finding(const char *document, const char *path, const char *message, void *userdata)
 {
-        *(unsigned *) userdata += strstr(message, "the content is another") != NULL;
+        *(unsigned *) userdata += strstr(message, "its content does not match") != NULL;
 }
 
 /* A list of images is short, and what it leads to may be long: layers that come again are read once. */

@@ -285,7 +285,7 @@ TEST(attributes)
                      "Cannot pack 'rootfs/x': the name of its attribute user.a=b cannot be written");
         ASSERT_OK(fremovexattr(x, "user.a=b"));
         ASSERT_OK(fsetxattr(x, "user.overlay.opaque", "y", 1, 0));
-        ASSERT_FAILS(f, pack(tree, &o, &out, &id, &f.error), -ENOTSUP, "steers overlayfs");
+        ASSERT_FAILS(f, pack(tree, &o, &out, &id, &f.error), -ENOTSUP, "controls overlayfs");
 }
 
 TEST(refused)
@@ -323,7 +323,7 @@ TEST(changed_while_read)
         _cleanup_close_ int proc = open("/proc/self/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (proc < 0)
                 TEST_SKIP("no /proc here");
-        ASSERT_FAILS(f, pack(proc, &o, &out, &id, &f.error), -EAGAIN, "than it was a moment ago");
+        ASSERT_FAILS(f, pack(proc, &o, &out, &id, &f.error), -EAGAIN, "its size changed while it was read");
 }
 
 int main(void)

@@ -130,7 +130,7 @@ TEST(unfit_file_system)
                 TEST_SKIP("only root owns /proc");
         int r = store_open("/proc/sys/net", &s, &f.error);
         ASSERT_ERR(r, -EOPNOTSUPP);
-        ASSERT_CONTAINS(f.error.message, "cannot carry pods (proc)");
+        ASSERT_CONTAINS(f.error.message, "is not suitable for pods (proc)");
 }
 
 TEST(somebody_elses)
@@ -140,7 +140,7 @@ TEST(somebody_elses)
         if (geteuid() != 0)
                 TEST_SKIP("only root can give directories away");
         ASSERT_OK(fchown(store_fd(f.store), 1000, 1000));
-        ASSERT_FAILS(f, reopen(&f, "store"), -EPERM, "belongs to user 1000, not to user 0");
+        ASSERT_FAILS(f, reopen(&f, "store"), -EPERM, "belongs to user 1000, but is opened by user 0");
 }
 
 TEST(locks)
@@ -228,15 +228,15 @@ TEST(find_by_name)
         ASSERT_FINDS(f, "example.com/app,arch=aarch64", foreign);
 
         ASSERT_FINDS_NOT(f, "example.com/app:3", -ENOENT, "is named 'example.com/app:3'");
-        ASSERT_CONTAINS(f.error.hint, "Of that name the store has example.com/app:1.9, "
+        ASSERT_CONTAINS(f.error.hint, "The store has these images of that name: example.com/app:1.9, "
                                       "example.com/app:1.10, example.com/app:2");
         ASSERT_FINDS_NOT(f, "example.com/ap", -ENOENT, "is named");
         ASSERT_CONTAINS(f.error.hint, "Did you mean example.com/app:1.9");
         ASSERT_FINDS_NOT(f, "example.org/other", -ENOENT, "is named");
         ASSERT_STREQ(f.error.hint, "Did you mean example.com/other?");
         ASSERT_FINDS_NOT(f, "something", -ENOENT, "is named");
-        ASSERT_CONTAINS(f.error.hint, "'acnspawn image list' shows what there is");
-        ASSERT_CONTAINS(f.error.hint, "If it is an image of a registry, it is named 'docker://something'");
+        ASSERT_CONTAINS(f.error.hint, "'acnspawn image list' shows the images in the store");
+        ASSERT_CONTAINS(f.error.hint, "If it is an image of a registry, write 'docker://something'");
         ASSERT_FINDS_NOT(f, "", -EINVAL, "is empty");
         ASSERT_FINDS_NOT(f, "Capitals", -EINVAL, "'Capitals' is not an image name");
 }
@@ -396,7 +396,7 @@ TEST(remove_what_an_image_needs)
         newer = import_id(&f, ACI_MANIFEST("example.com/base", ACI_VERSION("2")));
         ASSERT_WORKS(f, image_remove(f.store, base, NULL, &f.error)); /* another one will do */
         ASSERT_FAILS(f, image_remove(f.store, newer, NULL, &f.error), -EBUSY, "example.com/app");
-        ASSERT_STREQ(f.error.hint, "Remove what needs it first.");
+        ASSERT_STREQ(f.error.hint, "Remove the images that need it first.");
         ASSERT_WORKS(f, image_remove(f.store, app, NULL, &f.error));
         ASSERT_WORKS(f, image_remove(f.store, newer, NULL, &f.error));
 }
