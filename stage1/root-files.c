@@ -58,12 +58,12 @@ static const struct {
                 /* How much an app may log is limited where its output is forwarded
                  * (stage0/run/pump-bound.c), not here: no rate limit, and no messages of the host's kernel.
                  * The hash table of a journal file is as large as SystemMaxFileSize= requires, and journald
-                 * has all of it in memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB. Readers
-                 * open all files at once, so there are no more than 128: 1 GiB of log. */
+                 * has all of it in memory: 3.6 MiB with the default of 128 MiB, 0.2 MiB with 8 MiB, 0.1 MiB
+                 * with 4 MiB. Readers open all files at once, so there are no more than 256: 1 GiB of log. */
                 {"etc/systemd/journald.conf", "[Journal]\n"
                                               "Storage=persistent\n"
-                                              "SystemMaxFileSize=8M\n"
-                                              "SystemMaxFiles=128\n"
+                                              "SystemMaxFileSize=4M\n"
+                                              "SystemMaxFiles=256\n"
                                               "RateLimitIntervalSec=0\n"
                                               "SplitMode=none\n"
                                               "ForwardToSyslog=no\n"

@@ -18,7 +18,7 @@
 #define JOURNAL_SANITIZED 0
 #endif
 
-#define JOURNAL_FILES_MAX 512U         /* files of one journal; journald keeps at most 100 */
+#define JOURNAL_FILES_MAX 512U         /* files of one journal; journald keeps at most 256 */
 #define JOURNAL_APP_MAX 255U           /* bytes of a name */
 #define JOURNAL_MESSAGE_MAX (1U << 20) /* bytes of a line; journald cuts at 48 KiB */
 

@@ -5,7 +5,7 @@
  * libsystemd-shared of systemd 252 links libcrypto and is bound when it is loaded (BIND_NOW), so the pod's systemd
  * and its journald, and systemd-nspawn outside, each relocate libcrypto's tables: 392 KiB of private dirty pages,
  * 430 KiB of PSS and 0.9 ms per process: 1.3 MiB of the 5.3 MiB that a pod takes if ten run, and of the
- * 4.4 MiB that it takes if forty run. With the stub it is 4.0 and 3.1 MiB, and an app starts 2 to 3 ms earlier. From
+ * 4.4 MiB that it takes if forty run. With the stub it is 4.0 and 3.1 MiB (tests/bench/density), and an app starts 2 to 3 ms earlier. From
  * systemd 257 on libcrypto is opened by dlopen() where it is used, and the stub is not.
  *
  * systemd calls libcrypto to decrypt credentials (LoadCredentialEncrypted=), to verify signatures of disk images

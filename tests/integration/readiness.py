@@ -270,6 +270,15 @@ def a_main_process_is_named_while_the_app_runs(host):
 
 
 @case
+def who_waits_for_a_barrier_may_end(host):
+    """The first process ends at once when the second's message was dealt with."""
+    second = "trap 'exit 7' TERM; poke notify-barrier \"MAINPID=$$\"; kill $(cat /out/first); sleep 0.3; exit 5"
+    image = host.shell("echo $$ >/out/first; poke notify READY=1; sleep 0.2; " + daemon(second, "sleep 1000"), name="example.com/a", annotations=NOTIFY)
+    for _ in range(5):
+        host.run("--rm", image, rc=5)
+
+
+@case
 def an_app_cannot_name_another_process_as_its_main_one(host):
     """Neither one of its neighbour's, nor the pod's first one, nor one that has ended or that systemd would not see the end of."""
     evil = ("until pidof tail >/dev/null; do sleep 0.05; done; other=$(pidof tail); sh -c 'exit 0' & dead=$!; wait; sleep 1000 & child=$!; "

@@ -303,6 +303,35 @@ static int poke_notify(const char *text)
         return check(sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *) &sa, sizeof(sa)));
 }
 
+/* The same, and waits as sd_notify_barrier() does until the message was dealt with: the descriptor that goes along is
+ * closed then. */
+static int poke_notify_barrier(const char *text)
+{
+        struct sockaddr_un sa;
+        struct iovec v = {.iov_base = (char *) text, .iov_len = strlen(text)};
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(int))];
+        } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                                .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_RIGHTS}};
+        struct msghdr m = {.msg_name = &sa,
+                           .msg_namelen = sizeof(sa),
+                           .msg_iov = &v,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+        int fds[2], fd = notify_socket(&sa);
+        char byte;
+
+        if (fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
+                return ENOENT;
+        memcpy(CMSG_DATA(&control.header), &fds[1], sizeof(int));
+        int r = check(sendmsg(fd, &m, MSG_NOSIGNAL));
+        close(fds[1]);
+        return r ? r : check(read(fds[0], &byte, 1));
+}
+
 /* Sends such messages until killed. */
 static int poke_notify_without_end(const char *text)
 {
@@ -389,19 +418,33 @@ static const struct {
         const char *name;
         int (*function)(const char *argument);
 } pokes[] = {
-                {"abstract", poke_abstract}, {"read", poke_read},
-                {"write", poke_write},       {"open", poke_open_for_writing},
-                {"umount", poke_umount},     {"mount", poke_mount},
-                {"mknod", poke_mknod},       {"keyctl", poke_keyctl},
-                {"kill", poke_kill},         {"chroot", poke_chroot},
-                {"memory", poke_memory},     {"modern", poke_modern},
-                {"segv", poke_segv},         {"daemon", poke_daemon},
-                {"call", poke_call},         {"call32", poke_call32},
-                {"trace", poke_trace},       {"packets", poke_packets},
-                {"udp-echo", poke_udp_echo}, {"type", poke_type},
-                {"leader", poke_leader},     {"notify", poke_notify},
-                {"listen", poke_listen},     {"notify-without-end", poke_notify_without_end},
-                {"forks", poke_forks},       {"bomb", poke_bomb},
+                {"abstract", poke_abstract},
+                {"read", poke_read},
+                {"write", poke_write},
+                {"open", poke_open_for_writing},
+                {"umount", poke_umount},
+                {"mount", poke_mount},
+                {"mknod", poke_mknod},
+                {"keyctl", poke_keyctl},
+                {"kill", poke_kill},
+                {"chroot", poke_chroot},
+                {"memory", poke_memory},
+                {"modern", poke_modern},
+                {"segv", poke_segv},
+                {"daemon", poke_daemon},
+                {"call", poke_call},
+                {"call32", poke_call32},
+                {"trace", poke_trace},
+                {"packets", poke_packets},
+                {"udp-echo", poke_udp_echo},
+                {"type", poke_type},
+                {"leader", poke_leader},
+                {"notify", poke_notify},
+                {"listen", poke_listen},
+                {"notify-without-end", poke_notify_without_end},
+                {"notify-barrier", poke_notify_barrier},
+                {"forks", poke_forks},
+                {"bomb", poke_bomb},
                 {"inotify", poke_inotify},
 };
 
