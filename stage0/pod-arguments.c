@@ -39,7 +39,7 @@ void pod_arguments_done(PodArguments *a)
 
 /* --- The grammar --------------------------------------------------------------------------------------- */
 
-enum { SET_VERB, SET_POD, SET_APP, SET_GLOBAL, _SET_MAX };
+enum { SET_VERB, SET_POD, SET_IMAGES, SET_APP, SET_GLOBAL, _SET_MAX };
 
 typedef struct PodParser {
         Context *context;
@@ -72,7 +72,7 @@ static int begin_app(PodParser *p, const char *reference)
                 return error_oom(&p->context->error);
 
         p->wants_image = false;
-        p->sets[SET_VERB].misplaced = p->sets[SET_POD].misplaced =
+        p->sets[SET_VERB].misplaced = p->sets[SET_POD].misplaced = p->sets[SET_IMAGES].misplaced =
                         "is for the whole pod: put it before the first image";
         p->sets[SET_APP].misplaced = NULL;
         p->sets[SET_APP].data = app;
@@ -131,6 +131,20 @@ static int give_input(PodParser *p)
         return 0;
 }
 
+int pod_arguments_refuse_replace(Context *c)
+{
+        return context_usage(c, "--replace needs --name=, by which the pod to replace is known");
+}
+
+/* "run --replace POD" runs that one again. */
+static bool replaces_itself(const PodParser *p)
+{
+        const PodArguments *a = p->arguments;
+
+        return a->options.replace && !a->options.name && p->sets[SET_POD].n_seen == 1 &&
+               a->request.n_apps == 1 && !a->has_arguments && p->sets[SET_APP].n_seen == 0;
+}
+
 /* What can only be seen at the end. */
 static int check_line(PodParser *p)
 {
@@ -141,16 +155,16 @@ static int check_line(PodParser *p)
         if (a->manifest_file && a->request.n_apps > 0)
                 return context_usage(p->context,
                                      "Images cannot be named together with --pod-manifest: it names them");
-        if (a->options.replace && !a->options.name)
-                return context_usage(p->context,
-                                     "--replace needs --name=, by which the pod to replace is known");
+        if (a->options.replace && !a->options.name && !replaces_itself(p))
+                return pod_arguments_refuse_replace(p->context);
         if (a->options.dns && streq(a->options.dns[0], "none") &&
             (a->options.dns_search || a->options.dns_options))
                 return context_usage(p->context,
                                      "--dns=none leaves /etc/resolv.conf as the image has it, and cannot "
                                      "be combined with --dns-search= or --dns-option=");
-        a->describes_pod = p->sets[SET_POD].n_seen > 0 || p->sets[SET_APP].n_seen > 0 || a->has_arguments ||
-                           a->request.n_apps > 1;
+        a->describes_pod = (p->sets[SET_POD].n_seen > 0 && !replaces_itself(p)) ||
+                           p->sets[SET_APP].n_seen > 0 || a->has_arguments || a->request.n_apps > 1;
+        a->fetches = p->sets[SET_IMAGES].n_seen > 0;
         int r = give_input(p);
         return r < 0 ? r : 1;
 }
@@ -178,6 +192,7 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
                                         {
                                                         [SET_VERB] = {verb_options ?: none, verb_data},
                                                         [SET_POD] = {pod_options, a},
+                                                        [SET_IMAGES] = {image_options, a},
                                                         [SET_APP] = {app_options, NULL,
                                                                      "is for an app: put it after its "
                                                                      "image"},
@@ -294,6 +309,31 @@ static int explain_word(Context *c, const PodRequest *request, int r)
         return r;
 }
 
+static void show_warnings(char *const *warnings)
+{
+        STRV_FOREACH (w, warnings) {
+                _cleanup_free_ char *shown = text_escape_for_terminal(*w);
+                log_warning("%s", shown ?: "");
+        }
+}
+
+int pod_arguments_prepare_again(Context *c, PodArguments *a, Pod *old, bool resolve, Pod **ret)
+{
+        _cleanup_(progress_freep) Progress *progress = NULL;
+        _cleanup_strv_free_ char **warnings = NULL;
+        const SuccessorOptions o = {.fetch = resolve ? &a->fetch : NULL,
+                                    .replace = a->options.replace,
+                                    .config_dirs = context_config_dirs(c)};
+
+        (void) interrupt_catch();
+        int r = resolve ? context_show_fetching(c, &a->fetch, &progress) : 0;
+        if (r >= 0)
+                r = make_successor(old, &o, ret, &warnings, &c->error);
+        progress = progress_free(progress);
+        show_warnings(warnings);
+        return r;
+}
+
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
 {
         _cleanup_strv_free_ char **warnings = NULL;
@@ -308,10 +348,7 @@ int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret)
         r = prepare_and_show(c, a, &p, &warnings);
         if (r < 0)
                 r = explain_word(c, &a->request, r);
-        STRV_FOREACH (w, warnings) {
-                _cleanup_free_ char *shown = text_escape_for_terminal(*w);
-                log_warning("%s", shown ?: "");
-        }
+        show_warnings(warnings);
         if (r >= 0 && a->uuid_file) {
                 r = write_uuid_file(c, a->uuid_file, p->uuid);
                 if (r < 0)

@@ -20,6 +20,7 @@ typedef struct PodArguments {
         const char *manifest_file; /* --pod-manifest */
         const char *uuid_file;
         bool describes_pod; /* something was said that only makes sense for a new pod */
+        bool fetches;       /* the same, or for one that is run again with its images resolved anew */
         bool has_arguments; /* "--" was given */
 } PodArguments;
 
@@ -27,8 +28,9 @@ void pod_arguments_init(PodArguments *a);
 void pod_arguments_done(PodArguments *a);
 #define _cleanup_pod_arguments_ _cleanup_(pod_arguments_done)
 
-extern const Option pod_options[]; /* data: PodArguments */
-extern const Option app_options[]; /* data: AppOverrides */
+extern const Option pod_options[];   /* data: PodArguments */
+extern const Option image_options[]; /* the same: how the images of a pod are fetched */
+extern const Option app_options[];   /* data: AppOverrides */
 
 /* Parses the whole line. VERB_OPTIONS, with VERB_DATA, are the verb's own and stand where the pod's do;
  * NULL: none. Returns as context_parse() does. */
@@ -37,6 +39,10 @@ int pod_arguments_parse(Context *c, const Option *verb_options, void *verb_data,
 
 /* Prepares the pod and prints the warnings; the store is open. */
 int pod_arguments_prepare(Context *c, PodArguments *a, Pod **ret);
+/* The same for the successor of OLD (see make_successor()). RESOLVE: the images are fetched as A says. */
+int pod_arguments_prepare_again(Context *c, PodArguments *a, Pod *old, bool resolve, Pod **ret);
+/* The usage error about --replace without the name of a pod. */
+int pod_arguments_refuse_replace(Context *c);
 
 /* Handlers of values with a structure (pod-values.c, pod-volumes.c, pod-isolators.c, pod-network.c), by what
  * TARGET is. What may be given several times adds up; of what has a name the last one counts. */

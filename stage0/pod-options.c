@@ -134,6 +134,10 @@ const Option pod_options[] = {
                  "directory", option_stage1, 0},
                 {NULL, "uuid-file", 0, "FILE", false, "Also write the pod's UUID to FILE", "file",
                  option_word, POD(uuid_file)},
+                OPTION_END,
+};
+
+const Option image_options[] = {
                 OPTIONS_FETCH(NULL, offsetof(PodArguments, fetch)),
                 OPTION_END,
 };

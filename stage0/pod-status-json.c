@@ -378,12 +378,15 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
 {
         json_object *o = json_object_new_object();
         const PodConfig *k = &p->config;
-        _cleanup_free_ char *hostname = NULL;
+        _cleanup_free_ char *hostname = NULL, *successor = NULL;
         bool failed = false;
 
+        (void) pod_successor(p, &successor); /* an unreadable record is none */
         failed |= put_text(o, "uuid", p->uuid);
         failed |= put_text(o, "name", k->name);
         failed |= put_text(o, "state", r->paused ? "paused" : pod_state_to_string(p->state));
+        failed |= put_text(o, "predecessor", k->predecessor);
+        failed |= put_text(o, "successor", successor);
         failed |= put_time(o, "created", k->created_usec);
         failed |= put_time(o, "started", r->started_usec);
         failed |= put_time(o, "ended", r->ended_usec);

@@ -203,7 +203,8 @@ static void add_restarts(Text *t, const Display *d, const AppReport *a)
         if (a->next_start_usec > d->now) {
                 _cleanup_free_ char *span = format_span(a->next_start_usec - d->now);
                 text_addf(t, ", again in %s", span ?: "");
-        } else if (a->status.state == APP_ENDED && !a->status.restarting && n > 0 && starts > a->restart_limit)
+        } else if (a->status.state == APP_ENDED && !a->status.restarting && n > 0 &&
+                   starts > a->restart_limit)
                 text_add(t, ", and given up");
         text_add(t, "\n");
 }
@@ -444,6 +445,22 @@ static void add_exposure(Text *t, const Display *d, const PodReport *report)
         text_add(t, ", which may mount: Linux keeps such apps from looking into others from 6.12 on\n");
 }
 
+/* The pods that this one was made from, and that were made from it. */
+static void add_relatives(Text *t, const Pod *p)
+{
+        _cleanup_free_ char *successor = NULL;
+
+        if (p->config.predecessor) {
+                status_add_label(t, "After");
+                text_addf(t, "%s, which ended\n", p->config.predecessor);
+        }
+        if (pod_successor(p, &successor) < 0 || !successor)
+                return;
+        status_add_label(t, "Again as");
+        text_addf(t, "%s%s%s\n", successor, p->former_name ? ", which has its name, " : "",
+                  p->former_name ?: "");
+}
+
 int pod_status_text(const Pod *p, const PodReport *report, const Display *d, char **ret)
 {
         _cleanup_text_ Text t = {};
@@ -453,6 +470,7 @@ int pod_status_text(const Pod *p, const PodReport *report, const Display *d, cha
                 text_addf(&t, "%s - ", p->config.name);
         text_addf(&t, "%s\n", p->uuid);
         add_state(&t, d, p, report);
+        add_relatives(&t, p);
         add_time_field(&t, d, "Created", p->config.created_usec);
         if (report->ended_usec > 0)
                 add_time_field(&t, d, "Started", report->started_usec);

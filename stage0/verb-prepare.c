@@ -32,6 +32,8 @@ static int run(Context *c, int argc, char **argv)
                 return r;
         if (a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "'acnspawn prepare' needs an image, or --pod-manifest=");
+        if (a.options.replace && !a.options.name)
+                return pod_arguments_refuse_replace(c);
         a.options.strict = own.strict;
         a.options.dry_run = own.dry_run;
         if (own.dry_run && a.uuid_file)
@@ -70,6 +72,6 @@ const Verb verb_prepare = {
                         "for the pod, those after an image for its app; '--' begins the app's arguments, "
                         "'---' ends them.",
                 .words = "image",
-                .options = (const Option *const[]){options, pod_options, app_options, NULL},
+                .options = (const Option *const[]){options, pod_options, image_options, app_options, NULL},
                 .run = run,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* acnspawn run: runs a prepared pod, or prepares one from images and runs it, or, without arguments, runs
- * the one pod that is prepared.
+/* acnspawn run: runs a prepared pod; or makes another one of what a pod that has ended was made of, and runs
+ * that; or prepares one from images and runs it; or, without arguments, runs the one pod that is prepared.
  *
  * A single word without anything that describes a new pod may be either an existing pod or an image. A pod
  * is looked for first; a word that fits both is refused rather than guessed at. Anything that describes a
@@ -13,6 +13,7 @@
 
 typedef struct Arguments {
         bool detach, remove, strict, keep_unit, raw;
+        bool again, resolve; /* --images= was given, and says that they are to be resolved */
         RegisterMode registration;
         PassedSockets sockets;
         DetachKeys keys;
@@ -42,6 +43,17 @@ static int option_register(const Option *o, const char *value, void *target, Err
         return option_invalid(o, value, e, "must be yes, no or auto");
 }
 
+static int option_images(const Option *o, const char *value, void *target, Error *e)
+{
+        Arguments *a = target;
+
+        if (!streq(value, "pinned") && !streq(value, "resolve"))
+                return option_invalid(o, value, e, "must be pinned or resolve");
+        a->again = true;
+        a->resolve = streq(value, "resolve");
+        return 0;
+}
+
 /* An answer that is asked for so late is not to come sooner. */
 static int option_ready_timeout(const Option *o, const char *value, void *target, Error *e)
 {
@@ -63,6 +75,9 @@ static const Option options[] = {
                 {NULL, "ready-timeout", 0, "TIME", false,
                  "Stop the pod unless it is ready within this time (default: infinity)", NULL,
                  option_ready_timeout, 0},
+                {NULL, "images", 0, "pinned|resolve", false,
+                 "Of a pod that is run again: use the same images (default), or what their names mean now",
+                 "pinned|resolve", option_images, 0},
                 {NULL, "raw", 0, NULL, false,
                  "On a terminal, write the apps' control characters as they are (default: visibly)", NULL,
                  option_true, offsetof(Arguments, raw)},
@@ -213,16 +228,53 @@ static int explain_pod(Context *c, const char *reference, int r)
                           pod_display_name(p));
 }
 
-static int find_or_prepare(Context *c, PodArguments *a, Pod **ret, bool *ret_new)
+/* An existing pod: one that has ended is made anew. */
+static int take_pod(Context *c, PodArguments *a, const Arguments *own, Pod *p, Pod **ret, bool *ret_new)
 {
+        _cleanup_(pod_freep) Pod *found = p;
+
+        if (p->state == POD_EXITED || (p->state == POD_RUNNING && a->options.replace)) {
+                int r = pod_arguments_prepare_again(c, a, found, own->resolve, ret);
+                *ret_new = r >= 0;
+                return r;
+        }
+        if (own->resolve) {
+                int r = error_set(&c->error, -EINVAL, "The images of pod %s are not resolved anew: it is %s",
+                                  pod_display_name(p), pod_state_to_string(p->state));
+                return error_hint(&c->error, r, "--images= is for a pod that has ended%s.",
+                                  p->state == POD_RUNNING ? ", or is stopped by --replace" : "");
+        }
+        *ret = TAKE_PTR(found);
+        return 0;
+}
+
+/* The word is an existing pod, by what is said of it. */
+static int find_named_pod(Context *c, PodArguments *a, Pod **ret)
+{
+        int r = context_find_pod(c, a->request.apps[0].reference, ret);
+
+        if (r != -ENOENT || !a->options.replace)
+                return r;
+        error_done(&c->error);
+        return pod_arguments_refuse_replace(c);
+}
+
+static int find_or_prepare(Context *c, PodArguments *a, const Arguments *own, Pod **ret, bool *ret_new)
+{
+        Pod *p = NULL;
+        int r;
+
         if (!a->describes_pod && a->request.n_apps == 0)
                 return find_only_pod(c, ret);
         if (!a->describes_pod) {
-                int r = pod_or_image(c, a, a->request.apps[0].reference, ret);
-                if (r != 0)
+                r = own->again || a->options.replace ? find_named_pod(c, a, &p)
+                                                     : pod_or_image(c, a, a->request.apps[0].reference, &p);
+                if (r < 0)
                         return r;
+                if (p)
+                        return take_pod(c, a, own, p, ret, ret_new);
         }
-        int r = pod_arguments_prepare(c, a, ret);
+        r = pod_arguments_prepare(c, a, ret);
         if (r >= 0)
                 *ret_new = true;
         return r == -ENOENT && a->request.n_apps == 1 ? explain_pod(c, a->request.apps[0].reference, r) : r;
@@ -307,8 +359,10 @@ static void give_up(Context *c, const char *uuid, PodState was, int error, bool 
         int r = -EBUSY;
 
         c->error = ERROR_NULL;
-        if (context_find_pod(c, uuid, &p) >= 0 && is_to_be_removed(p, was, error, is_new, remove))
+        if (context_find_pod(c, uuid, &p) >= 0 && is_to_be_removed(p, was, error, is_new, remove)) {
+                pod_return_name(p);
                 r = remove_pod(c, uuid);
+        }
         error_done(&c->error);
         c->error = first;
         if (r >= 0 && remove && first.hint &&
@@ -361,8 +415,10 @@ static int hand_over_interrupts(Context *c, Pod *p, bool is_new, const Arguments
                 interrupt_release();
         }
         int r = interrupt_check(&c->error);
-        if (r < 0 && is_new)
+        if (r < 0 && is_new) {
+                pod_return_name(p);
                 (void) pod_remove(p, NULL);
+        }
         return r;
 }
 
@@ -392,6 +448,10 @@ static int run(Context *c, int argc, char **argv)
         if (r <= 0)
                 return r;
         a.options.strict = own.strict;
+        a.describes_pod = a.describes_pod || (a.fetches && !own.resolve);
+        if (own.again && (a.describes_pod || a.request.n_apps == 0))
+                return context_usage(c,
+                                     "--images= is for one pod that is run again, which is named by itself");
         if (a.describes_pod && a.request.n_apps == 0 && !a.manifest_file)
                 return context_usage(c, "Options that describe a pod need an image to make it from, or "
                                         "--pod-manifest=");
@@ -399,7 +459,7 @@ static int run(Context *c, int argc, char **argv)
         if (r >= 0)
                 r = context_open_store_as_root(c);
         if (r >= 0)
-                r = find_or_prepare(c, &a, &p, &is_new);
+                r = find_or_prepare(c, &a, &own, &p, &is_new);
         if (r >= 0)
                 r = hand_over_interrupts(c, p, is_new, &own);
         return r < 0 ? r : run_it(c, TAKE_PTR(p), is_new, &own);
@@ -408,17 +468,19 @@ static int run(Context *c, int argc, char **argv)
 const Verb verb_run = {
                 .name = "run",
                 .page = "acnspawn-run",
-                .synopsis = "[RUN OPTIONS…] [POD]\n"
+                .synopsis = "[RUN OPTIONS…] [--replace] [POD]\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] IMAGE [APP OPTIONS…] [-- ARGUMENTS…] [--- IMAGE "
                             "…]\n"
                             "[RUN OPTIONS…] [POD OPTIONS…] --pod-manifest=FILE",
                 .brief = "[POD|IMAGE…]",
                 .summary = "Run a pod, or prepare and run one",
-                .text = "Runs a prepared pod (without an argument: the one there is), or makes one of "
+                .text = "Runs a prepared pod (without an argument: the one there is); or a pod that has "
+                        "ended "
+                        "once more, as a new pod of the same name; or makes one of "
                         "images, as 'acnspawn prepare' does, and runs it. In the foreground shows what the "
                         "apps write, ends the pod in order on SIGINT, SIGTERM and SIGHUP, and exits with "
                         "the pod's status.",
-                .words = "pod:prepared",
-                .options = (const Option *const[]){options, pod_options, app_options, NULL},
+                .words = "pod:prepared,exited",
+                .options = (const Option *const[]){options, pod_options, image_options, app_options, NULL},
                 .run = run,
 };

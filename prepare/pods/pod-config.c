@@ -86,6 +86,7 @@ void pod_config_done(PodConfig *c)
         free(c->name);
         free(c->hostname);
         free(c->stage1);
+        free(c->predecessor);
         strv_free(c->networks);
         strv_free(c->dns);
         strv_free(c->dns_search);
@@ -127,6 +128,7 @@ static const struct Member {
                 {"exitIdleUSec", MEMBER_NUMBER, offsetof(PodConfig, exit_idle_usec), true},
                 {"createdUSec", MEMBER_NUMBER, offsetof(PodConfig, created_usec)},
                 {"stage1", MEMBER_TEXT, offsetof(PodConfig, stage1)},
+                {"predecessor", MEMBER_TEXT, offsetof(PodConfig, predecessor), true},
 };
 
 static const void *member_of(const PodConfig *c, const struct Member *m)
@@ -274,6 +276,8 @@ static int check_values(const PodConfig *c, Error *e)
                 return -EINVAL;
         if (!uid_base_is_valid(c->uid_base))
                 return error_set(e, -EINVAL, "%u does not begin a range of uids for pods", c->uid_base);
+        if (c->predecessor && uuid_check(c->predecessor, NULL) < 0)
+                return error_set(e, -EINVAL, "predecessor is not a UUID: '%s'", c->predecessor);
         if (c->stage1 && !path_is_absolute(c->stage1))
                 return error_set(e, -EINVAL, "stage1 is not an absolute path: '%s'", c->stage1);
         if ((c->net == NET_NETWORKS) != (strv_length(c->networks) > 0))

@@ -7,6 +7,7 @@
  * a pod which lies in "preparing" or "running" and is not locked has lost its process. Everything of a pod
  * is on disk before it becomes prepared, and that it runs before anything is done that cannot be done twice,
  * so that a loss of power shows no half pods and lets no pod run twice.
+ * What has ended is run again as another pod, its successor (pod-successor.c).
  */
 
 #include <sys/file.h>
@@ -196,9 +197,13 @@ static int publish(Pod *p, Error *e)
         r = sync_content(p, e);
         if (r >= 0)
                 r = advance(p, POD_PREPARED, e);
-        if (r >= 0) /* from now on everybody sees which images it needs */
-                p->store_lock_fd = safe_close(p->store_lock_fd);
-        return r;
+        if (r < 0)
+                return r;
+        /* From now on everybody sees which images it needs, and it has its predecessor's name. */
+        p->store_lock_fd = safe_close(p->store_lock_fd);
+        if (p->config.predecessor && p->config.name)
+                registry_settle(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
+        return 0;
 }
 
 int pod_publish(Pod *p, Error *e)
@@ -225,8 +230,9 @@ static const struct {
                                          ANOTHER " 'acnspawn gc' removes this one."},
                 [POD_PREPARED] = {-EBUSY, "is just being started or removed by another process",
                                   "See what became of it with 'acnspawn list'."},
-                [POD_RUNNING] = {-EBUSY, "is running already", ANOTHER},
-                [POD_EXITED] = {-ESTALE, "has run and ended, and a pod runs once", ANOTHER},
+                [POD_RUNNING] = {-EBUSY, "is running already",
+                                 "'acnspawn run --replace %s' stops it first."},
+                [POD_EXITED] = {-ESTALE, "has run and ended", "'acnspawn run %s' runs it again."},
                 [POD_GARBAGE] = {-ESTALE, "is being removed", ANOTHER},
 };
 
@@ -235,7 +241,10 @@ static int refuse_start(const Pod *p, PodState state, Error *e)
         int r = error_set(e, not_startable[state].code, "Pod %s cannot be started: it %s",
                           pod_display_name(p), not_startable[state].why);
 
-        return not_startable[state].hint ? error_hint(e, r, "%s", not_startable[state].hint) : r;
+        const char *hint = not_startable[state].hint, *name = strstr(hint, "%s");
+        if (!name)
+                return error_hint(e, r, "%s", hint);
+        return error_hint(e, r, "%.*s%s%s", (int) (name - hint), hint, pod_display_name(p), name + 2);
 }
 
 /* Somebody was faster: who? */

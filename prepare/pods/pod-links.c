@@ -7,6 +7,11 @@
  * nowhere any more is stale, and the next who wants it, or the collector, may take it away. Since looking
  * and taking away are two steps, they are done under an exclusive flock on the file .lock of the directory,
  * which is held for some microseconds only.
+ *
+ * What goes from one pod to another, the name of a pod that is run again, must never be without an owner. Its link
+ * is replaced by one whose target names both, the new owner and the present one: the former is the owner as soon
+ * as it is published, so that the same rename(2) gives it its state and the name. Afterwards the link is replaced
+ * by a plain one.
  */
 
 #include <sys/file.h>
@@ -14,6 +19,13 @@
 #include "prepare/pods/pods-internal.h"
 
 #define UUID_LENGTH 36
+#define NEXT_LINK ".next" /* that is about to replace another one */
+
+/* What a link says. */
+typedef struct Link {
+        char uuid[UUID_LENGTH + 1];
+        char until[UUID_LENGTH + 1]; /* who has it until UUID is published; empty: UUID has it in any case */
+} Link;
 
 /* Names are free as soon as their pod is garbage; uids not before the last file that has one of them is
  * gone. */
@@ -57,29 +69,57 @@ static int lock_directory(Store *s, Registry g, int dir_fd, int *ret, Error *e)
         return 0;
 }
 
-/* The UUID that the link KEY points to. -EINVAL: it is nothing of ours. */
-static int read_link(int dir_fd, const char *key, char ret[static UUID_LENGTH + 1])
+/* What the link KEY says. -EINVAL: it is nothing of ours. */
+static int read_link(int dir_fd, const char *key, Link *ret)
 {
-        ssize_t n = readlinkat(dir_fd, key, ret, UUID_LENGTH + 1);
+        char text[2 * UUID_LENGTH + 2];
+        Link l = {};
 
+        ssize_t n = readlinkat(dir_fd, key, text, sizeof(text));
         if (n < 0)
                 return -errno;
-        if (n != UUID_LENGTH)
+        if (n != UUID_LENGTH && (n != 2 * UUID_LENGTH + 1 || text[UUID_LENGTH] != ' '))
                 return -EINVAL;
-        ret[n] = 0;
-        return uuid_check(ret, NULL);
+        memcpy(l.uuid, text, UUID_LENGTH);
+        if (n > UUID_LENGTH)
+                memcpy(l.until, text + UUID_LENGTH + 1, UUID_LENGTH);
+        if (uuid_check(l.uuid, NULL) < 0 || (l.until[0] && uuid_check(l.until, NULL) < 0))
+                return -EINVAL;
+        *ret = l;
+        return 0;
+}
+
+/* Replaces the link KEY while the directory is locked. UNTIL may be NULL. */
+static int write_link(int dir_fd, const char *key, const char *uuid, const char *until)
+{
+        char text[2 * UUID_LENGTH + 2];
+
+        snprintf(text, sizeof(text), "%s%s%s", uuid, until ? " " : "", until ?: "");
+        if (unlinkat(dir_fd, NEXT_LINK, 0) < 0 && errno != ENOENT)
+                return -errno;
+        if (symlinkat(text, dir_fd, NEXT_LINK) < 0 || renameat(dir_fd, NEXT_LINK, dir_fd, key) < 0)
+                return -errno;
+        return 0;
 }
 
 /* 1 and the pod that has KEY; 0: nobody, though a link may be there. */
 static int holder_of(Store *s, Registry g, int dir_fd, const char *key, char ret[static UUID_LENGTH + 1])
 {
-        int r = read_link(dir_fd, key, ret);
+        PodState last = registries[g].last;
+        Link l;
 
+        int r = read_link(dir_fd, key, &l);
         if (r == -ENOENT || r == -EINVAL)
                 return 0;
         if (r < 0)
                 return r;
-        return pod_exists(s, ret, registries[g].last);
+        r = pod_exists(s, l.uuid, l.until[0] ? POD_PREPARED : POD_EMBRYO, last);
+        if (r != 0 || !l.until[0]) {
+                memcpy(ret, l.uuid, sizeof(l.uuid));
+                return r;
+        }
+        memcpy(ret, l.until, sizeof(l.until));
+        return pod_exists(s, l.until, POD_EMBRYO, last);
 }
 
 int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error *e)
@@ -133,15 +173,78 @@ int registry_take(Store *s, Registry g, const char *key, const char *uuid, char 
         return 0;
 }
 
+static int open_locked(Store *s, Registry g, int *ret_dir_fd, int *ret_lock_fd, Error *e)
+{
+        _cleanup_close_ int dir_fd = -EBADF;
+
+        int r = open_directory(s, g, &dir_fd, e);
+        if (r >= 0)
+                r = lock_directory(s, g, dir_fd, ret_lock_fd, e);
+        if (r >= 0)
+                *ret_dir_fd = TAKE_FD(dir_fd);
+        return r;
+}
+
+/* A pod that was to get KEY and was not published leaves it where it is. */
 void registry_drop(Store *s, Registry g, const char *key, const char *uuid)
+{
+        _cleanup_close_ int dir_fd = -EBADF, lock_fd = -EBADF;
+        const char *keep = NULL;
+        Link l;
+
+        if (open_locked(s, g, &dir_fd, &lock_fd, NULL) < 0 || read_link(dir_fd, key, &l) < 0)
+                return;
+        if (!streq(l.uuid, uuid) && !streq(l.until, uuid))
+                return;
+        if (l.until[0] && streq(l.uuid, uuid))
+                keep = pod_exists(s, l.until, POD_EMBRYO, registries[g].last) > 0 ? l.until : NULL;
+        else if (l.until[0])
+                keep = pod_exists(s, l.uuid, POD_PREPARED, registries[g].last) > 0 ? l.uuid : NULL;
+        if (keep)
+                (void) write_link(dir_fd, key, keep, NULL);
+        else
+                (void) unlinkat(dir_fd, key, 0);
+}
+
+int registry_pass(Store *s, Registry g, const char *key, const char *from, const char *to, Error *e)
 {
         _cleanup_close_ int dir_fd = -EBADF, lock_fd = -EBADF;
         char holder[UUID_LENGTH + 1];
 
-        if (open_directory(s, g, &dir_fd, NULL) < 0 || lock_directory(s, g, dir_fd, &lock_fd, NULL) < 0)
-                return;
-        if (read_link(dir_fd, key, holder) >= 0 && streq(holder, uuid))
-                (void) unlinkat(dir_fd, key, 0);
+        int r = open_locked(s, g, &dir_fd, &lock_fd, e);
+        if (r < 0)
+                return r;
+        r = holder_of(s, g, dir_fd, key, holder);
+        if (r == 0 || (r > 0 && !streq(holder, from)))
+                return -EEXIST;
+        if (r >= 0)
+                r = write_link(dir_fd, key, to, from);
+        return r < 0 ? error_set_errno(e, r, "Cannot change %s/%s/%s", store_path(s),
+                                       registries[g].directory, key)
+                     : 0;
+}
+
+void registry_settle(Store *s, Registry g, const char *key, const char *uuid)
+{
+        _cleanup_close_ int dir_fd = -EBADF, lock_fd = -EBADF;
+        Link l;
+
+        if (open_locked(s, g, &dir_fd, &lock_fd, NULL) >= 0 && read_link(dir_fd, key, &l) >= 0 &&
+            streq(l.uuid, uuid) && l.until[0])
+                (void) write_link(dir_fd, key, uuid, NULL);
+}
+
+bool registry_holds(Store *s, Registry g, const char *key, const char *uuid)
+{
+        _cleanup_close_ int dir_fd = -EBADF;
+        char holder[UUID_LENGTH + 1];
+        Link l;
+
+        if (open_directory(s, g, &dir_fd, NULL) < 0 || read_link(dir_fd, key, &l) < 0)
+                return false;
+        if (!l.until[0])
+                return streq(l.uuid, uuid);
+        return holder_of(s, g, dir_fd, key, holder) > 0 && streq(holder, uuid);
 }
 
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e)
@@ -170,7 +273,7 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
                 return error_set_errno(e, r, "Cannot read %s/%s", store_path(s), registries[g].directory);
         /* Most often nothing is stale, and nobody has to wait for us. */
         STRV_FOREACH (key, keys) {
-                if (streq(*key, ".lock") || holder_of(s, g, dir_fd, *key, holder) != 0)
+                if ((*key)[0] == '.' || holder_of(s, g, dir_fd, *key, holder) != 0)
                         continue;
                 if (!dry_run) {
                         if (lock_fd < 0 && (r = lock_directory(s, g, dir_fd, &lock_fd, e)) < 0)

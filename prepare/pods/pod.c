@@ -69,6 +69,7 @@ Pod *pod_free(Pod *p)
         safe_close(p->store_lock_fd);
         safe_close(p->dir_fd);
         pod_config_done(&p->config);
+        free(p->former_name);
         pod_manifest_free(p->manifest);
         free(p->uuid);
         store_unref(p->store);
@@ -101,11 +102,13 @@ bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place)
                ours.st_ino == there.st_ino;
 }
 
-/* 1: the pod is at one of the places (in the order of life, up to LAST); 0: it is not. */
-int pod_exists(Store *s, const char *uuid, PodState last)
+int pod_exists(Store *s, const char *uuid, PodState first, PodState last)
 {
         for (size_t i = 0; i < N_POD_PLACES && pod_places[i] <= last; i++) {
                 _cleanup_free_ char *path = NULL;
+
+                if (pod_places[i] < first)
+                        continue;
 
                 int r = pod_place_path(uuid, pod_places[i], &path);
                 if (r < 0)
@@ -236,6 +239,12 @@ static int load_config(Pod *p, Error *e)
         pod_config_done(&p->config);
         p->config = c;
         c = (PodConfig){};
+        /* A name that went to a successor is in the configuration still. */
+        if (p->config.name && p->place != POD_GARBAGE &&
+            !registry_holds(p->store, REGISTRY_NAMES, p->config.name, p->uuid)) {
+                free(p->former_name);
+                p->former_name = TAKE_PTR(p->config.name);
+        }
         return 0;
 }
 

@@ -20,8 +20,8 @@ int pod_move(Pod *p, PodState to);
 int pod_alloc(Store *s, const char *uuid, Pod **ret);
 /* Whether the directory that DIR_FD stands for is the pod at that place. */
 bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);
-/* 1: there is a pod of that UUID which is at most that far in its life; 0: there is none. */
-int pod_exists(Store *s, const char *uuid, PodState last);
+/* 1: there is a pod of that UUID whose place is one from FIRST to LAST in the order of life; 0: there is none. */
+int pod_exists(Store *s, const char *uuid, PodState first, PodState last);
 /* What a pod runs from has more than a template must have, and the app objects of the images. */
 int check_reified(const PodManifest *m, Error *e);
 int pod_config_format(const PodConfig *c, char **ret, Error *e);
@@ -38,6 +38,14 @@ int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error 
 int registry_take(Store *s, Registry g, const char *key, const char *uuid, char **ret_holder, Error *e);
 /* Takes KEY away from the pod, if that has it. */
 void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
+/* Gives KEY, which FROM has, to TO, which is being prepared: TO has it from the moment on at which it is
+ * published, and FROM until then. TO that is published already has it at once. -EEXIST (without a message): FROM
+ * does not have it. */
+int registry_pass(Store *s, Registry g, const char *key, const char *from, const char *to, Error *e);
+/* Forgets who had KEY before UUID, which is published. */
+void registry_settle(Store *s, Registry g, const char *key, const char *uuid);
+/* Whether the pod, which need not be looked for, has KEY. */
+bool registry_holds(Store *s, Registry g, const char *key, const char *uuid);
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
 /* --- The ranges of all stores of this host (uids-host.c) ----------------------------------------------- */
 

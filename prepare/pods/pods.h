@@ -76,6 +76,7 @@ typedef struct PodConfig {
         uint64_t exit_idle_usec;    /* how long its apps do nothing before it ends; 0: it stays up */
         uint64_t created_usec;      /* since the epoch */
         char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
+        char *predecessor;          /* UUID of the pod that this one was made from, or NULL */
 } PodConfig;
 
 void pod_config_done(PodConfig *c);
@@ -91,6 +92,7 @@ typedef struct Pod {
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
         bool found_by_uuid;    /* by pod_find() */
+        char *former_name;     /* set by pod_load() instead of config.name if it is another pod's by now */
 } Pod;
 
 /* What messages call the pod: its name, unless it has none or the user has given its UUID. */
@@ -106,6 +108,17 @@ int pod_new(Store *s, Pod **ret, Error *e);
 int pod_allocate_uids(Pod *p, Error *e);
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);
+/* Makes P (state preparing) the successor of OLD, which is locked by us and has ended: OLD's name, if it has one,
+ * is P's from the moment on at which P is published. -EBUSY: another process was faster; -EEXIST: a name that OLD
+ * once had belongs to a third pod. (pod-successor.c) */
+int pod_succeed(Pod *p, Pod *old, Error *e);
+/* -EBUSY: OLD, which the caller has locked, has a successor that has not ended; or the name that it had in
+ * REFERENCE, an earlier look at it, has gone to one. */
+int pod_successor_check(Pod *old, const Pod *reference, Error *e);
+/* The pod that was made from P last, if that is still there; else *RET is NULL. */
+int pod_successor(const Pod *p, char **ret);
+/* Gives the name of P, which did not run, back to its predecessor, if that is still there. */
+void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
@@ -133,7 +146,7 @@ uint64_t pod_ended_usec(const Pod *p);
 uint64_t pod_created_usec(const Pod *p);
 
 /* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by whoever is to keep the
- * pod running. -EBUSY: somebody else was faster; -ESTALE: exited already (a pod runs once). */
+ * pod running. -EBUSY: somebody else was faster; -ESTALE: exited already. */
 int pod_begin_run(Pod *p, Error *e);
 /* Has that on disk, which takes a while. Until then a loss of power may make it a prepared pod again, so
  * nothing must be done before that cannot be done a second time. */
@@ -289,6 +302,8 @@ typedef struct PodRequest {
         size_t n_ports, ports_allocated;
         const FetchOptions *fetch; /* how images are fetched; NULL: only local ones are used */
         bool verify;               /* refuse images that were altered in the store */
+        /* IDs of images of the store, for each app, that are used whatever the apps ask for; or NULL. Not owned. */
+        const char *const *image_ids;
 } PodRequest;
 
 void pod_request_done(PodRequest *r);

@@ -52,9 +52,14 @@ int reify_fetch(Reify *r, Error *e)
         if (k < 0)
                 return k;
         r->index = fetcher_index(r->fetcher);
-        for (size_t i = 0; k >= 0 && i < r->n_found; i++)
-                k = q->template ? fetch_template_image(r, i, e)
-                                : fetcher_fetch(r->fetcher, q->apps[i].reference, &r->found[i], e);
+        for (size_t i = 0; k >= 0 && i < r->n_found; i++) {
+                if (q->image_ids)
+                        k = fetcher_fetch(r->fetcher, q->image_ids[i], &r->found[i], e);
+                else if (q->template)
+                        k = fetch_template_image(r, i, e);
+                else
+                        k = fetcher_fetch(r->fetcher, q->apps[i].reference, &r->found[i], e);
+        }
         return k;
 }
 

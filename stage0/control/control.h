@@ -72,11 +72,24 @@ typedef struct PrepareOptions {
         uint64_t stop_timeout_usec;
         uint64_t exit_idle_usec; /* 0 or UINT64_MAX: the pod stays up */
         bool strict;             /* refuse the pod unless all isolators are enforced here */
+        /* The new pod is the successor of this one, which has ended and is locked by the caller; or which runs, and
+         * is stopped as soon as nothing speaks against the new one. It gets its name, if it has one. */
+        Pod *predecessor;
         bool dry_run; /* stop when it is known what the pod would be: it is in the state preparing, and the
                        * caller gives it up with pod_abandon() */
 } PrepareOptions;
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,
                 Error *e);
+
+/* successor.c: makes a pod like OLD, which has ended, and which gives its name to it. With REPLACE it may run,
+ * and is stopped and removed. The images are those that OLD has run with, or what their references mean to
+ * FETCH. -EBUSY: another process was faster. */
+typedef struct SuccessorOptions {
+        const FetchOptions *fetch; /* NULL: the same images */
+        bool replace;
+        const char *const *config_dirs; /* as in PrepareOptions */
+} SuccessorOptions;
+int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warnings, Error *e);
 
 /* stop.c: asks a running pod to end in order, and kills it if it has not after TIMEOUT_USEC (0: at once,
  * without asking; UINT64_MAX: never); waits until it has ended. 1: it was killed. */

@@ -103,6 +103,37 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         return pod_reserve_name(p, o->name, e);
 }
 
+/* Until it is published the name is the predecessor's, but what is written needs to know it. */
+static int expect_name(Pod *p, const Pod *old, Error *e)
+{
+        int r = 0;
+
+        if (!old->config.name)
+                return old->former_name ? pod_reserve_name(p, old->former_name, e) : 0;
+        free(p->config.name);
+        p->config.name = strdup(old->config.name);
+        if (!p->config.name)
+                r = error_oom(e);
+        return r;
+}
+
+/* Until now the predecessor may have run. */
+static int succeed(Pod *p, Pod *old, Error *e)
+{
+        _cleanup_free_ char *name = NULL;
+        int r = old->state == POD_RUNNING ? stop_pod(old, UINT64_MAX, e) : 0;
+
+        if (r >= 0)
+                r = pod_lock(old, true, e);
+        if (r >= 0)
+                return pod_succeed(p, old, e);
+        if (r != -ENOENT || !p->config.name)
+                return r == -ENOENT ? 0 : r;
+        error_done(e); /* it was run with --rm */
+        name = TAKE_PTR(p->config.name);
+        return pod_reserve_name(p, name, e);
+}
+
 static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, char ***warnings, Error *e)
 {
         int r = configure(p, o);
@@ -112,6 +143,8 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         r = pod_allocate_uids(p, e);
         if (r >= 0 && o->name && !o->replace)
                 r = take_name(p, o, e);
+        if (r >= 0 && o->predecessor)
+                r = expect_name(p, o->predecessor, e);
         if (r >= 0)
                 r = pod_reify(p, request, warnings, e);
         if (r >= 0)
@@ -140,7 +173,9 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
                 r = write_launch_file(p, &p->manifest->apps[i], e);
         if (r >= 0)
                 r = pod_definition_write(p, request, e);
-        return r < 0 ? r : interrupt_check(e);
+        if (r >= 0)
+                r = interrupt_check(e);
+        return r < 0 || !o->predecessor ? r : succeed(p, o->predecessor, e);
 }
 
 int prepare_pod(Store *s, const PodRequest *request, const PrepareOptions *o, Pod **ret, char ***warnings,

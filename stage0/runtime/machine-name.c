@@ -12,5 +12,7 @@ int pod_machine_name(const Pod *p, char **ret)
 
 int pod_hostname(const Pod *p, char **ret)
 {
-        return p->config.hostname ? xasprintf(ret, "%s", p->config.hostname) : pod_machine_name(p, ret);
+        return p->config.hostname ? xasprintf(ret, "%s", p->config.hostname)
+               : p->former_name   ? xasprintf(ret, "%s", p->former_name)
+                                  : pod_machine_name(p, ret);
 }

@@ -15,8 +15,10 @@ int pod_not_running(const Pod *p, Error *e)
         if (p->state == POD_PREPARED)
                 return error_hint(e, r, "'acnspawn run %s' runs it.", pod_display_name(p));
         if (p->state == POD_EXITED)
-                return error_hint(e, r, "A pod runs once; 'acnspawn status %s' shows how it ended.",
-                                  pod_display_name(p));
+                return error_hint(
+                                e, r,
+                                "'acnspawn run %s' runs it again, 'acnspawn status %s' shows how it ended.",
+                                pod_display_name(p), pod_display_name(p));
         return error_hint(e, r, "'acnspawn list' shows the states of pods.");
 }
 

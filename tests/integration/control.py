@@ -34,7 +34,7 @@ def signals_reach_apps(host, *options):
     host.acnspawn("status", "--wait=20s", "p").expect(0)
     equal(host.app_status("p", "a")["signal"], 9)
     contains(host.acnspawn("kill", "p").expect(1).err,
-             "not running: it is exited.\nA pod runs once; 'acnspawn status")
+             "not running: it is exited.\n'acnspawn run p' runs it again, 'acnspawn status p' shows how it ended.\n")
 
 
 def count(host, pod):

@@ -12,9 +12,6 @@ import hashlib
 
 from harness import *
 
-# Calls that change something: before and after each of them the world looks different.
-CHANGES = "mkdir,mkdirat,rename,renameat,renameat2,symlinkat,linkat,unlinkat,openat,write,fsync,fchown,fchownat,flock"
-
 
 def empty_after_gc(host):
     """gc removes everything, and a new pod can be prepared and run."""
@@ -25,42 +22,8 @@ def empty_after_gc(host):
         equal([n for n in os.listdir(path) if n[0] != "."] if os.path.exists(path) else [], [], "%s/ after gc" % place)
 
 
-def settle(host):
-    """Waits until nothing of a killed pod is alive any more."""
-    wait_for(lambda: not host.processes(), "end of all processes of the pod (left: %s)" % find_processes(host), timeout=20)
-
-
 def usable(host, image):
     host.acnspawn("run", "--rm", image).expect(0)
-
-
-def count_calls(host, *args):
-    log = host.path("strace.log")
-    subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=" + CHANGES] + host.argv(*args),
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60)
-    return sum(1 for line in open(log, errors="replace") if "(" in line and "resumed" not in line)
-
-
-def kill_at(host, number, *args):
-    """Runs acnspawn until its system call NUMBER of those that change something, where it is killed."""
-    return subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + CHANGES, "-e",
-                           "inject=%s:signal=KILL:when=%d" % (CHANGES, number)] + host.argv(*args),
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60).returncode
-
-
-def need_strace():
-    if not shutil.which("strace"):
-        raise Skip("strace is missing (Debian package strace)")
-    probe = subprocess.run(["strace", "-o", "/dev/null", "-e", "inject=write:signal=KILL:when=1", "/bin/echo"],
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if probe.returncode == 0:
-        raise Skip("strace cannot inject signals here")
-
-
-def spread(total, points):
-    """About so many numbers from 1 to TOTAL: the first ones, the last ones, and evenly between."""
-    numbers = {1, 2, 3, total - 1, total} | {1 + i * (total - 1) // points for i in range(points + 1)}
-    return sorted(n for n in numbers if 1 <= n <= total)
 
 
 def trace(host, *args):

@@ -650,7 +650,7 @@ def bash_completions():
             want = sorted(w[len(done):] if w.startswith(done) else w for w in expected.split())
             check(f"what bash offers for {line!r}", sorted(offered_by_bash(shell, line)), want)
         check("what bash offers", offered_by_bash(shell, "image "), "list rm show cat-manifest verify export render gc".split())
-        check("what bash offers", sorted(offered_by_bash(shell, "run ")), ["b.aci", "example.com/web", "is-prepared"])
+        check("what bash offers", sorted(offered_by_bash(shell, "run ")), ["b.aci", "example.com/web", "is-exited", "is-prepared"])
         check("what bash offers", sorted(offered_by_bash(shell, "cp ")), ["b.aci", "c", "one:"])
 
 

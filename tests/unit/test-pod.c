@@ -216,7 +216,8 @@ TEST(wrong_moments)
         ASSERT_ERR(pod_end_run(q, &e), -EINVAL);
         ASSERT_OK(pod_end_run(p, &e));
         ASSERT_ERR(pod_begin_run(p, &e), -ESTALE);
-        ASSERT_CONTAINS(e.message, "a pod runs once");
+        ASSERT_CONTAINS(e.message, "has run and ended");
+        ASSERT_CONTAINS(e.hint, "runs it again");
         ASSERT_OK(pod_remove(p, &e));
         ASSERT_ERR(pod_begin_run(p, &e), -ESTALE);
         ASSERT_TRUE(is_clean(s));
@@ -997,6 +998,219 @@ TEST(name_taken)
         ASSERT_EQ(count(s, "names"), 1);
 }
 
+/* --- Successors ---------------------------------------------------------------------------------------- */
+
+/* A pod of that name that has ended, and one that is to be its successor. */
+static int ended_and_next(Store *s, const char *name, Pod **ret_old, Pod **ret_new, Error *error)
+{
+        int r = prepare_test_pod(s, name, ret_old, error);
+        if (r >= 0)
+                r = pod_begin_run(*ret_old, error);
+        if (r >= 0)
+                r = pod_end_run(*ret_old, error);
+        if (r >= 0)
+                r = pod_new(s, ret_new, error);
+        if (r >= 0)
+                r = pod_allocate_uids(*ret_new, error);
+        if (r < 0)
+                return r;
+        (*ret_new)->manifest = parse_test_manifest();
+        (*ret_new)->config.name = name ? strdup(name) : NULL;
+        return (*ret_new)->manifest ? 0 : -ENOMEM;
+}
+
+static bool has_name(Store *s, const char *uuid, const char *name)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        return pod_open(s, uuid, &p, NULL) >= 0 && streq_ptr(p->config.name, name);
+}
+
+static bool is_of(Store *s, const char *name, const char *uuid)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        return pod_open_by_name(s, name, &p, NULL) >= 0 ? streq_ptr(p->uuid, uuid) : !uuid;
+}
+
+/* What the link of the name "web" is; two of them while it changes hands. */
+static size_t link_length(Store *s)
+{
+        char text[128];
+        ssize_t n = readlinkat(store_fd(s), "names/web", text, sizeof(text));
+
+        return n < 0 ? 0 : (size_t) n;
+}
+
+TEST(name_goes_to_the_successor)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *again = NULL;
+        _cleanup_free_ char *uuid = NULL, *none = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+        ASSERT_OK(pod_succeed(q, p, &e));
+        /* Until it is published nothing has changed. */
+        ASSERT_TRUE(is_of(s, "web", p->uuid));
+        ASSERT_TRUE(has_name(s, p->uuid, "web"));
+        ASSERT_OK(pod_successor(p, &none));
+        ASSERT_NULL(none);
+        ASSERT_EQ(link_length(s), 73);
+        ASSERT_OK(pod_publish(q, &e));
+        ASSERT_TRUE(is_of(s, "web", q->uuid));
+        ASSERT_TRUE(has_name(s, p->uuid, NULL));
+        ASSERT_TRUE(has_name(s, q->uuid, "web"));
+        ASSERT_EQ(link_length(s), 36);
+        ASSERT_OK(pod_open(s, p->uuid, &again, &e));
+        ASSERT_STREQ(again->former_name, "web");
+        ASSERT_OK(pod_successor(p, &uuid));
+        ASSERT_STREQ(uuid, q->uuid);
+        ASSERT_STREQ(q->config.predecessor, p->uuid);
+        /* Neither takes from the other what it has. */
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_TRUE(is_of(s, "web", q->uuid));
+        ASSERT_OK(pod_remove(q, &e));
+        ASSERT_EQ(count(s, "names"), 0);
+        ASSERT_TRUE(is_clean(s));
+}
+
+TEST(abandoned_successor_leaves_the_name)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        _cleanup_free_ char *uuid = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+        ASSERT_OK(pod_succeed(q, p, &e));
+        pod_abandon(q);
+        ASSERT_TRUE(is_of(s, "web", p->uuid));
+        ASSERT_TRUE(has_name(s, p->uuid, "web"));
+        ASSERT_EQ(link_length(s), 36);
+        ASSERT_OK(pod_successor(p, &uuid));
+        ASSERT_NULL(uuid);
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_EQ(count(s, "names"), 0);
+}
+
+/* Its process was killed: it has no lock any more, and nobody has cleaned up. */
+TEST(killed_successor_leaves_the_name)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *third = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+        ASSERT_OK(pod_succeed(q, p, &e));
+        q = pod_free(q);
+        ASSERT_TRUE(is_of(s, "web", p->uuid));
+        ASSERT_EQ(link_length(s), 73);
+        ASSERT_OK(symlinkat("half", store_fd(s), "names/.next"));
+        /* Another one may try, */
+        ASSERT_OK(pod_new(s, &third, &e));
+        ASSERT_OK(pod_allocate_uids(third, &e));
+        third->manifest = parse_test_manifest();
+        third->config.name = strdup("web");
+        ASSERT_OK(pod_succeed(third, p, &e));
+        ASSERT_OK(pod_publish(third, &e));
+        ASSERT_TRUE(is_of(s, "web", third->uuid));
+        ASSERT_OK(pod_remove(third, &e));
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_OK(store_gc(s, &gc_everything, &e));
+        ASSERT_EQ(count(s, "names"), 0);
+}
+
+/* ... or the old one is removed while the link is about both. */
+TEST(removed_while_the_name_changes_hands)
+{
+        for (unsigned published = 0; published < 2; published++) {
+                STORE(s, dir);
+                _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+                _cleanup_free_ char *both = NULL;
+
+                ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+                ASSERT_OK(pod_succeed(q, p, &e));
+                ASSERT_OK(xasprintf(&both, "%s %s", q->uuid, p->uuid));
+                if (published) { /* but killed before the link was settled */
+                        ASSERT_OK(pod_publish(q, &e));
+                        ASSERT_OK(unlinkat(store_fd(s), "names/web", 0));
+                        ASSERT_OK(symlinkat(both, store_fd(s), "names/web"));
+                        ASSERT_TRUE(is_of(s, "web", q->uuid));
+                        ASSERT_TRUE(has_name(s, q->uuid, "web"));
+                }
+                ASSERT_OK(pod_load(p, NULL));
+                ASSERT_OK(pod_remove(p, &e));
+                ASSERT_TRUE(is_of(s, "web", published ? q->uuid : NULL));
+                pod_abandon(q);
+                ASSERT_OK(store_gc(s, &gc_everything, &e));
+                ASSERT_EQ(count(s, "names"), 0);
+        }
+}
+
+TEST(name_goes_back)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_publish(q, &e));
+        pod_return_name(q);
+        ASSERT_TRUE(is_of(s, "web", p->uuid));
+        ASSERT_TRUE(has_name(s, p->uuid, "web"));
+        ASSERT_EQ(link_length(s), 36);
+        ASSERT_OK(pod_remove(q, &e));
+        ASSERT_TRUE(is_of(s, "web", p->uuid));
+        ASSERT_OK(pod_remove(p, &e));
+        ASSERT_EQ(count(s, "names"), 0);
+}
+
+TEST(succession_is_refused)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *third = NULL, *look = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+        ASSERT_OK(pod_open(s, p->uuid, &look, &e));
+        ASSERT_OK(prepare_test_pod(s, "other", &third, &e));
+        ASSERT_ERR(pod_succeed(q, third, &e), -EINVAL); /* it has not ended */
+        ASSERT_OK(pod_successor_check(p, look, &e));
+        ASSERT_OK(pod_succeed(q, p, &e));
+        ASSERT_OK(pod_publish(q, &e));
+        ASSERT_OK(pod_load(p, NULL));
+        ASSERT_ERR(pod_successor_check(p, look, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "Pod web was run again already, as pod");
+        ASSERT_CONTAINS(e.message, "which is prepared");
+        ASSERT_CONTAINS(e.hint, "'acnspawn run ");
+        /* Nor may one that has lost the name hand it on. */
+        third = pod_free(third);
+        ASSERT_OK(pod_new(s, &third, &e));
+        free(p->config.name);
+        p->config.name = strdup("web");
+        ASSERT_ERR(pod_succeed(third, p, &e), -EBUSY);
+        ASSERT_CONTAINS(e.message, "The name 'web' is another pod's by now");
+        pod_abandon(third);
+        ASSERT_TRUE(is_of(s, "web", q->uuid));
+}
+
+TEST(damaged_links_are_nobodys)
+{
+        static const char *const targets[] = {
+                        "", "x", "01234567-89ab-cdef-0123-456789abcdef x",
+                        "01234567-89ab-cdef-0123-456789abcdef/01234567-89ab-cdef-0123-456789abcdef",
+                        "01234567-89ab-cdef-0123-456789abcdef 01234567-89ab-cdef-0123-456789abcdeg"};
+        STORE(s, dir);
+
+        for (size_t i = 0; i < ELEMENTSOF(targets); i++) {
+                _cleanup_(pod_freep) Pod *p = NULL;
+
+                if (targets[i][0])
+                        ASSERT_OK(symlinkat(targets[i], store_fd(s), "names/web"));
+                ASSERT_TRUE(is_of(s, "web", NULL));
+                ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+                ASSERT_TRUE(is_of(s, "web", p->uuid));
+                ASSERT_OK(pod_remove(p, &e));
+        }
+}
+
 TEST(find)
 {
         STORE(s, dir);
@@ -1399,6 +1613,13 @@ int main(void)
         RUN(subids);
         RUN(name_check);
         RUN(name_taken);
+        RUN(name_goes_to_the_successor);
+        RUN(abandoned_successor_leaves_the_name);
+        RUN(killed_successor_leaves_the_name);
+        RUN(removed_while_the_name_changes_hands);
+        RUN(name_goes_back);
+        RUN(succession_is_refused);
+        RUN(damaged_links_are_nobodys);
         RUN(find);
         RUN(find_ambiguous);
         RUN(more_pods_than_descriptors);
