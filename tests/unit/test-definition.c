@@ -137,6 +137,8 @@ static const struct {
                 {"stop-timeout", "10s"},
                 {"log-size", "1Mi"},
                 {"log-rate", "2Mi"},
+                {"log-file", "/var/log/web.log"},
+                {"journal", "no"},
                 {"oom-group", "true"},
 };
 

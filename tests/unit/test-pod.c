@@ -209,7 +209,7 @@ TEST(wrong_moments)
         ASSERT_OK(pod_find(s, p->uuid, &q, &e));
         ASSERT_ERR(pod_begin_run(q, &e), -EBUSY);
         ASSERT_CONTAINS(e.message, "is running already");
-        ASSERT_CONTAINS(e.hint, "'acnspawn prepare' or 'acnspawn run' makes another pod");
+        ASSERT_CONTAINS(e.hint, "' stops it first.");
         ASSERT_ERR(pod_remove(q, &e), -EBUSY);
         ASSERT_CONTAINS(e.hint, "acnspawn stop");
         ASSERT_ERR(pod_remove(p, &e), -EBUSY);
