@@ -13,6 +13,7 @@
 
 #define SYSTEMD_FUNCTIONS(F)                                                                                \
         F(sd_booted)                                                                                        \
+        F(sd_bus_add_match)                                                                                 \
         F(sd_bus_attach_event)                                                                              \
         F(sd_bus_call)                                                                                      \
         F(sd_bus_call_async)                                                                                \
@@ -27,17 +28,22 @@
         F(sd_bus_message_append)                                                                            \
         F(sd_bus_message_append_array)                                                                      \
         F(sd_bus_message_close_container)                                                                   \
+        F(sd_bus_message_enter_container)                                                                   \
+        F(sd_bus_message_exit_container)                                                                    \
         F(sd_bus_message_get_error)                                                                         \
+        F(sd_bus_message_get_path)                                                                          \
         F(sd_bus_message_get_sender)                                                                        \
         F(sd_bus_message_new_method_call)                                                                   \
         F(sd_bus_message_open_container)                                                                    \
         F(sd_bus_message_read)                                                                              \
+        F(sd_bus_message_skip)                                                                              \
         F(sd_bus_message_unref)                                                                             \
         F(sd_bus_new)                                                                                       \
         F(sd_bus_open_system)                                                                               \
         F(sd_bus_path_encode)                                                                               \
         F(sd_bus_process)                                                                                   \
         F(sd_bus_set_address)                                                                               \
+        F(sd_bus_set_fd)                                                                                    \
         F(sd_bus_slot_unref)                                                                                \
         F(sd_bus_start)                                                                                     \
         F(sd_bus_wait)                                                                                      \
@@ -87,6 +93,7 @@ extern Library systemd_library;
 #define SYSTEMD_CALL(function) (library_require(&systemd_library), systemd_functions.function)
 
 #define sd_booted(...) SYSTEMD_CALL(sd_booted)(__VA_ARGS__)
+#define sd_bus_add_match(...) SYSTEMD_CALL(sd_bus_add_match)(__VA_ARGS__)
 #define sd_bus_attach_event(...) SYSTEMD_CALL(sd_bus_attach_event)(__VA_ARGS__)
 #define sd_bus_call(...) SYSTEMD_CALL(sd_bus_call)(__VA_ARGS__)
 #define sd_bus_call_async(...) SYSTEMD_CALL(sd_bus_call_async)(__VA_ARGS__)
@@ -101,17 +108,22 @@ extern Library systemd_library;
 #define sd_bus_message_append(...) SYSTEMD_CALL(sd_bus_message_append)(__VA_ARGS__)
 #define sd_bus_message_append_array(...) SYSTEMD_CALL(sd_bus_message_append_array)(__VA_ARGS__)
 #define sd_bus_message_close_container(...) SYSTEMD_CALL(sd_bus_message_close_container)(__VA_ARGS__)
+#define sd_bus_message_enter_container(...) SYSTEMD_CALL(sd_bus_message_enter_container)(__VA_ARGS__)
+#define sd_bus_message_exit_container(...) SYSTEMD_CALL(sd_bus_message_exit_container)(__VA_ARGS__)
 #define sd_bus_message_get_error(...) SYSTEMD_CALL(sd_bus_message_get_error)(__VA_ARGS__)
+#define sd_bus_message_get_path(...) SYSTEMD_CALL(sd_bus_message_get_path)(__VA_ARGS__)
 #define sd_bus_message_get_sender(...) SYSTEMD_CALL(sd_bus_message_get_sender)(__VA_ARGS__)
 #define sd_bus_message_new_method_call(...) SYSTEMD_CALL(sd_bus_message_new_method_call)(__VA_ARGS__)
 #define sd_bus_message_open_container(...) SYSTEMD_CALL(sd_bus_message_open_container)(__VA_ARGS__)
 #define sd_bus_message_read(...) SYSTEMD_CALL(sd_bus_message_read)(__VA_ARGS__)
+#define sd_bus_message_skip(...) SYSTEMD_CALL(sd_bus_message_skip)(__VA_ARGS__)
 #define sd_bus_message_unref(...) SYSTEMD_CALL(sd_bus_message_unref)(__VA_ARGS__)
 #define sd_bus_new(...) SYSTEMD_CALL(sd_bus_new)(__VA_ARGS__)
 #define sd_bus_open_system(...) SYSTEMD_CALL(sd_bus_open_system)(__VA_ARGS__)
 #define sd_bus_path_encode(...) SYSTEMD_CALL(sd_bus_path_encode)(__VA_ARGS__)
 #define sd_bus_process(...) SYSTEMD_CALL(sd_bus_process)(__VA_ARGS__)
 #define sd_bus_set_address(...) SYSTEMD_CALL(sd_bus_set_address)(__VA_ARGS__)
+#define sd_bus_set_fd(...) SYSTEMD_CALL(sd_bus_set_fd)(__VA_ARGS__)
 #define sd_bus_slot_unref(...) SYSTEMD_CALL(sd_bus_slot_unref)(__VA_ARGS__)
 #define sd_bus_start(...) SYSTEMD_CALL(sd_bus_start)(__VA_ARGS__)
 #define sd_bus_wait(...) SYSTEMD_CALL(sd_bus_wait)(__VA_ARGS__)

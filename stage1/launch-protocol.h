@@ -35,7 +35,7 @@
 #define LAUNCH_STATUS_PATH "/acnspawn/status"
 #define LAUNCH_MOUNT_PATH "/acnspawn/mnt"
 #define LAUNCH_CREDENTIALS_PATH "/dev/credentials" /* in the app's root */
-#define LAUNCH_PROTOCOL_VERSION 7U
+#define LAUNCH_PROTOCOL_VERSION 8U
 /* Where an app that notifies readiness finds the socket for that. */
 #define LAUNCH_NOTIFY_NAME "notify"
 #define LAUNCH_NOTIFY_PATH "/dev/" LAUNCH_NOTIFY_NAME
@@ -52,6 +52,7 @@ typedef enum LaunchPhase {
         LAUNCH_READY,     /* the app is ready */
         LAUNCH_NOT_READY, /* it has ended before it was ready, and will not be started again */
         LAUNCH_UNHEALTHY, /* its health check has failed too often */
+        LAUNCH_GIVEN_UP,  /* it was restarted too often, and no connection may start it any more */
         _LAUNCH_PHASE_MAX,
 } LaunchPhase;
 

@@ -6,8 +6,7 @@
  * Every such port is a socket unit of its own, since all descriptors of a unit have the same name, here the
  * port's:
  *
- *     app-<app>:<number>.socket   --Requires-->  acnspawn-alive.target   the pod is up while it listens
- *                                 --OnFailure->  app-<app>:failed.service
+ *     app-<app>:<number>.socket   --OnFailure->  app-<app>:failed.service
  *
  * The number is the port's index among the socket-activated ports of the app; names of apps cannot contain a
  * colon. PID 1 passes sockets that it was started with only to units that are already loaded, so the root
@@ -151,9 +150,7 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
                 return r;
         text_addf(&t, "[Unit]\nDescription=Port %s of App %s\n", p->name, app->name);
         text_add(&t, "DefaultDependencies=no\n"
-                     "IgnoreOnIsolate=yes\n"
-                     "Requires=acnspawn-alive.target\n"
-                     "After=acnspawn-alive.target\n");
+                     "IgnoreOnIsolate=yes\n");
         text_addf(&t, "OnFailure=app-%s:failed.service\n", app->name);
         text_addf(&t,
                   "\n[Socket]\nService=app-%s.service\nFileDescriptorName=%s\nBindIPv6Only=both\n"
@@ -166,20 +163,22 @@ static int add_socket(Stage1Files *files, const PodApp *app, const Port *p)
 
 /* Records why the pod ends: an app that cannot be started any more is a failure, which the user has to
  * see. */
+int stage1_given_up_unit_name(const char *app, char **ret)
+{
+        return xasprintf(ret, "app-%s:failed.service", app);
+}
+
 static int add_failed_service(Stage1Files *files, const PodApp *app)
 {
         _cleanup_free_ char *unit = NULL;
         _cleanup_text_ Text t = {};
 
-        if (xasprintf(&unit, "app-%s:failed.service", app->name) < 0)
+        if (stage1_given_up_unit_name(app->name, &unit) < 0)
                 return -ENOMEM;
         text_addf(&t, "[Unit]\nDescription=End of the Sockets of App %s\n", app->name);
         text_add(&t, "DefaultDependencies=no\n"
-                     "Requires=acnspawn-alive.target\n"
                      "Conflicts=shutdown.target\n"
-                     "Before=shutdown.target\n"
-                     "SuccessAction=exit\n"
-                     "FailureAction=exit\n");
+                     "Before=shutdown.target\n");
         text_addf(&t, "\n[Service]\nType=oneshot\nExecStart=/acnspawn/launch sockets-failed %s\n",
                   app->name);
         text_add(&t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
@@ -219,7 +218,7 @@ int stage1_generate_sockets(const PodManifest *m, Stage1Files *files)
         return r < 0 ? r : stage1_add_unit_text(files, SLICE_DROP_IN, &slice);
 }
 
-int stage1_socket_names(const PodApp *app, char ***ret)
+int stage1_socket_unit_names(const PodApp *app, char ***ret)
 {
         _cleanup_strv_free_ char **l = NULL;
 

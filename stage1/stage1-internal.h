@@ -12,8 +12,6 @@ int stage1_files_add_symlink(Stage1Files *f, const char *path, const char *targe
 
 /* sockets.c: adds the units of socket-activated ports, if there are any. */
 int stage1_generate_sockets(const PodManifest *m, Stage1Files *files);
-/* The names of the socket units of APP, in the order of its ports. */
-int stage1_socket_names(const PodApp *app, char ***ret);
 /* health-units.c: arguments of the launcher for checking an app; and the units that run the checks
  * periodically. Without a health check nothing is added. */
 void stage1_health_arguments(const HealthCheck *h, bool starting, Text *t);

@@ -32,7 +32,6 @@
 
 typedef struct Stage1Options {
         const char *uuid, *hostname;
-        bool exit_on_failure, exit_on_any;
         uint64_t stop_timeout_usec;
 } Stage1Options;
 
@@ -103,6 +102,10 @@ bool stage1_pod_is_socket_activated(const PodManifest *m);
 uint32_t stage1_port_count(const Port *port);
 /* The unit that listens for PORT, a socket-activated port of APP. */
 int stage1_socket_unit_name(const PodApp *app, const Port *port, char **ret);
+/* All of them, in the order of its ports. */
+int stage1_socket_unit_names(const PodApp *app, char ***ret);
+/* The unit that records that nothing can start an app any more which connections start. */
+int stage1_given_up_unit_name(const char *app, char **ret);
 /* -EINVAL, -ENAMETOOLONG, -E2BIG: a socket-activated port is not valid, or two conflict. */
 int stage1_sockets_check(const PodManifest *m, Error *e);
 

@@ -3,13 +3,14 @@
 /* The unit generator: a reified manifest goes in, the text of every unit of the pod comes out.
  *
  * The text of a unit is either fixed or restricted by the specification to letters, digits and dashes (names
- * of apps, names of images): untrusted arguments, environment and paths are in the launch files. Every way
- * of ending the pod (an app, the exit policy, a signal to PID 1) goes through exit.target, so that the
- * manager stops the apps in order, runs their post-stop handlers, and leaves only when the last of them is
- * inactive:
+ * of apps, names of images): untrusted arguments, environment and paths are in the launch files.
  *
- *     app-<app>.service  --Requires-->           acnspawn-alive.target   when it is unneeded: exit
- *                        --Conflicts, Before-->  shutdown.target
+ * Units say how an app is started, restarted and stopped. None of them ends the pod: what the end of an app means
+ * is decided by the supervisor (stage0/run/exit-policy.c). The end of the pod, by its signal to PID 1 or by
+ * machinectl, goes through exit.target, so that the manager stops the apps in order, runs their post-stop
+ * handlers, and leaves only when the last of them is inactive:
+ *
+ *     app-<app>.service  --Conflicts, Before-->  shutdown.target
  *                                                   ^-- After --  systemd-exit.service: exit-force
  */
 
@@ -23,11 +24,6 @@
 static const struct {
         const char *name, *text;
 } common_units[] = {
-                {"acnspawn-alive.target", "[Unit]\n"
-                                          "Description=Some App Runs\n"
-                                          "DefaultDependencies=no\n"
-                                          "StopWhenUnneeded=yes\n"
-                                          "SuccessAction=exit\n"},
                 {"exit.target", "[Unit]\n"
                                 "Description=End of the Pod\n"
                                 "DefaultDependencies=no\n"
@@ -177,9 +173,8 @@ static bool needs_start_extension(const AppSettings *s)
         return s->restart != RESTART_NO && s->start_timeout_usec != UINT64_MAX;
 }
 
-/* An app that is restarted too often is not started any more. That then has the same effects as the end of
- * an app that is not restarted. */
-static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
+/* An app that is restarted too often is not started any more: its unit fails then. */
+static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s)
 {
         /* If connections start an app, its sockets have a limit, */
         bool by_sockets = stage1_app_is_socket_activated(app->app); /* and the launcher counts restarts */
@@ -193,32 +188,23 @@ static void add_start_limit(Text *t, const PodApp *app, const AppSettings *s, co
         add_time(t, "StartLimitIntervalSec",
                  backoff_interval(s->restart_usec, s->restart_max_usec, s->restart_limit));
         text_addf(t, "StartLimitBurst=%u\n", s->restart_limit + 1);
-        if (o->exit_on_failure || o->exit_on_any)
-                text_add(t, "StartLimitAction=exit\n");
 }
 
-static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, const char *slice,
-                             const Stage1Options *o)
+static void add_service_head(Text *t, const PodApp *app, const AppSettings *s, const char *slice)
 {
         text_addf(t, "[Unit]\nDescription=App %s of image %s\n", app->name,
                   app->image_name ?: app->image_id);
         text_add(t, "DefaultDependencies=no\n"
-                    "Requires=acnspawn-alive.target systemd-journald.socket\n"
+                    "Requires=systemd-journald.socket\n"
                     "Conflicts=shutdown.target\n"
                     "Before=shutdown.target\n"
-                    "After=acnspawn-alive.target systemd-journald.socket");
+                    "After=systemd-journald.socket");
         STRV_FOREACH (name, s->after)
                 text_addf(t, " app-%s.service", *name);
         text_add(t, "\n");
         if (s->health.command)
                 text_addf(t, "Wants=health-%s.timer\n", app->name);
-        add_start_limit(t, app, s, o);
-        /* systemd would trigger these actions even if it restarts the app, so they are only for apps without
-         * restarts. */
-        if ((o->exit_on_failure || o->exit_on_any) && s->restart == RESTART_NO)
-                text_add(t, "FailureAction=exit\n");
-        if (o->exit_on_any && s->restart == RESTART_NO)
-                text_add(t, "SuccessAction=exit\n");
+        add_start_limit(t, app, s);
         text_addf(t, "\n[Service]\nType=exec\nSlice=%s\n", slice);
         /* The launcher asks for time to wait before a restart, and status texts of the app are forwarded on
          * behalf of its main process. systemd's notify socket itself is in no app's root. */
@@ -249,7 +235,7 @@ static void add_service_end(Text *t, const AppSettings *s, const Stage1Options *
 static int add_service_sockets(Text *t, const PodApp *app)
 {
         _cleanup_strv_free_ char **sockets = NULL;
-        int r = stage1_socket_names(app, &sockets);
+        int r = stage1_socket_unit_names(app, &sockets);
 
         STRV_FOREACH (unit, sockets)
                 text_addf(t, "%s%s", unit == sockets ? "Sockets=" : " ", *unit);
@@ -257,16 +243,12 @@ static int add_service_sockets(Text *t, const PodApp *app)
         return r;
 }
 
-static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
+static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s)
 {
         text_addf(t, "ExecStopPost=/acnspawn/launch %s %s", app->app->post_stop ? "post-stop" : "end",
                   app->name);
         if (app_settings_readiness(s))
                 text_add(t, " tell");
-        /* Before a restart systemd treats the app as successfully ended, and would trigger the success
-         * action. The launcher makes the right decision instead. */
-        if (o->exit_on_any && s->restart == RESTART_ON_FAILURE)
-                text_add(t, " leave");
         if (stage1_app_is_socket_activated(app->app) && s->restart != RESTART_NO &&
             s->restart_limit != RESTART_LIMIT_NONE)
                 text_addf(t, " starts=%llu%s", s->restart_limit + 1ULL,
@@ -274,7 +256,7 @@ static void add_post_stop(Text *t, const PodApp *app, const AppSettings *s, cons
         text_add(t, "\n");
 }
 
-static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s, const Stage1Options *o)
+static void add_service_commands(Text *t, const PodApp *app, const AppSettings *s)
 {
         bool orderly = s->restart == RESTART_ON_FAILURE && stage1_app_is_socket_activated(app->app);
 
@@ -291,7 +273,7 @@ static void add_service_commands(Text *t, const PodApp *app, const AppSettings *
                 stage1_health_arguments(&s->health, true, t);
                 text_add(t, "\n");
         }
-        add_post_stop(t, app, s, o);
+        add_post_stop(t, app, s);
         /* The launcher connects the streams itself, one for output and one for errors. */
         text_add(t, "StandardInput=null\nStandardOutput=null\nStandardError=null\n");
         add_time(t, "TimeoutStartSec", s->start_timeout_usec);
@@ -313,11 +295,11 @@ static int add_app(Stage1Files *files, const PodApp *app, const Stage1Options *o
                               &service);
         if (r < 0)
                 return r;
-        add_service_head(&t, app, &settings, slice, o);
+        add_service_head(&t, app, &settings, slice);
         r = add_service_sockets(&t, app);
         if (r < 0)
                 return r;
-        add_service_commands(&t, app, &settings, o);
+        add_service_commands(&t, app, &settings);
         add_service_end(&t, &settings, o);
         text_add_bytes(&t, service.data, service.size);
         r = stage1_add_unit_text(files, unit, &t);
@@ -333,7 +315,7 @@ static int add_members(Text *t, const PodApp *app)
                 text_addf(t, "Wants=app-%s.service\nAfter=app-%s.service\n", app->name, app->name);
                 return 0;
         }
-        int r = stage1_socket_names(app, &sockets);
+        int r = stage1_socket_unit_names(app, &sockets);
         STRV_FOREACH (unit, sockets)
                 text_addf(t, "Wants=%s\nAfter=%s\n", *unit, *unit);
         return r;

@@ -15,8 +15,6 @@
 #define MANAGER_DATA_MAX 1024U
 int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_fd, Error *e), void *data,
                      size_t size, int *ret_fd, Error *e);
-/* The object of a unit; to be freed. */
-int manager_unit_path(const char *unit, char **ret);
 /* The error of a call that failed. */
 int manager_error(const sd_bus_error *error, int r, const char *what, Error *e);
 

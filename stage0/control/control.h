@@ -3,7 +3,16 @@
 
 /* stage0/control/: what is done to pods by request. */
 
+#include "library/libsystemd.h"
 #include "stage0/runtime/runtime.h"
+
+/* --- manager.c: the pod's systemd ---------------------------------------------------------------------- */
+
+/* A connection to the private socket of the pod's systemd, which is made by a process that has joined the pod's user and
+ * pid namespaces. sd_bus_flush_close_unref() ends it. */
+int pod_manager_connect(Pod *p, sd_bus **ret, Error *e);
+/* The object of a unit; to be freed. */
+int manager_unit_path(const char *unit, char **ret);
 
 /* detach-keys.c: what is typed on a terminal to leave an app alone: names of keys ("ctrl-]", "a") with
  * commas between. */
@@ -124,10 +133,11 @@ int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_left, 
 
 /* signal.c: sends SIGNAL to the main process of the app NAME, or (NULL) of every app that runs. */
 int kill_app(Pod *p, const char *name, int signal, Error *e);
-/* restart.c: ends the app NAME in order, if it runs, and starts it again with a clean root. */
+/* app-job.c: counts its starts in a row from zero again. */
+void app_forget_starts(Pod *p, const PodApp *app);
+/* Ends the app NAME in order, if it runs, and starts it again with a clean root. */
 int restart_app(Pod *p, const char *name, Error *e);
-/* Ends the app NAME in order, and does not start it again; whether that is the end of the pod, too, is its
- * exit policy's to say. */
+/* Ends the app NAME in order, and does not start it again. The exit policy decides whether the pod ends with it. */
 int stop_app(Pod *p, const char *name, Error *e);
 /* reopen.c: has the log file of APP, or those of all apps (NULL), opened anew. When it returns, nothing more is
  * written to the files that were there before. */

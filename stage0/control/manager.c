@@ -17,12 +17,15 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <sys/un.h>
+
 #include "stage0/control/control-internal.h"
 
 typedef struct Call {
         Pod *pod;
         int leader_fd, root_fd, sock;
         bool private_users;
+        /* NULL: nothing is called, the connection itself is passed back */
         int (*function)(sd_bus *bus, void *data, int *ret_fd, Error *e);
         void *data;
         size_t size;
@@ -75,6 +78,20 @@ static int connect_manager(const Call *c, sd_bus **ret)
         return r;
 }
 
+/* A socket that is connected, and nothing was said on it yet. */
+static int connect_socket(const Call *c, int *ret_fd)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/run/systemd/private",
+                 c->root_fd);
+        if (fd < 0 || connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0)
+                return -errno;
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
 static _noreturn_ void inner_child(const Call *c)
 {
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;
@@ -83,13 +100,16 @@ static _noreturn_ void inner_child(const Call *c)
         int fd = -EBADF, r = become_root_of_pod();
 
         if (r >= 0)
-                r = connect_manager(c, &bus);
-        r = r < 0 ? error_set_errno(&e, r, "Cannot reach the systemd of pod %s", pod_display_name(c->pod))
-                  : c->function(bus, c->data, &fd, &e);
+                r = c->function ? connect_manager(c, &bus) : connect_socket(c, &fd);
+        if (r < 0)
+                r = error_set_errno(&e, r, "Cannot reach the systemd of pod %s", pod_display_name(c->pod));
+        else if (c->function)
+                r = c->function(bus, c->data, &fd, &e);
         answer.code = MIN(r, 0);
         snprintf(answer.message, sizeof(answer.message), "%s", e.message ?: "");
         snprintf(answer.hint, sizeof(answer.hint), "%s", e.hint ?: "");
-        memcpy(answer.data, c->data, c->size);
+        if (c->size > 0)
+                memcpy(answer.data, c->data, c->size);
         (void) send_fds(c->sock, &answer, sizeof(answer), &fd, r >= 0 && fd >= 0 ? 1 : 0);
         _exit(0);
 }
@@ -148,7 +168,8 @@ static int take_answer(const Call *c, int sock, int *ret_fd, Error *e)
                 (void) error_set(e, answer.code, "%s", answer.message);
                 return answer.hint[0] ? error_hint(e, answer.code, "%s", answer.hint) : answer.code;
         }
-        memcpy(c->data, answer.data, c->size);
+        if (c->size > 0)
+                memcpy(c->data, answer.data, c->size);
         if (n_fds > 0 && ret_fd)
                 *ret_fd = TAKE_FD(fd);
         safe_close(fd);
@@ -224,4 +245,26 @@ int pod_manager_call(Pod *p, int (*function)(sd_bus *bus, void *data, int *ret_f
         safe_close(c.leader_fd);
         safe_close(c.root_fd);
         return r;
+}
+
+/* The peer's credentials are those of the process that has called connect(2), whoever has the descriptor later. */
+int pod_manager_connect(Pod *p, sd_bus **ret, Error *e)
+{
+        _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+        _cleanup_close_ int fd = -EBADF;
+
+        int r = pod_manager_call(p, NULL, NULL, 0, &fd, e);
+        if (r < 0)
+                return r;
+        r = sd_bus_new(&bus);
+        if (r >= 0)
+                r = sd_bus_set_fd(bus, fd, fd);
+        if (r >= 0) {
+                TAKE_FD(fd);
+                r = sd_bus_start(bus);
+        }
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot reach the systemd of pod %s", pod_display_name(p));
+        *ret = TAKE_PTR(bus);
+        return 0;
 }

@@ -49,8 +49,6 @@ static int write_root(Pod *p, Error *e)
         Stage1Options o = {
                         .uuid = p->uuid,
                         .hostname = hostname,
-                        .exit_on_failure = p->config.exit_policy == EXIT_ON_FAILURE,
-                        .exit_on_any = p->config.exit_policy == EXIT_ON_ANY,
                         .stop_timeout_usec = p->config.stop_timeout_usec,
         };
         if (mkdirat(p->dir_fd, "root", 0755) < 0)

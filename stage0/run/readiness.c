@@ -33,7 +33,6 @@ typedef struct AppWait {
         sd_event_source *link_source;
         RestartPolicy restart;
         uint32_t restart_limit;
-        HealthAction action;
 } AppWait;
 
 struct Readiness {
@@ -84,7 +83,6 @@ static int read_app(AppWait *w, Error *e)
                 return r;
         w->restart = (RestartPolicy) s.restart;
         w->restart_limit = s.restart_limit;
-        w->action = (HealthAction) s.health.action;
         if (stage1_app_is_socket_activated(w->app->app))
                 return 0;
         w->tells = app_settings_readiness(&s);
@@ -217,8 +215,6 @@ void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what)
 {
         AppWait *w = &r->apps[app - r->pod->manifest->apps];
 
-        if (what == LAUNCH_UNHEALTHY)
-                unhealthy_act(r->pod, app, w->action);
         if (what == LAUNCH_FLUSH && !w->tells)
                 judge_start(w, true);
         if (!w->tells || w->state == WAIT_READY)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* readiness.c: which apps of a pod are up. unhealthy.c: what follows from a health check that fails. */
+/* readiness.c: which apps of a pod are up. */
 
 #include "schema/settings.h"
 #include "stage0/run/run-internal.h"
@@ -30,5 +30,3 @@ bool readiness_is_complete(const Readiness *r);
 int readiness_describe(Readiness *r, char **ret);
 /* "2 of 3 apps are ready" */
 int readiness_summary(const Readiness *r, char **ret);
-
-void unhealthy_act(Pod *p, const PodApp *app, HealthAction action);

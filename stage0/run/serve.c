@@ -257,6 +257,7 @@ static void tell_question(const PodApp *app, const Question *q)
                         [LAUNCH_READY] = "it is ready",
                         [LAUNCH_NOT_READY] = "it has ended, and was not ready before",
                         [LAUNCH_UNHEALTHY] = "it is unhealthy",
+                        [LAUNCH_GIVEN_UP] = "it is restarted too often",
         };
 
         log_debug("App %s, process %d: %s", app->name, (int) q->peer.pid, phases[q->request.phase]);

@@ -207,6 +207,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         supervisor_tell_host(s, "STOPPING=1");
         drain(s);
         s->machine = machine_free(s->machine);
+        supervisor_close_units(s);
         s->control = callers_free(s->control);
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);

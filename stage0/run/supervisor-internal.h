@@ -5,6 +5,7 @@
 
 #include "stage0/run/callers.h"
 #include "stage0/run/console.h"
+#include "stage0/run/exit-policy.h"
 #include "stage0/run/front.h"
 #include "stage0/run/machine.h"
 #include "stage0/run/readiness.h"
@@ -28,7 +29,13 @@ typedef struct Supervisor {
         PodRuntime runtime;
         Callers *control; /* who asks us to end the pod */
         int ready_fd, leader_fd, control_fd, notify_fd;
+        ManagerLink *manager; /* NULL: not connected yet */
+        PodUnit *units;       /* those that the end of the pod depends on */
+        size_t n_units;
+        sd_event_source *connect_source;
         bool booted, heard, ready, detached;
+        bool follows; /* the connection is made, or about to be */
+        bool ends;    /* by the exit policy */
         Readiness *readiness;
         char *late; /* which apps were not ready in time */
         unsigned stop_requests, stop_signals;
@@ -50,6 +57,17 @@ bool supervisor_request_stop(Supervisor *s, int sig);
 int supervisor_watch_control(Supervisor *s);
 int supervisor_connect_machine(Supervisor *s, Error *e);
 int supervisor_watch_idleness(Supervisor *s, Error *e);
+
+/* --- supervisor-units.c: the units of apps, and what their ends mean ----------------------------------- */
+
+int supervisor_open_units(Supervisor *s, Error *e);
+/* Connects to the pod's systemd as soon as that is possible; to be called when it may have become so. */
+void supervisor_follow_units(Supervisor *s);
+void supervisor_close_units(Supervisor *s);
+/* A launcher reports that its app is restarted too often. */
+void supervisor_app_given_up(Supervisor *s, const PodApp *app);
+/* A launcher reports that the health check of its app fails. */
+void supervisor_app_unhealthy(Supervisor *s, const PodApp *app);
 
 /* --- supervisor-caller.c: whoever started us ----------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ static void set_leader(Supervisor *s)
         if (s->server)
                 server_set_leader(s->server, leader);
         machine_register(s->machine, leader);
+        supervisor_follow_units(s);
 }
 
 /* What the pod's systemd does not know again it drops, and nobody would ever be served. */
@@ -65,6 +66,7 @@ static void set_booted(Supervisor *s)
         if (check_sockets(s) < 0)
                 return;
         s->booted = true;
+        supervisor_follow_units(s);
         log_debug("The pod's systemd is up: it is process %d of the host", (int) s->runtime.leader);
         idle_watch_begin(s->idle_watch);
         supervisor_check_ready(s);
@@ -89,8 +91,13 @@ void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what)
         if (!s->heard && s->stop_requests > 0)
                 supervisor_signal_leader(s);
         s->heard = true;
+        supervisor_follow_units(s);
         if (what < LAUNCH_FLUSH)
                 return;
+        if (what == LAUNCH_UNHEALTHY)
+                supervisor_app_unhealthy(s, app);
+        if (what == LAUNCH_GIVEN_UP)
+                supervisor_app_given_up(s, app);
         readiness_told(s->readiness, app, what);
         if (what != LAUNCH_FLUSH)
                 supervisor_tell_status(s);

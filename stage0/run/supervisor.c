@@ -146,7 +146,10 @@ static int open_streams(Supervisor *s, Error *e)
 static int open_server(Supervisor *s, Error *e)
 {
         static const ServerEvents events = {.told = supervisor_told, .launched = supervisor_launched};
-        int r = readiness_new(s->pod, s->event, supervisor_check_ready, s, &s->readiness, e);
+        int r = supervisor_open_units(s, e);
+
+        if (r >= 0)
+                r = readiness_new(s->pod, s->event, supervisor_check_ready, s, &s->readiness, e);
 
         if (r >= 0)
                 r = server_new(s->pod, s->event, s->pumps, s->inputs, &s->server, e);
@@ -204,6 +207,7 @@ static void supervisor_done(Supervisor *s)
 {
         log_set_blocking(true);
         sd_event_source_disable_unref(s->idle_source);
+        supervisor_close_units(s);
         machine_free(s->machine);
         error_done(&s->refusal);
         idle_watch_free(s->idle_watch);

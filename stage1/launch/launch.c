@@ -94,20 +94,12 @@ static void run_post_stop(Launch *l, AppStatus *s)
         (void) launch_flush(l, -1);
 }
 
-/* If this app ends without a restart, that ends the pod: systemd's success action. While the user restarts
- * the app, an environment variable prevents it (see stage0/control/restart.c). */
-static void leave_pod(void)
-{
-        if (streq_ptr(getenv("SERVICE_RESULT"), "success") && !getenv("ACNSPAWN_RESTART"))
-                (void) kill(1, SIGRTMIN + 3);
-}
-
 /* systemd's start limit also counts starts by connections; so the restarts of an app with sockets are
  * counted here. An app that exceeds the limit ends the pod, like sockets that have failed. */
 static bool is_over_restart_limit(const AppStatus *s, const LaunchNumbers *n)
 {
         return n->starts > 0 && backoff_consecutive_starts(s) >= n->starts &&
-               (n->always || !backoff_ended_successfully(s)) && !getenv("ACNSPAWN_RESTART");
+               (n->always || !backoff_ended_successfully(s));
 }
 
 static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
@@ -126,9 +118,7 @@ static int run_end(Launch *l, bool handler, const LaunchNumbers *n)
         if (app_status_write(l->status_fd, l->app, &s) < 0)
                 return 125;
         if (is_over_restart_limit(&s, n))
-                (void) kill(1, SIGRTMIN + 3);
-        else if (n->leave)
-                leave_pod();
+                (void) launch_send_notice(l, LAUNCH_GIVEN_UP);
         if (n->tell && s.readiness != READINESS_READY)
                 (void) launch_send_notice(l, LAUNCH_NOT_READY);
         return 0;

@@ -26,7 +26,7 @@ typedef struct LaunchNumbers {
         uint64_t interval, start_period, start_interval;
         uint64_t starts; /* consecutive starts after which the launcher does not restart the app although
                           * systemd would; 0: no limit */
-        bool extend, tell, leave, orderly, always, notify;
+        bool extend, tell, orderly, always, notify;
 } LaunchNumbers;
 
 /* The reply of stage0, and the state of the launcher. */

@@ -49,9 +49,9 @@ static const struct {
         const char *name;
         size_t offset;
 } words[] = {
-                {"extend", offsetof(LaunchNumbers, extend)}, {"tell", offsetof(LaunchNumbers, tell)},
-                {"leave", offsetof(LaunchNumbers, leave)},   {"orderly", offsetof(LaunchNumbers, orderly)},
-                {"always", offsetof(LaunchNumbers, always)}, {"notify", offsetof(LaunchNumbers, notify)},
+                {"extend", offsetof(LaunchNumbers, extend)},   {"tell", offsetof(LaunchNumbers, tell)},
+                {"orderly", offsetof(LaunchNumbers, orderly)}, {"always", offsetof(LaunchNumbers, always)},
+                {"notify", offsetof(LaunchNumbers, notify)},
 };
 
 static int parse_word(const char *word, LaunchNumbers *n)

@@ -15,7 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const Stage1Options options = {
                 .uuid = "01234567-89ab-cdef-0123-456789abcdef",
                 .hostname = "pod",
-                .exit_on_failure = true,
                 .stop_timeout_usec = 10000000,
 };
 

@@ -23,7 +23,6 @@
 static const Stage1Options default_options = {
                 .uuid = UUID,
                 .hostname = "pod",
-                .exit_on_failure = true,
                 .stop_timeout_usec = 10000000,
 };
 
@@ -130,11 +129,6 @@ static int read_option(char *line, Stage1Options *o)
         if (!value)
                 return -EINVAL;
         *value++ = 0;
-        if (streq(line, "exit")) {
-                o->exit_on_failure = streq(value, "on-failure");
-                o->exit_on_any = streq(value, "on-any");
-                return o->exit_on_failure || o->exit_on_any || streq(value, "on-all") ? 0 : -EINVAL;
-        }
         return streq(line, "stop-timeout") ? parse_usec(value, &o->stop_timeout_usec) : -EINVAL;
 }
 

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The connection of the supervisor to the pod's systemd.
+ *
+ * On its private socket systemd sends every signal to every connection, so nothing has to be subscribed to. The
+ * state of a unit is what PropertiesChanged says of it; what was before the connection is asked for once, with
+ * one call for all units. Signals that arrive before the answer are older than the answer.
+ *
+ * Before systemd starts a unit again it may report it as inactive or failed for a moment. So when a unit is reported
+ * to be down, its state is asked for: the answer comes after systemd has decided. A unit that waits for its next
+ * start is "activating", or has a job.
+ */
+
+#include "stage0/control/control.h"
+#include "stage0/run/manager-link.h"
+
+#define UNIT_INTERFACE "org.freedesktop.systemd1.Unit"
+
+typedef struct LinkedUnit {
+        const char *name;
+        char *path; /* of its object */
+        char active[24], sub[40];
+        uint32_t job;
+        bool known, asked;
+        UnitLife life;
+        ManagerLink *link;
+} LinkedUnit;
+
+struct ManagerLink {
+        sd_bus *bus;
+        LinkedUnit *units;
+        size_t n_units;
+        void (*changed)(void *userdata, size_t unit, UnitLife life);
+        void *userdata;
+};
+
+UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job)
+{
+        bool failed = streq(active_state, "failed");
+
+        if (job > 0 || endswith(sub_state, "-before-auto-restart")) /* systemd 254 and later */
+                return UNIT_UP;
+        if (failed)
+                return UNIT_FAILED;
+        return streq(active_state, "inactive") ? UNIT_DOWN : UNIT_UP;
+}
+
+ManagerLink *manager_link_free(ManagerLink *l)
+{
+        if (!l)
+                return NULL;
+        if (l->bus)
+                sd_bus_flush_close_unref(l->bus);
+        for (size_t i = 0; i < l->n_units; i++)
+                free(l->units[i].path);
+        free(l->units);
+        free(l);
+        return NULL;
+}
+
+static void update(ManagerLink *l, LinkedUnit *u)
+{
+        UnitLife life = unit_life(u->active, u->sub, u->job);
+
+        if (u->known && life == u->life)
+                return;
+        log_debug("Unit %s is %s (%s)", u->name, u->active, u->sub);
+        u->known = true;
+        u->life = life;
+        l->changed(l->userdata, (size_t) (u - l->units), life);
+}
+
+/* --- Reading messages ------------------------------------------------------------------------------------------- */
+
+static LinkedUnit *find_path(ManagerLink *l, const char *path)
+{
+        for (size_t i = 0; path && i < l->n_units; i++)
+                if (streq(l->units[i].path, path))
+                        return &l->units[i];
+        return NULL;
+}
+
+static int read_text(sd_bus_message *m, char *buffer, size_t size)
+{
+        const char *value;
+        int r = sd_bus_message_read(m, "v", "s", &value);
+
+        if (r >= 0)
+                snprintf(buffer, size, "%s", value);
+        return r;
+}
+
+static int read_job(sd_bus_message *m, uint32_t *ret)
+{
+        const char *path;
+
+        return sd_bus_message_read(m, "v", "(uo)", ret, &path);
+}
+
+static int read_property(sd_bus_message *m, LinkedUnit *u)
+{
+        const char *name;
+        int r = sd_bus_message_read(m, "s", &name);
+
+        if (r < 0)
+                return r;
+        if (streq(name, "ActiveState"))
+                return read_text(m, u->active, sizeof(u->active));
+        if (streq(name, "SubState"))
+                return read_text(m, u->sub, sizeof(u->sub));
+        if (streq(name, "Job"))
+                return read_job(m, &u->job);
+        return sd_bus_message_skip(m, "v");
+}
+
+static int read_properties(sd_bus_message *m, LinkedUnit *u)
+{
+        const char *interface;
+
+        int r = sd_bus_message_read(m, "s", &interface);
+        if (r >= 0)
+                r = sd_bus_message_enter_container(m, 'a', "{sv}");
+        while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
+                r = read_property(m, u);
+                if (r >= 0)
+                        r = sd_bus_message_exit_container(m);
+        }
+        return r;
+}
+
+/* --- Lists of units ------------------------------------------------------------------------ */
+
+static LinkedUnit *find_name(ManagerLink *l, const char *name)
+{
+        for (size_t i = 0; i < l->n_units; i++)
+                if (streq(l->units[i].name, name))
+                        return &l->units[i];
+        return NULL;
+}
+
+static int read_listed(ManagerLink *l, sd_bus_message *m)
+{
+        const char *name, *description, *load, *active, *sub, *follows, *path, *job_type, *job_path;
+        uint32_t job;
+
+        int r = sd_bus_message_read(m, "(ssssssouso)", &name, &description, &load, &active, &sub, &follows,
+                                    &path, &job, &job_type, &job_path);
+        LinkedUnit *u = r > 0 ? find_name(l, name) : NULL;
+        if (!u)
+                return r;
+        snprintf(u->active, sizeof(u->active), "%s", active);
+        snprintf(u->sub, sizeof(u->sub), "%s", sub);
+        u->job = job;
+        return r;
+}
+
+static int read_list(ManagerLink *l, sd_bus_message *m)
+{
+        int r = sd_bus_message_get_error(m) ? -EIO : sd_bus_message_enter_container(m, 'a', "(ssssssouso)");
+
+        while (r >= 0 && (r = read_listed(l, m)) > 0)
+                ;
+        return r;
+}
+
+/* At the beginning. Units that are not listed are not loaded: they are down. */
+static int on_all(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        ManagerLink *l = userdata;
+        int r = read_list(l, m);
+
+        for (size_t i = 0; r >= 0 && i < l->n_units; i++)
+                update(l, &l->units[i]);
+        return 0;
+}
+
+/* --- Changes ------------------------------------------------------------------------------------------- */
+
+static int on_one(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        LinkedUnit *u = userdata;
+
+        u->asked = false;
+        if (read_list(u->link, m) >= 0)
+                update(u->link, u);
+        return 0;
+}
+
+static int ask(LinkedUnit *u)
+{
+        if (u->asked)
+                return 0;
+        int r = sd_bus_call_method_async(u->link->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                         "ListUnitsByNames", on_one, u, "as", 1, u->name);
+        u->asked = r >= 0;
+        return r;
+}
+
+static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        ManagerLink *l = userdata;
+        LinkedUnit *u = find_path(l, sd_bus_message_get_path(m));
+
+        if (!u || read_properties(m, u) < 0)
+                return 0;
+        if (unit_life(u->active, u->sub, u->job) == UNIT_UP)
+                update(l, u);
+        else if (u->life == UNIT_UP)
+                (void) ask(u); /* fails if the connection is gone: the pod ends */
+        return 0;
+}
+
+/* --- Calls --------------------------------------------------------------------------------------------- */
+
+int manager_link_enqueue(ManagerLink *l, const char *method, const char *unit)
+{
+        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, method,
+                                        NULL, NULL, "ss", unit, "replace");
+}
+
+int manager_link_kill(ManagerLink *l, const char *unit, int sig)
+{
+        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                        "KillUnit", NULL, NULL, "ssi", unit, "main", (int32_t) sig);
+}
+
+/* --- Beginning ----------------------------------------------------------------------------------------- */
+
+static int add_units(ManagerLink *l, char *const *names)
+{
+        l->units = calloc(strv_length(names) + 1, sizeof(LinkedUnit));
+        if (!l->units)
+                return -ENOMEM;
+        STRV_FOREACH (name, names) {
+                LinkedUnit *u = &l->units[l->n_units];
+                int r = manager_unit_path(*name, &u->path);
+                if (r < 0)
+                        return r;
+                u->link = l;
+                u->name = *name;
+                snprintf(u->active, sizeof(u->active), "inactive");
+                l->n_units++;
+        }
+        return 0;
+}
+
+static int follow(ManagerLink *l, sd_event *event)
+{
+        int r = sd_bus_add_match(l->bus, NULL,
+                                 "type='signal',interface='org.freedesktop.DBus.Properties',"
+                                 "member='PropertiesChanged',arg0='" UNIT_INTERFACE "'",
+                                 on_properties, l);
+
+        if (r >= 0)
+                r = sd_bus_attach_event(l->bus, event, 0);
+        if (r < 0)
+                return r;
+        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                        "ListUnitsByPatterns", on_all, l, "asas", 0, 1, "app-*");
+}
+
+int manager_link_new(Pod *p, sd_event *event, char *const *units,
+                     void (*changed)(void *userdata, size_t unit, UnitLife life), void *userdata,
+                     ManagerLink **ret, Error *e)
+{
+        _cleanup_(manager_link_freep) ManagerLink *l = calloc(1, sizeof(ManagerLink));
+
+        if (!l)
+                return error_oom(e);
+        *l = (ManagerLink){.changed = changed, .userdata = userdata};
+        int r = pod_manager_connect(p, &l->bus, e);
+        if (r < 0)
+                return r;
+        r = add_units(l, units);
+        if (r >= 0)
+                r = follow(l, event);
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot follow the units of pod %s", pod_display_name(p));
+        *ret = TAKE_PTR(l);
+        return 0;
+}

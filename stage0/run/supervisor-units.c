@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The units of the pod's apps: the supervisor follows them over its connection to the pod's systemd, ends the pod
+ * when the exit policy says so, and acts on apps that are unhealthy.
+ *
+ * The connection is made once the pod's systemd is known to serve it, which the first request of a launcher shows,
+ * and when nothing else waits: it takes about a millisecond, which is not to be a part of an app's start.
+ */
+
+#include <signal.h>
+
+#include "stage0/run/supervisor-internal.h"
+
+static const char *const ends[_POD_END_MAX] = {
+                [POD_GOES_ON] = "goes on",
+                [POD_END_APP_FAILED] = "has failed",
+                [POD_END_APP_ENDED] = "has ended",
+                [POD_END_APP_GIVEN_UP] = "cannot be started by connections any more",
+                [POD_END_NOTHING_RUNS] = "nothing runs any more",
+};
+
+/* The pod's systemd stops the other apps in order. Their ends are not judged. */
+static void judge(Supervisor *s)
+{
+        const PodUnit *unit = NULL;
+
+        if (s->ends || s->stop_requests > 0)
+                return;
+        PodEnd end = exit_policy_judge(s->pod->config.exit_policy, s->units, s->n_units, &unit);
+        if (end == POD_GOES_ON)
+                return;
+        log_debug("The pod ends: %s%s%s", unit ? "app " : "", unit ? unit->app->name : "",
+                  unit ? "" : ends[end]);
+        s->ends = true;
+        supervisor_signal_leader(s);
+}
+
+static void on_unit(void *userdata, size_t i, UnitLife life)
+{
+        Supervisor *s = userdata;
+
+        pod_unit_set(&s->units[i], life);
+        judge(s);
+}
+
+/* --- The connection ------------------------------------------------------------------------------------ */
+
+static int connect_manager(Supervisor *s, Error *e)
+{
+        _cleanup_free_ char **names = calloc(s->n_units + 1, sizeof(char *));
+
+        if (!names)
+                return error_oom(e);
+        for (size_t i = 0; i < s->n_units; i++)
+                names[i] = s->units[i].name;
+        return manager_link_new(s->pod, s->event, names, on_unit, s, &s->manager, e);
+}
+
+/* Without the connection it would not be known when the pod is to end. */
+static int on_connect(sd_event_source *source, void *userdata)
+{
+        Supervisor *s = userdata;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        int r = connect_manager(s, &e);
+        if (r < 0 && r != -ESRCH) { /* -ESRCH: the pod ends already */
+                error_move(&s->refusal, &e);
+                supervisor_kill(s);
+        }
+        return 0;
+}
+
+int supervisor_open_units(Supervisor *s, Error *e)
+{
+        int r = pod_units_new(s->pod->manifest, &s->units, &s->n_units);
+
+        if (r >= 0)
+                r = sd_event_add_defer(s->event, &s->connect_source, on_connect, s);
+        if (r >= 0)
+                r = sd_event_source_set_priority(s->connect_source, SD_EVENT_PRIORITY_IDLE);
+        if (r >= 0)
+                r = sd_event_source_set_enabled(s->connect_source, SD_EVENT_OFF);
+        return r < 0 ? error_set_errno(e, r, "Cannot follow the units of pod %s", pod_display_name(s->pod))
+                     : 0;
+}
+
+void supervisor_follow_units(Supervisor *s)
+{
+        if (s->follows || s->leader_fd < 0 || (!s->heard && !s->booted))
+                return;
+        s->follows = true;
+        (void) sd_event_source_set_enabled(s->connect_source, SD_EVENT_ONESHOT);
+}
+
+void supervisor_close_units(Supervisor *s)
+{
+        s->connect_source = sd_event_source_disable_unref(s->connect_source);
+        s->manager = manager_link_free(s->manager);
+        pod_units_free(s->units, s->n_units);
+        s->units = NULL;
+        s->n_units = 0;
+}
+
+/* --- What launchers report ----------------------------------------------------------------------------- */
+
+static PodUnit *find_unit(Supervisor *s, const PodApp *app, bool given_up)
+{
+        for (size_t i = 0; i < s->n_units; i++)
+                if (s->units[i].app == app && s->units[i].kind != POD_UNIT_SOCKET &&
+                    (s->units[i].kind == POD_UNIT_GIVEN_UP) == given_up)
+                        return &s->units[i];
+        return NULL;
+}
+
+void supervisor_app_given_up(Supervisor *s, const PodApp *app)
+{
+        PodUnit *u = find_unit(s, app, true);
+
+        if (!u)
+                return;
+        u->was_up = true;
+        judge(s);
+}
+
+static int act(Supervisor *s, const PodApp *app, PodUnit *u, HealthAction action)
+{
+        if (action == HEALTH_KILL)
+                return manager_link_kill(s->manager, u->name, SIGKILL);
+        if (action == HEALTH_RESTART) {
+                app_forget_starts(s->pod, app);
+                return manager_link_enqueue(s->manager, "RestartUnit", u->name);
+        }
+        u->unsound = true;
+        return manager_link_enqueue(s->manager, "StopUnit", u->name);
+}
+
+void supervisor_app_unhealthy(Supervisor *s, const PodApp *app)
+{
+        _cleanup_app_settings_ AppSettings settings = {};
+        PodUnit *u = find_unit(s, app, false);
+
+        if (!u || !s->manager || app_settings_read(app, &settings, NULL) < 0 ||
+            settings.health.action == HEALTH_NONE)
+                return;
+        int r = act(s, app, u, (HealthAction) settings.health.action);
+        if (r < 0)
+                log_warning("App %s is not healthy, and nothing can be done about it: %s.", app->name,
+                            strerror(-r));
+}

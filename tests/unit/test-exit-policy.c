@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the end of an app means for the pod, for every exit policy. */
+
+#include "stage0/run/exit-policy.h"
+
+#include "tests/unit/test.h"
+
+static const PodApp web = {.name = (char *) "web"}, db = {.name = (char *) "db"};
+
+/* Two apps, the second of which connections start. */
+static void make(PodUnit units[static 4])
+{
+        units[0] = (PodUnit){.name = (char *) "app-web.service", .app = &web, .kind = POD_UNIT_APP};
+        units[1] = (PodUnit){.name = (char *) "app-db.service", .app = &db, .kind = POD_UNIT_APP_ON_DEMAND};
+        units[2] = (PodUnit){
+                        .name = (char *) "app-db:failed.service", .app = &db, .kind = POD_UNIT_GIVEN_UP};
+        units[3] = (PodUnit){.name = (char *) "app-db:1.socket", .app = &db, .kind = POD_UNIT_SOCKET};
+}
+
+static void set(PodUnit units[static 4], UnitLife a, UnitLife b, UnitLife c, UnitLife d)
+{
+        const UnitLife lives[] = {a, b, c, d};
+
+        for (size_t i = 0; i < ELEMENTSOF(lives); i++)
+                pod_unit_set(&units[i], lives[i]);
+}
+
+static PodEnd judge(ExitPolicy policy, const PodUnit *units)
+{
+        const PodUnit *unit = NULL;
+
+        return exit_policy_judge(policy, units, 4, &unit);
+}
+
+TEST(lives_of_units)
+{
+        static const struct {
+                const char *active, *sub;
+                uint32_t job;
+                UnitLife life;
+        } cases[] = {
+                        {"active", "running", 0, UNIT_UP},
+                        {"activating", "start-pre", 0, UNIT_UP},
+                        {"activating", "auto-restart", 0, UNIT_UP},
+                        {"deactivating", "stop-post", 0, UNIT_UP},
+                        {"reloading", "reload", 0, UNIT_UP},
+                        {"inactive", "dead", 0, UNIT_DOWN},
+                        {"inactive", "dead", 7, UNIT_UP},
+                        {"failed", "failed", 7, UNIT_UP},
+                        {"failed", "failed", 0, UNIT_FAILED},
+                        {"failed", "failed-before-auto-restart", 0, UNIT_UP},
+                        {"inactive", "dead-before-auto-restart", 0, UNIT_UP},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+                ASSERT_EQ(unit_life(cases[i].active, cases[i].sub, cases[i].job), cases[i].life);
+}
+
+TEST(nothing_ends_before_all_units_are_known)
+{
+        PodUnit units[4];
+
+        make(units);
+        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
+        pod_unit_set(&units[0], UNIT_FAILED);
+        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
+        pod_unit_set(&units[1], UNIT_DOWN);
+        pod_unit_set(&units[2], UNIT_DOWN);
+        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
+        pod_unit_set(&units[3], UNIT_UP);
+        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_END_APP_FAILED);
+}
+
+TEST(policies)
+{
+        static const struct {
+                UnitLife app, on_demand, socket;
+                PodEnd ends[_EXIT_POLICY_MAX]; /* after both apps were up */
+        } cases[] = {
+                        {UNIT_UP, UNIT_UP, UNIT_UP, {POD_GOES_ON, POD_GOES_ON, POD_GOES_ON}},
+                        {UNIT_FAILED,
+                         UNIT_UP,
+                         UNIT_UP,
+                         {POD_END_APP_FAILED, POD_GOES_ON, POD_END_APP_FAILED}},
+                        {UNIT_DOWN, UNIT_UP, UNIT_UP, {POD_GOES_ON, POD_GOES_ON, POD_END_APP_ENDED}},
+                        {UNIT_UP, UNIT_DOWN, UNIT_UP, {POD_GOES_ON, POD_GOES_ON, POD_END_APP_ENDED}},
+                        {UNIT_UP,
+                         UNIT_FAILED,
+                         UNIT_UP,
+                         {POD_END_APP_FAILED, POD_GOES_ON, POD_END_APP_FAILED}},
+                        {UNIT_DOWN, UNIT_DOWN, UNIT_UP, {POD_GOES_ON, POD_GOES_ON, POD_END_APP_ENDED}},
+                        {UNIT_DOWN,
+                         UNIT_DOWN,
+                         UNIT_DOWN,
+                         {POD_END_NOTHING_RUNS, POD_END_NOTHING_RUNS, POD_END_APP_ENDED}},
+                        {UNIT_FAILED,
+                         UNIT_FAILED,
+                         UNIT_FAILED,
+                         {POD_END_APP_FAILED, POD_END_NOTHING_RUNS, POD_END_APP_FAILED}},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++)
+                for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
+                        PodUnit units[4];
+
+                        make(units);
+                        set(units, UNIT_UP, UNIT_UP, UNIT_DOWN, UNIT_UP);
+                        set(units, cases[i].app, cases[i].on_demand, UNIT_DOWN, cases[i].socket);
+                        ASSERT_EQ(judge(p, units), cases[i].ends[p]);
+                }
+}
+
+/* A service that is down from the first look on has ended; one that connections start has not begun. */
+TEST(ends_before_the_first_look)
+{
+        PodUnit units[4];
+
+        make(units);
+        set(units, UNIT_DOWN, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
+        ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
+        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_END_APP_ENDED);
+        set(units, UNIT_UP, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
+        ASSERT_EQ(judge(EXIT_ON_ANY, units), POD_GOES_ON);
+}
+
+/* Whatever the policy: nothing can start the app any more. */
+TEST(apps_that_are_given_up_end_the_pod)
+{
+        for (ExitPolicy p = 0; p < _EXIT_POLICY_MAX; p++) {
+                const PodUnit *unit = NULL;
+                PodUnit units[4];
+
+                make(units);
+                set(units, UNIT_UP, UNIT_UP, UNIT_UP, UNIT_UP);
+                ASSERT_EQ(judge(p, units), POD_GOES_ON);
+                pod_unit_set(&units[2], UNIT_DOWN);
+                ASSERT_EQ(exit_policy_judge(p, units, 4, &unit), POD_END_APP_GIVEN_UP);
+                ASSERT_STREQ(unit->app->name, "db");
+        }
+}
+
+/* An app that was stopped because it is unhealthy has failed; when it is started again that is forgotten. */
+TEST(unsound_apps)
+{
+        PodUnit units[4];
+
+        make(units);
+        set(units, UNIT_UP, UNIT_DOWN, UNIT_DOWN, UNIT_UP);
+        units[0].unsound = true;
+        ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
+        pod_unit_set(&units[0], UNIT_DOWN);
+        ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_END_APP_FAILED);
+        ASSERT_EQ(judge(EXIT_ON_ALL, units), POD_GOES_ON);
+        pod_unit_set(&units[0], UNIT_UP);
+        pod_unit_set(&units[0], UNIT_DOWN);
+        ASSERT_EQ(judge(EXIT_ON_FAILURE, units), POD_GOES_ON);
+}
+
+int main(void)
+{
+        RUN(lives_of_units);
+        RUN(nothing_ends_before_all_units_are_known);
+        RUN(policies);
+        RUN(ends_before_the_first_look);
+        RUN(apps_that_are_given_up_end_the_pod);
+        RUN(unsound_apps);
+        return TEST_END();
+}
