@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/: everything before a pod runs, and what stays of it afterwards: reading image archives, the
+/* prepare/: everything before a pod runs, and its remains afterwards: reading image archives, the
  * content-addressed store, the pod directories and their life cycle, and turning a pod manifest template
  * into a reified one.
  *
@@ -17,9 +17,9 @@
  *     build/      image layouts made into images, compressed, encrypted, signed
  *     fetch/      from what a user writes for an image to the image in the store
  *     pods/       pod directories, their life cycle, reifying
- *     collect/    removing what nobody needs any more
+ *     collect/    removing unused pods, images and layers
  *
- * None includes one below it in this list. This header is for the rooms outside of prepare/.
+ * None includes one below it in this list. This header is for folders outside of prepare/.
  *
  * The store, by default /var/lib/acnspawn (mode 0700, root's):
  *

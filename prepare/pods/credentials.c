@@ -3,8 +3,8 @@
 /* Credentials of apps: secrets that are given to one app each, and are in no manifest and no environment.
  *
  * From prepare to run they are files of the pod directory, credentials/<app>/<name>, which only root may
- * read. Whoever runs the pod takes them into memory that is never swapped, and removes the files before any
- * app starts. The directories stay until the end, so that it is known which apps have some.
+ * read. The process that runs the pod copies them into memory that is never swapped, and removes the files
+ * before any app starts. The directories remain until the end, to record which apps have credentials.
  */
 
 #include <sys/stat.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file "config" of a pod: what acnspawn knows of a pod beyond the specification's manifest, as one JSON
- * object.
+/* The file "config" of a pod: properties of a pod beyond the specification's manifest, as one JSON object.
  *
- * It is our own file, yet it is read like a stranger's: a disk that was full or failed must lead to a
- * message, not to a pod that runs with something else than what was asked for. So every member has to be
- * there, with the right type and a value that makes sense, and nothing else may be.
+ * Although acnspawn writes the file itself, it is parsed like untrusted input: a full or failing disk must
+ * lead to an error, not to a pod that runs with wrong settings. So every member has to be present, with the
+ * right type and a valid value, and no others are allowed.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -267,7 +266,7 @@ static int check_texts(const PodConfig *c, Error *e)
         return 0;
 }
 
-/* What every configuration has to fulfil, whether we are about to write it or have read it. */
+/* The checks of every configuration, before writing and after reading it. */
 static int check_values(const PodConfig *c, Error *e)
 {
         if (c->name && pod_name_check(c->name, e) < 0)

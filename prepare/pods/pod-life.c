@@ -2,12 +2,12 @@
 
 /* The life of a pod: embryo, preparing, prepared, running, exited, garbage.
  *
- * Each step is one rename(2) of the pod directory, made by whoever holds the flock(2) on it. A new pod
- * begins as an embryo, which may be without a lock for an instant; it is locked before it moves on, so that
- * a pod which lies in "preparing" or "running" and is not locked has lost its process. Everything of a pod
- * is on disk before it becomes prepared, and that it runs before anything is done that cannot be done twice,
- * so that a loss of power shows no half pods and lets no pod run twice.
- * What has ended is run again as another pod, its successor (pod-successor.c).
+ * Each step is one rename(2) of the pod directory, done by the process that holds the flock(2) on it. A new
+ * pod begins as an embryo, which may be without a lock for an instant; it is locked before it moves on, so
+ * that a pod which lies in "preparing" or "running" and is not locked has lost its process. Everything of a
+ * pod is on disk before it becomes prepared, and that it runs before anything is done that cannot be done
+ * twice, so that a loss of power shows no half pods and lets no pod run twice. What has ended is run again
+ * as another pod, its successor (pod-successor.c).
  */
 
 #include <sys/file.h>
@@ -18,7 +18,7 @@
 
 #define NEW_TRIES 64
 #define DEFAULT_STOP_TIMEOUT_USEC (10ULL * 1000000ULL)
-/* For how long somebody may merely be looking whether a pod is locked. */
+/* Retries while another process briefly holds the lock only to check whether the pod is locked. */
 #define LOCK_TRIES 50
 #define LOCK_TRIES_SHARED 5000 /* while only processes that look at the pod hold it */
 #define LOCK_PAUSE_NSEC 1000000L
@@ -156,7 +156,7 @@ static int format_manifest(const Pod *p, char **ret, Error *e)
         if (r >= 0)
                 r = check_reified(again, e);
         if (r < 0)
-                return error_prefix(e, r, "What was asked for does not make a valid pod manifest");
+                return error_prefix(e, r, "The request does not result in a valid pod manifest");
         *ret = TAKE_PTR(text);
         return 0;
 }
@@ -199,7 +199,7 @@ static int publish(Pod *p, Error *e)
                 r = advance(p, POD_PREPARED, e);
         if (r < 0)
                 return r;
-        /* From now on everybody sees which images it needs, and it has its predecessor's name. */
+        /* From now on other processes see which images it needs, and it has its predecessor's name. */
         p->store_lock_fd = safe_close(p->store_lock_fd);
         if (p->config.predecessor && p->config.name)
                 registry_settle(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
@@ -247,7 +247,7 @@ static int refuse_start(const Pod *p, PodState state, Error *e)
         return error_hint(e, r, "%.*s%s%s", (int) (name - hint), hint, pod_display_name(p), name + 2);
 }
 
-/* Somebody was faster: who? */
+/* Another process was faster: reports the pod's new state. */
 static int refuse_start_now(Pod *p, Error *e)
 {
         _cleanup_(pod_freep) Pod *now = NULL;
@@ -296,8 +296,8 @@ static void write_ended(Pod *p, uint64_t usec)
 int pod_end_run(Pod *p, Error *e)
 {
         if (p->place != POD_RUNNING || !p->locked)
-                return error_set(e, -EINVAL, "Pod %s is not run by us", pod_display_name(p));
-        (void) rm_rf_at(p->dir_fd, "credentials"); /* also if nobody came to take them */
+                return error_set(e, -EINVAL, "Pod %s is not run by this process", pod_display_name(p));
+        (void) rm_rf_at(p->dir_fd, "credentials"); /* also if they were never used */
         write_ended(p, p->state == POD_RUNNING ? now_usec(CLOCK_REALTIME) : pod_ended_usec(p));
         return advance(p, POD_EXITED, e);
 }
@@ -330,7 +330,7 @@ uint64_t pod_ended_usec(const Pod *p)
 
 /* --- The lock ------------------------------------------------------------------------------------------ */
 
-/* What a pod is that lies at PLACE and that nobody but us has locked. */
+/* The state of a pod at PLACE that only this process has locked. */
 static PodState state_unlocked(PodState place)
 {
         if (place == POD_RUNNING)
@@ -379,7 +379,7 @@ int pod_lock(Pod *p, bool wait, Error *e)
         if (!find_place(p, &place)) {
                 if (r >= 0)
                         (void) flock(p->dir_fd, LOCK_UN);
-                return error_set(e, -ENOENT, "Pod %s is gone", pod_display_name(p));
+                return error_set(e, -ENOENT, "Pod %s was removed", pod_display_name(p));
         }
         if (r == -EBUSY)
                 return error_set(e, r, "Pod %s is in use by another process", pod_display_name(p));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What only one pod at a time may have: a name, a range of uids. Each is a symlink in names/ or uids/ whose
- * target is the UUID of the pod that has it.
+/* Resources that only one pod at a time may have: a name, a range of uids. Each is a symlink in names/ or
+ * uids/ whose target is the UUID of the pod that has it.
  *
- * A pod that is killed before it can give back what it has leaves its links behind. A link whose pod is
- * nowhere any more is stale, and the next who wants it, or the collector, may take it away. Since looking
- * and taking away are two steps, they are done under an exclusive flock on the file .lock of the directory,
- * which is held for some microseconds only.
+ * A pod that is killed before it can release its resources leaves its links behind. A link whose pod does
+ * not exist any more is stale, and may be removed by the next process that needs it, or by the collector.
+ * Since checking and removing are two steps, they are done under an exclusive flock on the file .lock of the
+ * directory, which is held for some microseconds only.
  *
- * What goes from one pod to another, the name of a pod that is run again, must never be without an owner. Its link
- * is replaced by one whose target names both, the new owner and the present one: the former is the owner as soon
- * as it is published, so that the same rename(2) gives it its state and the name. Afterwards the link is replaced
- * by a plain one.
+ * The name of a pod that is run again passes from one pod to another, and must never be without an owner.
+ * Its link is replaced by one whose target names both, the new owner and the present one: the former is the
+ * owner as soon as it is published, so that the same rename(2) gives it its state and the name. Afterwards
+ * the link is replaced by a plain one.
  */
 
 #include <sys/file.h>
@@ -271,7 +271,7 @@ int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error 
         r = list_names(dir_fd, &keys);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read %s/%s", store_path(s), registries[g].directory);
-        /* Most often nothing is stale, and nobody has to wait for us. */
+        /* Most often nothing is stale, so the lock is not taken for the first check. */
         STRV_FOREACH (key, keys) {
                 if ((*key)[0] == '.' || holder_of(s, g, dir_fd, *key, holder) != 0)
                         continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which pods there are, and which of them a user means.
+/* Lists pods, and resolves a user's reference to a pod.
  *
  * Nothing is locked while the places are read, one after the other in the order of a pod's life: a pod that
  * moves on meanwhile is met once or twice, but never missed; and what has gone when it is opened is left
@@ -185,9 +185,7 @@ static int refuse_unknown(Store *s, const char *reference, Error *e)
 
         int r = error_set(e, -ENOENT, "There is no pod '%s' in the store %s", shown ?: "?", store_path(s));
         if (similar)
-                return error_hint(e, r,
-                                  "There are pods of these names: %s. All are shown by 'acnspawn list'.",
-                                  similar);
+                return error_hint(e, r, "Pods with similar names: %s. 'acnspawn list' shows all.", similar);
         return error_hint(e, r, "'acnspawn list' shows all pods.");
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What users write of names for a pod: its name servers, and entries of its /etc/hosts.
+/* Name resolution of a pod as given by the user: its name servers, and entries of its /etc/hosts.
  *
- * All of it ends up as words of files that every C library reads in its own way, so it is let through only
- * if it can be nothing but what it is said to be: an address is what the C library takes for one, a name has
- * the characters of names.
+ * These values become words of files that every C library parses in its own way, so they are checked
+ * strictly: an address has to be accepted by the C library, a name has only characters of host names.
  */
 
 #include <arpa/inet.h>

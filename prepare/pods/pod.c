@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A pod as an object: where its directory is, what that says about it, and what is written in it.
+/* A pod as an object: the location of its directory, the state that follows from it, and its files.
  *
- * The state of a pod is not written down anywhere: it is the directory that the pod directory lies in,
- * together with whether somebody holds a flock(2) on it. Pods only ever move forward, by rename(2), and the
- * places are tried in the order of a pod's life; so a pod that is moved while we look for it is found at the
- * next place. Having opened it we look again whether it is still there, and start anew if not: what we say
- * was true at one moment. A process that dies, however it dies, leaves its lock to the kernel, and its pod
- * in a place from which everybody can tell what happened.
+ * The state of a pod is not stored anywhere: it follows from the parent of the pod directory, and from
+ * whether a process holds a flock(2) on it. Pods only ever move forward, by rename(2), and the places are
+ * tried in the order of a pod's life; so a pod that is moved during the search is found at the next place.
+ * After opening it, its place is checked again, and the search is repeated if it was moved: the result was
+ * true at one moment. If a process dies, the kernel releases its lock, and the place of its pod shows what
+ * happened.
  *
  * Looking takes a shared lock for an instant, but only where nobody takes an exclusive one who would not
  * wait: pods that are being prepared are locked before they arrive at "preparing", those that run before
@@ -121,7 +121,7 @@ int pod_exists(Store *s, const char *uuid, PodState first, PodState last)
         return 0;
 }
 
-/* Whether somebody holds the lock of the pod directory. */
+/* Whether a process holds the lock of the pod directory. */
 static int is_locked(int dir_fd)
 {
         if (flock(dir_fd, LOCK_SH | LOCK_NB) < 0)
@@ -138,7 +138,7 @@ static int state_at(PodState place, int dir_fd, PodState *ret)
         if (place == POD_PREPARING)
                 unlocked = POD_ABORTED_PREPARE;
         if (place == POD_RUNNING)
-                unlocked = POD_EXITED; /* whoever kept it running was killed */
+                unlocked = POD_EXITED; /* the process that ran it was killed */
         if (unlocked == place) {
                 *ret = place;
                 return 0;
@@ -150,7 +150,7 @@ static int state_at(PodState place, int dir_fd, PodState *ret)
         return 0;
 }
 
-/* 1: found, 0: it was moved under our hands, -ENOENT: nowhere. */
+/* 1: found, 0: it was moved meanwhile, -ENOENT: it does not exist. */
 static int find_once(Store *s, const char *uuid, int *ret_fd, PodState *ret_place, PodState *ret_state)
 {
         for (size_t i = 0; i < N_POD_PLACES; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of prepare/pods/ share with each other and with their unit tests. */
+/* Shared by the sources of prepare/pods/ and their unit tests. */
 
 #include "prepare/pods/pods.h"
 
@@ -32,7 +32,7 @@ int pod_resolver_check(const PodConfig *c, Error *e);
 
 /* --- What only one pod may have (pod-links.c, uids.c) -------------------------------------------------- */
 
-/* The pod that has KEY. -ENOENT (without a message): nobody has. RET_UUID may be NULL. */
+/* The pod that has KEY. -ENOENT (without a message): none. RET_UUID may be NULL. */
 int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error *e);
 /* Gives KEY to the pod. -EEXIST (without a message): *RET_HOLDER, which may be NULL, has it. */
 int registry_take(Store *s, Registry g, const char *key, const char *uuid, char **ret_holder, Error *e);

@@ -11,7 +11,7 @@
 typedef enum PodState {
         POD_EMBRYO,
         POD_PREPARING,
-        POD_ABORTED_PREPARE, /* preparing, but nobody is at it any more */
+        POD_ABORTED_PREPARE, /* preparing, but its process has ended */
         POD_PREPARED,
         POD_RUNNING,
         POD_EXITED,
@@ -145,8 +145,8 @@ uint64_t pod_ended_usec(const Pod *p);
 /* When it was made: as its configuration says; of one that has none, the time of its directory. */
 uint64_t pod_created_usec(const Pod *p);
 
-/* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by whoever is to keep the
- * pod running. -EBUSY: somebody else was faster; -ESTALE: exited already. */
+/* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by the process that runs
+ * the pod. -EBUSY: another process was faster; -ESTALE: exited already. */
 int pod_begin_run(Pod *p, Error *e);
 /* Has that on disk, which takes a while. Until then a loss of power may make it a prepared pod again, so
  * nothing must be done before that cannot be done a second time. */
@@ -156,19 +156,19 @@ int pod_end_run(Pod *p, Error *e);
 /* Removes a pod that is not running. -EBUSY: it is. */
 int pod_remove(Pod *p, Error *e);
 
-/* --- For whoever collects rubbish (pod.c, pod-life.c, pod-links.c) ------------------------------------- */
+/* --- For garbage collection (pod.c, pod-life.c, pod-links.c) ------------------------------------------- */
 
 /* The pod of exactly that UUID, with config and manifest, if these can be read. -ENOENT. */
 int pod_open(Store *s, const char *uuid, Pod **ret, Error *e);
 /* The same for the pod that has the name. */
 int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e);
-/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for those who only
- * look whether it is locked. -EBUSY: somebody else has it; -ENOENT: it is gone. */
+/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for processes that
+ * only check whether it is locked. -EBUSY: another process has the lock; -ENOENT: it was removed. */
 int pod_lock(Pod *p, bool wait, Error *e);
 /* Every pod there is, whatever its state; sorted. */
 int pod_list_uuids(Store *s, char ***ret, Error *e);
 
-/* What only one pod may have. */
+/* Resources that only one pod may have. */
 typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
 
 const char *registry_directory(Registry g); /* "names" */

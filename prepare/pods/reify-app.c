@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The apps of a pod: which image each is, how it is called, and what it is to execute.
+/* The apps of a pod: their images, names, and commands.
  *
  * What an app is comes from its image, unless a template has an app object of its own, which then takes the
- * place of the image's as a whole (spec: pods.md, "app"). On top comes what the command line says, which the
- * specification lets the executor append or override. The reified manifest holds the result, so that nobody
- * has to look into the image again.
+ * place of the image's as a whole (spec: pods.md, "app"). The options of the command line are applied on
+ * top, which the specification allows the executor to append or override. The reified manifest has the
+ * result, so that the image's manifest is not needed again.
  */
 
 #include "prepare/fetch/fetch.h"
@@ -248,7 +248,7 @@ static int check_app_name(Reify *r, const char *name, const char *image_name, Er
                 return k;
         if (!pod_manifest_find_app(r->manifest, name))
                 return 0;
-        k = error_set(e, -EEXIST, "Two apps of the pod are called '%s'", name);
+        k = error_set(e, -EEXIST, "Two apps of the pod have the name '%s'", name);
         return error_hint(e, k, "Give one of them another name with --name= after the image.");
 }
 

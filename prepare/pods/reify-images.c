@@ -2,9 +2,9 @@
 
 /* The images of a pod's apps, before anything else is done: fetching may take long.
  *
- * The store's lock, which keeps images from being removed, is not held meanwhile, so that whoever wants to
- * remove some other image need not wait for a download. An image that was removed between then and when the
- * lock is taken is noticed, and said.
+ * The store's lock, which keeps images from being removed, is not held meanwhile, so that removing another
+ * image need not wait for a download. If an image is removed before the lock is taken, that is detected and
+ * reported.
  */
 
 #include "prepare/pods/reify-internal.h"

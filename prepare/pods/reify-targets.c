@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where the volumes of an app really are in its root.
+/* The real paths of an app's volumes in its root.
  *
  * The target of a mount is a path in the image, and a part of it may be a symlink there. So each is followed
  * through the layers, as it will be in the app's root, before the targets are compared: no target may be the
- * root, or lie in /proc, since whoever can put files of his own there can make the programs that confine an
- * app believe that they did; and no target may be, or lie in, another.
+ * root, or lie in /proc, since an app that controls files there could deceive the programs that confine it;
+ * and no target may be, or lie in, another.
  *
  * Directories that hide those of lower layers as a whole are not looked for, so this may differ from what
  * the app's root is in the end. The launcher compares again, in the root itself; here it is for telling

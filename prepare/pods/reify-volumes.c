@@ -6,8 +6,8 @@
  * their own. The last become volumes of the pod like the others, under a name that begins with the app's, so
  * that whoever mounts them has one list to look at.
  *
- * A host volume is looked at here, so that a mistake is told when the pod is prepared. Whoever runs the pod
- * opens it again, under the same rules, and mounts what it opened.
+ * A host volume is checked here, so that an error is reported when the pod is prepared. The process that
+ * runs the pod opens it again, under the same rules, and mounts what it opened.
  */
 
 #include <limits.h>
@@ -63,7 +63,7 @@ static int refuse_source(const Volume *v, int code, Error *e)
         r = error_set_errno(e, code, "Volume '%s' cannot show %s", v->name, shown ?: "?");
         if (code == -ENOENT)
                 return error_hint(e, r,
-                                  "Directories of the host are not created: make it first, or use "
+                                  "Directories of the host are not created: create it first, or use "
                                   "kind=empty.");
         return r;
 }
@@ -177,7 +177,7 @@ static int add_volumes(Reify *r, const Volume *volumes, size_t n, Error *e)
                 Volume *v;
 
                 if (pod_manifest_find_volume(r->manifest, volumes[i].name)) {
-                        int k = error_set(e, -EEXIST, "Two volumes of the pod are called '%s'",
+                        int k = error_set(e, -EEXIST, "Two volumes of the pod have the name '%s'",
                                           volumes[i].name);
                         return error_hint(e, k, "Give one of them another name.");
                 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which ranges of uids the pods of this host have, whatever stores they are in.
+/* Registers the ranges of uids of all pods of this host, in any store.
  *
  * A store knows its own pods only. So that pods of two stores never share a range, each is also a symlink in one
  * directory of the host, named by the base of the range, whose target is the UUID of the pod and the path of its
@@ -164,7 +164,7 @@ static bool is_same_directory(const Holder *h, const Pod *p)
 
 /* --- What is done with them ---------------------------------------------------------------------------- */
 
-/* 1: it is P's already; 0: it is nobody's, though a link may be there; -EEXIST: it is another pod's. */
+/* 1: it is P's already; 0: it is free, although a stale link may exist; -EEXIST: it is another pod's. */
 static int look(const Pod *p, int dir_fd, const char *key, uint32_t base, Holder *h)
 {
         int r = read_holder(dir_fd, key, h);

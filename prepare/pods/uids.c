@@ -85,8 +85,8 @@ static int read_subids(const char *path, char **ret, Error *e)
         return 0;
 }
 
-/* Whether the base is somebody's. An answer that does not come counts as no: the host's directory service
- * may be down. */
+/* Whether the base is a user or group of the host. A failed look-up counts as no: the host's directory
+ * service may be down. */
 static bool is_user_or_group(uint32_t base)
 {
         _cleanup_free_ char *buffer = malloc(USER_BUFFER_SIZE);
@@ -109,7 +109,7 @@ static bool is_picked_by_nspawn(uint32_t base)
         return access(path, F_OK) >= 0;
 }
 
-/* Whether somebody outside of acnspawn has uids of the range. */
+/* Whether uids of the range are in use outside of acnspawn. */
 static bool is_reserved_by_host(const char *subuids, const char *subgids, uint32_t base)
 {
         return subids_overlap(subuids, base) || subids_overlap(subgids, base) || is_picked_by_nspawn(base) ||
@@ -155,7 +155,7 @@ int pod_allocate_uids(Pod *p, Error *e)
         for (uint32_t i = 0; i < N_UID_BASES; i++) {
                 uint32_t base = uid_base_nth(p->uuid, i);
 
-                r = check_other_pods(p, base, e); /* before the slow questions */
+                r = check_other_pods(p, base, e); /* before the slow checks */
                 if (r == 0 && !is_reserved_by_host(subuids, subgids, base))
                         r = take_range(p, base, e);
                 else if (r == 0)

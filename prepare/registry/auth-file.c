@@ -4,19 +4,18 @@
  *
  *     {"auths": {"example.com:5000/team": {"auth": "base64 of user:password", "identitytoken": "…"}}}
  *
- * An entry is for a registry or for a namespace of it; of those that match a repository the longest counts.
- * Read is $REGISTRY_AUTH_FILE alone if that is set, otherwise the first of the usual files that has a
- * matching entry.
+ * An entry is for a registry or for a namespace of it; of those that match a repository the longest is used.
+ * If $REGISTRY_AUTH_FILE is set, only that file is read, otherwise the first default file with a matching
+ * entry.
  *
  * Such files can also name programs that give the credentials (credential-helper.c): for a registry of its
  * own (credHelpers), which is asked before the file's own entry, or for all that have no entry (credsStore).
- * If one cannot say anything, that is told, and it is as if it was not named: what is for everybody can be
- * fetched by those without credentials as well.
+ * If a helper fails, a note is given and it is ignored: public images can be fetched without credentials.
  *
- * A file that says something of a registry must be nobody else's to write, as it may name programs; one with
- * a password or a token nobody else's to read either. That is as with auth.d.
+ * A file with an entry for a registry must not be writable by others, as it may name programs; one with a
+ * password or a token must not be readable by others either. The same holds for auth.d.
  *
- * All that was read is wiped before it is freed, and no message has any of it.
+ * All data is wiped before it is freed, and no message contains any of it.
  */
 
 #include <sys/stat.h>
@@ -27,7 +26,7 @@
 
 #define AUTH_FILE_SIZE_MAX (1024U * 1024U)
 #define AUTH_LENGTH_MAX 65536U
-#define HELPER_TIME_MAX_USEC (60 * 1000000ULL) /* one may have to ask for the key of its key ring */
+#define HELPER_TIME_MAX_USEC (60 * 1000000ULL) /* a helper may have to ask the user to unlock its key ring */
 
 static void free_secret(char *s)
 {
@@ -95,7 +94,7 @@ static int decode_base64(const char *s, char **ret)
         _cleanup_(free_secretp) char *text = NULL;
         size_t n = strlen(s), padding = endswith(s, "==") ? 2 : endswith(s, "=") ? 1 : 0;
 
-        /* The decoder itself would pass over space and take padding anywhere. */
+        /* The decoder itself would ignore white space and accept padding anywhere. */
         if (n == 0 || n % 4 != 0 || n > AUTH_LENGTH_MAX || strcspn(s, "= \t\r\n") != n - padding)
                 return -EINVAL;
         text = calloc(1, n / 4 * 3 + 1);
@@ -139,7 +138,7 @@ static int read_entry(json_object *entry, RegistryCredentials *c)
                 c->password = strdup(password);
                 r = c->user && c->password ? 0 : -ENOMEM;
         } else if (!token)
-                return 0; /* what is left of an entry after a logout, or where a helper has the rest */
+                return 0; /* an empty entry, left after a logout or for a helper */
         if (r < 0)
                 return r;
         if (token) {
@@ -152,8 +151,8 @@ static int read_entry(json_object *entry, RegistryCredentials *c)
 
 /* --- Entries ------------------------------------------------------------------------------------------- */
 
-/* How well the KEY of an entry fits NAME, "host[:port]/repository": its length, 0 if not at all. Docker
- * writes keys that are URLs, of which only the host counts. */
+/* How specifically the KEY of an entry matches NAME, "host[:port]/repository": its length, 0 if it does not
+ * match. Docker writes keys that are URLs, of which only the host counts. */
 static size_t match_key(const char *key, const char *name)
 {
         const char *rest = startswith(key, "https://") ?: startswith(key, "http://");
@@ -302,13 +301,13 @@ static int ask_helper(const CredentialHelper *h, const char *path, const Notes *
         return 1;
 }
 
-/* SECRET: there is something in it that others must not read. */
+/* SECRET: it contains data that others must not read. */
 static int check_file(int fd, const char *path, bool secret, Error *e)
 {
         struct stat st;
 
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "Cannot look at %s", path);
+                return error_set_errno(e, errno, "Cannot examine %s", path);
         if (!secret && (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & 0022))
                 return 0;
         int r = secret_file_check(fd, path, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Blobs of a registry: layers and configs, which are files by the time they are handed out.
+/* Blobs of a registry: layers and configs, which are returned as files.
  *
- * Here only their size is looked at. Their digests are of the bytes that are unpacked, so it is the importer
- * that finds out what a place has sent; it says so, and asks again: then that place is passed over, with a
- * message that names it, and the next one is asked.
+ * Only their size is checked here. The importer checks the digest of the bytes that it unpacks; if a place
+ * has sent wrong data, it rejects the blob and requests it again: then that place is skipped, with a message
+ * that names it, and the next one is used.
  */
 
 #include <sys/stat.h>
@@ -94,7 +94,7 @@ int registry_reject_blob(OciSource *s, const OciDescriptor *d)
 
 /* --- One place ----------------------------------------------------------------------------------------- */
 
-/* That it is not asked again is said as the reason why the next one is. */
+/* The error says why this place is skipped. */
 static int refuse_place(const BlobQuery *b, Error *e)
 {
         return error_set(e, -EBADMSG, "What it sent as %s has another digest", b->what);
@@ -115,14 +115,14 @@ static int ask_blob(RegistrySource *r, Endpoint *p, void *userdata, Error *e)
         const EndpointRequest q = {.path = path,
                                    .what = b->what,
                                    .size_max = b->descriptor->size ?: 1, /* 0 would be: without limit */
-                                   .hurry = p->place.mirror,
+                                   .has_alternatives = p->place.mirror,
                                    .progress = r->options.progress ? pass_on_progress : NULL,
                                    .userdata = b};
         int k = endpoint_download(p, &q, r->store, &fd, &reply, e);
         if (k < 0)
                 return k;
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, -errno, "Cannot look at %s", b->what);
+                return error_set_errno(e, -errno, "Cannot examine %s", b->what);
         if ((uint64_t) st.st_size != b->descriptor->size)
                 return error_set(e, -EBADMSG,
                                  "%s has %llu bytes at the registry '%s', but the manifest says %llu",

@@ -2,11 +2,11 @@
 
 /* Certificates of one registry, as podman and docker have them in a directory with the registry's name:
  *
- *     certs.d/HOST[:PORT]/ *.crt                authorities that are trusted for it, beside the host's
- *                          NAME.cert, NAME.key  who we are, if it wants to know by TLS
+ *     certs.d/HOST[:PORT]/ *.crt                authorities that are trusted for it, besides the host's
+ *                          NAME.cert, NAME.key  client certificate, if it requests one
  *
- * The first of the usual places that has such a directory counts, and the others are not looked at. Who may
- * not look into it goes without.
+ * The first default location with such a directory is used, and the others are ignored. A directory without
+ * read permission is ignored.
  */
 
 #include "prepare/registry/registry-internal.h"
@@ -42,7 +42,7 @@ static int add_authorities(int dir_fd, const char *dir, const char *name, Text *
         return 0;
 }
 
-/* NAME with another ending has to be there, too. */
+/* NAME with the other suffix has to exist as well. */
 static int need_partner(char *const *names, const char *dir, const char *name, const char *ending,
                         const char *other, Error *e)
 {
@@ -56,7 +56,7 @@ static int need_partner(char *const *names, const char *dir, const char *name, c
         return error_hint(e, r, "A client certificate consists of the two; authorities are *.crt.");
 }
 
-/* Of several the first is shown: which of them a registry would like better is not known before. */
+/* Of several the first is used: it is not known in advance which one a registry accepts. */
 static int take_pair(RegistryCertificates *c, const char *name, Error *e)
 {
         int n = (int) (strlen(name) - strlen(".cert"));

@@ -5,7 +5,7 @@
  * same, so what follows a comma is a parameter if there is a "=" behind its first word, else a scheme.
  *
  * Of the bearer challenge the realm, service and scope are kept: they say where to get a token, and for
- * what. They are a stranger's; where they go, they are checked and encoded.
+ * what. They are untrusted; they are checked and encoded where they are used.
  */
 
 #include "prepare/registry/registry-internal.h"
@@ -63,7 +63,7 @@ static int read_quoted(const char **s, char **ret)
         return text_take(&t, ret, NULL);
 }
 
-/* Of two parameters with one name it is not said which counts, so there must not be two. */
+/* Duplicate parameters are ambiguous, and refused. */
 static int keep(RegistryChallenge *c, const char *name, char **value)
 {
         char **place = strcasecmp(name, "realm") == 0     ? &c->realm
@@ -79,7 +79,7 @@ static int keep(RegistryChallenge *c, const char *name, char **value)
         return 0;
 }
 
-/* name = value, where the name is NAME, read already. BEARER: whose they are if they are to be kept. */
+/* Reads "= value" of the parameter NAME. BEARER: where it is stored, or NULL. */
 static int read_parameter(const char **s, const char *name, RegistryChallenge *bearer)
 {
         _cleanup_free_ char *value = NULL;
@@ -96,7 +96,7 @@ static int read_parameter(const char **s, const char *name, RegistryChallenge *b
         return bearer ? keep(bearer, name, &value) : 0;
 }
 
-/* What stands between two elements of a list, or at its end. */
+/* Reads the separator between two elements of a list, or the end. */
 static int read_separator(const char **s)
 {
         *s = skip(*s, " \t");
@@ -106,12 +106,12 @@ static int read_separator(const char **s)
         return 0;
 }
 
-/* Takes note of SCHEME; *RET tells whether its parameters are to be kept. */
+/* Records SCHEME; *RET: its parameters have to be stored. */
 static void note_scheme(RegistryChallenge *c, char **scheme, bool *ret)
 {
         *ret = false;
         if (strcasecmp(*scheme, "Bearer") == 0) {
-                /* Of several the first counts. */
+                /* Of several the first is used. */
                 *ret = !c->bearer;
                 c->bearer = true;
         } else if (strcasecmp(*scheme, "Basic") == 0)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Programs that keep credentials: "docker-credential-NAME get" reads the name of a registry and answers
+/* Credential helpers: "docker-credential-NAME get" reads the name of a registry and answers
  *
  *     {"ServerURL": "example.com:5000", "Username": "…", "Secret": "…"}
  *
- * A file of credentials only says NAME. That is a word, never a path or a command line, and no shell sees
- * it; the program has to be in PATH, and to belong to root or to us, with nobody else able to write to it.
- * So a file can choose among the helpers that are installed here, and no more.
+ * A file of credentials only says NAME. That is a word, never a path or a command line, and no shell is
+ * involved; the program has to be in PATH, to belong to root or to this user, and must not be writable by
+ * others. So a file can only select one of the installed helpers.
  *
- * A helper is a stranger as far as its answer goes: how long it takes and how much it says is bounded. It is
- * the leader of a process group, all of which is killed when it is over. What it says on standard error goes
- * nowhere, as by convention its errors are on standard output.
+ * The answer of a helper is untrusted: its time and size are limited. It is the leader of a process group,
+ * which is killed as a whole at the end. Its standard error is discarded, as by convention its errors are on
+ * standard output.
  */
 
 #include <poll.h>
@@ -25,7 +25,7 @@
 
 #define NAME_LENGTH_MAX 64U
 #define ANSWER_SIZE_MAX 65536U
-#define SHOWN_SIZE_MAX 200U /* of what it says when it fails */
+#define SHOWN_SIZE_MAX 200U /* of its error text in messages */
 
 #define NOT_FOUND "credentials not found in native keychain" /* by convention */
 #define USER_OF_TOKENS "<token>"                             /* the secret is an identity token */
@@ -89,7 +89,7 @@ typedef struct Helper {
 
 #define HELPER_NULL ((Helper){.pid_fd = -EBADF, .input = -EBADF, .output = -EBADF})
 
-/* Its group exists as long as it is not waited for. */
+/* The group exists as long as its leader has not been reaped. */
 static void end_group(Helper *h)
 {
         if (h->pid <= 0)
@@ -188,14 +188,14 @@ static int read_answer(Helper *h, Error *e)
                 if (h->answer.failed)
                         return error_oom(e);
                 if (h->answer.size > ANSWER_SIZE_MAX)
-                        return error_set(e, -EFBIG, "it says more than %u bytes", ANSWER_SIZE_MAX);
+                        return error_set(e, -EFBIG, "its answer is longer than %u bytes", ANSWER_SIZE_MAX);
         }
-        if (n == 0) /* nothing more can come: only its end is waited for */
+        if (n == 0) /* end of output: only wait for its end */
                 h->output = safe_close(h->output);
         return 0;
 }
 
-/* It is over when the program ends, whoever else may have its standard output. */
+/* Waits for the end of the program, even if other processes still have its standard output open. */
 static int wait_for_end(Helper *h, uint64_t time_max_usec, Error *e)
 {
         uint64_t end = now_usec(CLOCK_MONOTONIC) + time_max_usec;
@@ -260,7 +260,7 @@ int credential_helper_parse(const char *answer, size_t size, RegistryCredentials
         _cleanup_(registry_credentials_done) RegistryCredentials c = {};
         _cleanup_json_ json_object *o = NULL;
 
-        /* What a parser has to say of it could quote it. */
+        /* A parser's message could quote the secret. */
         int r = json_parse_strict(answer, size, &o, NULL, NULL);
         if (r == -ENOMEM)
                 return error_oom(e);

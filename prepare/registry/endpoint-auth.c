@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How one is let in by a registry. The first request says nothing about who asks; a registry that wants to
- * know answers 401 and says how: by user and password with each request (Basic), or by a token that another
- * service gives out (Bearer), to anybody or to those with credentials. Tokens are for one repository, which
- * is what an endpoint is for, and are kept as long as they live.
+/* Authentication at a registry. The first request has no credentials; a registry that requires
+ * authentication answers 401 with the scheme: user and password with each request (Basic), or a token of a
+ * token service (Bearer), with or without credentials. Tokens are for one repository, as is an endpoint, and
+ * are kept while they are valid.
  *
- * Which service that is the registry says. It gets the credentials for this registry, as the protocol has
- * it, and never those that are there for the service's own host: a registry could otherwise name somebody
- * else's service, and be given a token of ours for that. It is asked over https, or over http where this
- * registry may be.
+ * The registry names the token service. According to the protocol it gets the credentials for this registry,
+ * but never those for the service's own host: otherwise a registry could name another party's service and
+ * obtain a token for that. It is requested over https, or over http if that is allowed for this registry.
  */
 
 #include "prepare/registry/endpoint.h"
 
 #define TOKEN_REPLY_MAX (256U * 1024U)
-/* A token that is about to expire might do so on its way. */
+/* A token that is about to expire is not used, as it might expire in transit. */
 #define TOKEN_MARGIN_USEC (10 * 1000000ULL)
 
 const char *endpoint_scheme(Endpoint *p)
@@ -65,7 +64,7 @@ int endpoint_tls(Endpoint *p, TransferTls *ret, Error *e)
 
 /* --- Credentials --------------------------------------------------------------------------------------- */
 
-/* What auth.d has is a header. */
+/* auth.d provides a complete header. */
 static int read_auth_d(Endpoint *p, Error *e)
 {
         _cleanup_(authorization_freep) char *header = NULL;
@@ -107,7 +106,7 @@ static int read_files(Endpoint *p, Error *e)
         return r < 0 ? error_oom(e) : 1;
 }
 
-/* Our own configuration first. */
+/* acnspawn's own configuration takes precedence. */
 static int find_credentials(Endpoint *p, Error *e)
 {
         if (p->credentials_known)
@@ -168,11 +167,10 @@ static int token_error(const Endpoint *p, const RegistryChallenge *c, int code, 
                 code = error_set(e, code, "its token service '%s' says (%u): %s", service ?: "?",
                                  reply->status, text);
         else
-                code = error_prefix(e, code, "its token service '%s' gives out no token", service ?: "?");
+                code = error_prefix(e, code, "its token service '%s' returned no token", service ?: "?");
         if ((reply->status == 401 || reply->status == 403) && p->origin && (p->basic || p->identity_token))
                 return error_hint(e, code,
-                                  "The credentials from %s were sent: see whether user and password in it "
-                                  "are right.",
+                                  "The credentials from %s were sent: check user and password in it.",
                                   p->origin);
         const char *hint = registry_error_hint(error_code, reply->status);
         return hint ? error_hint(e, code, "%s", hint) : code;
@@ -194,8 +192,8 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
         _cleanup_(authorization_freep) char *body = NULL, *token = NULL;
         _cleanup_error_ Error why = ERROR_NULL;
         size_t size;
-        /* Who gives out tokens may have the registry's authority, but is not told by TLS who we are, unless
-         * it is the registry itself. */
+        /* For a token service the registry's authorities are trusted as well, but the client certificate is
+         * only for the registry itself. */
         const TransferTls tls = {.authorities = p->certificates.authorities,
                                  .origin = p->certificates.directory};
         const TransferRequest q = {
@@ -206,7 +204,7 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
                         .authorization = form || !p->basic ? "" : p->basic,
                         .size_max = TOKEN_REPLY_MAX,
                         .what = "a token",
-                        .insecure = endpoint_holes(p),
+                        .insecure = endpoint_insecure_options(p),
         };
 
         int r = transfer_get(p->transfer, &q, &body, &size, &reply, e);
@@ -226,18 +224,16 @@ static int ask_for_token(Endpoint *p, const RegistryChallenge *c, const char *ur
 static int check_realm(const Endpoint *p, const RegistryChallenge *c, Error *e)
 {
         if (isempty(c->realm))
-                return error_set(e, -EBADMSG, "it wants a token, but does not say from where");
+                return error_set(e, -EBADMSG, "it requires a token, but names no token service");
         int r = strchr(c->realm, '#') ? -EINVAL : url_check(c->realm, p->insecure, e);
         if (r == -ENOMEM)
                 return r;
         if (r < 0) {
                 _cleanup_free_ char *shown = url_for_display(c->realm);
-                r = error_set(e, r, "it wants a token from '%s', which is not asked: %s", shown ?: "?",
+                r = error_set(e, r, "it requires a token of '%s', which is not used: %s", shown ?: "?",
                               r == -EPERM ? "it would be sent without protection"
                                           : "that is not a URL of a service");
-                return r == -EPERM ? error_hint(e, r,
-                                                "Whoever runs the registry has to offer tokens by https.")
-                                   : r;
+                return r == -EPERM ? error_hint(e, r, "The registry has to offer tokens by https.") : r;
         }
         return 0;
 }
@@ -274,7 +270,8 @@ static int get_token(Endpoint *p, const RegistryChallenge *c, Error *e)
         return 0;
 }
 
-/* --- Being let in -------------------------------------------------------------------------------------- */
+/* --- Authentication
+ * -------------------------------------------------------------------------------------- */
 
 static int refuse(const Endpoint *p, const RegistryChallenge *c, const char *used, Error *e)
 {

@@ -17,7 +17,7 @@ void endpoint_init(Endpoint *p, RegistryPlace *place, Transfer *t, const Registr
                         .transfer = t,
                         .options = o,
         };
-        p->insecure = o->insecure | endpoint_holes(p);
+        p->insecure = o->insecure | endpoint_insecure_options(p);
         *place = (RegistryPlace){};
         (void) pthread_mutex_init(&p->lock, NULL);
 }
@@ -48,11 +48,11 @@ static bool test_and_set(Endpoint *p, bool *flag)
 }
 
 /* The hole that a file opens is as worth a line as one that an option opens. */
-static void tell_insecure(Endpoint *p)
+static void note_insecure(Endpoint *p)
 {
         Notes notes = {p->options->note, p->options->userdata};
 
-        if (p->place.insecure_by && !test_and_set(p, &p->told))
+        if (p->place.insecure_by && !test_and_set(p, &p->insecure_noted))
                 notes_add(&notes,
                           "Anybody on the way can read and change what comes from '%s': %s has insecure = "
                           "true for it",
@@ -144,9 +144,10 @@ static int try_once(Endpoint *p, const EndpointRequest *q, const char *scheme, c
                         .authorization = authorization,
                         .size_max = q->size_max,
                         .what = q->what,
-                        .insecure = endpoint_holes(p),
+                        .insecure = endpoint_insecure_options(p),
                         .tls = &tls,
-                        .probe = q->hurry || (streq(scheme, "https") && p->insecure & INSECURE_HTTP),
+                        .probe = q->has_alternatives ||
+                                 (streq(scheme, "https") && p->insecure & INSECURE_HTTP),
                         .progress = q->progress,
                         .userdata = q->userdata,
         };
@@ -157,7 +158,7 @@ static int ask(Endpoint *p, const EndpointRequest *q, const Body *b, TransferRep
 {
         bool authenticated = false;
 
-        tell_insecure(p);
+        note_insecure(p);
         for (;;) {
                 _cleanup_(authorization_freep) char *authorization = endpoint_authorization(p);
                 const char *scheme = endpoint_scheme(p);
@@ -171,7 +172,7 @@ static int ask(Endpoint *p, const EndpointRequest *q, const Body *b, TransferRep
                 if (try_http(p, scheme, reply, r))
                         continue;
                 if (reply->status == 0 && r != -EINTR && r != -ENOMEM)
-                        (void) test_and_set(p, &p->dead);
+                        (void) test_and_set(p, &p->unreachable);
                 if (reply->status != 401 || authenticated)
                         return explain(p, q, reply, r, e);
                 r = endpoint_authenticate(p, reply->challenge, authorization, e);

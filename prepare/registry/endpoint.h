@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* Inside of prepare/registry/: one place that is asked, and how one gets in there. */
+/* Internal to prepare/registry/: one place of a registry, and authentication there. */
 
 #include <pthread.h>
 
@@ -9,17 +9,17 @@
 #include "prepare/registry/registry-internal.h"
 #include "prepare/transfer/transfer.h"
 
-/* A place may be asked by several threads. */
+/* A place may be used by several threads. */
 typedef struct Endpoint {
         RegistryPlace place; /* owned */
         Transfer *transfer;
         const RegistryOptions *options;
-        unsigned insecure; /* what is allowed here, be it by the user or by configuration */
+        unsigned insecure; /* InsecureOptions allowed here, by the user or by configuration */
 
         pthread_mutex_t lock; /* of what follows */
-        bool http;            /* https has been tried in vain */
-        bool told;            /* that it is insecure */
-        bool dead;            /* nothing answers */
+        bool http;            /* https does not work, http is used */
+        bool insecure_noted;  /* the user has been notified that it is insecure */
+        bool unreachable;     /* it does not answer */
         bool certificates_known;
         RegistryCertificates certificates; /* do not change once they are known */
         bool credentials_known;
@@ -41,12 +41,12 @@ typedef struct EndpointRequest {
         char *const *headers; /* or NULL */
         const char *etag;     /* or NULL */
         uint64_t size_max;
-        bool hurry; /* there are other places to ask */
+        bool has_alternatives; /* there are other places */
         void (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;
 } EndpointRequest;
 
-/* As transfer_get() and transfer_download(), with all that it takes to be let in. */
+/* As transfer_get() and transfer_download(), including authentication. */
 int endpoint_get(Endpoint *p, const EndpointRequest *q, char **ret_body, size_t *ret_size,
                  TransferReply *ret, Error *e);
 int endpoint_download(Endpoint *p, const EndpointRequest *q, Store *s, int *ret_fd, TransferReply *ret,
@@ -56,15 +56,15 @@ int endpoint_download(Endpoint *p, const EndpointRequest *q, Store *s, int *ret_
 
 /* What to send now: a copy, "" for nothing. To be freed by authorization_free(). NULL: out of memory. */
 char *endpoint_authorization(Endpoint *p);
-/* After a reply of 401 with CHALLENGE to a request that was sent with USED: gets what it takes to be let in.
- * -EACCES: there is no way. */
+/* After a reply of 401 with CHALLENGE to a request that was sent with USED: obtains the required
+ * credentials. -EACCES: not possible. */
 int endpoint_authenticate(Endpoint *p, const char *challenge, const char *used, Error *e);
 /* The scheme to use now. */
 const char *endpoint_scheme(Endpoint *p);
 /* The certificates that are for this place; what *RET points to is the endpoint's. */
 int endpoint_tls(Endpoint *p, TransferTls *ret, Error *e);
 /* What of it the transfer does not know of. */
-static inline unsigned endpoint_holes(const Endpoint *p)
+static inline unsigned endpoint_insecure_options(const Endpoint *p)
 {
         return p->place.insecure_by ? INSECURE_HTTP | INSECURE_TLS : 0;
 }

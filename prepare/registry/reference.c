@@ -5,11 +5,11 @@
  *     [REGISTRY[:PORT]/]REPOSITORY[:TAG][@DIGEST]
  *
  * What stands before the first slash is a registry if it has a dot or a colon, or is "localhost"; otherwise
- * it is the first part of the repository, and the reference is a short name. Which registry a short name is
- * of only configuration can say: none is built in, since whoever owns a built-in name owns the short names
- * of everybody.
+ * it is the first part of the repository, and the reference is a short name. The registry of a short name is
+ * determined by configuration only: none is built in, since the owner of a built-in registry would control
+ * all short names.
  *
- * Everything in a reference becomes part of a URL, so nothing that means something there gets through.
+ * All parts of a reference become part of a URL, so characters with a meaning there are refused.
  */
 
 #include <arpa/inet.h>
@@ -127,7 +127,7 @@ bool registry_is_host(const char *first)
 
 /* --- Repositories, tags, digests ----------------------------------------------------------------------- */
 
-/* What may stand between two runs of letters and digits: one dot, one or two underscores, any number of
+/* Valid separators between runs of letters and digits: one dot, one or two underscores, any number of
  * dashes. */
 static bool separator_is_valid(const char *s, size_t n)
 {
@@ -292,7 +292,7 @@ int registry_reference_parse(const char *s, RegistryReference *ret, Error *e)
         if (strlen(rest) > REFERENCE_LENGTH_MAX)
                 return error_set(e, -EINVAL, "An image reference of %zu characters is too long",
                                  strlen(rest));
-        /* What cannot be shown is made visible first; it is refused below, for no part may have it. */
+        /* Escaped for messages first; such characters are refused below, as no part may contain them. */
         _cleanup_free_ char *shown = text_escape_for_terminal(s), *copy = text_escape_for_terminal(rest);
         if (!copy || !shown)
                 return error_oom(e);

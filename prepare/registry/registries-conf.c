@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where images are, according to registries.conf: the file that podman, CRI-O, buildah and skopeo read, so
- * that a host has to say it once. Read are $CONTAINERS_REGISTRIES_CONF or /etc/containers/registries.conf,
- * then the files NAME.conf of the directory beside it with ".d" at its end, then those of registries.d of
- * our own configuration. What a later file says of a prefix, an alias or the search list replaces what an
- * earlier one says.
+/* Locations of images according to registries.conf: the file that podman, CRI-O, buildah and skopeo also
+ * read, so that a host is configured once. Read are $CONTAINERS_REGISTRIES_CONF or
+ * /etc/containers/registries.conf, then the files NAME.conf of the directory beside it with ".d" at its end,
+ * then those of registries.d of our own configuration. What a later file says of a prefix, an alias or the
+ * search list replaces what an earlier one says.
  *
- * Keys that mean nothing here are named, not passed over: a host that blocks registries in a form that we do
- * not know must not believe them blocked.
+ * Unknown keys are reported, not ignored silently: a host that blocks registries in an unsupported form must
+ * not believe them blocked.
  */
 
 #include "prepare/registry/registry-internal.h"
@@ -59,7 +59,7 @@ void registries_conf_done(RegistriesConf *c)
 
 /* --- Tables of keys ------------------------------------------------------------------------------------ */
 
-/* What is being read: where, for messages, and whom to tell. */
+/* The position in the file, for messages, and the receiver of notes. */
 typedef struct Source {
         const char *file;
         const char *table; /* "", "[[registry]] 2: " */
@@ -100,13 +100,13 @@ static int read_location(const Source *s, const Key *k, json_object *v, void *ta
         const char *text = json_object_get_string(v), *wild = startswith(text, "*.");
         if (text[0] == 0)
                 return 0;
-        /* Only prefixes may be wild. */
+        /* Only prefixes may have wildcards. */
         if (streq(k->name, "prefix") && wild && strchr(wild, '/'))
                 return error_set(s->e, -EINVAL, "%s: %s'*' in '%s' may only stand for hosts, without a path",
                                  s->file, s->table, text);
         int r = registry_location_parse(streq(k->name, "prefix") && wild ? wild : text, &host, &path, &why);
         if (r < 0)
-                return error_set(s->e, r, "%s: %s'%s' is '%s', which is not a place of a registry: %s",
+                return error_set(s->e, r, "%s: %s'%s' is '%s', which is not a location of a registry: %s",
                                  s->file, s->table, k->name, text, why.message ?: strerror(-r));
         r = xasprintf(place, "%s%s%s%s", text != wild && streq(k->name, "prefix") && wild ? "*." : "", host,
                       path ? "/" : "", path ?: "");
@@ -125,7 +125,7 @@ static int read_pull_from(const Source *s, const Key *k, json_object *v, void *t
         return wrong_type(s, k->name, "\"all\", \"digest-only\" or \"tag-only\"");
 }
 
-/* Reads TABLE by KEYS. What it has beside them is named. */
+/* Reads TABLE by KEYS. Other keys are reported. */
 static int read_table(const Source *s, json_object *table, const Key *keys, size_t n_keys, void *target)
 {
         if (!json_object_is_type(table, json_type_object))
@@ -310,7 +310,7 @@ static int read_aliases(const Source *s, const Key *k, json_object *v, void *tar
         return 0;
 }
 
-/* A short name that several registries could have is always refused, so this says nothing to us. */
+/* Ambiguous short names are always refused, so this has no effect. */
 static int read_short_name_mode(const Source *s, const Key *k, json_object *v, void *target)
 {
         return json_object_is_type(v, json_type_string) ? 0 : wrong_type(s, k->name, "a string");
@@ -426,9 +426,7 @@ int registries_conf_load(const char *const *config_dirs, const Notes *n, Registr
         if (r < 0 && (!e || e->hint))
                 return r;
         if (r < 0)
-                return error_hint(e, r,
-                                  "What such files may say is in containers-registries.conf(5) and "
-                                  "acnspawn-registries(5).");
+                return error_hint(e, r, "See containers-registries.conf(5) and acnspawn-registries(5).");
         *ret = c;
         c = (RegistriesConf){};
         return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the configuration of registries means for one reference: the registry of a short name, and the places
- * to ask, in order.
+/* Applies the configuration of registries to a reference: the registry of a short name, and the places to
+ * use, in order.
  *
  * A short name is completed by an alias, or by the search list if that has one registry only. With several,
- * whoever can register the name at the first of them would decide what runs here, so the user has to choose;
- * and it must not depend on which of them answers today.
+ * anyone who can register the name at the first of them would control the image, so the user has to choose;
+ * and the result must not depend on which of them answers.
  *
  * Of the [[registry]] tables the one with the longest matching prefix counts. What follows the prefix in the
  * reference is appended to the location of each mirror, then to that of the registry itself.
@@ -60,9 +60,8 @@ static int refuse_choice(const RegistriesConf *c, const RegistryReference *r, Er
                 text_addf(&t, "%s%s/%s", s == c->search ? "" : s[1] ? ", " : " or ", *s, r->repository);
         if (text_take(&t, &list, NULL) < 0)
                 return error_oom(e);
-        int q = error_set(e, -EINVAL, "'%s' does not say of which registry, and configuration has several",
-                          r->repository);
-        return error_hint(e, q, "Write the one that is meant: %s; or make it an alias in registries.conf.",
+        int q = error_set(e, -EINVAL, "'%s' has no registry, and configuration has several", r->repository);
+        return error_hint(e, q, "Write the full reference: %s; or define an alias in registries.conf.",
                           list);
 }
 
@@ -76,7 +75,7 @@ static int complete_registry(const RegistriesConf *c, RegistryReference *r, Erro
                 return complete_by_search(r, c->search[0], e);
         if (c->search && c->search[0])
                 return refuse_choice(c, r, e);
-        int q = error_set(e, -EINVAL, "'%s' does not say of which registry", r->repository);
+        int q = error_set(e, -EINVAL, "'%s' has no registry", r->repository);
         return error_hint(e, q,
                           "Write docker://REGISTRY/%s, or set unqualified-search-registries in "
                           "registries.conf; see acnspawn-registries(5).",
@@ -117,7 +116,7 @@ static const RegistryRule *find_rule(const RegistriesConf *c, const char *name, 
 
         for (size_t i = 0; i < c->n_rules; i++) {
                 size_t matched = match_prefix(c->rules[i].prefix, name);
-                /* A wild prefix is as specific as what is written of it. */
+                /* A prefix with a wildcard is as specific as its written length. */
                 size_t length = matched ? strlen(c->rules[i].prefix) : 0;
 
                 if (matched == 0 || length <= best_length)

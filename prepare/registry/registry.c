@@ -2,14 +2,13 @@
 
 /* A registry as a source of OCI images (OCI distribution specification, "Pull").
  *
- * The reference comes to one or more places: mirrors, then the registry itself. What is asked for is asked
- * of each in turn until one has it; what is known of a place (that it did not answer, that it had the
- * manifest) decides where the next thing is asked for first. What a mirror fails at is told, and never is
- * the end.
+ * A reference is mapped to one or more places: mirrors, then the registry itself. Each is requested in turn
+ * until one has the document; results of earlier requests (a place did not answer, or had the manifest)
+ * determine the first place of the next request. Failures of a mirror are reported, and are never fatal.
  *
- * A manifest that is asked for by digest is checked against it here already, so that a place with something
- * else is passed over like one that has nothing; blobs see blobs.c. What is asked for by tag is whatever the
- * registry says it is; its digest is computed, and compared with the one that the registry claims.
+ * A manifest requested by digest is checked against it here, so that a place with wrong data is skipped like
+ * one without the manifest; for blobs see blobs.c. The manifest of a tag is determined by the registry; its
+ * digest is computed, and compared with the one that the registry claims.
  */
 
 #include "library/libcrypto.h"
@@ -33,14 +32,14 @@ static void registry_source_free(OciSource *s)
         free(r);
 }
 
-/* --- One place after the other ------------------------------------------------------------------------- */
+/* --- Trying the places --------------------------------------------------------------------------------- */
 
-static bool is_dead(Endpoint *p)
+static bool is_unreachable(Endpoint *p)
 {
         (void) pthread_mutex_lock(&p->lock);
-        bool dead = p->dead;
+        bool unreachable = p->unreachable;
         (void) pthread_mutex_unlock(&p->lock);
-        return dead;
+        return unreachable;
 }
 
 static size_t get_preferred(RegistrySource *r)
@@ -58,12 +57,12 @@ static void set_preferred(RegistrySource *r, size_t n)
         (void) pthread_mutex_unlock(&r->lock);
 }
 
-/* A place that is left for the next. */
-static void tell_failure(const RegistrySource *r, const Endpoint *p, const Error *e)
+/* Notes that a place failed and the next one is tried. */
+static void note_failure(const RegistrySource *r, const Endpoint *p, const Error *e)
 {
         Notes notes = {r->options.note, r->options.userdata};
 
-        notes_add(&notes, "%s '%s' does not do, going on: %s",
+        notes_add(&notes, "%s '%s' failed, trying the next: %s",
                   p->place.mirror ? "The mirror" : "The registry", p->place.host,
                   e->message ?: "unknown error");
 }
@@ -90,7 +89,7 @@ int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)
                 if (k > 0 && i == preferred)
                         continue;
                 n_left--;
-                if (is_dead(p) && (n_left > 0 || result < 0))
+                if (is_unreachable(p) && (n_left > 0 || result < 0))
                         continue;
                 int q = ask(r, p, userdata, &why);
                 if (q >= 0) {
@@ -98,7 +97,7 @@ int ask_places(RegistrySource *r, AskPlace ask, void *userdata, Error *e)
                         return q;
                 }
                 if (n_left > 0 && q != -EINTR && q != -ENOMEM)
-                        tell_failure(r, p, &why);
+                        note_failure(r, p, &why);
                 keep_failure(p, q, &why, &result, e);
                 if (q == -EINTR || q == -ENOMEM)
                         return q;
@@ -178,7 +177,7 @@ static int ask_manifest(RegistrySource *r, Endpoint *p, void *userdata, Error *e
                                    .headers = r->accept,
                                    .etag = etag,
                                    .size_max = MANIFEST_SIZE_MAX,
-                                   .hurry = p->place.mirror};
+                                   .has_alternatives = p->place.mirror};
         int k = endpoint_get(p, &q, &m->text, &m->size, &reply, e);
         if (k < 0)
                 return k;
@@ -190,7 +189,7 @@ static int ask_manifest(RegistrySource *r, Endpoint *p, void *userdata, Error *e
         return check_manifest(r, p, m, reply.digest, e);
 }
 
-/* What the reference means. */
+/* Requests the manifest of the reference. */
 static int ask_reference(RegistrySource *r, const char *known, Error *e)
 {
         _cleanup_(manifest_query_done) ManifestQuery m = {.digest = r->reference.digest, .known = known};

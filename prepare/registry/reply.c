@@ -4,15 +4,14 @@
  *
  *     {"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown", "detail": …}]}
  *
- * All of it is a stranger's. A token becomes part of a header, so it must be one word; texts become part of
- * messages, so they are made visible and cut.
+ * All of it is untrusted. A token becomes part of a header, so it must be one word; texts become part of
+ * messages, so they are escaped and truncated.
  */
 
 #include "prepare/registry/registry-internal.h"
 
 #define TOKEN_LENGTH_MAX 32768U
-/* A token that says nothing of its life has 60 seconds; nor is it worth less, or believed to live longer
- * than an hour. */
+/* A token without a lifetime has 60 seconds, which is also the minimum; the maximum is one hour. */
 #define TOKEN_SECONDS_DEFAULT 60
 #define TOKEN_SECONDS_MAX 3600
 #define MESSAGE_LENGTH_MAX 300U
@@ -145,30 +144,29 @@ const char *registry_error_hint(const char *code, unsigned status)
                 const char *hint;
         } hints[] = {
                         {"MANIFEST_UNKNOWN", 0,
-                         "Look at how the tag is written, and which tags the repository has."},
+                         "Check the spelling of the tag, and which tags the repository has."},
                         {"NAME_UNKNOWN", 0,
-                         "Look at how the repository is written; some registries keep it secret "
-                         "from those who are not logged in that one exists."},
-                        {"NAME_INVALID", 0, "The registry does not take this name for a repository."},
+                         "Check the spelling of the repository; some registries hide existing repositories "
+                         "from clients without credentials."},
+                        {"NAME_INVALID", 0, "The registry does not accept this name of a repository."},
                         {"BLOB_UNKNOWN", 0,
-                         "The registry has lost a part of the image; whoever pushed it has to push "
-                         "it again."},
+                         "The registry lacks a part of the image; it has to be pushed again."},
                         {"TOOMANYREQUESTS", 0,
-                         "Wait, or give credentials: registries let those who are logged in do "
-                         "more."},
+                         "Wait, or give credentials: registries have higher limits for authenticated "
+                         "clients."},
                         {"DENIED", 0,
                          "The credentials used, or none at all, do not allow to read this repository."},
                         {NULL, 401,
                          "Give credentials in auth.d or an auth.json file; see acnspawn-registries(5). If "
-                         "there should be no need for any, look at how the repository is written."},
+                         "none should be needed, check the spelling of the repository."},
                         {NULL, 403,
                          "The credentials used, or none at all, do not allow to read this repository."},
                         {NULL, 404,
-                         "Look at how the repository and the tag are written. If the host is not a registry "
-                         "itself, registries.conf can say where it has its own; see "
-                         "acnspawn-registries(5)."},
+                         "Check the spelling of repository and tag. If the host is not a registry itself, "
+                         "registries.conf can say where it has its own; see acnspawn-registries(5)."},
                         {NULL, 429,
-                         "Wait, or give credentials: registries let those who are logged in do more."},
+                         "Wait, or give credentials: registries have higher limits for authenticated "
+                         "clients."},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(hints); i++)

@@ -2,12 +2,12 @@
 
 /* A strict reader of TOML that builds json-c's tree.
  *
- * The files that tell where registries are (registries.conf) are TOML, and the administrator has them
- * already for podman, CRI-O and skopeo. No maintained C library reads TOML, so this does, as far as such
- * files need it: comments, tables, arrays of tables, bare and quoted keys, strings on one line, integers,
- * booleans, arrays and inline tables. The rest of TOML (dates, floating point numbers, strings over several
- * lines, dotted keys) is refused by name rather than half understood. What the language forbids is refused
- * as well: a key or table that is there twice, and tables that are added to after they were closed.
+ * registries.conf is TOML, and often exists already for podman, CRI-O and skopeo. As no maintained C library
+ * reads TOML, this is a reader for the part that such files use: comments, tables, arrays of tables, bare
+ * and quoted keys, strings on one line, integers, booleans, arrays and inline tables. The rest of TOML
+ * (dates, floating point numbers, strings over several lines, dotted keys) is refused with an error that
+ * names it. Errors of the language are refused as well: duplicate keys or tables, and additions to closed
+ * tables.
  *
  * Here are the tables; toml-text.c has space and strings, toml-value.c has values.
  */
@@ -47,7 +47,7 @@ static int step(TomlReader *r, const char *key, json_object **table)
         return 0;
 }
 
-/* [KEY]: a table, which may have been made on the way to one inside of it, but not be there for itself. */
+/* [KEY]: a table, which may have been created implicitly for a table inside of it, but not explicitly. */
 static int open_table(TomlReader *r, json_object *parent, const char *key)
 {
         json_object *o;
@@ -72,7 +72,7 @@ static int open_element(TomlReader *r, json_object *parent, const char *key)
                 array = json_object_new_array();
                 q = adopt(r, parent, key, NULL, array);
         } else if (!json_object_is_type(array, json_type_array) || toml_get_mark(array) == TOML_SEALED)
-                return toml_fault(r, "'%s' is there already, and no array of tables", key);
+                return toml_fault(r, "'%s' already exists, and is not an array of tables", key);
         if (q < 0)
                 return q;
         element = json_object_new_object();

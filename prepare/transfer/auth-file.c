@@ -5,8 +5,9 @@
  * NAME.conf is in the style of systemd's configuration; NAME.json is a document as rkt had them
  * (auth-json.c). A file in a stronger directory hides the one of the same name in a weaker one; an empty
  * file, or a link to /dev/null, just hides. A host may be named once in a directory. A file that others can
- * read is refused, for its secret is no secret, and so is one that is not root's (or, in tests, ours), for
- * it may be somebody's way to learn what is fetched. Messages name file and line, never a value.
+ * read is refused, because its content is not secret, and so is one that does not belong to root (or, in
+ * tests, this user), because its owner could observe what is fetched. Messages name file and line, never a
+ * value.
  */
 
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ static void wipe(void *p, size_t n)
                 explicit_bzero(p, n);
 }
 
-/* --- Reading what is secret ---------------------------------------------------------------------------- */
+/* --- Reading secret files ------------------------------------------------------------------------------ */
 
 int secret_file_check(int fd, const char *path, Error *e)
 {
@@ -32,7 +33,7 @@ int secret_file_check(int fd, const char *path, Error *e)
         int r;
 
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "Cannot look at %s", path);
+                return error_set_errno(e, errno, "Cannot examine %s", path);
         if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))
                 return 0;
         if (!S_ISREG(st.st_mode))
@@ -43,13 +44,13 @@ int secret_file_check(int fd, const char *path, Error *e)
                 r = error_set(e, -EPERM,
                               "%s is not read for credentials: it belongs to user %u, not to root", path,
                               (unsigned) st.st_uid);
-                return error_hint(e, r, "Look at what is in it, then run: chown root: %s", path);
+                return error_hint(e, r, "Check its content, then run: chown root: %s", path);
         }
         if (st.st_mode & 0077) {
                 r = error_set(e, -EPERM,
                               "%s is not read for credentials: others may read or write it (mode %04o)",
                               path, st.st_mode & 07777U);
-                return error_hint(e, r, "Run: chmod 0600 %s; and change what was secret in it.", path);
+                return error_hint(e, r, "Run: chmod 0600 %s; and change the secrets in it.", path);
         }
         return 1;
 }
@@ -170,7 +171,7 @@ static int section_authorization(Section *s, Credential *c)
         return r < 0 ? error_oom(s->error) : 0;
 }
 
-/* libcurl reads it, but whether it is secret is looked at here. */
+/* libcurl reads it, but its permissions are checked here. */
 static int section_check_key(const Section *s)
 {
         const char *path = s->values[KEY_KEY] ?: s->values[KEY_CERTIFICATE];
@@ -339,21 +340,20 @@ static int load_file(Credentials *c, size_t directory, int dir_fd, const char *d
         return r;
 }
 
-/* Whoever can add files to it can direct our credentials. */
+/* A user who can add files to it could redirect credentials. */
 static int check_directory(int fd, const char *dir, Error *e)
 {
         struct stat st;
 
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "Cannot look at %s/auth.d", dir);
+                return error_set_errno(e, errno, "Cannot examine %s/auth.d", dir);
         if ((st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & 0022))
                 return 0;
         int r = error_set(e, -EPERM,
                           "%s/auth.d is not read for credentials: it can be written to by others (owner %u, "
                           "mode %04o)",
                           dir, (unsigned) st.st_uid, st.st_mode & 07777U);
-        return error_hint(e, r,
-                          "Look at what is in it, then run: chown root: %s/auth.d && chmod go-w %s/auth.d",
+        return error_hint(e, r, "Check its content, then run: chown root: %s/auth.d && chmod go-w %s/auth.d",
                           dir, dir);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Credentials: what is shown to which server.
+/* Credentials, and the servers that they are for.
  *
  * They come from the files in auth.d, and are for exactly the hosts and ports that are named there: no
- * patterns, no subdomains. They are kept as the header that they become, and wiped when they are let go.
+ * patterns, no subdomains. They are stored as header values, and wiped when they are freed.
  */
 
 #include "library/libcrypto.h"

@@ -2,15 +2,14 @@
 
 /* The body into a file of the store's downloads/ that can be resumed.
  *
- * NAME.part is what there is so far, NAME.json what it is part of: the ETag (or date) of the file, how long
- * it will be; NAME is the SHA-256 of the URL. The second is written before the first byte of the first, and
- * nothing is appended unless the server says that it goes on with the very same file (If-Range), so at
- * whatever instruction we are killed, what lies there is the beginning of a file whose ETag is known, or is
- * started anew. After a crash of the whole machine only that counts which had been synced. Whoever downloads
- * has a flock on NAME.part; somebody else with the same URL downloads into a file without a name, and waits
- * for nobody.
+ * NAME.part has the data so far, NAME.json describes the file: its ETag (or date), its length; NAME is the
+ * SHA-256 of the URL. NAME.json is written before the first byte of NAME.part, and data is only appended if
+ * the server confirms that it continues the same file (If-Range), so if the process is killed at any point,
+ * the remaining part is the beginning of a file with a known ETag, or is started again. After a crash of the
+ * machine only synced data is used. A downloading process has a flock on NAME.part; another process with the
+ * same URL downloads into an unnamed file, without waiting.
  *
- * What is complete loses its name at once: its space is given back when the caller closes it.
+ * A complete file is unlinked at once: its space is freed when the caller closes it.
  */
 
 #include <sys/file.h>
@@ -157,7 +156,7 @@ static int make_names(Download *d)
         return r < 0 ? r : xasprintf(&d->info, "%s.json", name);
 }
 
-/* 1: it is ours. 0: somebody is at it. -EAGAIN: it was removed meanwhile. */
+/* 1: locked. 0: another process has the lock. -EAGAIN: it was removed meanwhile. */
 static int open_and_lock(Download *d)
 {
         struct stat here, there;
@@ -262,12 +261,10 @@ static int check_room(const Download *d, Error *e)
         uint64_t room = (uint64_t) fs.f_bavail * fs.f_frsize;
         if (room >= DISK_RESERVE_SIZE && room - DISK_RESERVE_SIZE >= missing)
                 return 0;
-        int r = error_set(
-                        e, -ENOSPC,
-                        "there is no room for %llu bytes in the store: %llu are free, of which %llu have to "
-                        "stay so",
-                        (unsigned long long) missing, (unsigned long long) room, DISK_RESERVE_SIZE);
-        return error_hint(e, r, "Remove what is not needed any more: acnspawn gc, acnspawn image rm.");
+        int r = error_set(e, -ENOSPC,
+                          "the store has no space for %llu bytes: %llu are free, of which %llu are reserved",
+                          (unsigned long long) missing, (unsigned long long) room, DISK_RESERVE_SIZE);
+        return error_hint(e, r, "Remove unused pods and images: acnspawn gc, acnspawn image rm.");
 }
 
 static int go_on(Download *d, const Response *r, Error *e)
@@ -275,14 +272,14 @@ static int go_on(Download *d, const Response *r, Error *e)
         Sink *s = &d->sink;
 
         if (!d->ranged)
-                return error_set(e, -EBADMSG, "the server sends a part where all was asked for (206)");
+                return error_set(e, -EBADMSG,
+                                 "the server sends a part although the whole was requested (206)");
         if (r->range_first != s->done ||
             (s->total != UNKNOWN && r->range_total != UNKNOWN && s->total != r->range_total) ||
             (d->etag && r->etag && !streq(d->etag, r->etag))) {
                 s->done = 0;
                 s->total = UNKNOWN;
-                return error_set(e, -ESTALE,
-                                 "the server goes on with another file than the one that was begun");
+                return error_set(e, -ESTALE, "the server continues with a different file");
         }
         if (r->range_total != UNKNOWN)
                 s->total = r->range_total;
@@ -314,12 +311,12 @@ static int start_anew(Download *d, const Response *r, Error *e)
         d->sink.total = r->length;
         d->written_back = 0;
         if (ftruncate(d->fd, 0) < 0)
-                return error_set_errno(e, errno, "the download cannot be begun anew");
+                return error_set_errno(e, errno, "the download cannot be restarted");
         int k = take_validator(d, r);
         if (k >= 0 && d->info)
                 k = write_info(d, 0);
         if (k < 0)
-                return error_set_errno(e, k, "the download cannot be noted in the store");
+                return error_set_errno(e, k, "the download cannot be recorded in the store");
         return check_room(d, e);
 }
 
@@ -344,8 +341,7 @@ static int download_write(Sink *s, const void *data, size_t n, Error *e)
                 r = error_set_errno(e, r, "the file in the store cannot be written to");
                 if (r == -ENOSPC || r == -EDQUOT)
                         (void) error_hint(e, r,
-                                          "Remove what is not needed any more: acnspawn gc, acnspawn image "
-                                          "rm.");
+                                          "Remove unused pods and images: acnspawn gc, acnspawn image rm.");
                 return r;
         }
         /* So that memory does not fill with what has not been written yet. */
@@ -387,7 +383,7 @@ static int copy_if_missing(const char *from, char **to)
         return *to || !from ? 0 : -ENOMEM;
 }
 
-/* That it came in parts is nobody's business. */
+/* The reply does not show that the file was downloaded in parts. */
 static int make_whole(const Download *d, TransferReply *reply)
 {
         if (reply->status != 206 && reply->status != 416)
@@ -407,7 +403,7 @@ static int finish(Download *d, TransferReply *reply, int *ret_fd, Error *e)
                 return 0;
         }
         if (lseek(d->fd, 0, SEEK_SET) < 0)
-                return error_set_errno(e, errno, "Cannot read what was downloaded");
+                return error_set_errno(e, errno, "Cannot read the downloaded file");
         (void) flock(d->fd, LOCK_UN);
         *ret_fd = TAKE_FD(d->fd);
         return 0;

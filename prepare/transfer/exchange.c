@@ -2,10 +2,10 @@
 
 /* One request and its answer.
  *
- * libcurl does the work, with everything switched off that it would do behind our back: it follows no
- * redirect (follow.c does), sends no credentials but the header that is given to it, and speaks http and
- * https only. The loop around it waits for three things at once: the network, being interrupted, and a
- * server that has stopped to say anything. All sizes are bounded while they come in, whatever was announced.
+ * Uses libcurl, with all implicit behaviour disabled: it follows no redirect (follow.c does), sends no
+ * credentials except the given header, and speaks http and https only. The loop around it waits for three
+ * events at once: the network, interruption, and a stalled server. All sizes are checked while data is
+ * received, regardless of announced sizes.
  */
 
 #include <sys/socket.h>
@@ -106,7 +106,7 @@ static int keep_body(Exchange *x, const void *data, size_t n)
                 return too_large(x);
         if (s->total != UNKNOWN && (s->done > s->total || n > s->total - s->done))
                 return exchange_error(x, &x->error, -EBADMSG,
-                                      "the server sends more than the %llu bytes it spoke of",
+                                      "the server sends more than the announced %llu bytes",
                                       (unsigned long long) s->total);
         int r = x->sink->write(x->sink, data, n, &x->error);
         if (r < 0)
@@ -136,7 +136,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *userdata)
         return 0;
 }
 
-/* Programs that are started meanwhile have no business with our connections. */
+/* Close-on-exec, so that programs started meanwhile do not inherit connections. */
 static curl_socket_t on_socket(void *userdata, curlsocktype purpose, struct curl_sockaddr *a)
 {
         return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
@@ -262,7 +262,7 @@ static CURLcode set_options(Exchange *x, CURL *easy)
         }
         SET(CURLOPT_USERAGENT, "acnspawn/" ACNSPAWN_VERSION);
         SET(CURLOPT_NOSIGNAL, 1L);
-        SET(CURLOPT_QUICK_EXIT, 1L); /* whoever interrupts does not wait for the name server */
+        SET(CURLOPT_QUICK_EXIT, 1L); /* do not wait for the name server when interrupted */
         SET(CURLOPT_CONNECTTIMEOUT_MS, to_msec(x->transfer->options.connect_timeout_usec));
         SET(CURLOPT_TCP_KEEPALIVE, 1L);
         SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
@@ -307,8 +307,8 @@ static int check_stall(Exchange *x)
                               (unsigned long long) x->sink->done);
 }
 
-/* A server that sends just enough not to stall could keep us for ever: what counts is all of the transfer,
- * with the requests by which it was resumed. */
+/* A server that sends just enough not to stall could delay a transfer indefinitely: so the speed of the
+ * whole transfer is checked, including the requests by which it was resumed. */
 static int check_speed(Exchange *x)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC), size = x->sink->received + x->body_size;
@@ -325,8 +325,9 @@ static int check_speed(Exchange *x)
         int r = exchange_error(x, &x->error, -ETIMEDOUT,
                                "the server is too slow: %llu bytes in %.0f s, less than %llu per second",
                                (unsigned long long) size, (double) usec / 1e6, (unsigned long long) floor);
-        return error_hint(&x->error, r,
-                          "If the network is no faster, --min-speed= takes a lower bound; 0 is none.");
+        return error_hint(
+                        &x->error, r,
+                        "If the network is not faster, set a lower limit with --min-speed=; 0 disables it.");
 }
 
 /* For the requests that follow. */
@@ -387,7 +388,7 @@ static int drive(Exchange *x, CURLM *multi, CURLcode *ret)
         }
 }
 
-/* The name of a proxy may stand beside a password, and libcurl does not tell the one without the other. */
+/* The address is used, as libcurl returns the name of a proxy only together with its password. */
 static void note_peer(Exchange *x)
 {
         char *address = NULL;
@@ -405,7 +406,7 @@ static int finish(Exchange *x, CURLcode code)
 {
         int r = 0;
 
-        if (x->result < 0) /* of a callback of ours, whatever libcurl made of it */
+        if (x->result < 0) /* the error of a callback takes precedence over libcurl's */
                 return x->result;
         if (code != CURLE_OK && !(x->enough && code == CURLE_WRITE_ERROR))
                 return exchange_explain(x, code, &x->error);

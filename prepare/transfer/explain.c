@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Why there is no answer, or not the one that was hoped for: what libcurl and HTTP say, in sentences that
- * name what was fetched and from where, with the way out; and whether to try again is of use.
+/* Explains failed requests: translates errors of libcurl and HTTP to messages that name the resource, its
+ * URL and a remedy; and determines whether a retry is useful.
  */
 
 #include <openssl/x509_vfy.h>
@@ -9,7 +9,7 @@
 #include "config.h"
 #include "prepare/transfer/transfer-internal.h"
 
-/* With FORMAT NULL: what the error already says is the reason. */
+/* With FORMAT NULL the existing message is the reason. */
 int exchange_error(const Exchange *x, Error *e, int code, const char *format, ...)
 {
         _cleanup_free_ char *why = NULL;
@@ -47,8 +47,7 @@ static const struct {
                 {X509_V_ERR_CERT_NOT_YET_VALID, "is not valid yet",
                  "The clock of this host may be wrong: see date(1)."},
                 {X509_V_ERR_CERT_REVOKED, "has been revoked", "Tell the administrator of the server."},
-                {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
-                 "is signed by itself, by no authority that is trusted here", NULL},
+                {X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, "is self-signed, and not trusted here", NULL},
                 {X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, "is signed by an authority that is not trusted here",
                  NULL},
                 {X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, "is signed by an authority that is not known here",
@@ -73,10 +72,10 @@ static int explain_certificate(const Exchange *x, const char *host, const char *
         int r = exchange_error(x, e, -EKEYREJECTED,
                                "the certificate that the server shows is not one for '%s' (%s)", host,
                                detail);
-        return error_hint(e, r, "Somebody else may answer in its place, or the name is wrong.");
+        return error_hint(e, r, "Another server may be answering in its place, or the name is wrong.");
 }
 
-/* --- Certificates of ours ------------------------------------------------------------------------------ */
+/* --- Client certificates ------------------------------------------------------------------------------- */
 
 static bool has_client_certificate(const Exchange *x)
 {
@@ -94,8 +93,8 @@ static int explain_client_certificate(const Exchange *x, const char *host, const
         return error_hint(e, r, "See 'ClientCertificate=' and 'ClientKey=' in auth.d.");
 }
 
-/* Why a server breaks off that wants a certificate, and gets none that it likes, is in TLS's own words
- * only. */
+/* If a server requires a client certificate, or does not accept it, only the text of the TLS alert shows
+ * that. */
 static bool is_about_our_certificate(const Exchange *x, CURLcode code, const char *detail)
 {
         if (x->header_size > 0 || (code != CURLE_RECV_ERROR && code != CURLE_SSL_CONNECT_ERROR))
@@ -108,8 +107,8 @@ static int explain_rejection(const Exchange *x, const char *host, const char *de
 {
         if (has_client_certificate(x))
                 return explain_client_certificate(x, host, detail, e);
-        int r = exchange_error(x, e, -EKEYREJECTED, "'%s' wants a client certificate, as it seems (%s)",
-                               host, detail);
+        int r = exchange_error(x, e, -EKEYREJECTED, "'%s' probably requires a client certificate (%s)", host,
+                               detail);
         return error_hint(e, r,
                           "It is given by 'ClientCertificate=' in auth.d (acnspawn-auth.d(5)), or for a "
                           "registry in certs.d (acnspawn-registries(5)).");
@@ -124,7 +123,7 @@ static int explain_connect(const Exchange *x, const char *host, const char *deta
         (void) curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &number);
         if (number == ECONNREFUSED) {
                 int r = exchange_error(x, e, -ECONNREFUSED, "'%s' refuses the connection", host);
-                return error_hint(e, r, "Nothing listens there: see whether the server runs, and the port.");
+                return error_hint(e, r, "Nothing listens there: check that the server runs, and the port.");
         }
         int code = number > 0 ? (int) -number : -ECONNREFUSED;
         return exchange_error(x, e, code, "there is no connection to '%s': %s", host,
@@ -135,8 +134,8 @@ static int explain_proxy_authentication(const Exchange *x, Error *e)
 {
         bool https = startswith(x->url, "https:");
 
-        int r = exchange_error(x, e, -EACCES, "the proxy%s wants a user and password, or others (407)",
-                               x->peer);
+        int r = exchange_error(x, e, -EACCES,
+                               "the proxy%s requires a user and password, or different ones (407)", x->peer);
         return error_hint(e, r, "Give them in the environment, as %s=http://USER:PASSWORD@PROXY:PORT.",
                           https ? "https_proxy" : "http_proxy");
 }
@@ -170,15 +169,14 @@ static int explain_time(const Exchange *x, const char *host, const char *detail,
         int r = exchange_error(x, e, -ETIMEDOUT, "no connection to '%s' within %g s", host,
                                (double) x->transfer->options.connect_timeout_usec / 1e6);
         return error_hint(e, r,
-                          "See whether the network is up, or whether a proxy is needed (https_proxy).");
+                          "Check that the network is up, and whether a proxy is needed (https_proxy).");
 }
 
 static int explain_resolve(const Exchange *x, const char *host, const char *detail, Error *e)
 {
         int r = exchange_error(x, e, -EHOSTUNREACH, "the name of the host '%s' cannot be resolved", host);
         return error_hint(e, r,
-                          "See whether it is spelled right, and /etc/resolv.conf; behind a proxy, set "
-                          "https_proxy.");
+                          "Check its spelling, and /etc/resolv.conf; behind a proxy, set https_proxy.");
 }
 
 /* What libcurl has to say here may be the proxy's URL, with a password in it. */
@@ -270,7 +268,7 @@ int exchange_explain(Exchange *x, CURLcode code, Error *e)
 /* --- Statuses ------------------------------------------------------------------------------------------ */
 
 static const char *const auth_hint =
-                "If it is not for everybody, put credentials into " ACNSPAWN_SYSCONFDIR "/auth.d/ "
+                "If it is not public, put credentials into " ACNSPAWN_SYSCONFDIR "/auth.d/ "
                 "(acnspawn-auth.d(5)).";
 
 static const struct {
@@ -283,9 +281,9 @@ static const struct {
                 {401, -EACCES, AGAIN_NEVER, "the server requires authentication", NULL},
                 {403, -EACCES, AGAIN_NEVER, "the server does not allow it", NULL},
                 {404, -ENOENT, AGAIN_NEVER, "the server does not have it",
-                 "See whether name and version are spelled right."},
+                 "Check the spelling of name and version."},
                 {408, -ETIMEDOUT, AGAIN_LATER, "the server gave up waiting for the request", NULL},
-                {410, -ENOENT, AGAIN_NEVER, "it is not there any more", NULL},
+                {410, -ENOENT, AGAIN_NEVER, "it does not exist any more", NULL},
                 {425, -EREMOTEIO, AGAIN_LATER, "it is too early for the server", NULL},
                 {429, -EBUSY, AGAIN_LATER, "the server has had too many requests",
                  "Try again later; with credentials many servers allow more."},
@@ -305,7 +303,7 @@ static bool has_credentials(const Exchange *x)
 /* A caller that gives the header itself says where it is from. */
 static int explain_credentials(Exchange *x, Error *e)
 {
-        const char *why = x->response.status == 401 ? "the server does not take"
+        const char *why = x->response.status == 401 ? "the server does not accept"
                                                     : "the server does not allow it with";
         const char *origin = x->credential->origin;
 
@@ -314,7 +312,7 @@ static int explain_credentials(Exchange *x, Error *e)
                                       x->response.status);
         int r = exchange_error(x, e, -EACCES, "%s the credentials from %s, which were sent (%u)", why,
                                origin ?: "the URL", x->response.status);
-        return error_hint(e, r, "See whether user and password in %s are right.", origin ?: "the URL");
+        return error_hint(e, r, "Check user and password in %s.", origin ?: "the URL");
 }
 
 int exchange_explain_status(Exchange *x, Error *e)

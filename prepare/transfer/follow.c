@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A request, and where it is redirected to.
+/* Performs a request and follows its redirects.
  *
- * This is not left to libcurl, as there is more to decide at each step than it knows of: a redirect leads
- * from https to https only, and to nothing but http and https at all; and what was meant for one host,
- * credentials first of all, is not sent to another, nor after a redirect by way of another.
+ * libcurl's own redirects are not used, as more has to be checked at each step: a redirect from https must
+ * lead to https, and only http and https are allowed; and data for one host, above all credentials, is not
+ * sent to another, nor to the first host after a redirect through another.
  */
 
 #include "prepare/transfer/transfer-internal.h"
@@ -18,12 +18,12 @@ void result_done(Result *r)
         *r = (Result){};
 }
 
-/* Where we are. */
+/* The current request of a chain of redirects. */
 typedef struct Step {
         Transfer *transfer;
         const TransferRequest *request;
         Url url;
-        bool at_home; /* no other host has been visited */
+        bool same_origin; /* all redirects so far stayed at the first origin */
         unsigned n_redirects;
         char *shown;
         Credential credential;
@@ -89,35 +89,36 @@ static int add_headers(const Step *s, struct curl_slist **l)
         int r = 0;
 
         STRV_FOREACH (h, s->request->headers) {
-                if (s->at_home || strncasecmp(*h, "Accept", strlen("Accept")) == 0)
+                if (s->same_origin || strncasecmp(*h, "Accept", strlen("Accept")) == 0)
                         r = append(l, *h);
                 if (r < 0)
                         return r;
         }
-        if (!s->at_home || !s->credential.authorization)
+        if (!s->same_origin || !s->credential.authorization)
                 return 0;
         r = xasprintf(&line, "Authorization: %s", s->credential.authorization);
         return r < 0 ? r : append(l, line);
 }
 
-/* A request's own hole in TLS is for its host. That http leads to http elsewhere makes nothing weaker. */
-static unsigned holes(const Step *s)
+/* Insecure TLS that a request allows applies to its host only. A redirect from http to http elsewhere is not
+ * weaker. */
+static unsigned insecure_options(const Step *s)
 {
         unsigned of_request = s->request->insecure;
 
         return s->transfer->options.insecure |
-               (s->at_home ? of_request : of_request & ~(unsigned) INSECURE_TLS);
+               (s->same_origin ? of_request : of_request & ~(unsigned) INSECURE_TLS);
 }
 
-static void tell_of_holes(const Step *s)
+static void note_insecure_options(const Step *s)
 {
-        if (streq(s->url.scheme, "http") && !(s->at_home && s->request->insecure & INSECURE_HTTP))
+        if (streq(s->url.scheme, "http") && !(s->same_origin && s->request->insecure & INSECURE_HTTP))
                 transfer_note_insecure(s->transfer, INSECURE_HTTP, s->shown);
         else if (s->transfer->options.insecure & INSECURE_TLS)
                 transfer_note_insecure(s->transfer, INSECURE_TLS, s->shown);
 }
 
-/* --- Where it leads ------------------------------------------------------------------------------------ */
+/* --- Redirects ----------------------------------------------------------------------------------------- */
 
 /* Checks that TO may be gone to from where we are. */
 static int check_redirect(const Step *s, const Exchange *x, const Url *to, const char *shown, Error *e)
@@ -130,7 +131,7 @@ static int check_redirect(const Step *s, const Exchange *x, const Url *to, const
         if (!secure && streq(s->url.scheme, "https")) {
                 int r = exchange_error(x, e, -EPERM, "it redirects to '%s', from https to http", shown);
                 return error_hint(e, r,
-                                  "Anybody on the way could change what comes from there. Tell the "
+                                  "An attacker on the network could change the response. Tell the "
                                   "administrator of the server.");
         }
         if (s->n_redirects >= REDIRECTS_MAX)
@@ -161,7 +162,7 @@ static int step_to(Step *s, const Exchange *x, Error *e)
         r = check_redirect(s, x, &to, shown, e);
         if (r < 0)
                 return r;
-        s->at_home = s->at_home && same_host(&s->url, &to);
+        s->same_origin = s->same_origin && same_host(&s->url, &to);
         s->n_redirects++;
         url_done(&s->url);
         s->url = to;
@@ -179,7 +180,7 @@ static bool is_redirect(unsigned status)
 }
 
 /* 1: there is an answer. 0: one step further. */
-static int judge(Step *s, Exchange *x, Error *e)
+static int evaluate_answer(Step *s, Exchange *x, Error *e)
 {
         unsigned status = x->response.status;
 
@@ -189,13 +190,13 @@ static int judge(Step *s, Exchange *x, Error *e)
                 return 1;
         if (is_redirect(status) && s->request->form)
                 return exchange_error(x, e, -EREMOTEIO,
-                                      "it redirects (%u) what is sent to it, which is not followed", status);
+                                      "it redirects (%u) a POST request, which is not followed", status);
         if (is_redirect(status))
                 return step_to(s, x, e);
         if (status == 416 && x->sink->is_complete && x->sink->is_complete(x->sink, &x->response))
                 return 1;
         int r = exchange_explain_status(x, e);
-        if (status == 416 && x->sink->done > 0) { /* it is shorter now than what we have of it */
+        if (status == 416 && x->sink->done > 0) { /* the file is now shorter than the downloaded part */
                 x->sink->done = 0;
                 x->again = AGAIN_AT_ONCE;
         }
@@ -209,15 +210,15 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
                         .request = s->request,
                         .url = s->url.plain,
                         .shown = s->shown,
-                        .credential = s->at_home ? &s->credential : NULL,
-                        .insecure = holes(s),
+                        .credential = s->same_origin ? &s->credential : NULL,
+                        .insecure = insecure_options(s),
                         .sink = sink,
                         .deadline_usec = sink->time_max_usec != 0
                                                          ? now_usec(CLOCK_MONOTONIC) + sink->time_max_usec
                                                          : 0,
         };
 
-        tell_of_holes(s);
+        note_insecure_options(s);
         int r = add_headers(s, &x.headers);
         if (r < 0)
                 return r == -EINVAL ? error_set(e, r, "A header for '%s' has characters that it cannot have",
@@ -225,7 +226,7 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
                                     : error_oom(e);
         r = exchange_run(&x, e);
         if (r >= 0)
-                r = judge(s, &x, e);
+                r = evaluate_answer(s, &x, e);
         if (r != 0) {
                 response_done(&ret->response);
                 ret->response = x.response;
@@ -237,7 +238,7 @@ static int make_step(Step *s, Sink *sink, Result *ret, Error *e)
 
 int transfer_follow(Transfer *t, const TransferRequest *q, Sink *sink, Result *ret, Error *e)
 {
-        _cleanup_(step_done) Step s = {.transfer = t, .request = q, .at_home = true};
+        _cleanup_(step_done) Step s = {.transfer = t, .request = q, .same_origin = true};
         _cleanup_(result_done) Result result = {};
 
         int r = url_check(q->url, t->options.insecure | q->insecure, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The insecure options: a list of words, each of which gives up one protection and no other. */
+/* The insecure options: a list of words, each of which disables one protection. */
 
 #include "prepare/transfer/transfer.h"
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A request, tried again where that makes sense.
+/* Performs a request with retries.
  *
  * Connections break and servers are overloaded; then the same request is sent again after a while that
  * doubles each time, with a random part so that many hosts do not come back together, or after as long as
- * the server asks for. What a server has said clearly (that it has no such file, that its certificate is no
- * good) is not asked again. A download that gets further each time is not given up: what counts are tries
- * without progress.
+ * the server asks for. Definite errors (no such file, invalid certificate) are not retried. A download that
+ * progresses is not given up: only attempts without progress count.
  */
 
 #include <poll.h>

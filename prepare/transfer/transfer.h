@@ -12,12 +12,12 @@
 
 /* --- Insecure options (insecure.c) --------------------------------------------------------------------- */
 
-/* Each opens one hole. The first two are of concern here. */
+/* Each disables one protection. The first two are used here. */
 typedef enum InsecureOptions {
         INSECURE_HTTP = 1 << 0,      /* http:// is taken, with no protection at all */
         INSECURE_TLS = 1 << 1,       /* certificates are not checked */
         INSECURE_SIGNATURE = 1 << 2, /* images need no signature */
-        INSECURE_PUBKEY = 1 << 3,    /* keys that discovery offers count, for one image and once */
+        INSECURE_PUBKEY = 1 << 3,    /* keys that discovery offers are trusted for one image, once */
 } InsecureOptions;
 
 /* A list such as "http,tls"; "none" and "all" are words, too. -EINVAL. */
@@ -83,10 +83,10 @@ typedef struct TransferRequest {
         const char *etag;     /* what we have: the reply may be that it is still so (not_modified) */
         const char *last_modified; /* the same where there is no ETag: the reply's, as it was */
         const char *authorization; /* "Basic …", "Bearer …"; NULL: what auth.d has for the host; "": none */
-        const char *form;  /* sent by POST as a web form, but not after redirects; NULL: it is a GET */
-        unsigned insecure; /* what is allowed beyond the Transfer's options; the caller has told of it */
+        const char *form;       /* sent by POST as a web form, but not after redirects; NULL: it is a GET */
+        unsigned insecure;      /* allowed beyond the Transfer's options; the caller has notified the user */
         const TransferTls *tls; /* or NULL */
-        bool no_certificate;    /* who we are is not told by TLS, whatever auth.d has for the host */
+        bool no_certificate;    /* no client certificate is sent, even if auth.d has one for the host */
         uint64_t size_max;      /* bytes of the body; 0: TRANSFER_GET_MAX, or as much as the disk takes */
         const char *what;       /* for messages: "the image example.com/app:1.0"; may be NULL */
         bool probe;             /* one of several places: no second try where nothing answers at all */
@@ -107,7 +107,7 @@ typedef struct TransferReply {
         char *challenge;       /* WWW-Authenticate; or NULL */
         char *digest;          /* Docker-Content-Digest; or NULL. A claim, not a fact */
         char *link;            /* Link; or NULL */
-        char *error_body;      /* of a status of 400 and more: its beginning, a stranger's text; or NULL */
+        char *error_body;      /* for a status of 400 and more: its beginning, untrusted text; or NULL */
         uint64_t expires_usec; /* CLOCK_REALTIME: until then it need not be asked for again; 0: ask again */
 } TransferReply;
 

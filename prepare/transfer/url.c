@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* URLs: taken apart, checked and put together by libcurl's own parser, so that what is checked here is what
- * libcurl will connect to. There is no second opinion about where a host name ends.
+ * libcurl will connect to. There is no second parser that could interpret a host name differently.
  */
 
 #include "library/libcurl.h"
@@ -163,15 +163,14 @@ int url_check(const char *url, unsigned insecure, Error *e)
         if (streq(u.scheme, "https"))
                 return 0;
         if (!streq(u.scheme, "http")) {
-                r = error_set(e, -EPROTONOSUPPORT, "'%s' cannot be fetched: only https is spoken here",
-                              shown);
+                r = error_set(e, -EPROTONOSUPPORT, "'%s' cannot be fetched: only https is supported", shown);
                 return error_hint(e, r, "Download it with another program, and name the file.");
         }
         if (insecure & INSECURE_HTTP)
                 return 0;
         r = error_set(e, -EPERM, "'%s' is not fetched: with http anybody on the way can read and change it",
                       shown);
-        return error_hint(e, r, "Use https, or --insecure-options=http if that is meant.");
+        return error_hint(e, r, "Use https, or --insecure-options=http if that is intended.");
 }
 
 int url_host(const char *url, char **ret)

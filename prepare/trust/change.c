@@ -2,10 +2,10 @@
 
 /* Changing which keys are trusted.
  *
- * A key is stored as gpg exports it: armored, with its own signatures only. What is there already of the
- * same key is imported along with it, so that adding an older copy never loses a revocation. The directories
- * and files that are made are closed to the writing of others; writers keep out of each other's way by a
- * flock on the directory trustedkeys, and readers see a file as it was or as it is.
+ * A key is stored as gpg exports it: armored, with its own signatures only. An existing copy of the same key
+ * is imported along with it, so that adding an older copy never loses a revocation. Directories and files
+ * are created without write permission for others; writers are serialized by a flock on the directory
+ * trustedkeys, and files are replaced atomically for readers.
  */
 
 #include <ctype.h>
@@ -71,7 +71,7 @@ static int enter_keys(Trust *t, Place *p, Error *e)
         return 0;
 }
 
-/* Removes what writers that were killed have left; there is no other one, we have the lock. */
+/* Removes leftovers of killed writers; the lock excludes other writers. */
 static void remove_leftovers(int dir_fd)
 {
         _cleanup_strv_free_ char **names = NULL;
@@ -143,7 +143,7 @@ static char *file_name(const char *fingerprint)
         return name;
 }
 
-/* What is there of the key already goes into the home as well. *RET: the file's content, or NULL. */
+/* Imports an existing copy of the key into the home as well. *RET: the file's content, or NULL. */
 static int import_present(const Place *p, const char *home, const char *name, char **ret, size_t *ret_size,
                           Error *e)
 {
@@ -238,8 +238,9 @@ static int normalize_fingerprint(const char *s, char **ret, Error *e)
                 return error_oom(e);
         if (*p != 0 || t.size < SHORTEST_FINGERPRINT) {
                 int r = error_set(e, -EINVAL, "'%s' is not the fingerprint of a key", shown ?: "");
-                return error_hint(e, r,
-                                  "It has 40 hexadecimal digits; the last 16 of them or more are enough.");
+                return error_hint(
+                                e, r,
+                                "It has 40 hexadecimal digits; at least the last 16 of them are required.");
         }
         return text_take(&t, ret, NULL) < 0 ? error_oom(e) : 0;
 }
@@ -257,8 +258,8 @@ static bool is_meant(const TrustFile *f, const char *prefix, const char *fingerp
                (!prefix || streq(f->prefix, prefix));
 }
 
-/* The one key that is meant: -ENOENT, -ENOTUNIQ. */
-static int find_meant(const Trust *t, const char *prefix, const char *fingerprint, Error *e)
+/* Finds the key of FINGERPRINT: -ENOENT, -ENOTUNIQ. */
+static int find_by_fingerprint(const Trust *t, const char *prefix, const char *fingerprint, Error *e)
 {
         const TrustFile *found = NULL;
 
@@ -324,7 +325,7 @@ int trust_remove(Trust *t, const char *prefix, const char *fingerprint, char ***
 
         int r = normalize_fingerprint(fingerprint, &meant, e);
         if (r >= 0)
-                r = find_meant(t, prefix, meant, e);
+                r = find_by_fingerprint(t, prefix, meant, e);
         for (size_t i = 0; r >= 0 && i < t->n_files; i++)
                 if (is_meant(&t->files[i], prefix, meant))
                         r = remove_file(t, &t->files[i], &lines, e);

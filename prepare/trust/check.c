@@ -2,14 +2,14 @@
 
 /* Checking signatures of an image while it is read.
  *
- * The importer reads an image once; the bytes that it reads are what gpg gets to see, so that nobody can put
- * other bytes in between. A thread runs the verification; it takes the bytes from a ring that the importer's
- * thread fills, which waits only when gpg is the slower one by more than the ring holds.
+ * The importer reads an image once; gpg gets the same bytes, so that they cannot be replaced in between. A
+ * thread runs the verification; it takes the bytes from a ring that the importer's thread fills, which waits
+ * only when gpg is the slower one by more than the ring holds.
  *
- * The signatures themselves are looked at before: they have to be armored signatures of files and nothing
- * else. A message that brings its own content along, or a signature of a text (whose line ends do not count)
- * never gets to gpg. A first run of gpg without the image then tells whether any of them is by a key that is
- * trusted at all, before the image is downloaded.
+ * The signatures themselves are checked first: they have to be armored signatures of files and nothing else.
+ * A message with embedded content, or a signature of a text (which ignores line ends) is never passed to
+ * gpg. A first run of gpg without the image then determines whether any of them is by a trusted key, before
+ * the image is downloaded.
  */
 
 #include "prepare/trust/trust-internal.h"
@@ -33,9 +33,9 @@ struct SignatureCheck {
         pthread_mutex_t mutex; /* for what follows */
         pthread_cond_t changed;
         size_t begin, size; /* of what is in the ring */
-        bool ended;         /* nothing more comes */
-        bool stop;          /* it is not wanted any more */
-        bool done;          /* gpg wants nothing more */
+        bool ended;         /* end of input */
+        bool stop;          /* stop requested */
+        bool done;          /* gpg reads no more */
 };
 
 /* --- What a signature has to look like ----------------------------------------------------------------- */
@@ -48,16 +48,16 @@ static int check_packet(int tag, const unsigned char *head, size_t n_head, uint6
         if (tag == PACKET_MARKER || tag == PACKET_PADDING)
                 return 0;
         if (tag != PACKET_SIGNATURE || n_head < 3)
-                return error_set(e, -EBADMSG, "it holds something else than signatures");
+                return error_set(e, -EBADMSG, "it contains data other than signatures");
         if (++*n > SIGNATURES_MAX)
-                return error_set(e, -E2BIG, "it holds more than %u signatures", SIGNATURES_MAX);
+                return error_set(e, -E2BIG, "it contains more than %u signatures", SIGNATURES_MAX);
         /* Version 3 has the length of what follows in between. */
         unsigned char type = head[0] == 3 ? head[2] : head[1];
         if (type == 0)
                 return 0;
         return error_set(e, -EBADMSG,
                          type == 1 ? "it is a signature of a text, not of a file"
-                                   : "it is a signature of something else than a file");
+                                   : "it is not a signature of a file");
 }
 
 static int decode_signature(SignatureCheck *c, const void *data, size_t size, Error *e)
@@ -76,7 +76,7 @@ static int decode_signature(SignatureCheck *c, const void *data, size_t size, Er
         if (r >= 0)
                 r = packet_reader_finish(&p, e);
         if (r >= 0 && n == 0)
-                r = error_set(e, -EBADMSG, "it holds no armored signature");
+                r = error_set(e, -EBADMSG, "it contains no armored signature");
         return r;
 }
 
@@ -154,7 +154,7 @@ static void *verifying_thread(void *userdata)
         return NULL;
 }
 
-/* Without the image: is it worth being fetched? */
+/* Checks without the image whether any signature can be accepted. */
 static int try_signature(SignatureCheck *c, Error *e)
 {
         _cleanup_gpg_context_ gpgme_ctx_t context = NULL;
@@ -235,7 +235,7 @@ int signature_check_new(Trust *t, const void *signature, size_t size, const char
 int signature_check_finish(SignatureCheck *c, const char *image_name, Signer *ret, Error *e)
 {
         end(c, false);
-        if (isempty(image_name)) /* without one, anything would be good enough */
+        if (isempty(image_name)) /* without a name any trusted key would be accepted */
                 return error_set(e, -EINVAL, "Cannot check %s for an image without a name", c->what);
         if (c->result)
                 return gpg_fail(e, c->result, "Cannot check %s", c->what);

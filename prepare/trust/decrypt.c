@@ -2,13 +2,12 @@
 
 /* Images that are encrypted by a passphrase (spec: aci.md, "Image Archives"), decrypted while they are read.
  *
- * A thread runs gpg between the file and a pipe, from which the importer reads. gpg gives out what it
- * decrypts before it has seen whether it is genuine, as the integrity check is at the end of a message; so
- * what comes from the pipe counts only when decryption_finish() says so, and an image is not published
- * before.
+ * A thread runs gpg between the file and a pipe, from which the importer reads. gpg outputs decrypted data
+ * before it has verified it, as the integrity check is at the end of a message; so the data from the pipe is
+ * valid only after decryption_finish() succeeds, and an image is not published before.
  *
- * What gpg would be liberal about is looked at on the way: one message that is encrypted with a passphrase
- * and protected against alterations, and nothing behind it.
+ * Where gpg is too permissive, the input is checked in addition: exactly one message that is encrypted with
+ * a passphrase and integrity-protected, and nothing after it.
  */
 
 #include <poll.h>
@@ -39,10 +38,10 @@ struct Decryption {
         bool has_data, has_begun;
         uint64_t n_plain;
         gpgme_error_t result;
-        Error error; /* found by ourselves: comes before what gpg says */
+        Error error; /* found by these checks: takes precedence over gpg's error */
 };
 
-/* --- What an encrypted image looks like ---------------------------------------------------------------- */
+/* --- Format of encrypted images ------------------------------------------------------------------------ */
 
 bool is_encrypted_data(const void *data, size_t size)
 {
@@ -74,14 +73,12 @@ static int check_packet(int tag, const unsigned char *head, size_t n_head, uint6
         Decryption *d = userdata;
 
         if (d->has_data)
-                return error_set(e, -EBADMSG, "there is something behind the encrypted message");
+                return error_set(e, -EBADMSG, "there is data after the encrypted message");
         if (tag == PACKET_ENCRYPTED)
                 return error_set(e, -EBADMSG,
-                                 "it has no integrity protection (MDC), so that anybody could have altered "
-                                 "it");
+                                 "it has no integrity protection (MDC), so it could have been altered");
         if (tag == PACKET_PUBKEY_SESSION_KEY)
-                return error_set(e, -EBADMSG,
-                                 "it is encrypted to somebody's public key, not by a passphrase");
+                return error_set(e, -EBADMSG, "it is encrypted to a public key, not by a passphrase");
         if (tag == PACKET_MARKER)
                 return 0;
         if (tag == PACKET_SYMKEY_SESSION_KEY)
@@ -104,7 +101,7 @@ static int look_at(Decryption *d, const void *data, size_t size)
         d->has_begun = true;
         int r = packet_reader_feed(&d->packets, data, size, &d->error);
         if (r == -EBADMSG && d->has_data)
-                return error_set(&d->error, r, "there is something behind the encrypted message");
+                return error_set(&d->error, r, "there is data after the encrypted message");
         return r;
 }
 
@@ -186,7 +183,7 @@ static ssize_t plain_write(void *userdata, const void *data, size_t size)
         return n;
 }
 
-/* What gpg has not asked for: there may be something that has no business there. */
+/* Reads the rest that gpg has not read, to detect data after the message. */
 static void read_rest(Decryption *d)
 {
         char buffer[16384];
@@ -217,7 +214,7 @@ static void *decrypting_thread(void *userdata)
         return NULL;
 }
 
-/* --- From the outside ---------------------------------------------------------------------------------- */
+/* --- Interface ----------------------------------------------------------------------------------------- */
 
 static void end(Decryption *d, bool stop)
 {
@@ -291,7 +288,7 @@ int decryption_new(int fd, const char *passphrase_file, DecryptionObserve observ
         return 0;
 }
 
-/* gpg does not say more than that it failed: without a byte of plain text the key was not the right one. */
+/* gpg only reports a failure: if there is no plain text at all, the key was wrong. */
 static int explain(const Decryption *d, Error *e)
 {
         if (gpgme_err_code(d->result) == GPG_ERR_INV_ENGINE || gpgme_err_code(d->result) == GPG_ERR_ENOMEM)
@@ -301,7 +298,7 @@ static int explain(const Decryption *d, Error *e)
                                  "Cannot decrypt the image: it has been altered, or is damaged");
         int r = error_set(e, -EKEYREJECTED,
                           "Cannot decrypt the image: the passphrase is wrong, or the image is damaged");
-        return error_hint(e, r, "Check the passphrase file; a newline at its end does not count.");
+        return error_hint(e, r, "Check the passphrase file; a newline at its end is ignored.");
 }
 
 static int check_cipher(gpgme_ctx_t context, Error *e)

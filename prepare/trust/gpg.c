@@ -3,11 +3,11 @@
 /* GPGME and the program gpg behind it, kept apart from the user's.
  *
  * Every operation that needs no secret key of the user works in a home directory of its own. As root that is
- * a tmpfs that is mounted nowhere: gpg reaches it through our /proc/PID/fd, and it is gone with our last
- * descriptor, however we end. Others have to make do with a directory that carries a flock; those whose
- * owner is gone are removed by the next one. gpg.conf there says that no daemon is started (keys are public,
- * and passphrases come from us), that nothing is fetched from the network, and that every key in the home
- * counts: which keys are in it, and what for they are trusted, is decided by us.
+ * a tmpfs that is not mounted anywhere: gpg accesses it through /proc/PID/fd of this process, and it is
+ * removed with the last descriptor, however the process ends. Other users get a directory with a flock;
+ * directories whose owner has ended are removed by the next process. gpg.conf there disables daemons (keys
+ * are public, and passphrases are passed by this program) and network access, and trusts every key in the
+ * home: which keys are in it, and for what they are trusted, is decided by this program.
  */
 
 #include <sys/file.h>
@@ -18,7 +18,7 @@
 #include "prepare/trust/trust-internal.h"
 
 #define HOME_PREFIX "acnspawn-gnupg-"
-#define HOME_SIZE "256m" /* of the tmpfs: a bound, not a reservation */
+#define HOME_SIZE "256m" /* of the tmpfs: a limit, not a reservation */
 
 static const char home_options[] = "no-autostart\n"
                                    "batch\n"
@@ -85,7 +85,7 @@ static const struct {
 };
 
 /* -EPERM and the like where this cannot be done. */
-static int detached_home(GpgHome *ret)
+static int new_tmpfs_home(GpgHome *ret)
 {
         _cleanup_close_ int fs = (int) syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
 
@@ -109,8 +109,8 @@ static int detached_home(GpgHome *ret)
         return 0;
 }
 
-/* Removes homes in BASE whose owner is gone: his flock is. */
-static void sweep_homes(int base_fd)
+/* Removes homes in BASE whose owner has ended: they are not locked any more. */
+static void remove_stale_homes(int base_fd)
 {
         _cleanup_strv_free_ char **names = NULL;
 
@@ -142,7 +142,7 @@ static int directory_home(GpgHome *ret)
         _cleanup_close_ int base_fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (base_fd < 0)
                 return -errno;
-        sweep_homes(base_fd);
+        remove_stale_homes(base_fd);
         int r = random_hex(hex);
         if (r >= 0)
                 r = xasprintf(&path, "%s/%s%s", base, HOME_PREFIX, hex);
@@ -173,7 +173,7 @@ int gpg_home_new(const char *options, GpgHome *ret, Error *e)
         _cleanup_gpg_home_ GpgHome h = GPG_HOME_NULL;
         _cleanup_free_ char *text = NULL;
 
-        int r = detached_home(&h);
+        int r = new_tmpfs_home(&h);
         if (r < 0)
                 r = directory_home(&h);
         if (r >= 0)

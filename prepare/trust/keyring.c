@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The files that say which keys are trusted for what.
+/* The files of trusted keys.
  *
- * A key is trusted because of where its file is and what it is called: the directory is the prefix, the name
- * is the fingerprint. What is in the file only serves to check signatures; a key in a file that bears
- * another key's name is not trusted by it. As whoever can put a file there decides what may run on this
- * host, every directory on the way and every file is opened without following symlinks, by descriptor, and
- * has to belong to root or to us and to be closed to the writing of others.
+ * A key is trusted by the path of its file: the directory is the prefix, the name is the fingerprint. The
+ * content is only used to check signatures; a key in a file named after another key is not trusted by it. As
+ * a user who can add files there controls what may run on this host, every directory of the path and every
+ * file is opened without following symlinks, by descriptor, and has to belong to root or to this user and
+ * must not be writable by others.
  */
 
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ int trust_prefix_directory(const char *prefix, char **ret)
         return r < 0 ? r : 0;
 }
 
-/* --- Opening what nobody else can write to ------------------------------------------------------------- */
+/* --- Opening with checks of owner and mode ------------------------------------------------------------- */
 
 static int check_safe(const struct stat *st, const char *path, Error *e)
 {
@@ -43,13 +43,14 @@ static int check_safe(const struct stat *st, const char *path, Error *e)
         if (st->st_uid != 0 && st->st_uid != geteuid()) {
                 int r = error_set(e, -EPERM, "The %s of trusted keys '%s' belongs to user %u", kind, path,
                                   (unsigned) st->st_uid);
-                return error_hint(e, r, "Find out whose keys these are, then run: chown root: '%s'", path);
+                return error_hint(e, r, "Check whose keys these are, then run: chown root: '%s'", path);
         }
         if (!S_ISLNK(st->st_mode) && (st->st_mode & 0022)) {
                 int r = error_set(e, -EPERM,
                                   "The %s of trusted keys '%s' can be written to by others (mode %04o)",
                                   kind, path, st->st_mode & 07777U);
-                return error_hint(e, r, "Find out whether somebody did, then run: chmod go-w '%s'", path);
+                return error_hint(e, r, "Check whether another user changed it, then run: chmod go-w '%s'",
+                                  path);
         }
         return 0;
 }
@@ -60,7 +61,7 @@ static int open_safe(int parent_fd, const char *name, const char *path, struct s
         _cleanup_close_ int fd = openat(parent_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
         if (fd < 0 && errno == ENOENT)
-                return -ENOENT; /* for the caller to judge */
+                return -ENOENT; /* to be handled by the caller */
         if (fd < 0 || fstat(fd, ret) < 0) {
                 int r = error_set_errno(e, errno, "Cannot open '%s' of the trusted keys", path);
                 return r == -EACCES ? error_hint(e, r, "Run it as root, for example with sudo.") : r;
@@ -113,7 +114,7 @@ static int read_key_file(int parent_fd, const char *name, TrustFile *f, Error *e
                 return check_mask(fd, f->path, e);
         if (!S_ISREG(st.st_mode))
                 return error_set(e, -EPERM, "'%s', a file of a trusted key, is not a regular file", f->path);
-        /* Nobody can set the time of the last change of anything. */
+        /* The ctime cannot be set by users. */
         if (xasprintf(&f->stamp, "%ju.%jd.%jd.%09ld", (uintmax_t) st.st_ino, (intmax_t) st.st_size,
                       (intmax_t) st.st_ctim.tv_sec, st.st_ctim.tv_nsec) < 0)
                 return error_oom(e);
@@ -142,7 +143,7 @@ static bool is_key_name(const char *s)
         return s[n] == 0 && (n == 40 || n == 64);
 }
 
-/* What is being written, or is no affair of ours by custom. */
+/* Temporary and hidden files. */
 static bool is_ignored(const char *name)
 {
         return name[0] == '.' || endswith(name, ".tmp") || endswith(name, "~");

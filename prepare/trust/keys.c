@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Keys: what is to be known of them, and all that are trusted, in a home of gpg.
+/* Keys: their properties, and a home of gpg with all trusted keys.
  *
  * The home with the trusted keys is made when it is first needed, and serves all checks. All files are
  * imported at once, as every start of gpg takes its time; they have been looked at before, so that what is
@@ -143,7 +143,7 @@ static int import_together(Trust *t, const char *home, Error *e)
         return all.size > 0 ? keys_import(home, all.data, all.size, e) : 0;
 }
 
-/* A file that gpg stumbles over may keep those behind it from being read: these get their turn alone. */
+/* An invalid file may keep gpg from reading those after it: these are imported one by one. */
 static int import_missing(Trust *t, const char *home, Error *e)
 {
         _cleanup_trust_keys_ TrustKeys keys = {};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* OpenPGP as seen from the outside: ASCII armor, and the packets that a stream consists of.
+/* Framing of OpenPGP: ASCII armor, and the packets of a stream.
  *
- * gpg is liberal in what it takes: a signature may come in a message with other data, keys with secret ones
- * among them, an encrypted message without integrity protection or with another one behind it. What a
- * stranger hands in is therefore looked at first, as far as the framing goes (tags and lengths; RFC 4880,
- * 4.2 and 6), and only what has the one form that is asked for reaches gpg. The reader of packets holds no
- * more than a few bytes, so that it can follow a stream of any length.
+ * gpg is permissive: it accepts signatures in messages with other data, secret keys among public ones,
+ * encrypted messages without integrity protection or followed by another message. Untrusted input is
+ * therefore checked first by its framing (tags and lengths; RFC 4880, 4.2 and 6), and only input of exactly
+ * the expected form is passed to gpg. The reader of packets holds no more than a few bytes, so that it can
+ * follow a stream of any length.
  */
 
 #include "library/libcrypto.h"

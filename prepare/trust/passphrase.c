@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Passphrases: read from a file that nobody else can read, and handed to gpg without touching a disk.
+/* Passphrases: read from a file that is private to the user, and passed to gpg without being stored on disk.
  *
  * gpg is told the passphrase by the option passphrase-file, which names a memfd of ours by our /proc/PID/fd:
  * no agent takes part in it, it is on no command line, and it is gone with the descriptor.
@@ -16,7 +16,7 @@ static int check_private(int fd, const char *path, Error *e)
         struct stat st;
 
         if (fstat(fd, &st) < 0)
-                return error_set_errno(e, errno, "Cannot look at the passphrase file '%s'", path);
+                return error_set_errno(e, errno, "Cannot examine the passphrase file '%s'", path);
         if (S_ISFIFO(st.st_mode)) /* of a shell: <(...) */
                 return 0;
         if (!S_ISREG(st.st_mode))

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Signatures that were found to be good, looked at again: would they be so today?
+/* Checks again whether a signature that was valid at import is still valid.
  *
- * Trust ends in three ways. The file of the key is gone, or counts for other names only: that is seen in the
- * directories. The key was revoked: that can become known by a new copy of the key alone, that is by a
- * change of its file. Or the key, or the signature, has expired: when that would be was known when it was
- * checked. So what is remembered of a signature is when these expire, and what the files of its key were; as
- * long as they are that, gpg has nothing to say that it did not say then, and is not asked. Pods start by
- * this.
+ * Trust ends in three ways. The file of the key was removed, or is for other names only: that is visible in
+ * the directories. The key was revoked: that is known only from a new copy of the key, that is from a change
+ * of its file. Or the key, or the signature, has expired: that time was known when it was checked. So the
+ * stored information about a signature is these times, and the state of the files of its key; while these
+ * are unchanged, gpg's result would be the same, and gpg is not run. This makes pods start faster.
  */
 
 #include "prepare/trust/trust-internal.h"
 
-#define HINT_TRUST "If you trust the key all the same, run: acnspawn trust --prefix=%s KEYFILE"
-#define CANNOT_TELL "Cannot tell whether the signature of the image %s is still good"
+#define HINT_TRUST "If you trust the key nevertheless, run: acnspawn trust --prefix=%s KEYFILE"
+#define CANNOT_TELL "Cannot determine whether the signature of the image %s is still valid"
 #define HINT_RENEW "If its owner has prolonged the key, give the new copy to 'acnspawn trust'."
 
 /* A signature that is asked about. */
-typedef struct Recall {
+typedef struct Recheck {
         const char *image_name;
         const Signer *signer;
         Trust *trust; /* the files of its key */
-} Recall;
+} Recheck;
 
-static int refuse(const Recall *x, const char *why, uint64_t when, const char *hint, Error *e)
+static int refuse(const Recheck *x, const char *why, uint64_t when, const char *hint, Error *e)
 {
         const Signer *s = x->signer;
         _cleanup_free_ char *day = when > 0 ? format_utc(when) : NULL, *user = NULL;
@@ -35,7 +34,7 @@ static int refuse(const Recall *x, const char *why, uint64_t when, const char *h
         return hint ? error_hint(e, r, "%s", hint) : r;
 }
 
-static int refuse_untrusted(const Recall *x, Error *e)
+static int refuse_untrusted(const Recheck *x, Error *e)
 {
         const char *fingerprint = x->signer->fingerprint;
         _cleanup_free_ char *why = NULL, *hint = NULL;
@@ -52,8 +51,8 @@ static int refuse_untrusted(const Recall *x, Error *e)
         return refuse(x, why, 0, hint, e);
 }
 
-/* What gpg says of the key today. */
-static int judge(const Recall *x, uint64_t *ret_expires, Error *e)
+/* gpg's current result for the key. */
+static int evaluate(const Recheck *x, uint64_t *ret_expires, Error *e)
 {
         const char *by = x->signer->key ?: x->signer->fingerprint, *home;
         _cleanup_gpg_key_ gpgme_key_t key = NULL;
@@ -62,7 +61,7 @@ static int judge(const Recall *x, uint64_t *ret_expires, Error *e)
         if (r < 0)
                 return error_prefix(e, r, CANNOT_TELL, x->image_name);
         key = key_get(home, by);
-        switch (key_judge(key, by)) {
+        switch (key_evaluate(key, by)) {
         case GPG_ERR_NO_ERROR:
                 *ret_expires = key_expiry(key, by);
                 return 0;
@@ -97,7 +96,7 @@ static int renew(const Signer *s, const char *prefix, char *stamp, uint64_t key_
         return 1;
 }
 
-static int check(const Recall *x, Signer *ret, Error *e)
+static int check(const Recheck *x, Signer *ret, Error *e)
 {
         const Signer *s = x->signer;
         uint64_t now = now_usec(CLOCK_REALTIME), key_expires = s->key_expires_usec;
@@ -114,7 +113,7 @@ static int check(const Recall *x, Signer *ret, Error *e)
         bool same = streq_ptr(stamp, s->stamp) && (key_expires == 0 || now < key_expires);
         if (same && streq_ptr(prefix, s->prefix))
                 return 0;
-        int r = same ? 0 : judge(x, &key_expires, e);
+        int r = same ? 0 : evaluate(x, &key_expires, e);
         if (r >= 0 && (r = renew(s, prefix, TAKE_PTR(stamp), key_expires, ret)) < 0)
                 r = error_oom(e);
         return r;
@@ -128,5 +127,5 @@ int signer_check_again(const char *const *config_dirs, const char *image_name, c
         int r = trust_open_key(config_dirs, s->fingerprint, &t, e);
         if (r < 0)
                 return error_prefix(e, r, CANNOT_TELL, image_name);
-        return check(&(Recall){.image_name = image_name, .signer = s, .trust = t}, ret, e);
+        return check(&(Recheck){.image_name = image_name, .signer = s, .trust = t}, ret, e);
 }

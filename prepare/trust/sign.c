@@ -2,9 +2,9 @@
 
 /* Signing and encrypting images that were built.
  *
- * A signature is made by the user's own key, in his home directory of gpg and by his agent, which knows how
- * to ask him for a passphrase. If there was no agent before, the one that gpg has started for us is ended
- * again. Encrypting needs no key, and happens in a home of our own.
+ * A signature is made by the user's own key, in the user's home directory of gpg and with the user's agent,
+ * which can prompt for a passphrase. If no agent was running before, the one that gpg has started is stopped
+ * again. Encrypting needs no key, and uses a temporary home.
  */
 
 #include <sys/socket.h>
@@ -93,7 +93,7 @@ static int add_signer(gpgme_ctx_t c, const char *key_id, Error *e)
         r = error_set(e, -ENOKEY, "Cannot sign by the key '%s': %s", key_id,
                       gpgme_err_code(err) == GPG_ERR_EOF ? "there is no such secret key"
                                                          : "there are several of that name");
-        return error_hint(e, r, "'gpg --list-secret-keys' shows the keys that there are.");
+        return error_hint(e, r, "'gpg --list-secret-keys' shows the available keys.");
 }
 
 static int sign(gpgme_ctx_t c, const char *key_id, int fd, char **ret, Error *e)
@@ -147,7 +147,8 @@ int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error 
                 r = data_from_fd(fd_out, &out, e);
         if (r < 0)
                 return r;
-        /* An image is compressed already, or is not meant to be: its size would tell of its content. */
+        /* An image is already compressed, or intentionally not: with compression its size would reveal its
+         * content. */
         gpgme_error_t err = gpgme_op_encrypt(c, NULL, GPGME_ENCRYPT_SYMMETRIC | GPGME_ENCRYPT_NO_COMPRESS,
                                              in, out);
         return err ? gpg_fail(e, err, "Cannot encrypt the image") : 0;

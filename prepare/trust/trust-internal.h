@@ -178,7 +178,7 @@ int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret
 /* --- What a signature comes to (verdict.c) ------------------------------------------------------------- */
 
 /* What is wrong with a key, or with that of its subkeys which FINGERPRINT is of (or ends with). */
-gpg_err_code_t key_judge(gpgme_key_t key, const char *fingerprint);
+gpg_err_code_t key_evaluate(gpgme_key_t key, const char *fingerprint);
 /* When that key, or the primary one, expires, whichever comes first; 0: neither does. */
 uint64_t key_expiry(gpgme_key_t key, const char *fingerprint);
 /* The key that FINGERPRINT, of it or of a subkey, belongs to. NULL: there is none in that home. */

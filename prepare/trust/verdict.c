@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a file of signatures comes to.
+/* Evaluates a file of signatures.
  *
- * gpg says of each signature whether it is good, and by which key; whether that key's word counts for this
- * image is decided here, by the prefixes it is trusted for. One good signature by such a key is enough,
- * whatever the others are. If there is none, the message goes through all of them, each with the fingerprint
- * of its key, for whoever has to find out which key is missing, or who has sent him a wrong image.
+ * gpg reports for each signature whether it is valid, and by which key; whether that key is trusted for this
+ * image is decided here, by its prefixes. One valid signature by such a key is sufficient, regardless of the
+ * others. If there is none, the message lists all of them, each with the fingerprint of its key, so that the
+ * user can find out which key is missing, or which image is wrong.
  */
 
 #include "prepare/trust/trust-internal.h"
@@ -15,12 +15,12 @@
 #define HINT_TRUST                                                                                          \
         "If you know whose key this is and trust it for this image, run: acnspawn trust --prefix=%s "       \
         "KEYFILE"
-#define HINT_ALTERED "Fetch image and signature again; if that does not help, ask the one who signed it."
+#define HINT_ALTERED "Fetch image and signature again; if that does not help, ask the signer."
 #define HINT_RENEW                                                                                          \
         "If its owner has prolonged the key, give the new copy to 'acnspawn trust'; else the image has to " \
         "be "                                                                                               \
         "signed by another key."
-#define HINT_SIGN_ANEW "Ask the one who signed the image to sign it anew."
+#define HINT_SIGN_ANEW "Ask the signer to sign the image again."
 
 typedef struct Reason {
         gpg_err_code_t code; /* what gpg says of the signature */
@@ -103,8 +103,8 @@ uint64_t key_expiry(gpgme_key_t key, const char *fingerprint)
         return first;
 }
 
-/* gpg has looked at all this as well; what decides about an image is better looked at twice. */
-gpg_err_code_t key_judge(gpgme_key_t key, const char *fingerprint)
+/* gpg has checked all of this as well; it is checked again because the decision depends on it. */
+gpg_err_code_t key_evaluate(gpgme_key_t key, const char *fingerprint)
 {
         if (!key || !key->fpr)
                 return GPG_ERR_NO_PUBKEY;
@@ -128,7 +128,8 @@ static bool digest_is_weak(gpgme_hash_algo_t digest)
 }
 
 /* Whether the signature counts. *RET_PREFIX: by which prefix. */
-static gpg_err_code_t judge(const Verdict *v, gpgme_signature_t s, gpgme_key_t key, const char **ret_prefix)
+static gpg_err_code_t evaluate(const Verdict *v, gpgme_signature_t s, gpgme_key_t key,
+                               const char **ret_prefix)
 {
         gpg_err_code_t code = gpgme_err_code(s->status);
 
@@ -138,7 +139,7 @@ static gpg_err_code_t judge(const Verdict *v, gpgme_signature_t s, gpgme_key_t k
                 code = GPG_ERR_GENERAL; /* good, but by whom? */
         if (code != GPG_ERR_NO_ERROR)
                 return code;
-        code = key_judge(key, s->fpr);
+        code = key_evaluate(key, s->fpr);
         if (code != GPG_ERR_NO_ERROR)
                 return code;
         if (digest_is_weak(s->hash_algo))
@@ -206,12 +207,12 @@ static int take_signer(const Trust *t, gpgme_signature_t s, gpgme_key_t key, con
 }
 
 /* 1: this one counts. */
-static int look_at(Verdict *v, gpgme_signature_t s, Signer *ret)
+static int evaluate_signature(Verdict *v, gpgme_signature_t s, Signer *ret)
 {
         _cleanup_gpg_key_ gpgme_key_t key = key_get(v->home, s->fpr);
         const char *prefix = NULL;
 
-        gpg_err_code_t code = judge(v, s, key, &prefix);
+        gpg_err_code_t code = evaluate(v, s, key, &prefix);
         if (code == GPG_ERR_NO_ERROR)
                 return take_signer(v->trust, s, key, prefix, ret);
         add_reason(v, s, key, code);
@@ -242,7 +243,7 @@ int verdict(Trust *t, gpgme_ctx_t context, const char *what, const char *name, S
         if (r < 0)
                 return r;
         for (gpgme_signature_t s = result ? result->signatures : NULL; s && r == 0; s = s->next)
-                r = look_at(&v, s, &signer);
+                r = evaluate_signature(&v, s, &signer);
         r = r > 0 ? 0 : r < 0 ? error_oom(e) : refuse(&v, what, e);
         text_done(&v.text);
         if (r >= 0 && ret)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Taking a tar archive apart, entry by entry, while the pipeline reads, decompresses and hashes it.
+/* Parses a tar archive, entry by entry, while the pipeline reads, decompresses and hashes it.
  *
  * libarchive's tar reader runs in the C locale, whatever the program's is: it would otherwise translate
  * names, and even in UTF-8 replace them by a canonical form. What it cannot translate it leaves as it is,
- * byte for byte, with a warning that is expected here; every other warning means that something of the
- * archive would be lost, and is an error. The locale is the thread's, so a reader belongs to the thread that
- * made it.
+ * byte for byte, with a warning that is expected here; every other warning means that data of the archive
+ * would be lost, and is an error. The locale is the thread's, so a reader belongs to the thread that made
+ * it.
  *
  * The bytes that libarchive takes for the headers of an entry are checked once more (tar-headers.c). They are
  * looked at where they lie; only those that reach over the end of a block are copied.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Unpacking without writing anything: would the entries of this archive be taken?
+/* Checks the entries of an archive as unpacking would, without writing anything.
  *
  * The checks are those of unpack.c and of what it calls. What there the file system knows (which names are
  * taken, by what, and what a name leads through) is kept here as a tree of names in memory: an entry takes
- * 16 bytes and its last name, both are bounded. A table finds the names; its hash has a key that whoever
- * made the archive cannot know.
+ * 16 bytes and its last name, both are bounded. A table finds the names; its hash has a random key that the
+ * author of the archive cannot know.
  */
 
 #include <sys/random.h>

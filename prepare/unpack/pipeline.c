@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reading an archive ahead of whoever unpacks it.
+/* Reads an archive ahead of the unpacking thread.
  *
  * Decompressing, hashing and unpacking take about the same time, so each has a thread: one reads and
  * decompresses into a ring of blocks, one hashes them, and the caller's unpacks them. A block is used anew

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Making an archive again, from its recipe (recipe.c) and the files that it came to.
+/* Reproduces an archive from its recipe (recipe.c) and the unpacked files.
  *
- * Whoever takes the bytes compares their hash with what it was: a file that was altered is noticed here only
- * if its size is another one. The recipe was written by us, but it may be damaged, so nothing in it is
- * believed that could take memory or lead out of the directory.
+ * The receiver of the bytes compares their hash with the original: an altered file is detected here only if
+ * its size differs. The recipe was written by acnspawn, but may be damaged, so values in it that could use
+ * much memory or lead out of the directory are checked.
  */
 
 #include <endian.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What of an archive is not the content of its files, kept so that the archive can be made again.
+/* Records the parts of an archive other than the content of files, so that the archive can be reproduced.
  *
  * Two archives of the same files are rarely the same bytes: the order, the kind of headers, padding and the
- * zeros at the end are the choice of whoever packed them, and the image's ID is the hash of just these
- * bytes. So while an archive is unpacked, everything of it goes to "tar.zst" as it is, except for the
- * content of regular files, of which the path and the size are noted; recipe_replay() puts both together
- * again. A file whose content does not stand in the archive as it is (with holes, for instance) is kept like
- * the rest. What is left out is a matter of size only: whatever is kept, the same bytes come out.
+ * zeros at the end depend on the packing tool, and the image's ID is the hash of just these bytes. So while
+ * an archive is unpacked, everything of it goes to "tar.zst" as it is, except for the content of regular
+ * files, of which the path and the size are noted; recipe_replay() puts both together again. A file whose
+ * content does not stand in the archive as it is (with holes, for instance) is kept like the rest. What is
+ * left out is a matter of size only: whatever is kept, the same bytes come out.
  *
  * The tar reader does not say where content begins, but it has taken exactly the headers when it hands an
  * entry out, so it is the number of bytes taken. That is believed only if the header right before it states

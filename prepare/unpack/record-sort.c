@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sorting more lines than fit into memory.
+/* Sorts more lines than fit into memory.
  *
  * Lines are collected up to a bound, sorted, and written to a file as one run; in the end the runs are
  * merged by a heap that has the next line of each. An image of a usual size never gets to the bound, and

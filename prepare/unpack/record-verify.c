@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Comparing a tree with the record of what it was.
+/* Compares a tree with the record of its original state.
  *
- * The record is read and checked as a whole first, so that its own damage is told as such. Then both are
- * gone through side by side, as both are sorted in the same way; whatever can be told without reading a file
- * is told here. Files of which everything else is right are handed to threads that hash their content (see
- * verify-content.c). Of a directory that is missing or was added, what is below it is not listed.
+ * The record is read and checked as a whole first, so that damage of the record itself is reported as such.
+ * Then both are compared line by line, as both are sorted in the same way; differences that are visible
+ * without reading a file are reported here. Files of which everything else is right are handed to threads
+ * that hash their content (see verify-content.c). Of a directory that is missing or was added, what is below
+ * it is not listed.
  */
 
 #include <sys/sysmacros.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What there is in a tree, entry by entry.
+/* Lists the entries of a tree.
  *
  * Directories that are still to be read wait in a file, so neither the depth nor the width of the tree takes
  * memory or descriptors. Each is opened by its whole path without following a symlink. Attributes that the

@@ -545,7 +545,7 @@ def a_proxy_that_wants_a_password(w):
         args = ("--config-dir=" + w.config, "fetch") + options + (url,)
         for word in "", "me:wrong-word@":
             r = w.host.acnspawn(*args, env=dict(env, **{variable: "http://" + word + address})).expect(1)
-            contains(r.err, "the proxy at %s wants a user and password" % address)
+            contains(r.err, "the proxy at %s requires a user and password" % address)
             contains(r.err, variable + "=http://USER:PASSWORD@PROXY:PORT")
             true("wrong-word" not in r.err and "trying again" not in r.err, "message: " + r.err)
         r = w.host.acnspawn(*args, env=dict(env, **{variable: "http://me:open%20sesame@" + address})).expect(0)

@@ -314,9 +314,9 @@ def mirrors_and_short_names(host):
         equal(fetch(host, name, conf=conf).out.strip(), expected, "ID of " + name)
     r = fetch(host, "docker://dead.example.com/app:1", conf=conf)
     equal(r.out.strip(), expected, "ID")
-    contains(r.err, "The mirror '127.0.0.1:1' does not do")
+    contains(r.err, "The mirror '127.0.0.1:1' failed")
     contains(fetch(host, "docker://evil.example.com/app:1", conf=conf, rc=1).err, "blocked")
-    contains(fetch(host, "docker://app:1", rc=1).err, "does not say of which registry")
+    contains(fetch(host, "docker://app:1", rc=1).err, "has no registry")
     contains(fetch(host, "docker://x.example.com/app:1", conf="[[registry]]\nlocation = 1\n", rc=1).err, "'location' is not a string")
 
 
@@ -361,7 +361,7 @@ def a_mirror_with_damaged_blobs(host):
                 f.write(damaged)
             r = fetch(host, "docker://images.example.com/app:1", conf=conf)
             equal(r.out.strip(), expected, "ID")
-            contains(r.err, "The mirror '%s' does not do, going on: " % mirror.address)
+            contains(r.err, "The mirror '%s' failed, trying the next: " % mirror.address)
             contains(r.err, blob["digest"])
             host.acnspawn("image", "verify").expect(0)
             host.acnspawn("image", "rm", expected).expect(0)
@@ -392,7 +392,7 @@ def a_mirror_with_another_manifest(host):
     for reference in "app:1", "app@" + digest_of(body):
         r = fetch(host, "docker://images.example.com/" + reference, conf=conf)
         equal(r.out.strip(), expected, "ID")
-        contains(r.err, "The mirror '%s' does not do, going on: " % mirror.address)
+        contains(r.err, "The mirror '%s' failed, trying the next: " % mirror.address)
 
 
 # --- TLS and passwords -------------------------------------------------------------------------------------------------

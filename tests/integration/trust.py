@@ -318,7 +318,7 @@ def signed_and_encrypted_images(host):
         contains(fetch(host, "--passphrase-file=" + host.path("wrong"), option, host.path("e.aci")).expect(1).err, "passphrase")
         with open(host.path("e.aci"), "ab") as f:
             f.write(b"x")
-        contains(fetch(host, "--passphrase-file=" + passphrase, option, host.path("e.aci")).expect(1).err, "something behind")
+        contains(fetch(host, "--passphrase-file=" + passphrase, option, host.path("e.aci")).expect(1).err, "data after")
         with open(host.path("e.aci"), "r+b") as f:
             f.truncate(os.path.getsize(host.path("e.aci")) - 1)
         equal(images(host), [], "images")

@@ -97,7 +97,7 @@ TEST(answers_that_are_none)
                          "not a JSON object"},
                         {"true", -EBADMSG, "its answer is not a JSON object"},
                         {"while echo on and on and on and on and on and on; do :; done", -EFBIG,
-                         "it says more than 65536 bytes"},
+                         "its answer is longer than 65536 bytes"},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(answers); i++) {

@@ -179,11 +179,11 @@ TEST(something_behind)
         _cleanup_free_ char *file = gpg_fixture_read(&g, "good.gpg", &n), *big = calloc(1, 3 << 20);
 
         ASSERT_OK(add_to("behind", "good.gpg", "x", 1));
-        ASSERT_REFUSED("behind", "right", -EBADMSG, "something behind");
+        ASSERT_REFUSED("behind", "right", -EBADMSG, "data after");
         ASSERT_OK(add_to("behind", "good.gpg", file, n)); /* the same once more */
-        ASSERT_REFUSED("behind", "right", -EBADMSG, "something behind");
+        ASSERT_REFUSED("behind", "right", -EBADMSG, "data after");
         ASSERT_OK(add_to("behind", "good.gpg", big, 3 << 20));
-        ASSERT_REFUSED("behind", "right", -EBADMSG, "something behind");
+        ASSERT_REFUSED("behind", "right", -EBADMSG, "data after");
 }
 
 TEST(other_messages)

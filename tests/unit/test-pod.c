@@ -272,7 +272,7 @@ TEST(publish_invalid_manifest_removes)
         free(p->manifest->apps[0].name);
         p->manifest->apps[0].name = strdup("No Name");
         ASSERT_ERR(pod_publish(p, &e), -EINVAL);
-        ASSERT_CONTAINS(e.message, "does not make a valid pod manifest");
+        ASSERT_CONTAINS(e.message, "does not result in a valid pod manifest");
         ASSERT_CONTAINS(e.message, "apps[0].name");
         ASSERT_TRUE(is_clean(s));
 }

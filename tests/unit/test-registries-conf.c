@@ -139,7 +139,7 @@ TEST(short_names_without_answer)
         _cleanup_free_ char *text = NULL;
 
         ASSERT_ERR(places(&c, "app", &text, &e), -EINVAL);
-        ASSERT_CONTAINS(e.message, "'app' does not say of which registry");
+        ASSERT_CONTAINS(e.message, "'app' has no registry");
         ASSERT_CONTAINS(e.hint, "docker://REGISTRY/app");
         ASSERT_OK(add(&c, "f", "unqualified-search-registries = ['a.example.com', 'b.example.com/x']",
                       NULL));
@@ -174,11 +174,11 @@ static const struct {
                 {"[[registry]]\ninsecure = true",
                  "f: [[registry]] number 1: neither 'prefix' nor 'location' is given"},
                 {"[[registry]]\nlocation = 1", "'location' is not a string"},
-                {"[[registry]]\nlocation = 'https://example.com'", "not a place of a registry"},
-                {"[[registry]]\nlocation = '*.example.com'", "not a place of a registry"},
+                {"[[registry]]\nlocation = 'https://example.com'", "not a location of a registry"},
+                {"[[registry]]\nlocation = '*.example.com'", "not a location of a registry"},
                 {"[[registry]]\nprefix = '*.example.com/x'", "without a path"},
-                {"[[registry]]\nprefix = 'a*.example.com'", "not a place of a registry"},
-                {"[[registry]]\nlocation = 'example.com/UPPER'", "not a place of a registry"},
+                {"[[registry]]\nprefix = 'a*.example.com'", "not a location of a registry"},
+                {"[[registry]]\nlocation = 'example.com/UPPER'", "not a location of a registry"},
                 {"[[registry]]\nlocation = 'x.example.com'\ninsecure = 'yes'",
                  "'insecure' is not true or false"},
                 {"[[registry]]\nlocation = 'x.example.com'\nblocked = 1", "'blocked' is not true or false"},

@@ -518,7 +518,7 @@ TEST(realms_that_are_not_asked)
 
                 token_case(cases[i].realm, "", "abc");
                 CASE_OPEN(c, ":1");
-                ASSERT_GET_FAILS(c, NULL, cases[i].code, "it wants a token");
+                ASSERT_GET_FAILS(c, NULL, cases[i].code, "it requires a token");
                 ASSERT_EQ(c.server.n_requests, 1);
         }
 }
@@ -583,7 +583,7 @@ TEST(identity_token_and_redirect)
         ASSERT_OK(scratch_file(&c.f.scratch, "auth.json", text));
         ASSERT_EQ(fchmodat(c.f.scratch.fd, "auth.json", 0600, 0), 0);
         CASE_OPEN(c, ":1");
-        ASSERT_GET_FAILS(c, NULL, -EREMOTEIO, "it redirects (307) what is sent to it");
+        ASSERT_GET_FAILS(c, NULL, -EREMOTEIO, "it redirects (307) a POST request");
         ASSERT_STREQ(c.second.log, "");
 }
 
@@ -748,7 +748,7 @@ TEST(mirrors)
         ASSERT_OK(write_mirrors(&c));
         ASSERT_WORKS(c.f, case_open(&c, "images.example.com/app:1", 0));
         ASSERT_GET(c, NULL, MANIFEST);
-        ASSERT_CONTAINS(notes(&c), "The mirror '127.0.0.1:1' does not do, going on: ");
+        ASSERT_CONTAINS(notes(&c), "The mirror '127.0.0.1:1' failed, trying the next: ");
         ASSERT_CONTAINS(notes(&c), "NAME_UNKNOWN: so it is");
         ASSERT_EQ(c.server.n_requests, 2);
         /* What follows is asked for where the manifest was. */

@@ -237,7 +237,7 @@ TEST(no_room)
         NET(n, INSECURE_HTTP);
 
         ASSERT_ERR(net_download(&n, &s, "/file"), -ENOSPC);
-        ASSERT_CONTAINS(n.error.message, "there is no room for 9000000000000000000 bytes");
+        ASSERT_CONTAINS(n.error.message, "the store has no space for 9000000000000000000 bytes");
         ASSERT_EQ(count_downloads(&n), 0);
 }
 

@@ -103,7 +103,7 @@ TEST(unknown_authority)
         TLS_SERVER(s, n, "IP:127.0.0.1", -DAY, DAY, NULL, 0);
 
         ASSERT_ERR(net_get(&n, &s, "/"), -EKEYREJECTED);
-        ASSERT_CONTAINS(n.error.message, "is signed by itself");
+        ASSERT_CONTAINS(n.error.message, "is self-signed");
         ASSERT_CONTAINS(n.error.hint, "CURL_CA_BUNDLE");
         ASSERT_NULL(n.notes.data); /* no second try */
 }

@@ -279,7 +279,7 @@ TEST(c1_other_forms)
         *strstr(inner, "-----END") = 0;
         ASSERT_OK(xasprintf(&lie, "-----BEGIN PGP SIGNATURE-----%s-----END PGP SIGNATURE-----\n", inner));
         ASSERT_FAILS(c, check_bytes(&c, lie, strlen(lie), CONTENT, strlen(CONTENT), IMAGE, NULL), -EBADMSG,
-                     "something else than signatures");
+                     "data other than signatures");
 }
 
 TEST(c2_unknown_key)
@@ -445,7 +445,8 @@ TEST(trust_that_ended)
         ASSERT_EQ(now.signed_usec, s.signed_usec);
         ASSERT_EQ(check_again(&c, IMAGE, &now, NULL), 0);
         ASSERT_OK(fchmodat(c.scratch.fd, "etc/trustedkeys", 0777, 0));
-        ASSERT_FAILS(c, check_again(&c, IMAGE, &now, NULL), -EPERM, "Cannot tell whether the signature");
+        ASSERT_FAILS(c, check_again(&c, IMAGE, &now, NULL), -EPERM,
+                     "Cannot determine whether the signature");
 }
 
 TEST(keys_that_went_bad)
