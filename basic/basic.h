@@ -159,6 +159,7 @@ typedef enum LogLevel {
 } LogLevel;
 
 void log_set_max_level(LogLevel level);
+LogLevel log_max_level(void);
 /* Whether messages wait until stderr is writable (the default). With false, a message that cannot be written
  * at once is dropped. */
 void log_set_blocking(bool b);
@@ -190,6 +191,8 @@ void interrupt_block(void);
 /* A descriptor for poll() that is readable once a signal was recorded; -EBADF: signals are not caught. */
 int interrupt_fd(void);
 bool interrupt_pending(void);
+/* As if SIG had arrived and been caught. */
+void interrupt_note(int sig);
 /* -EINTR with a message if a signal was recorded: to be called regularly in long operations. */
 int interrupt_check(Error *e);
 /* Ends the process by the recorded signal. */

@@ -75,6 +75,11 @@ int interrupt_fd(void)
         return event_fd;
 }
 
+void interrupt_note(int sig)
+{
+        pending = sig;
+}
+
 bool interrupt_pending(void)
 {
         return pending != 0;

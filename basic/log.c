@@ -28,6 +28,11 @@ void log_set_max_level(LogLevel level)
         max_level = level;
 }
 
+LogLevel log_max_level(void)
+{
+        return max_level;
+}
+
 void log_set_blocking(bool b)
 {
         blocking = b;

@@ -6,36 +6,8 @@
  * foreground exits with the pod's status.
  */
 
-#include <locale.h>
-#include <signal.h>
-
 #include "config.h"
 #include "stage0/verb.h"
-
-/* A program started with a standard stream closed would get the next file it opens in its place. What is put
- * there fails on every use, as a closed descriptor does. */
-static int open_standard_streams(void)
-{
-        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-                if (fcntl(fd, F_GETFD) >= 0)
-                        continue;
-                /* Without O_CLOEXEC: what we execute needs its standard streams as well. */
-                if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
-                        return -errno;
-        }
-        return 0;
-}
-
-static void ignore_signal(int sig) {}
-
-/* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited
- * by what we execute. */
-static void catch_sigpipe(void)
-{
-        const struct sigaction sa = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
-
-        (void) sigaction(SIGPIPE, &sa, NULL);
-}
 
 static int show_dump(Context *c)
 {
@@ -166,10 +138,8 @@ int main(int argc, char *argv[])
         };
         int r;
 
-        if (open_standard_streams() < 0)
+        if (program_start() < 0)
                 return EXIT_STATUS_FAILURE;
-        (void) setlocale(LC_CTYPE, "");
-        catch_sigpipe();
 
         if (argc == 2 && streq(argv[1], "--dump-options"))
                 r = show_dump(&c);

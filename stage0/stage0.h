@@ -10,7 +10,7 @@
  *     runtime/    what a running pod has on the host besides its processes
  *     report/     what is known of a pod, and what its apps wrote
  *     control/    what is done to pods by request: preparing, stopping
- *     run/        the process that runs a pod
+ *     run/        the supervisor, a program of its own (supervise.c), and running a pod as its client
  *     files/      files of apps: copying, exporting
  */
 

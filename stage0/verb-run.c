@@ -30,17 +30,12 @@ static void arguments_done(Arguments *a)
 
 static int option_register(const Option *o, const char *value, void *target, Error *e)
 {
-        static const struct {
-                const char *word;
-                RegisterMode mode;
-        } words[] = {{"auto", REGISTER_AUTO}, {"no", REGISTER_NO}, {"yes", REGISTER_YES}};
+        int mode = register_mode_from_string(value);
 
-        for (size_t i = 0; i < ELEMENTSOF(words); i++)
-                if (streq(value, words[i].word)) {
-                        *(RegisterMode *) target = words[i].mode;
-                        return 0;
-                }
-        return option_invalid(o, value, e, "must be yes, no or auto");
+        if (mode < 0)
+                return option_invalid(o, value, e, "must be yes, no or auto");
+        *(RegisterMode *) target = (RegisterMode) mode;
+        return 0;
 }
 
 static int option_images(const Option *o, const char *value, void *target, Error *e)

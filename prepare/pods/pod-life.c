@@ -390,3 +390,24 @@ int pod_lock(Pod *p, bool wait, Error *e)
         p->locked = true;
         return 0;
 }
+
+int pod_take_lock(Pod *p, int fd, Error *e)
+{
+        struct stat given, ours;
+
+        if (fstat(fd, &given) < 0 || fstat(p->dir_fd, &ours) < 0)
+                return error_set_errno(e, -errno, "Cannot look at the directory of pod %s",
+                                       pod_display_name(p));
+        if (given.st_dev != ours.st_dev || given.st_ino != ours.st_ino)
+                return error_set(e, -ESTALE, "The lock that was passed is not that of pod %s",
+                                 pod_display_name(p));
+        int r = try_lock(fd);
+        if (r == -EBUSY)
+                return error_set(e, r, "Pod %s is in use by another process", pod_display_name(p));
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot lock pod %s", pod_display_name(p));
+        safe_close(p->dir_fd);
+        p->dir_fd = fd;
+        p->locked = true;
+        return 0;
+}

@@ -165,6 +165,9 @@ int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e);
 /* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for processes that
  * only check whether it is locked. -EBUSY: another process has the lock; -ENOENT: it was removed. */
 int pod_lock(Pod *p, bool wait, Error *e);
+/* FD, the pod's directory as another process has opened and locked it, becomes that of P, and its lock P's.
+ * -ESTALE: it is another directory; -EBUSY: it is locked, but by another descriptor. */
+int pod_take_lock(Pod *p, int fd, Error *e);
 /* Every pod there is, whatever its state; sorted. */
 int pod_list_uuids(Store *s, char ***ret, Error *e);
 

@@ -105,3 +105,7 @@ const char *verb_synonym(const char *word);
 /* What is done instead of a command that others have, as a sentence; or NULL. */
 const char *verb_instead(const char *word);
 const char *option_synonym(const char *word);
+
+/* program.c: standard streams that are open, the user's character set, and a SIGPIPE that does no harm. Once,
+ * at the start. */
+int program_start(void);

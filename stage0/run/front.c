@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A pod in the foreground of a terminal: two processes.
+/* A pod in the foreground: the client that the caller sees, and the supervisor.
  *
- * Whoever presses Ctrl-Z stops what he started, but apps must go on being served: their launchers wait for
- * answers, and the pod for requests to end. So the pod is run by a process in a session of its own, and the
- * one that our caller sees only passes on signals and what is typed. It can stop; meanwhile what the apps
- * write is held back, as if the terminal took nothing. If it dies, so does the other, and the pod. Without a
- * terminal nobody stops us, and there is but one process.
+ * The client passes on signals and what is typed, and writes nothing: the supervisor has its standard output
+ * and standard error. Ctrl-Z stops the client alone, as apps must go on being served: their launchers wait
+ * for answers, and the pod for requests to end. Meanwhile what the apps write is held back, as if the terminal
+ * took nothing. If the client dies, so does the supervisor, and the pod.
  *
- * An app that reads its standard input gets ours. Its terminal is ours as long as it runs; the keys that
- * leave it alone leave the whole pod, which then goes on as one that was started with --detach.
+ * An app that reads its standard input gets the client's. Its terminal is the client's as long as it runs; the
+ * detach keys leave the whole pod, which then goes on as one that was started with --detach.
  */
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -34,20 +32,14 @@ static int find_app(Pod *p, Front *f, Error *e)
                 int r = app_settings_read(&p->manifest->apps[i], &s, e);
                 if (r < 0)
                         return r;
-                if (s.input != INPUT_NULL) {
-                        f->app = p->manifest->apps[i].name;
-                        f->kind = (AppInput) s.input;
-                }
+                if (s.input == INPUT_NULL)
+                        continue;
+                f->app = strdup(p->manifest->apps[i].name);
+                if (!f->app)
+                        return error_oom(e);
+                f->kind = (AppInput) s.input;
         }
         return 0;
-}
-
-bool front_is_needed(Pod *p)
-{
-        _cleanup_close_ int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
-        Front f = {};
-
-        return terminal >= 0 || (find_app(p, &f, NULL) >= 0 && f.app);
 }
 
 /* --- What happens -------------------------------------------------------------------------------------- */
@@ -120,14 +112,7 @@ static const ForwardOps ops = {
                 .stopped = on_stopped,
 };
 
-/* --- The other process --------------------------------------------------------------------------------- */
-
-static _noreturn_ void child(Pod *p, const RunOptions *o, PodSockets *sockets, Front *front, pid_t parent)
-{
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent || setsid() < 0)
-                _exit(1);
-        report_run(p, o, sockets, -EBADF, front->report_fd, front);
-}
+/* --- The supervisor ------------------------------------------------------------------------------------ */
 
 static int make_channels(Front *front, Forward *f, Ends *ends)
 {
@@ -153,14 +138,6 @@ static int make_channels(Front *front, Forward *f, Ends *ends)
         return 0;
 }
 
-/* The ends that are the other process's. */
-static void front_done(Front *front)
-{
-        front->in_fd = safe_close(front->in_fd);
-        front->socket = safe_close(front->socket);
-        front->report_fd = safe_close(front->report_fd);
-}
-
 static void close_ours(Forward *f, Ends *ends)
 {
         forward_done(f);
@@ -183,17 +160,23 @@ static _noreturn_ void die(int sig)
 /* By then it has told all there is to tell, or was killed. */
 static int wait_for(Pod *p, Ends *ends, bool *ret_left, Error *e)
 {
-        int status = 0, result = 0, r = report_read(p, ends->report_fd, &result, e);
+        int result = 0, sig = 0, status = 0, r = report_read(p, ends->report_fd, &result, e);
 
         if (r > 0) {
                 *ret_left = true;
                 return 0;
         }
+        if (r == -ECHILD) {
+                r = report_silence(p, ends->pid, &sig, e);
+                if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
+                        die(sig); /* that we had passed on */
+                return r;
+        }
         while (waitpid(ends->pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-        if (r == -ECHILD && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
-                die(sig); /* that we had passed on */
+        /* It did not wait any longer for whoever reads its output. That ends the client, too, in the end. */
+        if (WIFSIGNALED(status))
+                interrupt_note(WTERMSIG(status));
         return r < 0 ? r : result;
 }
 
@@ -213,9 +196,9 @@ static int stay(Pod *p, const RunOptions *o, Forward *f, Ends *ends, bool *ret_l
         return r < 0 ? r : k;
 }
 
-int front_run(Pod *p, const RunOptions *o, PodSockets *sockets, bool *ret_left, Error *e)
+int front_run(Pod *p, const RunOptions *o, bool *ret_left, Error *e)
 {
-        Front front = {.in_fd = -EBADF, .socket = -EBADF, .report_fd = -EBADF};
+        Front front = FRONT_NULL;
         Forward f = FORWARD_NULL;
         Ends ends = {.report_fd = -EBADF};
 
@@ -225,21 +208,11 @@ int front_run(Pod *p, const RunOptions *o, PodSockets *sockets, bool *ret_left, 
                 if (r < 0)
                         r = error_set_errno(e, r, "Cannot make the channels to pod %s", pod_display_name(p));
         }
-        if (r >= 0) {
-                pid_t parent = getpid();
-
-                (void) fflush(NULL);
-                ends.pid = fork();
-                if (ends.pid == 0) {
-                        close_ours(&f, &ends);
-                        child(p, o, sockets, &front, parent);
-                }
-                r = ends.pid < 0 ? error_set_errno(e, -errno, "Cannot fork") : 0;
-        }
-        front_done(&front);
-        pod_sockets_close(sockets);
+        if (r >= 0)
+                r = supervisor_spawn(p, o, &front, &ends.pid, e);
         if (r >= 0)
                 r = stay(p, o, &f, &ends, ret_left, e);
+        front_done(&front);
         close_ours(&f, &ends);
         return r;
 }

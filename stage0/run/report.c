@@ -1,106 +1,127 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a process that runs a pod tells the one that started it: through a pipe, one byte when the pod is up
- * and can do without it, and at the end a report. */
+/* What the supervisor of a pod tells the client that started it, through a pipe: one byte, '1', when the pod
+ * is up and can do without the client, and at the end a report: a header, a message and a hint. A client
+ * that has gone does not read it, and that is no failure. */
 
-#include <sched.h>
-#include <signal.h>
+#include <sys/wait.h>
 
 #include "stage0/run/front.h"
 
-/* '1' alone: the pod is up; else how it ended. */
-typedef struct Report {
-        char kind; /* 'x': the pod has ended, with STATUS; 'e': an error; 'w': it is up, with a warning */
+#define TEXT_MAX 16384U /* of message and hint each: a pipe takes both without waiting */
+
+typedef enum ReportKind {
+        REPORT_UP = '1',      /* alone, without the rest of the header */
+        REPORT_WARNING = 'w', /* the pod is up, with a warning */
+        REPORT_ENDED = 'x', /* the pod has ended with STATUS; the message, if any, says why it was not up */
+        REPORT_ERROR = 'e',
+} ReportKind;
+
+typedef struct Header {
+        char kind;
         int32_t status;
-        char message[4096], hint[4096]; /* with 'x' why it did not get up; may be empty */
-} Report;
+        uint32_t message_size, hint_size;
+} Header;
 
-static void describe(Report *report, const Error *e, int r)
+static uint32_t text_size(const char *s)
 {
-        report->status = r;
-        snprintf(report->message, sizeof(report->message), "%s", e->message ?: r < 0 ? strerror(-r) : "");
-        snprintf(report->hint, sizeof(report->hint), "%s", e->hint ?: "");
+        return s ? (uint32_t) strnlen(s, TEXT_MAX) : 0;
 }
 
-/* Mounts of the supervisor's own namespace must not count as mounts on the pod. */
-static int remove_pod(Pod *p, int mount_ns_fd)
+static int send_report(int fd, ReportKind kind, int status, const char *message, const char *hint)
 {
-        _cleanup_error_ Error e = ERROR_NULL;
+        const Header h = {.kind = (char) kind,
+                          .status = status,
+                          .message_size = text_size(message),
+                          .hint_size = text_size(hint)};
+        _cleanup_text_ Text t = {};
 
-        int r = setns(mount_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
-        if (r >= 0)
-                r = pod_release(p, NULL, &e);
-        if (r >= 0)
-                r = pod_remove(p, &e);
-        if (r < 0)
-                log_debug("Pod %s is not removed: %s", pod_display_name(p), e.message ?: strerror(-r));
-        return r;
-}
-
-_noreturn_ void report_run(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd, int report_fd,
-                           Front *front)
-{
-        _cleanup_error_ Error e = ERROR_NULL;
-        _cleanup_close_ int mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-        Report report = {.kind = 'x'};
-
-        int r = supervise_pod(p, o, sockets, ready_fd, front, &e);
-        if (r < 0)
-                report.kind = 'e';
-        describe(&report, &e, r);
-        if (o->remove && (!front || front->report_fd < 0) && remove_pod(p, mount_ns_fd) >= 0 && e.hint)
-                snprintf(report.hint, sizeof(report.hint), "%s",
-                         "Without --rm the pod would be left, for 'acnspawn status' and 'acnspawn logs' to "
-                         "tell more.");
-        (void) signal(SIGPIPE, SIG_IGN); /* the parent has gone long ago, if all is well */
-        (void) loop_write(front ? front->report_fd : report_fd, &report, sizeof(report));
-        _exit(r < 0 ? 1 : r);
+        text_add_bytes(&t, &h, sizeof(h));
+        text_add_bytes(&t, message ?: "", h.message_size);
+        text_add_bytes(&t, hint ?: "", h.hint_size);
+        return t.failed ? -ENOMEM : loop_write(fd, t.data, t.size);
 }
 
 int report_warning(int fd, const char *text)
 {
-        Report report = {.kind = 'w'};
-
-        snprintf(report.message, sizeof(report.message), "%s", text);
-        return loop_write(fd, &report, sizeof(report));
+        return send_report(fd, REPORT_WARNING, 0, text, NULL);
 }
 
 int report_error(int fd, const Error *e)
 {
-        Report report = {.kind = 'e'};
-
-        describe(&report, e, e->code);
-        return loop_write(fd, &report, sizeof(report));
+        return send_report(fd, REPORT_ERROR, e->code, e->message, e->hint);
 }
 
-static int set_error(const Report *report, int code, Error *e)
+int report_end(int fd, int r, const Error *e)
 {
-        int r = error_set(e, code, "%.*s", (int) sizeof(report->message) - 1, report->message);
+        if (r < 0)
+                return send_report(fd, REPORT_ERROR, r, e->message ?: strerror(-r), e->hint);
+        return send_report(fd, REPORT_ENDED, r, e->message, e->hint);
+}
 
-        return report->hint[0] ? error_hint(e, r, "%.*s", (int) sizeof(report->hint) - 1, report->hint) : r;
+/* --- The client ---------------------------------------------------------------------------------------- */
+
+static int read_text(int fd, size_t size, char **ret)
+{
+        _cleanup_free_ char *s = size <= TEXT_MAX ? calloc(1, size + 1) : NULL;
+
+        if (!s)
+                return -ENOMEM;
+        if (loop_read(fd, s, size) != (ssize_t) size)
+                return -ECHILD;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+static int set_error(const char *message, const char *hint, int code, Error *e)
+{
+        int r = error_set(e, code, "%s", message);
+
+        return hint[0] ? error_hint(e, r, "%s", hint) : r;
 }
 
 int report_read(Pod *p, int fd, int *ret_status, Error *e)
 {
-        _cleanup_error_ Error why = ERROR_NULL;
-        Report report;
-        size_t rest = sizeof(report) - 1;
+        _cleanup_free_ char *message = NULL, *hint = NULL;
+        Header h;
 
-        if (loop_read(fd, &report.kind, 1) != 1)
-                return error_set(e, -ECHILD, "The process that runs pod %s was killed", pod_display_name(p));
-        if (report.kind == '1')
+        int r = loop_read(fd, &h.kind, 1) == 1 ? 0 : -ECHILD;
+        if (r >= 0 && h.kind == REPORT_UP)
                 return 1;
-        if (loop_read(fd, (char *) &report + 1, rest) != (ssize_t) rest)
-                return error_set(e, -ECHILD, "The process that runs pod %s was killed", pod_display_name(p));
-        if (report.kind == 'w') {
-                log_warning("Pod %s is up, but: %.*s.", pod_display_name(p),
-                            (int) sizeof(report.message) - 1, report.message);
+        if (r >= 0 && loop_read(fd, (char *) &h + 1, sizeof(h) - 1) != (ssize_t) sizeof(h) - 1)
+                r = -ECHILD;
+        if (r >= 0)
+                r = read_text(fd, h.message_size, &message);
+        if (r >= 0)
+                r = read_text(fd, h.hint_size, &hint);
+        if (r == -ENOMEM)
+                return error_oom(e);
+        if (r < 0)
+                return r;
+        if (h.kind == REPORT_WARNING) {
+                log_warning("Pod %s is up, but: %s.", pod_display_name(p), message);
                 return 1;
         }
-        if (report.kind == 'e')
-                return set_error(&report, report.status, e);
-        if (report.message[0])
-                error_print(&why, set_error(&report, -EIO, &why));
-        *ret_status = report.status;
+        if (h.kind == REPORT_ERROR)
+                return set_error(message, hint, h.status < 0 ? h.status : -EIO, e);
+        if (message[0]) {
+                _cleanup_error_ Error why = ERROR_NULL;
+                error_print(&why, set_error(message, hint, -EIO, &why));
+        }
+        *ret_status = h.status;
         return 0;
+}
+
+int report_silence(Pod *p, pid_t pid, int *ret_signal, Error *e)
+{
+        int status = 0;
+
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        if (ret_signal)
+                *ret_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (WIFSIGNALED(status))
+                return error_set(e, -ECHILD, "The process that runs pod %s was killed", pod_display_name(p));
+        return error_set(e, -ECHILD, "The supervisor of pod %s ended without a word (status %d)",
+                         pod_display_name(p), WEXITSTATUS(status));
 }

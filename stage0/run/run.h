@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/run/: the process that runs a pod. */
+/* stage0/run/: the supervisor, which is the process that runs a pod, and its client. */
 
 #include <sys/stat.h>
 
@@ -23,7 +23,8 @@ typedef struct PassedSocket {
 typedef struct PassedSockets {
         PassedSocket *items;
         size_t n;
-        pid_t foreign_pid; /* there are some, but for this process */
+        pid_t foreign_pid; /* LISTEN_PID, if it is another process than the one that they were taken by, */
+        pid_t pid;         /* which is this one */
 } PassedSockets;
 
 void passed_sockets_done(PassedSockets *l);
@@ -42,8 +43,11 @@ typedef enum RegisterMode {
         REGISTER_YES, /* the pod does not run without */
 } RegisterMode;
 
+const char *register_mode_to_string(RegisterMode m);
+int register_mode_from_string(const char *s); /* "auto", "no", "yes"; -EINVAL */
+
 typedef struct RunOptions {
-        PassedSockets *sockets; /* NULL: none; those that the pod gets are taken from it */
+        PassedSockets *sockets; /* NULL: none; they are taken from it */
         bool detach;
         bool remove;    /* the pod, once it has ended, if the caller is gone by then */
         bool quiet;     /* do not show the apps' output */
@@ -63,6 +67,14 @@ typedef struct RunOptions {
  * is a process of its own. If the pod ends before, says why, and returns its exit status. -EINTR: a signal
  * came while we waited, and the pod goes on; -ETIMEDOUT: it was not up by then, and goes on. */
 int run_pod(Pod *p, const RunOptions *o, bool *ret_left, Error *e);
+
+/* --- The supervisor, but for its command line (supervise.c) -------------------------------------------- */
+
+/* Runs the prepared pod that REFERENCE names, of the store at DIR, until it has ended. REQUEST_FD has what
+ * run_pod() asks for; the client is told how the pod ended, and *RET_TOLD is true. -EBADF: there is no client,
+ * and OPTIONS says how the pod is run, in the foreground. Returns its exit status (0…255). */
+int supervise(const char *dir, const char *reference, int request_fd, const RunOptions *options,
+              bool *ret_told, Error *e);
 
 /* --- mounts-names.c ------------------------------------------------------------------------------------ */
 

@@ -215,7 +215,7 @@ static int assign(const Pod *p, PodSockets *s, PassedSocket *x, Error *e)
 
 /* --- Is that all? -------------------------------------------------------------------------------------- */
 
-static int check_target(const Pod *p, const SocketTarget *t, pid_t foreign_pid, Error *e)
+static int check_target(const Pod *p, const SocketTarget *t, const PassedSockets *passed, Error *e)
 {
         const ExposedPort *wanted = socket_find_exposure(p->manifest, t, NULL);
         uint32_t count = stage1_port_count(t->port);
@@ -231,9 +231,9 @@ static int check_target(const Pod *p, const SocketTarget *t, pid_t foreign_pid, 
                           "Port '%s' of app %s is exposed as port %u of the host, but no socket was passed "
                           "for it, and the pod has no network (--net=none)",
                           t->port->name, t->app->name, wanted->host_port);
-        if (foreign_pid > 0)
-                return error_hint(e, r, "LISTEN_PID says %d, but this is process %d.", (int) foreign_pid,
-                                  (int) getpid());
+        if (passed->foreign_pid > 0)
+                return error_hint(e, r, "LISTEN_PID says %d, but this is process %d.",
+                                  (int) passed->foreign_pid, (int) passed->pid);
         return error_hint(e, r,
                           "Start the pod by a .socket unit that listens on it, or give the pod a network.");
 }
@@ -253,7 +253,7 @@ int pod_sockets_new(const Pod *p, PassedSockets *passed, PodSockets **ret, Error
         for (size_t i = 0; r >= 0 && i < passed->n; i++)
                 r = assign(p, s, &passed->items[i], e);
         for (size_t i = 0; r >= 0 && i < s->n_targets; i++)
-                r = check_target(p, &s->targets[i], passed->foreign_pid, e);
+                r = check_target(p, &s->targets[i], passed, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);

@@ -226,7 +226,7 @@ static int take_all(uint32_t n, PassedSockets *l, Error *e)
 
 int passed_sockets_take(PassedSockets *ret, Error *e)
 {
-        PassedSockets l = {};
+        PassedSockets l = {.pid = getpid()};
         uint32_t n = 0;
 
         int r = read_variables(&n, &l, e);

@@ -30,11 +30,14 @@ static bool is_ignored(int sig)
         return sigaction(sig, NULL, &sa) >= 0 && sa.sa_handler == SIG_IGN;
 }
 
+/* A stop of a whole unit reaches the client, which passes it on, and this process: that is one request. So
+ * only the client's signals count as a second one, as a SIGHUP does not. */
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *userdata)
 {
         Supervisor *s = userdata;
+        bool is_clients = !s->front || (pid_t) si->ssi_pid == getppid();
 
-        bool kills = supervisor_request_stop(s, (int) si->ssi_signo);
+        bool kills = supervisor_request_stop(s, is_clients ? (int) si->ssi_signo : SIGHUP);
 
         if (!s->detached && isatty(STDERR_FILENO))
                 log_notice(kills ? "Killing pod %s." : "Stopping pod %s; once more to kill it.",

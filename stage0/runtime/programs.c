@@ -15,6 +15,7 @@ static const struct {
         const char *name, *in_build;
 } helpers[] = {
                 {"launch", "../stage1/launch"},
+                {SUPERVISE_PROGRAM, "../stage0/" SUPERVISE_PROGRAM},
                 {METADATA_PROGRAM, "../metadata/" METADATA_PROGRAM},
                 {USERNS_OWNER_LIBRARY, "owner/" USERNS_OWNER_LIBRARY},
                 {LIBCRYPTO_STUB, "../stage1/stub/" LIBCRYPTO_STUB_SONAME},

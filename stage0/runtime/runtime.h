@@ -264,6 +264,7 @@ int attach_receive(int fd, AttachMessage *ret, int *fds, size_t max, size_t *ret
 
 /* Where one of our own helper programs is: in $ACNSPAWN_LIBEXECDIR if that is set; else beside us in the
  * build tree, or where it was installed. */
+#define SUPERVISE_PROGRAM "supervise" /* in ACNSPAWN_LIBEXECDIR; stage0/supervise.c */
 int helper_program_path(const char *name, char **ret, Error *e);
 
 /* --- child.c: work in other namespaces ----------------------------------------------------------------- */

@@ -336,8 +336,7 @@ def that_a_pod_runs_is_on_disk_before_its_apps_begin(host):
 def detached_supervisor_killed(host):
     uuid = host.detach("--name=p", host.shell("touch /out/up; exec sleep 1000", name="example.com/a"))
     host.wait_up("a")
-    pids = [pid for pid, line in find_processes(host) if "acnspawn" in os.path.basename(line.split()[0]) and
-            "metadata" not in line.split()[0]]
+    pids = [pid for pid, line in find_processes(host) if os.path.basename(line.split()[0]) == "supervise"]
     true(pids, "no supervisor: %r" % find_processes(host))
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

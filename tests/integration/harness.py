@@ -426,6 +426,10 @@ class Host:
         """The pid of the pod's PID 1, as the host numbers it."""
         return self.status(pod)["leader"]
 
+    def supervisor(self, uuid):
+        """The pid of the process that runs the pod."""
+        return json.loads(_read(os.path.join(self.pod_dir(uuid), "runtime")))["supervisor"]
+
     def uid_base(self, pod):
         return self.status(pod)["users"]["base"]
 

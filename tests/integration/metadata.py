@@ -156,7 +156,7 @@ def the_service_is_the_one_that_was_there_when_the_pod_began(host):
     built = os.path.dirname(os.path.dirname(os.path.realpath(ACNSPAWN)))
     helpers = host.path("helpers")
     os.mkdir(helpers)
-    for program in ("stage1/launch", "metadata/acnspawn-metadata"):
+    for program in ("stage0/supervise", "stage1/launch", "metadata/acnspawn-metadata"):
         shutil.copy(os.path.join(built, program), helpers)
     image = pod_with_script(host, "while [ ! -e /out/go ]; do sleep 0.05; done; get pod/uuid 2>/dev/null >/out/uuid; touch /out/done; exec sleep 1000")
     uuid = host.prepare(image)
@@ -243,7 +243,7 @@ def the_key_is_on_disk_before_the_first_signature(host):
         return host.acnspawn("enter", "p", "/bin/sh", "-c", script).expect(0).out
     equal(ask("pod/uuid"), uuid)  # the service is there, and not traced
     log = host.path("strace.log")
-    supervisor = json.loads(read_text(os.path.join(host.pod_dir(uuid), "runtime")))["supervisor"]
+    supervisor = host.supervisor(uuid)
     tracer = subprocess.Popen(["strace", "-f", "-y", "-qq", "-o", log, "-e", "trace=fsync,fdatasync,sendmsg", "-p", str(supervisor)],
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     host.children.append(tracer)

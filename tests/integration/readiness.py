@@ -146,9 +146,10 @@ def an_app_whose_time_is_up_before_it_began_was_not_ready(host):
     image = host.shell("sleep 1000", name="example.com/a", annotations=NOTIFY, app={"eventHandlers": pre})
     p = host.start("run", "--name=p", image, "--start-timeout=2s")
     host.wait_up("a")
-    os.kill(p.pid, signal.SIGSTOP)
+    supervisor = host.supervisor(os.path.basename(host.one_pod()))
+    os.kill(supervisor, signal.SIGSTOP)
     time.sleep(3)
-    os.kill(p.pid, signal.SIGCONT)
+    os.kill(supervisor, signal.SIGCONT)
     equal(host.finish(p).rc, 125)
     equal(host.app_status("p", "a")["cause"], "not-ready")
 

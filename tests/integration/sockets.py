@@ -255,8 +255,9 @@ def a_socket_of_the_host_serves_a_pod_without_a_network(host):
         said = ask(("127.0.0.1", number))
         equal((said["listen_pid"], said["names"], said["fds"]), (said["pid"], "http", "1"))
         inode = os.fstat(s.fileno()).st_ino
-        kept = [os.readlink("/proc/%d/fd/%s" % (p.pid, f)) for f in os.listdir("/proc/%d/fd" % p.pid)]
-        true("socket:[%d]" % inode not in kept, "the process that runs the pod keeps the socket")
+        for pid in p.pid, host.supervisor(os.path.basename(host.one_pod())):
+            kept = [os.readlink("/proc/%d/fd/%s" % (pid, f)) for f in os.listdir("/proc/%d/fd" % pid)]
+            true("socket:[%d]" % inode not in kept, "process %d keeps the socket" % pid)
         for i in range(3):
             ask(("127.0.0.1", number))
         host.note_pods()

@@ -193,10 +193,10 @@ def what_an_app_has_written_is_removed_while_the_others_go_on(host):
         host.wait_up("other", uuid)
         volume = host.pod_dir(uuid) + "/volumes/v/"
         wait_for(lambda: os.path.exists(volume + "again"), "what was written", timeout=60)
-        before = children(p.pid)
+        before = children(host.supervisor(uuid))
         if stopped:
             end = time.monotonic() + 30
-            while not (new := children(p.pid) - before) and time.monotonic() < end:
+            while not (new := children(host.supervisor(uuid)) - before) and time.monotonic() < end:
                 pass
             true(new, "nobody removes it")
             os.kill(int(new.pop()), signal.SIGSTOP)
@@ -288,7 +288,7 @@ def waits_for_nobody(host, packet):
         true(time.monotonic() - begun < 2, "attach took %.1f s" % (time.monotonic() - begun))
         p.kill()
         p.wait()
-        supervisor = "/proc/%d/fd" % json.loads(read_text(os.path.join(host.pod_dir(uuid), "runtime")))["supervisor"]
+        supervisor = "/proc/%d/fd" % host.supervisor(uuid)
         true(len(os.listdir(supervisor)) < 120, "%d descriptors are open" % len(os.listdir(supervisor)))
         equal(caller.poll(), None, "status of the one who connects")
         r = host.acnspawn("stop", "p").expect(0)

@@ -100,8 +100,8 @@ def other_users_of_the_host_cannot_end_a_pod(host):
     uuid, _ = started(host)
     wait_for(lambda: "p1" in machines(), "the machine")
     names = [l.split()[0] for l in subprocess.run(["busctl", "--system", "--unique", "--no-legend", "list"], check=True, text=True,
-                                                  capture_output=True).stdout.splitlines() if l.split()[2] == "acnspawn"]
-    equal(len(names), 1, "connections of acnspawn to the bus")
+                                                  capture_output=True).stdout.splitlines() if l.split()[2] == "supervise"]
+    equal(len(names), 1, "connections of the supervisor to the bus")
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     asked_to_stop(uuid, *nobody)
     asked_to_stop(uuid, *nobody, destination=names[0])

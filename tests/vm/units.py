@@ -204,6 +204,19 @@ def units_that_put_their_processes_into_a_child(host):
 
 
 @case
+def a_unit_that_starts_the_supervisor(host):
+    """It is the main process, without a client, and tells systemd by itself."""
+    uuid = host.prepare("--name=web-1", host.shell(STAY, name="example.com/a"))
+    unit = "kept-4.service"
+    subprocess.run(["systemd-run", "--quiet", "--unit=kept-4", "--setenv=ACNSPAWN_DIR=" + host.dir, "--property=Type=notify", "--property=KillMode=mixed",
+                    "--property=Delegate=yes", "/usr/lib/acnspawn/supervise", "--keep-unit", "web-1"], check=True)
+    equal(show("ActiveState", "MainPID", unit=unit), ("active", str(host.supervisor(uuid))))
+    equal(host.status(uuid)["unit"], unit)
+    systemctl("stop", unit)
+    equal((host.state(uuid), host.app_status(uuid, "a")["exitStatus"]), ("exited", 0))
+
+
+@case
 def gc_by_its_service_and_timer(host):
     uuid = host.prepare("--name=web-1", host.shell("true", name="example.com/a"))
     kept = host.prepare("example.com/a")

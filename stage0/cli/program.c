@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What our programs do first. */
+
+#include <locale.h>
+#include <signal.h>
+
+#include "stage0/cli/options.h"
+
+/* A program started with a standard stream closed would get the next file it opens in its place. What is put
+ * there fails on every use, as a closed descriptor does. */
+static int open_standard_streams(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+                if (fcntl(fd, F_GETFD) >= 0)
+                        continue;
+                /* Without O_CLOEXEC: what we execute needs its standard streams as well. */
+                if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+                        return -errno;
+        }
+        return 0;
+}
+
+static void ignore_signal(int sig) {}
+
+/* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited
+ * by what we execute. */
+static void catch_sigpipe(void)
+{
+        const struct sigaction sa = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
+
+        (void) sigaction(SIGPIPE, &sa, NULL);
+}
+
+int program_start(void)
+{
+        int r = open_standard_streams();
+
+        if (r < 0)
+                return r;
+        (void) setlocale(LC_CTYPE, "");
+        catch_sigpipe();
+        return 0;
+}
