@@ -4,9 +4,9 @@
  * (PodRequest) as one JSON object, with the images that its apps came to. What the request does not say, the
  * options of the pod as a whole, is in the file "config".
  *
- * It is written when the pod is prepared and read when the pod is run again. Though it is our own file it is read
- * like a stranger's: unknown members, wrong types and missing values are refused. What the values mean is checked
- * by the same code that checks a new request.
+ * It is written when the pod is prepared and read when the pod is run again. Though it is our own file it is
+ * read like untrusted input: unknown members, wrong types and missing values are refused. What the values
+ * mean is checked by the same code that checks a new request.
  *
  * Strings of a command line may hold any bytes. Those that are not UTF-8 are written as {"hex": "…"}, so that an
  * app that is made again gets the same bytes. Secrets are not written: of a credential only its name and where it

@@ -24,7 +24,7 @@
 /* What a link says. */
 typedef struct Link {
         char uuid[UUID_LENGTH + 1];
-        char until[UUID_LENGTH + 1]; /* who has it until UUID is published; empty: UUID has it in any case */
+        char until[UUID_LENGTH + 1]; /* its owner until UUID is published; empty: UUID owns it in any case */
 } Link;
 
 /* Names are free as soon as their pod is garbage; uids not before the last file that has one of them is
@@ -102,7 +102,7 @@ static int write_link(int dir_fd, const char *key, const char *uuid, const char 
         return 0;
 }
 
-/* 1 and the pod that has KEY; 0: nobody, though a link may be there. */
+/* 1 and the pod that has KEY; 0: none, although a stale link may exist. */
 static int holder_of(Store *s, Registry g, int dir_fd, const char *key, char ret[static UUID_LENGTH + 1])
 {
         PodState last = registries[g].last;

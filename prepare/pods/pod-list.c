@@ -13,7 +13,7 @@
 #include "prepare/pods/pods-internal.h"
 
 #define CANDIDATES_MAX 8
-#define DESCRIPTORS_BESIDE 256U /* of whoever lists pods */
+#define DESCRIPTORS_BESIDE 256U /* other descriptors of the process that lists pods */
 
 static int read_place(Store *s, PodState place, char ***uuids)
 {

@@ -42,7 +42,7 @@ void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
  * published, and FROM until then. TO that is published already has it at once. -EEXIST (without a message): FROM
  * does not have it. */
 int registry_pass(Store *s, Registry g, const char *key, const char *from, const char *to, Error *e);
-/* Forgets who had KEY before UUID, which is published. */
+/* Removes the previous owner of KEY from its link; UUID, the new owner, is published. */
 void registry_settle(Store *s, Registry g, const char *key, const char *uuid);
 /* Whether the pod, which need not be looked for, has KEY. */
 bool registry_holds(Store *s, Registry g, const char *key, const char *uuid);

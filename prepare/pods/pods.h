@@ -212,7 +212,7 @@ typedef struct Grant {
         char *app, *isolator; /* isolator: NULL if none asks for it */
         char *name, *text;    /* as of a Privilege */
         GrantDecision decision;
-        GrantSource by; /* who decided */
+        GrantSource by; /* source of the decision */
 } Grant;
 
 typedef struct PodGrants {

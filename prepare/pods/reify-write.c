@@ -44,7 +44,7 @@ static int make_owned_directory(const Pod *p, int dir_fd, const char *name, cons
         int r = make_directory(dir_fd, name, 0700, &fd);
         if (r >= 0)
                 r = set_owner(p, fd, like->uid, like->gid);
-        if (r >= 0 && fchmod(fd, like->mode) < 0) /* after the owner, who takes some bits away */
+        if (r >= 0 && fchmod(fd, like->mode) < 0) /* after fchown(), which clears some bits */
                 r = -errno;
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make the directory '%s' in pod %s", name,

@@ -190,7 +190,7 @@ static int replace_link(const Pod *p, int dir_fd, const char *key)
         return symlinkat(target, dir_fd, key) < 0 ? -errno : 0;
 }
 
-/* *HOLDER is who has it if that is another pod. */
+/* *HOLDER: the owner, if that is another pod. */
 static int take(const Pod *p, uint32_t base, Holder *holder, Error *e)
 {
         _cleanup_close_ int dir_fd = -EBADF, lock_fd = -EBADF;

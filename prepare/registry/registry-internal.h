@@ -107,8 +107,8 @@ void credential_helper_done(CredentialHelper *h);
  * has no name; whatever it cannot give, the entry has. */
 int auth_file_find(const char *text, size_t size, const char *what, const char *host, const char *repository,
                    RegistryCredentials *ret, CredentialHelper *ret_helper, Error *e);
-/* Asks docker-credential-NAME, for at most so long. 1; 0: it has none. Errors say what is wrong with it, to
- * be put after who it is. (credential-helper.c) */
+/* Asks docker-credential-NAME, for at most so long. 1; 0: it has none. Errors describe the failure, to
+ * follow the name of the helper. (credential-helper.c) */
 int credential_helper_ask(const char *name, const char *server, uint64_t time_max_usec,
                           RegistryCredentials *ret, Error *e);
 /* What one that has ended well has said. As above. */

@@ -72,7 +72,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Transfer *, transfer_free);
 
 /* Certificates for one request, beside those of auth.d and of this host. */
 typedef struct TransferTls {
-        const char *authorities;       /* PEM text: who is trusted as well, also after redirects; or NULL */
+        const char *authorities;       /* PEM text: additional trusted authorities, also after redirects; or
+                                        * NULL */
         const char *certificate, *key; /* files that are shown to the host of the URL, or NULL */
         const char *origin;            /* where all that is from, for messages */
 } TransferTls;

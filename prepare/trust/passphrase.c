@@ -43,7 +43,7 @@ static int check_text(const char *text, size_t n, const char *path, Error *e)
         return 0;
 }
 
-/* In a file that nobody else can read, without the newline at its end. To be wiped. */
+/* Reads it from a file that only the user can read, without the newline at its end. To be wiped. */
 static int read_passphrase(const char *path, char **ret, Error *e)
 {
         char text[TRUST_PASSPHRASE_MAX + 3] = "";

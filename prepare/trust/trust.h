@@ -32,8 +32,8 @@ typedef struct Trust Trust;
 
 /* Reads which keys are trusted. CONFIG_DIRS ends with NULL; NULL stands for /etc/acnspawn and
  * /usr/lib/acnspawn; directories that are not there hold no keys. A directory or file that is a symlink,
- * belongs to another user than root and ours, or can be written to by others is an error (-EPERM), for
- * nobody knows whose keys these are. */
+ * belongs to another user than root and ours, or can be written to by others is an error (-EPERM), as the
+ * origin of the keys is unknown. */
 int trust_open(const char *const *config_dirs, Trust **ret, Error *e);
 /* After everything that was made from it. */
 Trust *trust_free(Trust *t);
@@ -93,7 +93,7 @@ typedef struct Signer {
         char *user_id;
         char *prefix; /* by which it is trusted; "" for a root key */
         char *key;    /* fingerprint of the key that signed: the primary key or a subkey */
-        char *stamp;  /* what the files of the key were; NULL: nobody knows */
+        char *stamp;  /* state of the files of the key at that time; NULL: unknown */
         uint64_t signed_usec;
         uint64_t expires_usec;     /* of the signature; 0: never */
         uint64_t key_expires_usec; /* of the key; 0: never */
@@ -102,7 +102,7 @@ typedef struct Signer {
 void signer_done(Signer *s);
 #define _cleanup_signer_ _cleanup_(signer_done)
 
-/* A check at work: gpg, and a thread that feeds it, a bounded distance behind whoever reads the image. */
+/* A running check: gpg, and a thread that feeds it, a bounded distance behind the reader of the image. */
 typedef struct SignatureCheck SignatureCheck;
 
 /* SIGNATURE: one or several armored detached signatures (spec: aci.md, "Image Archives"). What cannot come
@@ -157,8 +157,8 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Decryption *, decryption_free);
 /* --- Signing and encrypting (sign.c) ------------------------------------------------------------------- */
 
 /* The armored detached signature of what FD delivers, by the secret key KEY_ID (a fingerprint, an address;
- * NULL: gpg's default) of the user; GNUPGHOME: his home directory of gpg, or NULL for the usual one. His
- * gpg-agent may ask him for a passphrase; one that was started for this is ended. */
+ * NULL: gpg's default) of the user; GNUPGHOME: the user's home directory of gpg, or NULL for the default.
+ * The user's gpg-agent may prompt for a passphrase; one that was started for this is stopped. */
 int sign_detached(const char *key_id, const char *gnupghome, int fd, char **ret_armored, Error *e);
 /* Writes what FD_IN delivers to FD_OUT, encrypted by AES-256 with the passphrase in PASSPHRASE_FILE. */
 int encrypt_symmetric(int fd_in, int fd_out, const char *passphrase_file, Error *e);

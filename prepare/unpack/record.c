@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The record of an image: what its files are, so that anybody can tell later whether they still are that.
+/* The record of an image: the state of its files, so that later changes can be detected.
  *
  * The file "files" beside "rootfs" has a line for everything in it (record-line.c), sorted by path. The
  * content's hashes are taken while it is unpacked, and written down with the inode that it went to. When all

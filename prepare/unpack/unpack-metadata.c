@@ -54,7 +54,7 @@ static int set_mode(const MetadataTarget *t, const Metadata *m)
 {
         if (t->is_symlink)
                 return 0;
-        /* By name only for what is no symlink: we made it ourselves, and nobody else is here. */
+        /* By name, except for symlinks: this process created the file, in a private directory. */
         int r = t->fd >= 0 ? fchmod(t->fd, m->mode) : fchmodat(t->parent_fd, t->name, m->mode, 0);
         return r < 0 ? -errno : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Making what the entries of an archive describe, below a directory that nobody else sees yet.
+/* Creates the files of an archive's entries, below a private temporary directory.
  *
  * Everything is created exclusively, by name in a directory that was walked to without following symlinks
  * (see unpack-path.c). So an entry can neither land outside, nor replace what an earlier one made: the file
@@ -184,7 +184,7 @@ static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Er
 }
 
 /* For the record, in which its path finds it by the inode. A file with holes that came as a surprise is
- * hashed now: holes are as large as a stranger says, and hashing their zeros could take hours. */
+ * hashed now: the size of holes is untrusted, and hashing their zeros could take hours. */
 static int note_digest(Unpack *u, const Entry *x, int fd, bool hashed, Error *e)
 {
         uint64_t size = (uint64_t) archive_entry_size(x->entry);

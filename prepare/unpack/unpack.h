@@ -10,7 +10,7 @@
 
 typedef struct Stream Stream;
 
-/* Who else is to know what is read, and how much that may be. */
+/* Observers of the data that is read, and limits. */
 typedef struct StreamHooks {
         uint64_t size_max; /* bytes read from the descriptor; 0: no bound. More is -EFBIG */
         uint64_t length;   /* so many bytes are read, and no more is looked at; 0: up to the end */
@@ -23,7 +23,7 @@ typedef struct StreamHooks {
 
 /* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz, zstd). FD must outlive the
  * stream. WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. HOOKS
- * may be NULL; they are called by whoever calls these functions. */
+ * may be NULL; they are called in the thread of the caller. */
 int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e);
 Stream *stream_free(Stream *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
@@ -35,7 +35,8 @@ uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descrip
 
 /* --- Reading ahead (pipeline.c) ------------------------------------------------------------------------ */
 
-/* A stream read and hashed by threads of their own, a bounded distance ahead of whoever takes its blocks. */
+/* A stream read and hashed by threads of their own, a bounded distance ahead of the consumer of its
+ * blocks. */
 typedef struct Pipeline Pipeline;
 
 typedef struct PipelineOptions {
