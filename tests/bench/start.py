@@ -95,7 +95,17 @@ class Bench:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copy(os.path.realpath(path), target)
         shutil.copy(self.mark, os.path.join(root, "acnspawn/launch"))
+        self.let_it_end(os.path.join(root, "acnspawn/units"))
         return root
+
+    def let_it_end(self, units):
+        """Here there is no supervisor, which ends a pod whose apps have ended."""
+        with open(os.path.join(units, "bench.target"), "w") as f:
+            f.write("[Unit]\nDefaultDependencies=no\nStopWhenUnneeded=yes\nSuccessAction=exit\n")
+        for unit in glob.glob(os.path.join(units, "app-*.service")):
+            os.mkdir(unit + ".d")
+            with open(unit + ".d/bench.conf", "w") as f:
+                f.write("[Unit]\nRequires=bench.target\nAfter=bench.target\n")
 
     def bare(self, root, environment):
         mark = os.path.join(root, "acnspawn/mark")
