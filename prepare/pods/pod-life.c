@@ -20,7 +20,7 @@
 #define DEFAULT_STOP_TIMEOUT_USEC (10ULL * 1000000ULL)
 /* Retries while another process briefly holds the lock only to check whether the pod is locked. */
 #define LOCK_TRIES 50
-#define LOCK_TRIES_SHARED 5000 /* while only processes that look at the pod hold it */
+#define LOCK_TRIES_LONG 5000 /* while only processes that look at the pod hold it, or one that removes it */
 #define LOCK_PAUSE_NSEC 1000000L
 
 static int add_place(const Pod *p, PodState place, SyncSet *s)
@@ -349,20 +349,22 @@ static bool find_place(const Pod *p, PodState *ret)
 }
 
 /* A process that looks at a pod holds a shared lock for a moment, which a slow host makes a long one. An exclusive lock
- * is held by a process that works on the pod. */
-static int lock_patiently(int fd)
+ * is held by a process that works on the pod; on a pod that has ended, most likely one that removes it. */
+static int lock_patiently(const Pod *p)
 {
+        unsigned limit = p->place == POD_EXITED || p->place == POD_GARBAGE ? LOCK_TRIES_LONG : LOCK_TRIES;
+
         for (unsigned tries = 1, shared = 1;;) {
-                int r = try_lock(fd);
+                int r = try_lock(p->dir_fd);
                 if (r != -EBUSY)
                         return r;
-                if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+                if (flock(p->dir_fd, LOCK_SH | LOCK_NB) < 0)
                         tries++;
                 else {
-                        (void) flock(fd, LOCK_UN);
+                        (void) flock(p->dir_fd, LOCK_UN);
                         shared++;
                 }
-                if (tries >= LOCK_TRIES || shared >= LOCK_TRIES_SHARED)
+                if (tries >= limit || shared >= LOCK_TRIES_LONG)
                         return -EBUSY;
                 nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NSEC}, NULL);
         }
@@ -374,7 +376,7 @@ int pod_lock(Pod *p, bool wait, Error *e)
 
         if (p->locked)
                 return 0;
-        int r = wait ? lock_patiently(p->dir_fd) : try_lock(p->dir_fd);
+        int r = wait ? lock_patiently(p) : try_lock(p->dir_fd);
         /* Until the lock was ours it may have gone on, or away. */
         if (!find_place(p, &place)) {
                 if (r >= 0)

@@ -460,7 +460,7 @@ def full_file_system_does_not_stop_the_app(host):
 @case
 def without_the_journal_logs_reads_the_file(host):
     log = host.path("a.log")
-    script = "echo one; echo two >&2; echo three"
+    script = "echo one; echo two >&2; sleep 0.3; echo three"  # one pipe may be read before the other
     host.run("--name=p", host.shell(script, name="example.com/a"), "--log-file=" + log, "--journal=no")
     r = logs(host, "p").expect(0)
     equal((r.out, sorted(r.err.splitlines())),

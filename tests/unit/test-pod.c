@@ -348,6 +348,37 @@ TEST(removal_waits_for_those_that_look)
         ASSERT_EQ(wait_for(pid), 0);
 }
 
+/* "rm --force" of a pod whose "run --rm" removes it at the same time. */
+TEST(removal_waits_for_another_removal)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        int fds[2];
+        char c;
+
+        ASSERT_OK(prepare_test_pod(s, "web", &p, &e));
+        ASSERT_OK(pod_begin_run(p, &e));
+        ASSERT_OK(pod_end_run(p, &e));
+        p = pod_free(p);
+        ASSERT_OK(pod_find(s, "web", &p, &e));
+        ASSERT_OK(pod_find(s, "web", &q, &e));
+        ASSERT_OK(pipe2(fds, O_CLOEXEC));
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+                if (pod_lock(p, false, &e) < 0 || write(fds[1], "x", 1) != 1)
+                        _exit(1);
+                usleep(300000);
+                _exit(pod_remove(p, &e) < 0);
+        }
+        p = pod_free(p);
+        close(fds[1]);
+        ASSERT_EQ(read(fds[0], &c, 1), 1);
+        close(fds[0]);
+        ASSERT_ERR(pod_remove(q, &e), -ENOENT);
+        ASSERT_EQ(wait_for(pid), 0);
+}
+
 /* --- Killed -------------------------------------------------------------------------------------------- */
 
 TEST(killed_while_preparing)
@@ -1592,6 +1623,7 @@ int main(void)
         RUN(published_modes);
         RUN(lock_is_inherited);
         RUN(removal_waits_for_those_that_look);
+        RUN(removal_waits_for_another_removal);
         RUN(killed_while_preparing);
         RUN(killed_while_running);
         RUN(killed_while_running_then_removed);
