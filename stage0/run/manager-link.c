@@ -15,6 +15,7 @@
 #include "stage0/run/manager-link.h"
 
 #define UNIT_INTERFACE "org.freedesktop.systemd1.Unit"
+#define LOCAL_INTERFACE "org.freedesktop.DBus.Local" /* of signals that sd-bus makes itself */
 
 typedef struct LinkedUnit {
         const char *name;
@@ -30,7 +31,7 @@ struct ManagerLink {
         sd_bus *bus;
         LinkedUnit *units;
         size_t n_units;
-        void (*changed)(void *userdata, size_t unit, UnitLife life);
+        ManagerLinkEvents events;
         void *userdata;
 };
 
@@ -67,7 +68,7 @@ static void update(ManagerLink *l, LinkedUnit *u)
         log_debug("Unit %s is %s (%s)", u->name, u->active, u->sub);
         u->known = true;
         u->life = life;
-        l->changed(l->userdata, (size_t) (u - l->units), life);
+        l->events.changed(l->userdata, (size_t) (u - l->units), life);
 }
 
 /* --- Reading messages ------------------------------------------------------------------------------------------- */
@@ -244,6 +245,14 @@ static int add_units(ManagerLink *l, char *const *names)
         return 0;
 }
 
+static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        ManagerLink *l = userdata;
+
+        l->events.lost(l->userdata);
+        return 0;
+}
+
 static int follow(ManagerLink *l, sd_event *event)
 {
         int r = sd_bus_add_match(l->bus, NULL,
@@ -252,6 +261,9 @@ static int follow(ManagerLink *l, sd_event *event)
                                  on_properties, l);
 
         if (r >= 0)
+                r = sd_bus_match_signal(l->bus, NULL, NULL, "/org/freedesktop/DBus/Local", LOCAL_INTERFACE,
+                                        "Disconnected", on_disconnected, l);
+        if (r >= 0)
                 r = sd_bus_attach_event(l->bus, event, 0);
         if (r < 0)
                 return r;
@@ -259,15 +271,14 @@ static int follow(ManagerLink *l, sd_event *event)
                                         "ListUnitsByPatterns", on_all, l, "asas", 0, 1, "app-*");
 }
 
-int manager_link_new(Pod *p, sd_event *event, char *const *units,
-                     void (*changed)(void *userdata, size_t unit, UnitLife life), void *userdata,
-                     ManagerLink **ret, Error *e)
+int manager_link_new(Pod *p, sd_event *event, char *const *units, const ManagerLinkEvents *events,
+                     void *userdata, ManagerLink **ret, Error *e)
 {
         _cleanup_(manager_link_freep) ManagerLink *l = calloc(1, sizeof(ManagerLink));
 
         if (!l)
                 return error_oom(e);
-        *l = (ManagerLink){.changed = changed, .userdata = userdata};
+        *l = (ManagerLink){.events = *events, .userdata = userdata};
         int r = pod_manager_connect(p, &l->bus, e);
         if (r < 0)
                 return r;

@@ -18,11 +18,17 @@ UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job
 
 typedef struct ManagerLink ManagerLink;
 
-/* Connects to the systemd of a running pod, and follows UNITS, which are lent: CHANGED is called in EVENT's loop with
- * the index and the state of each unit once soon, and again whenever the state changes. */
-int manager_link_new(Pod *p, sd_event *event, char *const *units,
-                     void (*changed)(void *userdata, size_t unit, UnitLife life), void *userdata,
-                     ManagerLink **ret, Error *e);
+typedef struct ManagerLinkEvents {
+        /* The state of the unit with this index: once soon after the connection, and whenever it changes. */
+        void (*changed)(void *userdata, size_t unit, UnitLife life);
+        /* The connection has ended. The link is of no use any more; it must not be freed in here. */
+        void (*lost)(void *userdata);
+} ManagerLinkEvents;
+
+/* Connects to the systemd of a running pod, and follows UNITS, which are lent. The events are reported in EVENT's
+ * loop. */
+int manager_link_new(Pod *p, sd_event *event, char *const *units, const ManagerLinkEvents *events,
+                     void *userdata, ManagerLink **ret, Error *e);
 ManagerLink *manager_link_free(ManagerLink *l); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(ManagerLink *, manager_link_free);
 

@@ -32,7 +32,8 @@ typedef struct Supervisor {
         ManagerLink *manager; /* NULL: not connected yet */
         PodUnit *units;       /* those that the end of the pod depends on */
         size_t n_units;
-        sd_event_source *connect_source;
+        sd_event_source *connect_source, *reconnect_source;
+        uint64_t reconnect_usec; /* how long the last attempt was put off; 0: the connection stands */
         bool booted, heard, ready, detached;
         bool follows; /* the connection is made, or about to be */
         bool ends;    /* by the exit policy */

@@ -5,11 +5,19 @@
  *
  * The connection is made once the pod's systemd is known to serve it, which the first request of a launcher shows,
  * and when nothing else waits: it takes about a millisecond, which is not to be a part of an app's start.
+ *
+ * A systemd that executes itself again, as it does on SIGTERM, which root of an app may send, drops its connections.
+ * They are made again, as long as the pod is there.
  */
 
 #include <signal.h>
 
 #include "stage0/run/supervisor-internal.h"
+
+#define RECONNECT_MIN_USEC UINT64_C(20000)
+#define RECONNECT_MAX_USEC UINT64_C(1000000)
+
+static void reconnect_later(Supervisor *s);
 
 static const char *const ends[_POD_END_MAX] = {
                 [POD_GOES_ON] = "goes on",
@@ -45,15 +53,53 @@ static void on_unit(void *userdata, size_t i, UnitLife life)
 
 /* --- The connection ------------------------------------------------------------------------------------ */
 
+/* Frees the link later: this is called by it. */
+static void on_lost(void *userdata)
+{
+        Supervisor *s = userdata;
+
+        log_debug("The connection to the pod's systemd has ended");
+        reconnect_later(s);
+}
+
 static int connect_manager(Supervisor *s, Error *e)
 {
+        static const ManagerLinkEvents events = {.changed = on_unit, .lost = on_lost};
         _cleanup_free_ char **names = calloc(s->n_units + 1, sizeof(char *));
 
         if (!names)
                 return error_oom(e);
         for (size_t i = 0; i < s->n_units; i++)
                 names[i] = s->units[i].name;
-        return manager_link_new(s->pod, s->event, names, on_unit, s, &s->manager, e);
+        s->manager = manager_link_free(s->manager);
+        return manager_link_new(s->pod, s->event, names, &events, s, &s->manager, e);
+}
+
+/* The pod's systemd may be about to end, or still be at executing itself: then nothing serves its socket. */
+static int on_reconnect(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Supervisor *s = userdata;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        if (connect_manager(s, &e) >= 0) {
+                s->reconnect_usec = 0;
+                return 0;
+        }
+        log_debug("%s", e.message ?: "No connection to the pod's systemd");
+        reconnect_later(s);
+        return 0;
+}
+
+static void reconnect_later(Supervisor *s)
+{
+        s->reconnect_usec = s->reconnect_usec == 0 ? RECONNECT_MIN_USEC
+                                                   : MIN(s->reconnect_usec * 2, RECONNECT_MAX_USEC);
+        s->reconnect_source = sd_event_source_disable_unref(s->reconnect_source);
+        int r = sd_event_add_time_relative(s->event, &s->reconnect_source, CLOCK_MONOTONIC,
+                                           s->reconnect_usec, 0, on_reconnect, s);
+        if (r < 0)
+                log_warning("Pod %s does not end any more when its apps do: %s.", pod_display_name(s->pod),
+                            strerror(-r));
 }
 
 /* Without the connection it would not be known when the pod is to end. */
@@ -63,7 +109,9 @@ static int on_connect(sd_event_source *source, void *userdata)
         _cleanup_error_ Error e = ERROR_NULL;
 
         int r = connect_manager(s, &e);
-        if (r < 0 && r != -ESRCH) { /* -ESRCH: the pod ends already */
+        if (r == -ESRCH) /* the pod ends already */
+                return 0;
+        if (r < 0) {
                 error_move(&s->refusal, &e);
                 supervisor_kill(s);
         }
@@ -95,6 +143,7 @@ void supervisor_follow_units(Supervisor *s)
 void supervisor_close_units(Supervisor *s)
 {
         s->connect_source = sd_event_source_disable_unref(s->connect_source);
+        s->reconnect_source = sd_event_source_disable_unref(s->reconnect_source);
         s->manager = manager_link_free(s->manager);
         pod_units_free(s->units, s->n_units);
         s->units = NULL;

@@ -370,6 +370,25 @@ def policy_all_lets_others_go_on(host):
 
 
 @case
+def a_pods_systemd_that_is_executed_anew_is_followed_on(host):
+    """SIGTERM has a system's systemd execute itself again: it drops the supervisor's connection."""
+    out = host.path("out")
+    os.mkdir(out)
+    uuid = host.detach("--name=p", "-v", out + ":/host",
+                       host.shell("touch /out/up; while ! test -e /host/end; do sleep 0.05; done; exit 3", name="example.com/a"))
+    host.wait_up("a")
+    leader = host.leader(uuid)
+    for i in range(3):
+        os.kill(leader, signal.SIGTERM)
+        time.sleep(0.5)
+    host.acnspawn("restart-app", "p", "a").expect(0)
+    equal(host.state(uuid), "running")
+    open(os.path.join(out, "end"), "w").close()
+    host.acnspawn("status", "--wait=20s", "p", timeout=40).expect(0)
+    equal(host.app_status(uuid, "a")["exitStatus"], 3)
+
+
+@case
 def policy_any_ends_with_the_first(host):
     start = time.monotonic()
     host.acnspawn("run", "--exit-policy=any", "--name=p", host.shell("exit 0", name="example.com/short"),
