@@ -143,7 +143,7 @@ def libcrypto_is_used_where_the_stub_is_missing(host):
     need_linked_libcrypto()
     helpers = host.path("helpers")
     os.mkdir(helpers)
-    for program in "stage1/launch", "metadata/acnspawn-metadata":
+    for program in "stage0/supervise", "stage1/launch", "metadata/acnspawn-metadata":
         shutil.copy(os.path.join(os.path.dirname(ACNSPAWN), "..", program), helpers)
     uuid = host.prepare(host.image(["/bin/sleep", "1000000"]))
     host.acnspawn("run", "--detach", uuid, env=dict(os.environ, ACNSPAWN_LIBEXECDIR=helpers)).expect(0)
@@ -397,8 +397,10 @@ def cgroup_of_pids(limit):
 @case
 def limit_of_processes_is_named(host):
     image = host.acnspawn("fetch", host.image()).expect(0).out.strip()
-    # acnspawn cannot start nspawn; one of its other processes, or nspawn the pod's systemd, which of them is a matter of time.
-    for limit, message in (1, "Cannot start a process for pod"), (3, r"did not start|Cannot make a user namespace"):
+    # acnspawn cannot start the supervisor; that cannot start nspawn; one of its other processes, or nspawn the pod's systemd, which of
+    # them is a matter of time.
+    for limit, message in ((1, "Cannot execute .*/supervise: Resource temporarily unavailable"), (2, "Cannot start a process for pod"),
+                           (4, r"did not start|Cannot make a user namespace")):
         uuid = host.prepare(image)
         with cgroup_of_pids(limit) as path:
             def enter():
