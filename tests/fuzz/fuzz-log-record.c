@@ -31,7 +31,7 @@ static void fuzz_formatter(size_t chunk, const char *data, size_t size)
         for (size_t i = 0; i < size; i += chunk)
                 log_format_add(&f, &now, data + i, MIN(chunk, size - i), &records);
         log_format_end(&f, &now, &records);
-        for (const char *p = records.data, *end = p + records.size; p < end;) {
+        for (const char *p = records.data, *end = p ? p + records.size : NULL; p < end;) {
                 const char *newline = memchr(p, '\n', (size_t) (end - p));
                 JournalLine l;
                 if (!newline || newline + 1 - p > (ssize_t) LOG_RECORD_MAX ||

@@ -283,13 +283,14 @@ TEST(secrets_are_not_written)
                                            "--credential=file:definition-secret", NULL};
         _cleanup_(pod_definition_done) PodDefinition d = {};
         _cleanup_free_ char *text = NULL, *path = NULL;
-        char directory[PATH_MAX];
+        char before[PATH_MAX];
         FIXTURE(f);
 
-        ASSERT_NOT_NULL(getcwd(directory, sizeof(directory)));
-        ASSERT_OK(write_file_new_at(AT_FDCWD, "definition-secret", "in-a-file", 9, 0600));
+        ASSERT_OK(write_file_new_at(f.scratch.fd, "definition-secret", "in-a-file", 9, 0600));
+        ASSERT_NOT_NULL(getcwd(before, sizeof(before)));
+        ASSERT_OK(chdir(f.scratch.path)); /* where a relative path begins */
         text = write_line(&f, line);
-        (void) unlink("definition-secret");
+        ASSERT_OK(chdir(before));
         ASSERT_NOT_NULL(text);
         ASSERT_NOT_CONTAINS(text, "geheim");
         ASSERT_NOT_CONTAINS(text, "top-secret");
@@ -301,7 +302,7 @@ TEST(secrets_are_not_written)
         const CredentialList *own = &d.request.apps[0].credentials;
         ASSERT_EQ(own->n, 2);
         ASSERT_EQ((int) own->items[1].source, (int) CREDENTIAL_FILE);
-        ASSERT_OK(xasprintf(&path, "%s/definition-secret", directory));
+        ASSERT_OK(xasprintf(&path, "%s/definition-secret", f.scratch.path));
         ASSERT_STREQ(own->items[1].path, path);
         ASSERT_NULL(own->items[1].data);
 }

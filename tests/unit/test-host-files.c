@@ -520,8 +520,8 @@ TEST(no_stub_if_one_of_many_needs_more)
 TEST(no_stub_of_another_machine)
 {
         _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        static const char *const files[] = {"usr/lib/systemd/systemd-journald", "usr/lib/ld-linux.so.2",
-                                            "usr/lib/i386-linux-gnu/" CRYPTO};
+        static const char crypto[] = "usr/lib/i386-linux-gnu/" CRYPTO;
+        static const char *const files[] = {"usr/lib/systemd/systemd-journald", "usr/lib/ld-linux.so.2", crypto};
         ElfPlan library = {.narrow = true, .machine = EM_386, .needed = {CRYPTO}, .imports = {KNOWN}};
 
         ASSERT_OK(new_tree(&s));

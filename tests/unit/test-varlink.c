@@ -618,7 +618,7 @@ TEST(messages_that_take_too_long)
 
         ASSERT_EQ(send(patient, two, sizeof(two) - 1, 0), sizeof(two) - 1);
         for (int i = 0; i < 6; i++) { /* a byte now and then does not help */
-                ASSERT_TRUE(send(slow, "{\"method\":" + i, 1, MSG_NOSIGNAL) == 1 || i > 3);
+                ASSERT_TRUE(send(slow, &"{\"method\":"[i], 1, MSG_NOSIGNAL) == 1 || i > 3);
                 run_for(&s, 30000);
         }
         ASSERT_STREQ(received(&s, slow), "end\n");
@@ -758,13 +758,12 @@ TEST(bytes_in_the_queue)
         SERVICE(s, &limits);
         _cleanup_close_ int fd = join(&s);
         _cleanup_free_ char *word = calloc(1, 99901);
-        char *call = NULL;
+        _cleanup_free_ char *call = NULL;
         unsigned sent = 0;
 
         memset(word, 'x', 99900);
         ASSERT_OK(xasprintf(&call, "{\"method\":\"org.example.test.Echo\",\"parameters\":{\"word\":\"%s\"}}",
                             word));
-        _cleanup_free_ char *owned = call;
         for (ssize_t k = 0; sent < 100 && k >= 0; sent++) {
                 for (size_t at = 0, size = strlen(call) + 1; at < size && (k >= 0 || errno == EAGAIN);
                      at += k < 0 ? 0 : (size_t) k) {
