@@ -20,15 +20,18 @@
 typedef struct LinkedUnit {
         const char *name;
         char *path; /* of its object */
-        char active[24], sub[40];
+        char active[24], sub[40], reported[24];
         uint32_t job;
         bool known, asked;
         UnitLife life;
         ManagerLink *link;
 } LinkedUnit;
 
+typedef struct LinkJob LinkJob;
+
 struct ManagerLink {
         sd_bus *bus;
+        LinkJob *jobs; /* that have not ended */
         LinkedUnit *units;
         size_t n_units;
         ManagerLinkEvents events;
@@ -46,10 +49,13 @@ UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job
         return streq(active_state, "inactive") ? UNIT_DOWN : UNIT_UP;
 }
 
+static void end_all_jobs(ManagerLink *l);
+
 ManagerLink *manager_link_free(ManagerLink *l)
 {
         if (!l)
                 return NULL;
+        end_all_jobs(l);
         if (l->bus)
                 sd_bus_flush_close_unref(l->bus);
         for (size_t i = 0; i < l->n_units; i++)
@@ -63,9 +69,10 @@ static void update(ManagerLink *l, LinkedUnit *u)
 {
         UnitLife life = unit_life(u->active, u->sub, u->job);
 
-        if (u->known && life == u->life)
+        if (u->known && life == u->life && streq(u->active, u->reported))
                 return;
         log_debug("Unit %s is %s (%s)", u->name, u->active, u->sub);
+        memcpy(u->reported, u->active, sizeof(u->reported));
         u->known = true;
         u->life = life;
         l->events.changed(l->userdata, (size_t) (u - l->units), life);
@@ -211,18 +218,131 @@ static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *error)
         return 0;
 }
 
-/* --- Calls --------------------------------------------------------------------------------------------- */
+/* --- Jobs ---------------------------------------------------------------------------------------------- */
 
-int manager_link_enqueue(ManagerLink *l, const char *method, const char *unit)
+struct LinkJob {
+        LinkJob *next;
+        ManagerLink *link;
+        LinkedUnit *unit; /* NULL: it is none that is followed */
+        char *path;       /* from when systemd has accepted the job until it has ended */
+        char result[32];
+        ManagerJobFunction function;
+        void *userdata;
+};
+
+/* The call that enqueues the job refers to it until it is answered, so that is where it is freed if it ends before. */
+static void end_job(LinkJob *j, int r, const char *result)
 {
-        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, method,
-                                        NULL, NULL, "ss", unit, "replace");
+        for (LinkJob **i = &j->link->jobs; *i; i = &(*i)->next)
+                if (*i == j) {
+                        *i = j->next;
+                        break;
+                }
+        if (j->function)
+                j->function(j->userdata, r, result);
+        free(j->path);
+        free(j);
 }
 
-int manager_link_kill(ManagerLink *l, const char *unit, int sig)
+static void end_all_jobs(ManagerLink *l)
+{
+        while (l->jobs)
+                end_job(l->jobs, -ECONNRESET, NULL);
+}
+
+static int on_state_after_job(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        LinkJob *j = userdata;
+
+        if (read_list(j->link, m) >= 0 && j->unit)
+                update(j->link, j->unit);
+        end_job(j, 0, j->result);
+        return 0;
+}
+
+/* The signals that tell the state may come later than this one: who asked for the job is to find the new state. */
+static void finish_job(LinkJob *j, const char *result)
+{
+        snprintf(j->result, sizeof(j->result), "%s", result);
+        free(j->path);
+        j->path = NULL;
+        int r = !j->unit ? -ENOENT
+                         : sd_bus_call_method_async(j->link->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH,
+                                                    SYSTEMD_MANAGER, "ListUnitsByNames", on_state_after_job,
+                                                    j, "as", 1, j->unit->name);
+        if (r < 0)
+                end_job(j, 0, j->result);
+}
+
+static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        ManagerLink *l = userdata;
+        const char *path, *unit, *result;
+        uint32_t id;
+
+        if (sd_bus_message_read(m, "uoss", &id, &path, &unit, &result) < 0)
+                return 0;
+        for (LinkJob *j = l->jobs; j; j = j->next)
+                if (streq_ptr(j->path, path)) {
+                        finish_job(j, result);
+                        break;
+                }
+        return 0;
+}
+
+/* Answers come before the signal that the job has ended. */
+static int on_job(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        const char *path;
+        LinkJob *j = userdata;
+
+        if (sd_bus_message_get_error(m) || sd_bus_message_read(m, "o", &path) < 0)
+                end_job(j, -EREMOTEIO, NULL);
+        else if (!(j->path = strdup(path)))
+                end_job(j, -ENOMEM, NULL);
+        return 0;
+}
+
+int manager_link_run(ManagerLink *l, const char *method, const char *unit, ManagerJobFunction function,
+                     void *userdata)
+{
+        LinkJob *j = calloc(1, sizeof(LinkJob));
+
+        if (!j)
+                return -ENOMEM;
+        *j = (LinkJob){.next = l->jobs,
+                       .link = l,
+                       .unit = find_name(l, unit),
+                       .function = function,
+                       .userdata = userdata};
+        int r = sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, method,
+                                         on_job, j, "ss", unit, "replace");
+        if (r < 0) {
+                free(j);
+                return r;
+        }
+        l->jobs = j;
+        return 0;
+}
+
+/* --- Other calls --------------------------------------------------------------------------------------- */
+
+int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig)
 {
         return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
-                                        "KillUnit", NULL, NULL, "ssi", unit, "main", (int32_t) sig);
+                                        "KillUnit", NULL, NULL, "ssi", unit, all ? "all" : "main",
+                                        (int32_t) sig);
+}
+
+int manager_link_reset(ManagerLink *l, const char *unit)
+{
+        return sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                        "ResetFailedUnit", NULL, NULL, "s", unit);
+}
+
+const char *manager_link_state(const ManagerLink *l, size_t unit)
+{
+        return l->units[unit].active;
 }
 
 /* --- Beginning ----------------------------------------------------------------------------------------- */
@@ -260,6 +380,9 @@ static int follow(ManagerLink *l, sd_event *event)
                                  "member='PropertiesChanged',arg0='" UNIT_INTERFACE "'",
                                  on_properties, l);
 
+        if (r >= 0)
+                r = sd_bus_match_signal(l->bus, NULL, NULL, SYSTEMD_PATH, SYSTEMD_MANAGER, "JobRemoved",
+                                        on_job_removed, l);
         if (r >= 0)
                 r = sd_bus_match_signal(l->bus, NULL, NULL, "/org/freedesktop/DBus/Local", LOCAL_INTERFACE,
                                         "Disconnected", on_disconnected, l);

@@ -19,7 +19,8 @@ UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job
 typedef struct ManagerLink ManagerLink;
 
 typedef struct ManagerLinkEvents {
-        /* The state of the unit with this index: once soon after the connection, and whenever it changes. */
+        /* The state of the unit with this index: once soon after the connection, and whenever it changes, also between
+         * states that are all UNIT_UP. */
         void (*changed)(void *userdata, size_t unit, UnitLife life);
         /* The connection has ended. The link is of no use any more; it must not be freed in here. */
         void (*lost)(void *userdata);
@@ -32,7 +33,19 @@ int manager_link_new(Pod *p, sd_event *event, char *const *units, const ManagerL
 ManagerLink *manager_link_free(ManagerLink *l); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(ManagerLink *, manager_link_free);
 
-/* Enqueues a job ("StopUnit", "RestartUnit") for the unit, without waiting for it. */
-int manager_link_enqueue(ManagerLink *l, const char *method, const char *unit);
-/* Sends SIG to the main process of the unit. */
-int manager_link_kill(ManagerLink *l, const char *unit, int sig);
+/* The state of the unit with this index as systemd calls it: "active", "activating", "deactivating", "inactive",
+ * "failed". Lives as long as the link and until its next event. */
+const char *manager_link_state(const ManagerLink *l, size_t unit);
+
+/* How a job has ended: RESULT as systemd has it ("done", "failed", "timeout", "canceled", "dependency", …), or R is
+ * negative: systemd has refused the job, or the connection has ended (-ECONNRESET). */
+typedef void (*ManagerJobFunction)(void *userdata, int r, const char *result);
+
+/* Enqueues a job ("StartUnit", "StopUnit", "RestartUnit") for the unit. FUNCTION, which may be NULL, is called once, from
+ * the event loop or from manager_link_free(), unless the call fails. */
+int manager_link_run(ManagerLink *l, const char *method, const char *unit, ManagerJobFunction function,
+                     void *userdata);
+/* Sends SIG to the main process of the unit, or with ALL to every process of it. */
+int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig);
+/* Forgets that the unit has failed, and how often it was started. */
+int manager_link_reset(ManagerLink *l, const char *unit);

@@ -207,7 +207,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         supervisor_tell_host(s, "STOPPING=1");
         drain(s);
         s->machine = machine_free(s->machine);
-        supervisor_close_units(s);
+        supervisor_leave_manager(s);
         s->control = callers_free(s->control);
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);
@@ -221,6 +221,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         if (status == 0 && !s->ready && !readiness_is_used(s->readiness))
                 supervisor_tell_host(s, "READY=1");
         (void) pod_end_run(s->pod, &errors[1]);
+        s->interface = interface_free(s->interface, status);
         show_rest(s, statuses);
         for (size_t i = 0; i < ELEMENTSOF(errors); i++) {
                 if (errors[i].message)

@@ -7,6 +7,7 @@
 #include "stage0/run/console.h"
 #include "stage0/run/exit-policy.h"
 #include "stage0/run/front.h"
+#include "stage0/run/interface.h"
 #include "stage0/run/machine.h"
 #include "stage0/run/readiness.h"
 #include "stage0/run/serve.h"
@@ -32,6 +33,7 @@ typedef struct Supervisor {
         ManagerLink *manager; /* NULL: not connected yet */
         PodUnit *units;       /* those that the end of the pod depends on */
         size_t n_units;
+        Interface *interface;
         sd_event_source *connect_source, *reconnect_source;
         uint64_t reconnect_usec; /* how long the last attempt was put off; 0: the connection stands */
         bool booted, heard, ready, detached;
@@ -64,7 +66,10 @@ int supervisor_watch_idleness(Supervisor *s, Error *e);
 int supervisor_open_units(Supervisor *s, Error *e);
 /* Connects to the pod's systemd as soon as that is possible; to be called when it may have become so. */
 void supervisor_follow_units(Supervisor *s);
+/* The pod's systemd has ended. */
+void supervisor_leave_manager(Supervisor *s);
 void supervisor_close_units(Supervisor *s);
+int supervisor_open_interface(Supervisor *s, Error *e);
 /* A launcher reports that its app is restarted too often. */
 void supervisor_app_given_up(Supervisor *s, const PodApp *app);
 /* A launcher reports that the health check of its app fails. */

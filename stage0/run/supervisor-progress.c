@@ -101,6 +101,8 @@ void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what)
         readiness_told(s->readiness, app, what);
         if (what != LAUNCH_FLUSH)
                 supervisor_tell_status(s);
+        if (what == LAUNCH_READY)
+                interface_changed(s->interface, app);
         supervisor_check_ready(s);
 }
 

@@ -49,6 +49,7 @@ static void on_unit(void *userdata, size_t i, UnitLife life)
 
         pod_unit_set(&s->units[i], life);
         judge(s);
+        interface_changed(s->interface, s->units[i].app);
 }
 
 /* --- The connection ------------------------------------------------------------------------------------ */
@@ -140,14 +141,55 @@ void supervisor_follow_units(Supervisor *s)
         (void) sd_event_source_set_enabled(s->connect_source, SD_EVENT_ONESHOT);
 }
 
-void supervisor_close_units(Supervisor *s)
+void supervisor_leave_manager(Supervisor *s)
 {
         s->connect_source = sd_event_source_disable_unref(s->connect_source);
         s->reconnect_source = sd_event_source_disable_unref(s->reconnect_source);
-        s->manager = manager_link_free(s->manager);
+        s->manager = manager_link_free(s->manager); /* answers calls that wait for it */
+}
+
+void supervisor_close_units(Supervisor *s)
+{
+        supervisor_leave_manager(s);
+        s->interface = interface_free(s->interface, -1);
         pod_units_free(s->units, s->n_units);
         s->units = NULL;
         s->n_units = 0;
+}
+
+/* --- The interface ------------------------------------------------------------------------------------- */
+
+static void on_stop_call(void *userdata, bool kill)
+{
+        Supervisor *s = userdata;
+
+        if (kill)
+                supervisor_kill(s);
+        else {
+                supervisor_tell_host(s, "STOPPING=1");
+                supervisor_stop(s);
+        }
+}
+
+static bool pod_ends(void *userdata)
+{
+        const Supervisor *s = userdata;
+
+        return s->ends || s->stop_requests > 0;
+}
+
+static ManagerLink *get_manager(void *userdata)
+{
+        const Supervisor *s = userdata;
+
+        return s->reconnect_usec == 0 ? s->manager : NULL;
+}
+
+int supervisor_open_interface(Supervisor *s, Error *e)
+{
+        static const InterfaceOps ops = {.stop = on_stop_call, .ends = pod_ends, .manager = get_manager};
+
+        return interface_new(s->pod, s->event, s->units, s->n_units, &ops, s, &s->interface, e);
 }
 
 /* --- What launchers report ----------------------------------------------------------------------------- */
@@ -174,13 +216,13 @@ void supervisor_app_given_up(Supervisor *s, const PodApp *app)
 static int act(Supervisor *s, const PodApp *app, PodUnit *u, HealthAction action)
 {
         if (action == HEALTH_KILL)
-                return manager_link_kill(s->manager, u->name, SIGKILL);
+                return manager_link_kill(s->manager, u->name, false, SIGKILL);
         if (action == HEALTH_RESTART) {
                 app_forget_starts(s->pod, app);
-                return manager_link_enqueue(s->manager, "RestartUnit", u->name);
+                return manager_link_run(s->manager, "RestartUnit", u->name, NULL, NULL);
         }
         u->unsound = true;
-        return manager_link_enqueue(s->manager, "StopUnit", u->name);
+        return manager_link_run(s->manager, "StopUnit", u->name, NULL, NULL);
 }
 
 void supervisor_app_unhealthy(Supervisor *s, const PodApp *app)

@@ -197,6 +197,8 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = prepare_mounts(s, e);
         if (r >= 0)
+                r = supervisor_open_interface(s, e);
+        if (r >= 0)
                 r = work_ahead(s, e);
         if (r >= 0)
                 r = supervisor_watch_idleness(s, e);

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The part of the pod's interface that is about single apps.
+ *
+ * The state of an app follows from that of its unit; how it has ended is in its record. Calls that change the state
+ * are answered when systemd has done the job, in the order in which systemd has accepted them. Stopping an app that
+ * does not run succeeds; any other call that does not fit the state is answered with WrongState, which names it.
+ */
+
+#include <signal.h>
+
+#include "stage0/run/interface-internal.h"
+
+const PodUnit *interface_find_unit(const Interface *i, const char *name)
+{
+        for (size_t k = 0; k < i->n_units; k++)
+                if ((i->units[k].kind == POD_UNIT_APP || i->units[k].kind == POD_UNIT_APP_ON_DEMAND) &&
+                    streq(i->units[k].app->name, name))
+                        return &i->units[k];
+        return NULL;
+}
+
+const char *interface_app_state(const Interface *i, const PodUnit *u)
+{
+        ManagerLink *l = i->ops.manager(i->userdata);
+        const char *active = l && u->known ? manager_link_state(l, (size_t) (u - i->units)) : "inactive";
+
+        if (!u->known || (u->life == UNIT_DOWN && !u->was_up))
+                return "created";
+        if (u->life != UNIT_UP)
+                return "exited";
+        if (streq(active, "active") || streq(active, "reloading"))
+                return "running";
+        return streq(active, "deactivating") ? "stopping" : "starting";
+}
+
+/* --- App ----------------------------------------------------------------------------------------------- */
+
+static int add_number(json_object *o, const char *key, uint64_t value, bool present)
+{
+        return present ? json_member_add(o, key, json_object_new_uint64(value)) : 0;
+}
+
+static int add_status(json_object *o, const AppStatus *s, bool exited)
+{
+        int r = add_number(o, "starts", s->starts, true);
+
+        if (r >= 0)
+                r = add_number(o, "startedUSec", s->started_usec, s->started_usec > 0);
+        if (r >= 0 && s->readiness != READINESS_NONE)
+                r = json_member_add(o, "ready", json_object_new_boolean(s->readiness == READINESS_READY));
+        if (r < 0 || !exited)
+                return r;
+        r = add_number(o, "endedUSec", s->ended_usec, s->ended_usec > 0);
+        if (r >= 0)
+                r = add_number(o, "exitStatus", (uint64_t) s->exit_status, s->exit_status >= 0);
+        if (r >= 0)
+                r = add_number(o, "signal", (uint64_t) s->signal, s->signal > 0);
+        if (r >= 0)
+                r = json_member_add_text(o, "cause", app_cause_to_string(s->cause));
+        return r < 0 || !s->message ? r : json_member_add_text(o, "message", s->message);
+}
+
+static int read_status(const Interface *i, const PodApp *app, AppStatus *ret)
+{
+        _cleanup_close_ int fd =
+                        open_beneath(i->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+
+        return fd < 0 ? fd : app_status_read(fd, app->name, ret);
+}
+
+json_object *interface_app_json(const Interface *i, const PodUnit *u)
+{
+        const char *state = interface_app_state(i, u);
+        json_object *o = json_object_new_object();
+        _cleanup_app_status_ AppStatus s = {};
+
+        int r = json_member_add_text(o, "name", u->app->name);
+        if (r >= 0)
+                r = json_member_add_text(o, "state", state);
+        if (r >= 0)
+                r = json_member_add_text(o, "imageID", u->app->image_id);
+        if (r >= 0 && u->app->image_name)
+                r = json_member_add_text(o, "image", u->app->image_name);
+        if (r >= 0 && read_status(i, u->app, &s) >= 0)
+                r = add_status(o, &s, streq(state, "exited"));
+        else if (r >= 0)
+                r = add_number(o, "starts", 0, true);
+        if (r >= 0)
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+/* --- Errors -------------------------------------------------------------------------------------------- */
+
+static int reply_error(VarlinkCall *call, const char *error, const char *key, const char *value,
+                       const char *key2, const char *value2)
+{
+        json_object *o = json_object_new_object();
+        int r = key ? json_member_add_text(o, key, value) : 0;
+
+        if (r >= 0 && key2)
+                r = json_member_add_text(o, key2, value2);
+        if (r >= 0)
+                r = varlink_reply_error(call, error, o);
+        json_object_put(o);
+        return r;
+}
+
+static const char *text_parameter(json_object *parameters, const char *key)
+{
+        json_object *value = NULL;
+
+        return json_object_object_get_ex(parameters, key, &value) && value ? json_object_get_string(value)
+                                                                           : NULL;
+}
+
+/* The app that a call names, if something can be done to it now. 1: the call was answered with an error. */
+static int begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts, const PodUnit **ret)
+{
+        const char *name = text_parameter(parameters, "app");
+        const PodUnit *u = interface_find_unit(i, name ?: "");
+        int r;
+
+        if (!u)
+                r = reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
+        else if (starts && i->ops.ends(i->userdata))
+                r = reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else if (!u->known || !i->ops.manager(i->userdata))
+                r = varlink_reply_errno(call, -EAGAIN);
+        else {
+                *ret = u;
+                return 0;
+        }
+        return r < 0 ? r : 1;
+}
+
+static int wrong_state(Interface *i, VarlinkCall *call, const PodUnit *u)
+{
+        return reply_error(call, "org.acnspawn.Pod.WrongState", "app", u->app->name, "state",
+                           interface_app_state(i, u));
+}
+
+/* --- Jobs ---------------------------------------------------------------------------------------------- */
+
+typedef struct AppCall {
+        Interface *interface;
+        VarlinkCall *call;
+        const PodUnit *unit;
+        sd_event_source *timer; /* of stopping by force */
+} AppCall;
+
+static void on_job(void *userdata, int r, const char *result)
+{
+        AppCall *a = userdata;
+
+        if (r < 0)
+                (void) varlink_reply_errno(a->call, r);
+        else if (streq(result, "done"))
+                (void) varlink_reply(a->call, NULL);
+        else
+                (void) reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->unit->app->name,
+                                   "result", result);
+        sd_event_source_disable_unref(a->timer);
+        varlink_call_unref(a->call);
+        free(a);
+}
+
+static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        AppCall *a = userdata;
+        ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
+
+        if (l)
+                (void) manager_link_kill(l, a->unit->name, true, SIGKILL);
+        return 0;
+}
+
+static int run_job(Interface *i, VarlinkCall *call, const PodUnit *u, const char *method, uint64_t kill_usec)
+{
+        AppCall *a = calloc(1, sizeof(AppCall));
+
+        if (!a)
+                return -ENOMEM;
+        *a = (AppCall){.interface = i, .call = varlink_call_ref(call), .unit = u};
+        int r = kill_usec == UINT64_MAX ? 0
+                                        : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
+                                                                     kill_usec, 0, on_stop_timeout, a);
+        if (r >= 0)
+                r = manager_link_run(i->ops.manager(i->userdata), method, u->name, on_job, a);
+        if (r >= 0)
+                return 0;
+        sd_event_source_disable_unref(a->timer);
+        varlink_call_unref(a->call);
+        free(a);
+        return r;
+}
+
+/* A start by a call is the first of its row. */
+static void forget_failures(Interface *i, const PodUnit *u)
+{
+        app_forget_starts(i->pod, u->app);
+        (void) manager_link_reset(i->ops.manager(i->userdata), u->name);
+}
+
+int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        Interface *i = userdata;
+        const PodUnit *u = NULL;
+
+        int r = begin(i, call, parameters, true, &u);
+        if (r != 0)
+                return MIN(r, 0);
+        if (u->life == UNIT_UP)
+                return wrong_state(i, call, u);
+        forget_failures(i, u);
+        return run_job(i, call, u, "StartUnit", UINT64_MAX);
+}
+
+int interface_restart_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        Interface *i = userdata;
+        const PodUnit *u = NULL;
+
+        int r = begin(i, call, parameters, true, &u);
+        if (r != 0)
+                return MIN(r, 0);
+        forget_failures(i, u);
+        return run_job(i, call, u, "RestartUnit", UINT64_MAX);
+}
+
+int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        uint64_t kill_usec = UINT64_MAX;
+        json_object *timeout = NULL;
+        Interface *i = userdata;
+        const PodUnit *u = NULL;
+
+        int r = begin(i, call, parameters, false, &u);
+        if (r != 0)
+                return MIN(r, 0);
+        if (u->life != UNIT_UP)
+                return varlink_reply(call, NULL);
+        if (json_object_object_get_ex(parameters, "timeoutUSec", &timeout) && timeout) {
+                int64_t usec = json_object_get_int64(timeout);
+                if (usec < 0)
+                        return varlink_reply_invalid_parameter(call, "timeoutUSec");
+                kill_usec = (uint64_t) usec;
+        }
+        return run_job(i, call, u, "StopUnit", kill_usec);
+}
+
+int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        json_object *number = NULL;
+        Interface *i = userdata;
+        const PodUnit *u = NULL;
+
+        int r = begin(i, call, parameters, false, &u);
+        if (r != 0)
+                return MIN(r, 0);
+        int64_t sig = json_object_object_get_ex(parameters, "signal", &number)
+                                      ? json_object_get_int64(number)
+                                      : 0;
+        if (sig < 1 || sig > SIGRTMAX)
+                return varlink_reply_invalid_parameter(call, "signal");
+        if (!streq(interface_app_state(i, u), "running"))
+                return wrong_state(i, call, u);
+        r = manager_link_kill(i->ops.manager(i->userdata), u->name, false, (int) sig);
+        return r < 0 ? r : varlink_reply(call, NULL);
+}

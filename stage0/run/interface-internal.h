@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* What the files of the interface share: interface*.c. */
+
+#include "stage0/run/interface.h"
+#include "varlink/varlink.h"
+
+#define EVENTS_KEPT 512U
+
+typedef struct Monitor {
+        struct Monitor *next;
+        VarlinkCall *call;
+} Monitor;
+
+struct Interface {
+        Pod *pod;
+        sd_event *event;
+        const PodUnit *units;
+        size_t n_units;
+        InterfaceOps ops;
+        void *userdata;
+        VarlinkServer *server;
+        Monitor *monitors;
+        Monitor *stops; /* calls that wait for the end of the pod */
+        sd_event_source *kill_timer;
+        json_object *events[EVENTS_KEPT]; /* a ring: event N is at N % EVENTS_KEPT */
+        uint64_t sequence;                /* of the last event; 0: there was none */
+};
+
+/* --- interface-apps.c ---------------------------------------------------------------------------------- */
+
+/* The unit that runs an app, by the app's name or of APP; NULL: there is no such app. */
+const PodUnit *interface_find_unit(const Interface *i, const char *name);
+/* "created", "starting", "running", "stopping" or "exited". */
+const char *interface_app_state(const Interface *i, const PodUnit *u);
+/* The App of the interface; NULL: out of memory. */
+json_object *interface_app_json(const Interface *i, const PodUnit *u);
+
+int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_restart_app(VarlinkCall *call, json_object *parameters, void *userdata);
+int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata);

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The Varlink interface of a running pod: what it is, what happens in it, and its end.
+ *
+ * The socket is "interface" in the pod directory, which only root of the host gets to. Everything that happens has a
+ * number. Describe() tells the number of the last event, and Monitor() begins behind a given number, so that
+ * nothing is lost between the two; the last events are kept for that.
+ */
+
+#include <sys/socket.h>
+
+#include "config.h"
+#include "stage0/run/interface-internal.h"
+
+#define SOCKET_NAME "interface"
+
+static const char description[] =
+                "# A running pod of acnspawn, and its apps\n"
+                "interface org.acnspawn.Pod\n"
+                "\n"
+                "# An app. A created app was not started yet. What is known only of an app that has ended "
+                "comes with it.\n"
+                "type App (\n"
+                "  name: string,\n"
+                "  state: (created, starting, running, stopping, exited),\n"
+                "  image: ?string,\n"
+                "  imageID: string,\n"
+                "  starts: int,\n"
+                "  ready: ?bool,\n"
+                "  startedUSec: ?int,\n"
+                "  endedUSec: ?int,\n"
+                "  exitStatus: ?int,\n"
+                "  signal: ?int,\n"
+                "  cause: ?string,\n"
+                "  message: ?string\n"
+                ")\n"
+                "\n"
+                "type PodState (running, paused, stopping, exited)\n"
+                "\n"
+                "# The pod as it is, and the number of the last event\n"
+                "method Describe() -> (\n"
+                "  uuid: string,\n"
+                "  name: ?string,\n"
+                "  state: PodState,\n"
+                "  exitPolicy: string,\n"
+                "  apps: []App,\n"
+                "  sequence: int\n"
+                ")\n"
+                "\n"
+                "# Events from now on, or those after event number since\n"
+                "method Monitor(since: ?int) -> (sequence: int, state: PodState, app: ?App)\n"
+                "\n"
+                "# Start an app that was created or has exited\n"
+                "method StartApp(app: string) -> ()\n"
+                "\n"
+                "# Stop an app in order; after the time-out it is killed\n"
+                "method StopApp(app: string, timeoutUSec: ?int) -> ()\n"
+                "\n"
+                "# Stop an app in order, if it runs, and start it with a clean root\n"
+                "method RestartApp(app: string) -> ()\n"
+                "\n"
+                "# Send a signal to the main process of a running app\n"
+                "method SignalApp(app: string, signal: int) -> ()\n"
+                "\n"
+                "# Freeze all processes of the pod\n"
+                "method Pause() -> ()\n"
+                "\n"
+                "method Resume() -> ()\n"
+                "\n"
+                "# Stop the pod in order; after the time-out it is killed. Answered when the pod has ended\n"
+                "method Stop(timeoutUSec: ?int) -> (exitStatus: ?int)\n"
+                "\n"
+                "error NoSuchApp (app: string)\n"
+                "\n"
+                "# The call is not for an app in this state\n"
+                "error WrongState (app: string, state: string)\n"
+                "\n"
+                "# The result is that of the job of the pod's systemd\n"
+                "error JobFailed (app: string, result: string)\n"
+                "\n"
+                "# Nothing can be started any more\n"
+                "error PodEnds ()\n"
+                "\n"
+                "# Events between these numbers are not kept any more\n"
+                "error EventsLost (since: int, oldest: int)\n";
+
+static json_object *pod_state(const Interface *i, bool exited)
+{
+        const char *state = exited                     ? "exited"
+                            : i->ops.ends(i->userdata) ? "stopping"
+                            : pod_is_paused(i->pod)    ? "paused"
+                                                       : "running";
+
+        return json_object_new_string(state);
+}
+
+/* --- Events -------------------------------------------------------------------------------------------- */
+
+static json_object *make_event(const Interface *i, const PodApp *app, bool exited)
+{
+        const PodUnit *u = app ? interface_find_unit(i, app->name) : NULL;
+        json_object *o = json_object_new_object();
+
+        int r = json_member_add(o, "sequence", json_object_new_uint64(i->sequence));
+        if (r >= 0)
+                r = json_member_add(o, "state", pod_state(i, exited));
+        if (r >= 0 && u)
+                r = json_member_add(o, "app", interface_app_json(i, u));
+        if (r >= 0)
+                return o;
+        json_object_put(o);
+        return NULL;
+}
+
+static void drop_monitor(Monitor **list, VarlinkCall *call)
+{
+        for (Monitor **m = list; *m; m = &(*m)->next)
+                if ((*m)->call == call) {
+                        Monitor *gone = *m;
+                        *m = gone->next;
+                        varlink_call_unref(gone->call);
+                        free(gone);
+                        return;
+                }
+}
+
+static void on_monitor_gone(VarlinkCall *call, void *userdata)
+{
+        Interface *i = userdata;
+
+        drop_monitor(&i->monitors, call);
+}
+
+static void on_stop_gone(VarlinkCall *call, void *userdata)
+{
+        Interface *i = userdata;
+
+        drop_monitor(&i->stops, call);
+}
+
+static int keep_call(Interface *i, Monitor **list, VarlinkCall *call,
+                     void (*gone)(VarlinkCall *call, void *userdata))
+{
+        Monitor *m = calloc(1, sizeof(Monitor));
+
+        if (!m)
+                return -ENOMEM;
+        *m = (Monitor){.next = *list, .call = varlink_call_ref(call)};
+        *list = m;
+        varlink_call_on_gone(call, gone, i);
+        return 0;
+}
+
+/* A peer that does not read loses its connection, which is reported by on_monitor_gone(), later. */
+static json_object *record_event(Interface *i, const PodApp *app, bool exited)
+{
+        i->sequence++;
+        json_object **place = &i->events[i->sequence % EVENTS_KEPT];
+
+        json_object_put(*place);
+        *place = make_event(i, app, exited);
+        return *place;
+}
+
+void interface_changed(Interface *i, const PodApp *app)
+{
+        json_object *event = i ? record_event(i, app, false) : NULL;
+
+        for (Monitor *m = event ? i->monitors : NULL; m; m = m->next)
+                (void) varlink_reply_continues(m->call, event);
+}
+
+static int reply_lost(VarlinkCall *call, uint64_t since, uint64_t oldest)
+{
+        json_object *o = json_object_new_object();
+
+        int r = json_member_add(o, "since", json_object_new_uint64(since));
+        if (r >= 0)
+                r = json_member_add(o, "oldest", json_object_new_uint64(oldest));
+        if (r >= 0)
+                r = varlink_reply_error(call, "org.acnspawn.Pod.EventsLost", o);
+        json_object_put(o);
+        return r;
+}
+
+static int monitor(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        Interface *i = userdata;
+        json_object *value = NULL;
+        uint64_t since = i->sequence, oldest = i->sequence > EVENTS_KEPT ? i->sequence - EVENTS_KEPT + 1 : 1;
+
+        if (json_object_object_get_ex(parameters, "since", &value) && value) {
+                int64_t n = json_object_get_int64(value);
+                if (n < 0 || (uint64_t) n > i->sequence)
+                        return varlink_reply_invalid_parameter(call, "since");
+                since = (uint64_t) n;
+        }
+        if (since + 1 < oldest)
+                return reply_lost(call, since, oldest);
+        for (uint64_t n = since + 1; n <= i->sequence; n++) {
+                json_object *event = i->events[n % EVENTS_KEPT];
+                int r = event ? varlink_reply_continues(call, event) : -ENOMEM;
+                if (r < 0)
+                        return r;
+        }
+        return keep_call(i, &i->monitors, call, on_monitor_gone);
+}
+
+/* --- The pod ------------------------------------------------------------------------------------------- */
+
+static json_object *apps_json(const Interface *i)
+{
+        json_object *l = json_object_new_array();
+
+        for (size_t k = 0; l && k < i->n_units; k++) {
+                if (i->units[k].kind != POD_UNIT_APP && i->units[k].kind != POD_UNIT_APP_ON_DEMAND)
+                        continue;
+                json_object *app = interface_app_json(i, &i->units[k]);
+                if (app && json_object_array_add(l, app) >= 0)
+                        continue;
+                json_object_put(app);
+                json_object_put(l);
+                l = NULL;
+        }
+        return l;
+}
+
+static int describe(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        Interface *i = userdata;
+        json_object *o = json_object_new_object();
+
+        int r = json_member_add_text(o, "uuid", i->pod->uuid);
+        if (r >= 0 && i->pod->config.name)
+                r = json_member_add_text(o, "name", i->pod->config.name);
+        if (r >= 0)
+                r = json_member_add(o, "state", pod_state(i, false));
+        if (r >= 0)
+                r = json_member_add_text(o, "exitPolicy", exit_policy_to_string(i->pod->config.exit_policy));
+        if (r >= 0)
+                r = json_member_add(o, "apps", apps_json(i));
+        if (r >= 0)
+                r = json_member_add(o, "sequence", json_object_new_uint64(i->sequence));
+        if (r >= 0)
+                r = varlink_reply(call, o);
+        json_object_put(o);
+        return r;
+}
+
+static int set_frozen(VarlinkCall *call, Interface *i, bool frozen)
+{
+        int r = pod_freeze(i->pod, frozen, NULL);
+
+        if (r < 0)
+                return r;
+        interface_changed(i, NULL);
+        return varlink_reply(call, NULL);
+}
+
+static int pause_by_call(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return set_frozen(call, userdata, true);
+}
+
+static int resume_by_call(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        return set_frozen(call, userdata, false);
+}
+
+static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Interface *i = userdata;
+
+        i->ops.stop(i->userdata, true);
+        return 0;
+}
+
+/* The first time-out that is over counts. */
+static int stop(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        json_object *value = NULL;
+        Interface *i = userdata;
+        int64_t usec = -1;
+
+        if (json_object_object_get_ex(parameters, "timeoutUSec", &value) && value) {
+                usec = json_object_get_int64(value);
+                if (usec < 0)
+                        return varlink_reply_invalid_parameter(call, "timeoutUSec");
+        }
+        int r = usec <= 0 ? 0
+                          : sd_event_add_time_relative(i->event, i->kill_timer ? NULL : &i->kill_timer,
+                                                       CLOCK_MONOTONIC, (uint64_t) usec, 0, on_kill, i);
+        if (r >= 0)
+                r = keep_call(i, &i->stops, call, on_stop_gone);
+        if (r < 0)
+                return r;
+        i->ops.stop(i->userdata, usec == 0);
+        interface_changed(i, NULL);
+        return 0;
+}
+
+/* --- The service --------------------------------------------------------------------------------------- */
+
+static const VarlinkMethod methods[] = {
+                {"Describe", describe, 0},
+                {"Monitor", monitor, VARLINK_METHOD_MORE},
+                {"StartApp", interface_start_app, 0},
+                {"StopApp", interface_stop_app, 0},
+                {"RestartApp", interface_restart_app, 0},
+                {"SignalApp", interface_signal_app, 0},
+                {"Pause", pause_by_call, 0},
+                {"Resume", resume_by_call, 0},
+                {"Stop", stop, 0},
+};
+
+static const VarlinkInterface pod_interface = {
+                .description = description, .methods = methods, .n_methods = ELEMENTSOF(methods)};
+
+static int listen_for_calls(Interface *i)
+{
+        int fd = socket_bind_at(i->pod->dir_fd, SOCKET_NAME, SOCK_STREAM);
+
+        if (fd < 0)
+                return fd;
+        if (listen(fd, 128) < 0) {
+                int r = -errno;
+                safe_close(fd);
+                return r;
+        }
+        return varlink_server_listen(i->server, fd);
+}
+
+int interface_new(Pod *p, sd_event *event, const PodUnit *units, size_t n_units, const InterfaceOps *ops,
+                  void *userdata, Interface **ret, Error *e)
+{
+        const VarlinkServerOptions options = {
+                        .vendor = "acnspawn", .product = "acnspawn", .version = ACNSPAWN_VERSION};
+        Interface *i = calloc(1, sizeof(Interface));
+
+        if (!i)
+                return error_oom(e);
+        *i = (Interface){.pod = p,
+                         .event = event,
+                         .units = units,
+                         .n_units = n_units,
+                         .ops = *ops,
+                         .userdata = userdata};
+        int r = varlink_server_new(event, &options, &i->server, e);
+        if (r >= 0)
+                r = varlink_server_add_interface(i->server, &pod_interface, i, e);
+        if (r >= 0) {
+                r = listen_for_calls(i);
+                if (r < 0)
+                        (void) error_set_errno(e, r, "Cannot make the socket of the interface of pod %s",
+                                               pod_display_name(p));
+        }
+        if (r < 0) {
+                interface_free(i, -1);
+                return r;
+        }
+        *ret = i;
+        return 0;
+}
+
+static void answer_stops(Interface *i, int status)
+{
+        json_object *o = json_object_new_object();
+
+        if (status >= 0)
+                (void) json_member_add(o, "exitStatus", json_object_new_int(status));
+        while (i->stops) {
+                VarlinkCall *call = i->stops->call;
+                (void) varlink_reply(call, o);
+                drop_monitor(&i->stops, call);
+        }
+        json_object_put(o);
+}
+
+Interface *interface_free(Interface *i, int status)
+{
+        if (!i)
+                return NULL;
+        json_object *event = i->monitors ? record_event(i, NULL, true) : NULL;
+        while (i->monitors) {
+                VarlinkCall *call = i->monitors->call;
+                if (event)
+                        (void) varlink_reply(call, event);
+                drop_monitor(&i->monitors, call);
+        }
+        answer_stops(i, status);
+        sd_event_source_disable_unref(i->kill_timer);
+        varlink_server_free(i->server);
+        for (size_t k = 0; k < EVENTS_KEPT; k++)
+                json_object_put(i->events[k]);
+        free(i);
+        return NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* interface.c, interface-apps.c: the Varlink interface of a running pod, org.acnspawn.Pod. */
+
+#include "stage0/run/exit-policy.h"
+
+typedef struct Interface Interface;
+
+/* What the interface has done. It is for the supervisor, whose the pod is. */
+typedef struct InterfaceOps {
+        /* The pod is to end in order, or at once. */
+        void (*stop)(void *userdata, bool kill);
+        /* Whether it ends already, and why no app can be started any more. */
+        bool (*ends)(void *userdata);
+        /* The connection to the pod's systemd; NULL: there is none now. */
+        ManagerLink *(*manager)(void *userdata);
+} InterfaceOps;
+
+/* Serves "interface" in the pod directory. UNITS are lent. */
+int interface_new(Pod *p, sd_event *event, const PodUnit *units, size_t n_units, const InterfaceOps *ops,
+                  void *userdata, Interface **ret, Error *e);
+/* Answers what waits for the end of the pod, which has STATUS as its exit status, and disconnects. NULL is fine. */
+Interface *interface_free(Interface *i, int status);
+
+/* Something about the app has changed; NULL: about the pod. */
+void interface_changed(Interface *i, const PodApp *app);

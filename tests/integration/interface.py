@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""The Varlink interface of a running pod, org.acnspawn.Pod: spoken by hand, every call in every state of an app."""
+
+import socket
+
+from harness import *
+
+FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
+
+
+class Connection:
+    def __init__(self, host, uuid):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        fd = os.open(host.pod_dir(uuid), os.O_PATH | os.O_DIRECTORY)
+        try:
+            self.socket.connect("/proc/self/fd/%d/interface" % fd)
+        finally:
+            os.close(fd)
+        self.socket.settimeout(30)
+        self.buffer = b""
+
+    def send(self, method, parameters=None, **more):
+        if "." not in method:
+            method = "org.acnspawn.Pod." + method
+        self.socket.sendall(json.dumps(dict(more, method=method, parameters=parameters or {})).encode() + b"\0")
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            part = self.socket.recv(65536)
+            if not part:
+                return None
+            self.buffer += part
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, **parameters):
+        """The parameters of the reply; of an error its name without the interface, and the parameters."""
+        self.send(method, parameters)
+        reply = self.receive()
+        if "error" in reply:
+            return reply["error"].replace("org.acnspawn.Pod.", ""), reply.get("parameters", {})
+        return reply.get("parameters", {})
+
+    def state(self, app):
+        return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
+
+
+def two_apps(host, *options):
+    return host.acnspawn("run", "--detach", "--name=p", "--exit-policy=all", host.shell(FOREVER, name="example.com/a"),
+                         host.shell("exit 4", name="example.com/b"), *options).expect(0).out.strip()
+
+
+def settled(c):
+    wait_for(lambda: (c.state("a"), c.state("b")) == ("running", "exited"), "states of the apps")
+
+
+@case
+def describes_itself(host):
+    uuid = two_apps(host)
+    c = Connection(host, uuid)
+    settled(c)
+    pod = c.call("Describe")
+    equal((pod["uuid"], pod["name"], pod["state"], pod["exitPolicy"]), (uuid, "p", "running", "all"))
+    a, b = pod["apps"]
+    equal((a["name"], a["state"], a["starts"], a["image"]), ("a", "running", 1, "example.com/a"))
+    equal((b["name"], b["exitStatus"], b["cause"], b["starts"]), ("b", 4, "exited", 1))
+    true(b["startedUSec"] <= b["endedUSec"], "times")
+    info = c.call("org.varlink.service.GetInfo")
+    equal((info["product"], sorted(info["interfaces"])), ("acnspawn", ["org.acnspawn.Pod", "org.varlink.service"]))
+    contains(c.call("org.varlink.service.GetInterfaceDescription", interface="org.acnspawn.Pod")["description"], "method Describe()")
+    equal(c.call("Nonsense")[0], "org.varlink.service.MethodNotFound")
+    equal(c.call("StartApp")[0], "org.varlink.service.InvalidParameter")
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def apps_are_started_and_stopped_one_by_one(host):
+    uuid = two_apps(host)
+    c = Connection(host, uuid)
+    settled(c)
+    equal(c.call("StartApp", app="a"), ("WrongState", {"app": "a", "state": "running"}))
+    equal(c.call("StopApp", app="nosuch"), ("NoSuchApp", {"app": "nosuch"}))
+    equal(c.call("StopApp", app="b"), {}, "stopping what has exited")
+    equal(c.call("StopApp", app="a"), {})
+    equal(c.state("a"), "exited")
+    # Nothing runs any more: that is the end of this pod.
+    host.acnspawn("status", "--wait=20s", "p", timeout=40).expect(0)
+    equal(host.app_status(uuid, "a")["exitStatus"], 0)
+
+
+@case
+def an_app_starts_again_with_a_clean_root(host):
+    script = "echo run $(ls /out | wc -l); touch /out/up; trap 'exit 0' TERM; while :; do sleep 0.1; done"
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell(FOREVER, name="example.com/a"),
+                       host.shell(script, name="example.com/b"))
+    host.wait_up("b")
+    c = Connection(host, uuid)
+    wait_for(lambda: c.state("b") == "running", "state of the app")
+    equal(c.call("StopApp", app="b"), {})
+    equal(c.state("b"), "exited")
+    equal(c.call("SignalApp", app="b", signal=10), ("WrongState", {"app": "b", "state": "exited"}))
+    equal(c.call("StartApp", app="b"), {})
+    equal(c.state("b"), "running")
+    for n in 2, 3:
+        wait_for(lambda: [a["starts"] for a in c.call("Describe")["apps"]] == [1, n], "start %d" % n)
+        wait_for(lambda: os.path.exists(os.path.join(host.upper("b"), "out/up")), "what the app does first")
+        if n == 2:
+            equal(c.call("RestartApp", app="b"), {})
+    equal(host.state(uuid), "running")
+    host.acnspawn("stop", "p").expect(0)
+    equal(host.acnspawn("logs", "--app=b", "p").expect(0).out, "run 0\n" * 3)
+
+
+@case
+def an_app_that_does_not_stop_is_killed_in_time(host):
+    uuid = host.detach("--name=p", "--stop-timeout=60s", "--exit-policy=all", host.shell(FOREVER, name="example.com/a"),
+                       host.shell("trap '' TERM; touch /out/up; while :; do sleep 0.1; done", name="example.com/b"))
+    host.wait_up("b")
+    c = Connection(host, uuid)
+    wait_for(lambda: c.state("b") == "running", "state of the app")
+    begin = time.monotonic()
+    c.call("StopApp", app="b", timeoutUSec=300000)
+    true(time.monotonic() - begin < 20, "time to stop")
+    equal([a.get("signal") for a in c.call("Describe")["apps"]], [None, 9])
+    equal(c.call("StopApp", app="a", timeoutUSec=-1), ("org.varlink.service.InvalidParameter", {"parameter": "timeoutUSec"}))
+    equal(c.call("SignalApp", app="a", signal=1000), ("org.varlink.service.InvalidParameter", {"parameter": "signal"}))
+    host.acnspawn("stop", "p").expect(0)
+
+
+@case
+def nothing_is_lost_between_describing_and_monitoring(host):
+    uuid = host.detach("--name=p", "--exit-policy=all", host.shell(FOREVER, name="example.com/a"),
+                       host.shell(FOREVER, name="example.com/b"))
+    c, other = Connection(host, uuid), Connection(host, uuid)
+    wait_for(lambda: (c.state("a"), c.state("b")) == ("running", "running"), "states of the apps")
+    begin = c.call("Describe")["sequence"]
+    equal(other.call("StopApp", app="b"), {})
+    equal(c.call("Monitor")[0], "org.varlink.service.ExpectedMore")
+    equal(other.call("Monitor", since=0)[0], "org.varlink.service.ExpectedMore")
+    c.send("Monitor", {"since": begin}, more=True)
+    events = [c.receive()["parameters"]]
+    while events[-1]["app"]["state"] != "exited":
+        events.append(c.receive()["parameters"])
+    equal(events[-1]["app"]["name"], "b")
+    equal([e["sequence"] for e in events], list(range(begin + 1, begin + 1 + len(events))))
+    other.send("Monitor", {"since": events[-1]["sequence"] + 100}, more=True)
+    equal(other.receive()["error"], "org.varlink.service.InvalidParameter")
+    other.send("Stop")
+    equal(other.receive()["parameters"], {"exitStatus": 0})
+    last = {"continues": True}
+    while last.get("continues"):
+        last = c.receive()
+    equal(last["parameters"]["state"], "exited")
+    equal(c.receive(), None, "what comes after the end")
+
+
+@case
+def pods_are_paused_and_killed(host):
+    uuid = two_apps(host)
+    c = Connection(host, uuid)
+    settled(c)
+    equal(c.call("Pause"), {})
+    equal((c.call("Describe")["state"], host.state(uuid)), ("paused", "paused"))
+    equal(c.call("Resume"), {})
+    equal(c.call("Describe")["state"], "running")
+    equal(c.call("Stop", timeoutUSec=-5)[0], "org.varlink.service.InvalidParameter")
+    begin = time.monotonic()
+    c.send("Stop", {"timeoutUSec": 0})
+    true("exitStatus" in c.receive()["parameters"], "answer of a kill")
+    true(time.monotonic() - begin < 10, "time to kill")
+
+
+@case
+def callers_that_hang_up_or_say_nonsense_harm_nobody(host):
+    uuid = two_apps(host)
+    c = Connection(host, uuid)
+    settled(c)
+    for text in b"\0", b"{}\0", b"[1]\0", b'{"method":5}\0', b'{"method":"org.acnspawn.Pod.Describe","parameters":[]}\0', b"\xff" * 100 + b"\0":
+        bad = Connection(host, uuid)
+        bad.socket.sendall(text)
+        bad.receive()
+    for method in "Monitor", "Describe", "RestartApp":
+        gone = Connection(host, uuid)
+        gone.send(method, {"app": "a"} if method == "RestartApp" else {}, more=True)
+        gone.socket.close()
+    wait_for(lambda: (c.state("a"), c.call("Describe")["apps"][0]["starts"]) == ("running", 2), "the restart")
+    equal(c.call("StopApp", app="a"), {})
+
+
+if __name__ == "__main__":
+    main()
