@@ -160,7 +160,8 @@ int control_receive(int fd, ControlRequest *ret)
         for (size_t i = 0; i < ELEMENTSOF(words); i++)
                 if (streq(words[i], text)) {
                         *ret = (ControlRequest){.op = (ControlOp) i};
-                        strcpy(ret->app, app ?: "");
+                        if (app)
+                                memcpy(ret->app, app, strlen(app) + 1);
                         return 0;
                 }
         return -EBADMSG;
