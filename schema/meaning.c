@@ -123,7 +123,7 @@ int pod_manifest_check_reified(const PodManifest *m, Error *e)
         for (size_t i = 0; i < m->n_apps; i++) {
                 size_t mark = parser_enter_key(&p, "apps");
                 (void) parser_enter_index(&p, i);
-                pod_app_check(&p, m, m->apps + i);
+                pod_app_check(&p, m, m->apps[i]);
                 parser_leave(&p, mark);
         }
         return parser_conclude(&p, "reified pod manifest", 0, e);

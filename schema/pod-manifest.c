@@ -181,8 +181,15 @@ static const Type type_pod_app = {
 static void apps_finish(Parser *p, void *target)
 {
         const List *l = target;
+        PodApp **apps = l->items;
+        _cleanup_free_ char **names = calloc(l->n + 1, sizeof(char *));
 
-        parser_check_unique(p, l->items, l->n, sizeof(PodApp));
+        for (size_t i = 0; names && i < l->n; i++)
+                names[i] = apps[i] ? apps[i]->name : NULL;
+        if (names)
+                parser_check_unique(p, names, l->n, sizeof(char *));
+        else
+                p->oom = true;
 }
 
 static void volumes_finish(Parser *p, void *target)
@@ -192,8 +199,10 @@ static void volumes_finish(Parser *p, void *target)
         parser_check_unique(p, l->items, l->n, sizeof(Volume));
 }
 
+static const Type type_pod_app_pointer = {POINTER_OPS, .size = sizeof(PodApp *), .item = &type_pod_app};
 static const Type type_pod_apps = {
-                LIST_OPS, .item = &type_pod_app, .growable = true, .keep_empty = true, .finish = apps_finish,
+                LIST_OPS,           .item = &type_pod_app_pointer, .growable = true,
+                .keep_empty = true, .finish = apps_finish,
 };
 static const Type type_volumes = {
                 LIST_OPS,
@@ -268,9 +277,10 @@ PodManifest *pod_manifest_free(PodManifest *m)
         return NULL;
 }
 
-void pod_app_done(PodApp *a)
+PodApp *pod_app_free(PodApp *a)
 {
-        object_done(&type_pod_app, a);
+        pointer_done(&type_pod_app_pointer, &a);
+        return NULL;
 }
 
 int pod_manifest_parse(const char *text, size_t size, PodManifest **ret, Findings *findings, Error *e)
@@ -304,9 +314,18 @@ PodManifest *pod_manifest_new(void)
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (streq_ptr(m->apps[i].name, name))
-                        return m->apps + i;
+                if (streq_ptr(m->apps[i]->name, name))
+                        return m->apps[i];
         return NULL;
+}
+
+size_t pod_manifest_index_of(const PodManifest *m, const PodApp *a)
+{
+        size_t i = 0;
+
+        while (m->apps[i] != a)
+                i++;
+        return i;
 }
 
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name)
@@ -319,10 +338,25 @@ Volume *pod_manifest_find_volume(const PodManifest *m, const char *name)
 
 PodApp *pod_manifest_add_app(PodManifest *m)
 {
-        if (GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0)
+        PodApp *a = GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0 ? NULL
+                                                                                : calloc(1, sizeof(PodApp));
+
+        if (a)
+                m->apps[m->n_apps++] = a;
+        return a;
+}
+
+PodApp *pod_manifest_take_app(PodManifest *m, const char *name)
+{
+        size_t i = 0;
+
+        while (i < m->n_apps && !streq_ptr(m->apps[i]->name, name))
+                i++;
+        if (i == m->n_apps)
                 return NULL;
-        m->apps[m->n_apps] = (PodApp){};
-        return m->apps + m->n_apps++;
+        PodApp *a = m->apps[i];
+        memmove(m->apps + i, m->apps + i + 1, (--m->n_apps - i) * sizeof(PodApp *));
+        return a;
 }
 
 Volume *pod_manifest_add_volume(PodManifest *m)

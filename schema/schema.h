@@ -221,7 +221,7 @@ typedef struct ExposedPort {
 
 typedef struct PodManifest {
         char *ac_version;
-        PodApp *apps;
+        PodApp **apps; /* on the heap: an app stays where it is while others are added and removed */
         size_t n_apps, apps_allocated;
         Volume *volumes;
         size_t n_volumes, volumes_allocated;
@@ -234,11 +234,14 @@ typedef struct PodManifest {
 
 PodManifest *pod_manifest_free(PodManifest *m);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodManifest *, pod_manifest_free);
-void pod_app_done(PodApp *a);
+PodApp *pod_app_free(PodApp *a);
+DEFINE_TRIVIAL_CLEANUP_FUNC(PodApp *, pod_app_free);
 void volume_done(Volume *v);
 void mount_done(Mount *m);
 Volume *volume_free(Volume *v);
 PodApp *pod_manifest_find_app(const PodManifest *m, const char *name); /* NULL if absent */
+/* Which of its apps A is. */
+size_t pod_manifest_index_of(const PodManifest *m, const PodApp *a);
 Volume *pod_manifest_find_volume(const PodManifest *m, const char *name);
 /* Mounts of the 0.5.2 form, which name a mount point instead of a path, have that name as path while the
  * mount points are not known, that is if the pod manifest has no app object. This sets their paths from the
@@ -250,6 +253,8 @@ int pod_app_resolve_mounts(PodApp *a, const App *app, Error *e);
 int pod_manifest_check_reified(const PodManifest *m, Error *e);
 /* Append a zeroed item, to be filled in by the caller. NULL: out of memory. */
 PodApp *pod_manifest_add_app(PodManifest *m);
+/* Removes the app of that name from the manifest; it is the caller's then. NULL: there is none. */
+PodApp *pod_manifest_take_app(PodManifest *m, const char *name);
 Volume *pod_manifest_add_volume(PodManifest *m);
 Mount *pod_app_add_mount(PodApp *a);
 PodManifest *pod_manifest_new(void); /* empty, of SCHEMA_VERSION */

@@ -450,7 +450,7 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
 static ssize_t app_index(const PodManifest *m, const char *name)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (streq(m->apps[i].name, name))
+                if (streq(m->apps[i]->name, name))
                         return (ssize_t) i;
         return -ENOENT;
 }
@@ -473,7 +473,7 @@ static int check_order(const PodManifest *m, const AppSettings *all, bool *done,
                 if (!done[i])
                         return error_set(e, -ELOOP,
                                          "App %s is to start after an app that is to start after it",
-                                         m->apps[i].name);
+                                         m->apps[i]->name);
         return 0;
 }
 
@@ -483,7 +483,7 @@ static int no_such_app(const PodManifest *m, const char *app, const char *name, 
         _cleanup_free_ char *list = NULL;
 
         for (size_t i = 0; i < m->n_apps; i++)
-                if (strv_extend(&names, m->apps[i].name) < 0)
+                if (strv_extend(&names, m->apps[i]->name) < 0)
                         return error_oom(e);
         list = strv_join(names, ", ");
         int r = error_set(e, -ENOENT, "App %s is to start after %s, but the pod has no such app", app, name);
@@ -495,7 +495,7 @@ static int check_names(const PodManifest *m, const AppSettings *all, Error *e)
         for (size_t i = 0; i < m->n_apps; i++)
                 STRV_FOREACH (name, all[i].after)
                         if (app_index(m, *name) < 0)
-                                return no_such_app(m, m->apps[i].name, *name, e);
+                                return no_such_app(m, m->apps[i]->name, *name, e);
         return 0;
 }
 
@@ -506,7 +506,7 @@ static int check_log_files(const PodManifest *m, const AppSettings *all, Error *
                 for (size_t j = 0; all[i].log_file.path && j < i; j++)
                         if (all[j].log_file.path && streq(all[i].log_file.path, all[j].log_file.path))
                                 return error_set(e, -EEXIST, "Apps %s and %s have the same log file, %s",
-                                                 m->apps[j].name, m->apps[i].name, all[i].log_file.path);
+                                                 m->apps[j]->name, m->apps[i]->name, all[i].log_file.path);
         return 0;
 }
 
@@ -517,7 +517,7 @@ int pod_settings_check(const PodManifest *m, Error *e)
         int r = all && done ? 0 : error_oom(e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = app_settings_read(&m->apps[i], &all[i], e);
+                r = app_settings_read(m->apps[i], &all[i], e);
         if (r >= 0)
                 r = check_names(m, all, e);
         if (r >= 0)

@@ -62,7 +62,7 @@ static void complete_pods(const Completion *c, const char *states)
 static void offer_apps(const Completion *c, const Pod *p)
 {
         for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
-                offer(c, p->manifest->apps[i].name);
+                offer(c, p->manifest->apps[i]->name);
 }
 
 /* Those of the pod that is on the command line, else of all that run. The first word is the command. */

@@ -14,7 +14,7 @@ static Table *app_table(const Pod *p)
         Table *t = table_new(columns, ELEMENTSOF(columns));
 
         for (size_t i = 0; t && i < p->manifest->n_apps; i++) {
-                const PodApp *a = &p->manifest->apps[i];
+                const PodApp *a = p->manifest->apps[i];
                 _cleanup_free_ char *id = strndup(a->image_id, 19), *command = strv_join(a->app->exec, " ");
                 if (!id || !command)
                         return table_free(t);

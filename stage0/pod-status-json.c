@@ -304,13 +304,13 @@ static json_object *mounts_json(const PodManifest *m, const Volume *v)
         bool failed = !l;
 
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; !failed && k < m->apps[i].n_mounts; k++) {
-                        const Mount *mount = &m->apps[i].mounts[k];
+                for (size_t k = 0; !failed && k < m->apps[i]->n_mounts; k++) {
+                        const Mount *mount = &m->apps[i]->mounts[k];
 
                         if (mount->app_volume || !streq_ptr(mount->volume, v->name))
                                 continue;
                         json_object *o = json_object_new_object();
-                        failed |= put_text(o, "app", m->apps[i].name) || put_text(o, "path", mount->path);
+                        failed |= put_text(o, "app", m->apps[i]->name) || put_text(o, "path", mount->path);
                         failed |= append(l, take_unless(failed, o));
                 }
         return take_unless(failed, l);

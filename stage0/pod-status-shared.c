@@ -153,12 +153,12 @@ const char *volume_kind_word(const PodManifest *m, const Volume *v)
 static void add_targets(Text *t, const PodManifest *m, const Volume *v)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; k < m->apps[i].n_mounts; k++) {
-                        const Mount *mount = &m->apps[i].mounts[k];
+                for (size_t k = 0; k < m->apps[i]->n_mounts; k++) {
+                        const Mount *mount = &m->apps[i]->mounts[k];
 
                         if (mount->app_volume || !streq_ptr(mount->volume, v->name))
                                 continue;
-                        text_addf(t, ", %s:", m->apps[i].name);
+                        text_addf(t, ", %s:", m->apps[i]->name);
                         status_add_escaped(t, mount->path);
                 }
 }

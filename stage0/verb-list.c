@@ -62,7 +62,7 @@ static int add_apps(Table *t, const Pod *p)
         _cleanup_strv_free_ char **names = NULL;
 
         for (size_t i = 0; p->manifest && i < p->manifest->n_apps; i++)
-                if (strv_extend(&names, p->manifest->apps[i].name) < 0)
+                if (strv_extend(&names, p->manifest->apps[i]->name) < 0)
                         return -ENOMEM;
         table_add_list(t, names);
         return 0;

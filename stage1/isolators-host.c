@@ -125,7 +125,7 @@ static int check_isolators(const PodManifest *m, bool host_network, Error *e)
         int r = sysctl_check(m, host_network, e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = check_system_calls(&m->apps[i], e);
+                r = check_system_calls(m->apps[i], e);
         return r;
 }
 
@@ -141,6 +141,6 @@ int stage1_isolators_check(const PodManifest *m, const HostFeatures *h, Error *e
         int r = check_isolators(m, h->host_network, e);
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = labels_check(&m->apps[i], h, e);
+                r = labels_check(m->apps[i], h, e);
         return r;
 }

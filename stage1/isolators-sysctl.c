@@ -174,11 +174,11 @@ int stage1_sysctls(const PodManifest *m, bool host_network, PairList *ret, Error
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++) {
                 _cleanup_free_ char *whose = NULL;
-                if (!m->apps[i].app)
+                if (!m->apps[i]->app)
                         continue;
-                r = xasprintf(&whose, "App %s", m->apps[i].name) < 0 ? error_oom(e) : 0;
+                r = xasprintf(&whose, "App %s", m->apps[i]->name) < 0 ? error_oom(e) : 0;
                 if (r >= 0)
-                        r = collect_list(&m->apps[i].app->isolators, whose, host_network, &l, e);
+                        r = collect_list(&m->apps[i]->app->isolators, whose, host_network, &l, e);
         }
         if (r < 0) {
                 pair_list_done(&l);

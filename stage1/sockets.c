@@ -37,7 +37,7 @@ bool stage1_app_is_socket_activated(const App *app)
 bool stage1_pod_is_socket_activated(const PodManifest *m)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (stage1_app_is_socket_activated(m->apps[i].app))
+                if (stage1_app_is_socket_activated(m->apps[i]->app))
                         return true;
         return false;
 }
@@ -97,8 +97,9 @@ static int check_against(const PodApp *app, const Port *p, const PodApp *other_a
 /* All earlier ports have been checked. */
 static int check_against_earlier(const PodManifest *m, const PodApp *app, const Port *p, Error *e)
 {
-        for (const PodApp *a = m->apps; a <= app; a++)
-                for (size_t i = 0; a->app && i < a->app->n_ports; i++) {
+        for (size_t k = 0; k < m->n_apps; k++)
+                for (size_t i = 0; m->apps[k]->app && i < m->apps[k]->app->n_ports; i++) {
+                        const PodApp *a = m->apps[k];
                         const Port *other = &a->app->ports[i];
 
                         if (other == p)
@@ -115,21 +116,21 @@ int stage1_sockets_check(const PodManifest *m, Error *e)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; m->apps[i].app && k < m->apps[i].app->n_ports; k++) {
-                        const Port *p = &m->apps[i].app->ports[k];
+                for (size_t k = 0; m->apps[i]->app && k < m->apps[i]->app->n_ports; k++) {
+                        const Port *p = &m->apps[i]->app->ports[k];
 
                         if (!p->socket_activated)
                                 continue;
-                        int r = check_port(&m->apps[i], p, e);
+                        int r = check_port(m->apps[i], p, e);
                         sum += stage1_port_count(p);
                         if (r >= 0 && sum > STAGE1_SOCKETS_MAX)
                                 r = error_set(e, -E2BIG,
                                               "The pod has %llu socket-activated ports with port '%s' of "
                                               "app %s; at most %u are possible",
-                                              (unsigned long long) sum, p->name, m->apps[i].name,
+                                              (unsigned long long) sum, p->name, m->apps[i]->name,
                                               STAGE1_SOCKETS_MAX);
                         if (r >= 0)
-                                r = check_against_earlier(m, &m->apps[i], p, e);
+                                r = check_against_earlier(m, m->apps[i], p, e);
                         if (r < 0)
                                 return r;
                 }
@@ -213,8 +214,8 @@ int stage1_generate_sockets(const PodManifest *m, Stage1Files *files)
                 return 0;
         text_add(&slice, "[Unit]\n");
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                if (stage1_app_is_socket_activated(m->apps[i].app))
-                        r = add_app_units(files, &m->apps[i], &slice);
+                if (stage1_app_is_socket_activated(m->apps[i]->app))
+                        r = add_app_units(files, m->apps[i], &slice);
         return r < 0 ? r : stage1_add_unit_text(files, SLICE_DROP_IN, &slice);
 }
 

@@ -329,7 +329,7 @@ static int add_default_target(Stage1Files *files, const PodManifest *m, const St
         text_addf(&t, "[Unit]\nDescription=Pod %s\nDefaultDependencies=no\nAllowIsolate=yes\n", o->uuid);
         text_add(&t, "Requires=systemd-journald.socket\nWants=systemd-journald.service\n");
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = add_members(&t, &m->apps[i]);
+                r = add_members(&t, m->apps[i]);
         return r < 0 ? r : stage1_add_unit_text(files, "default.target", &t);
 }
 
@@ -342,6 +342,6 @@ int stage1_generate_units(const PodManifest *m, const Stage1Options *o, Stage1Fi
         if (r >= 0)
                 r = add_slice(files, "app.slice", "Resources of the Pod", "", &m->isolators, true, NULL);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                r = add_app(files, &m->apps[i], o, e);
+                r = add_app(files, m->apps[i], o, e);
         return r < 0 ? r : stage1_generate_sockets(m, files);
 }

@@ -126,7 +126,7 @@ int reify_write_credentials(Reify *r, Error *e)
                 return 0;
         int k = make_private_directory(r->pod->dir_fd, "credentials", &fd);
         for (size_t i = 0; k >= 0 && i < r->manifest->n_apps; i++)
-                k = write_app(fd, r->manifest->apps[i].name, q->template ? &none : &q->apps[i].credentials,
+                k = write_app(fd, r->manifest->apps[i]->name, q->template ? &none : &q->apps[i].credentials,
                               &q->credentials);
         return k < 0 ? error_set_errno(e, k, "Cannot keep the credentials of pod %s",
                                        pod_display_name(r->pod))

@@ -545,7 +545,7 @@ static int name_apps(const PodManifest *m, const PodRequest *q, AppOverrides *ap
 {
         for (size_t i = 0; i < q->n_apps; i++) {
                 apps[i] = q->apps[i];
-                apps[i].name = m->apps[i].name;
+                apps[i].name = m->apps[i]->name;
                 apps[i].reference = NULL;
         }
         for (size_t i = 0; i < q->n_apps; i++)
@@ -565,7 +565,7 @@ static int definition_format(const Pod *p, const PodRequest *q, json_object **re
         d.request.apps = apps;
         int r = apps && images ? name_apps(m, q, apps) : -ENOMEM;
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                images[i] = (DefinedImage){m->apps[i].name, m->apps[i].image_id, m->apps[i].image_name};
+                images[i] = (DefinedImage){m->apps[i]->name, m->apps[i]->image_id, m->apps[i]->image_name};
         if (r >= 0)
                 r = object_format(&definition_shape, &d, &o);
         for (size_t i = 0; apps && i < q->n_apps; i++)
@@ -625,7 +625,7 @@ static int check_apps(const PodDefinition *d, Error *e)
         if (d->n_images != n)
                 return error_set(e, -EINVAL, "it has %zu images and %zu apps", d->n_images, n);
         for (size_t i = 0; i < n; i++) {
-                const char *name = q->template ? q->template->apps[i].name : q->apps[i].name;
+                const char *name = q->template ? q->template->apps[i]->name : q->apps[i].name;
                 if (!streq(d->images[i].app, name))
                         return error_set(e, -EINVAL, "images[%zu] is not that of app %s", i, name);
                 if (image_id_check(d->images[i].id, e) < 0)

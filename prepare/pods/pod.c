@@ -251,7 +251,7 @@ static int load_config(Pod *p, Error *e)
 int check_reified(const PodManifest *m, Error *e)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (!m->apps[i].app)
+                if (!m->apps[i]->app)
                         return error_set(e, -EINVAL, "apps[%zu].app is missing", i);
         return pod_manifest_check_reified(m, e);
 }

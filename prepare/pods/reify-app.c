@@ -368,7 +368,7 @@ static int reify_requested_app(Reify *r, size_t index, Error *e)
 
 static int reify_template_app(Reify *r, size_t index, Error *e)
 {
-        const PodApp *t = &r->request->template->apps[index];
+        const PodApp *t = r->request->template->apps[index];
         _cleanup_(image_freep) Image *i = NULL;
         PodApp *a;
 

@@ -26,7 +26,7 @@ static int find_template_image(Reify *r, const PodApp *t, Image **ret, Error *e)
 
 static int fetch_template_image(Reify *r, size_t i, Error *e)
 {
-        const PodApp *t = &r->request->template->apps[i];
+        const PodApp *t = r->request->template->apps[i];
         Image *x = NULL;
 
         int k = find_template_image(r, t, &x, e);

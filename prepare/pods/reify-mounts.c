@@ -107,7 +107,7 @@ static bool is_mounted(const PodApp *a, const char *path)
  * run as a user of their own, count on it that they may write there. */
 static void take_attributes(const Reify *r, const PodApp *a, const MountPoint *p, Volume *volume)
 {
-        const AppImage *image = &r->images[a - r->manifest->apps];
+        const AppImage *image = &r->images[pod_manifest_index_of(r->manifest, a)];
 
         if (image->image->info.kind != IMAGE_KIND_OCI)
                 return;
@@ -250,8 +250,8 @@ static int reify_app_mounts(Reify *r, PodApp *a, char *const *layers, Error *e)
 static bool is_used(const PodManifest *m, const char *volume)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; k < m->apps[i].n_mounts; k++)
-                        if (streq(m->apps[i].mounts[k].volume, volume))
+                for (size_t k = 0; k < m->apps[i]->n_mounts; k++)
+                        if (streq(m->apps[i]->mounts[k].volume, volume))
                                 return true;
         return false;
 }
@@ -262,7 +262,7 @@ int reify_mounts(Reify *r, Error *e)
         int k = 0;
 
         for (size_t i = 0; i < m->n_apps && k >= 0; i++)
-                k = reify_app_mounts(r, &m->apps[i], r->images[i].layers, e);
+                k = reify_app_mounts(r, m->apps[i], r->images[i].layers, e);
         for (size_t i = 0; i < m->n_volumes && k >= 0; i++)
                 if (!is_used(m, m->volumes[i].name))
                         k = reify_warn(r, e,

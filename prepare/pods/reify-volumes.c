@@ -244,6 +244,6 @@ int reify_volumes(Reify *r, Error *e)
         if (k >= 0)
                 k = add_volumes(r, q->volumes, q->n_volumes, e);
         for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
-                k = hoist_volumes(r, &r->manifest->apps[i], e);
+                k = hoist_volumes(r, r->manifest->apps[i], e);
         return k;
 }

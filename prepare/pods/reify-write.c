@@ -115,7 +115,7 @@ int reify_write(Reify *r, Error *e)
         if (k < 0)
                 return error_set_errno(e, k, "Cannot make the directories of pod %s", pod_display_name(p));
         for (size_t i = 0; i < r->manifest->n_apps && k >= 0; i++)
-                k = write_app(r, apps_fd, r->manifest->apps[i].name, &r->images[i], e);
+                k = write_app(r, apps_fd, r->manifest->apps[i]->name, &r->images[i], e);
         if (k >= 0)
                 k = write_volumes(r, volumes_fd, e);
         return k < 0 ? k : reify_write_credentials(r, e);

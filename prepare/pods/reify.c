@@ -105,8 +105,8 @@ static char *list_ports(const PodManifest *m)
         _cleanup_strv_free_ char **l = NULL;
 
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; k < m->apps[i].app->n_ports && strv_length(l) < 16; k++)
-                        if (strv_extendf(&l, "%s (app %s)", m->apps[i].app->ports[k].name, m->apps[i].name) <
+                for (size_t k = 0; k < m->apps[i]->app->n_ports && strv_length(l) < 16; k++)
+                        if (strv_extendf(&l, "%s (app %s)", m->apps[i]->app->ports[k].name, m->apps[i]->name) <
                             0)
                                 return NULL;
         return l ? strv_join(l, ", ") : NULL;
@@ -118,14 +118,14 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
         const char *found = NULL;
 
         for (size_t i = 0; i < m->n_apps; i++) {
-                if (!find_port(m->apps[i].app, name))
+                if (!find_port(m->apps[i]->app, name))
                         continue;
                 if (found)
                         return error_set(e, -ENOTUNIQ,
                                          "The port '%s' cannot be exposed: apps %s and %s both have one "
                                          "of that name",
-                                         name, found, m->apps[i].name);
-                found = m->apps[i].name;
+                                         name, found, m->apps[i]->name);
+                found = m->apps[i]->name;
         }
         if (found)
                 return 0;
@@ -153,8 +153,8 @@ static bool same_protocol(const PodManifest *m, const ExposedPort *a, const Expo
         for (size_t i = 0; i < 2; i++) {
                 const Port *p = both[i]->pod_port;
                 for (size_t k = 0; !p && k < m->n_apps; k++)
-                        if (m->apps[k].app)
-                                p = find_port(m->apps[k].app, both[i]->name);
+                        if (m->apps[k]->app)
+                                p = find_port(m->apps[k]->app, both[i]->name);
                 protocols[i] = p ? p->protocol : NULL;
         }
         return !protocols[0] || !protocols[1] || streq(protocols[0], protocols[1]);
@@ -201,8 +201,8 @@ int pod_template_check(const PodManifest *t, Error *e)
         int r = t->n_apps == 0 ? refuse_empty(true, e) : 0;
 
         for (size_t i = 0; r >= 0 && i < t->n_apps; i++) {
-                r = template_app_check(&t->apps[i], e);
-                complete = complete && t->apps[i].app;
+                r = template_app_check(t->apps[i], e);
+                complete = complete && t->apps[i]->app;
         }
         for (size_t i = 0; r >= 0 && i < t->n_volumes; i++)
                 r = template_volume_check(&t->volumes[i], e);

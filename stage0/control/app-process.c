@@ -26,13 +26,13 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
 
         if (!m || m->n_apps == 0)
                 return error_set(e, -ENOENT, "Pod %s has no apps", pod_display_name(p));
-        const PodApp *app = name ? pod_manifest_find_app(m, name) : m->n_apps == 1 ? &m->apps[0] : NULL;
+        const PodApp *app = name ? pod_manifest_find_app(m, name) : m->n_apps == 1 ? m->apps[0] : NULL;
         if (app) {
                 *ret = app;
                 return 0;
         }
         for (size_t i = 0; i < m->n_apps; i++)
-                if (strv_extend(&names, m->apps[i].name) < 0)
+                if (strv_extend(&names, m->apps[i]->name) < 0)
                         return error_oom(e);
         list = strv_join(names, ", ");
         int r = name ? error_set(e, -ENOENT, "Pod %s has no app '%s'", pod_display_name(p), shown ?: "")
@@ -151,7 +151,7 @@ int app_not_running(Pod *p, const PodApp *app, Error *e)
         size_t n = p->manifest->n_apps;
 
         if (pod_read_statuses(p, false, &statuses) >= 0) {
-                state = statuses[app - p->manifest->apps].state;
+                state = statuses[pod_manifest_index_of(p->manifest, app)].state;
                 app_statuses_free(statuses, n);
         }
         return error_set(e, -ESRCH, "App %s of pod %s is not running: %s", app->name, pod_display_name(p),

@@ -38,11 +38,11 @@ static const char *only_app(const Pod *p)
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
                 AppInput input = INPUT_NULL;
 
-                if (input_of(&p->manifest->apps[i], &input, NULL) < 0 || input == INPUT_NULL)
+                if (input_of(p->manifest->apps[i], &input, NULL) < 0 || input == INPUT_NULL)
                         continue;
                 if (found)
                         return NULL;
-                found = p->manifest->apps[i].name;
+                found = p->manifest->apps[i]->name;
         }
         return found;
 }

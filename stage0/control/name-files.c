@@ -89,7 +89,7 @@ int check_name_files(Pod *p, char ***warnings, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(wishes); i++)
                 any |= wishes[i].there;
         for (size_t i = 0; any && r >= 0 && i < p->manifest->n_apps; i++)
-                r = check_app(p, &p->manifest->apps[i], wishes, ELEMENTSOF(wishes), warnings);
+                r = check_app(p, p->manifest->apps[i], wishes, ELEMENTSOF(wishes), warnings);
         return r < 0 ? error_set_errno(e, r, "Cannot look into the images of pod %s", pod_display_name(p))
                      : 0;
 }

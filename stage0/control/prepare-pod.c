@@ -168,7 +168,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = write_root(p, e);
         for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++)
-                r = write_launch_file(p, &p->manifest->apps[i], e);
+                r = write_launch_file(p, p->manifest->apps[i], e);
         if (r >= 0)
                 r = pod_definition_write(p, request, e);
         if (r >= 0)

@@ -35,7 +35,7 @@ static bool has_isolator(const IsolatorList *l, const char *name)
 static GrantSource source_of(const PodRequest *q, size_t index, const char *name)
 {
         if (q->template)
-                return q->template->apps[index].app ? GRANT_POD_MANIFEST : GRANT_IMAGE;
+                return q->template->apps[index]->app ? GRANT_POD_MANIFEST : GRANT_IMAGE;
         return has_isolator(&q->apps[index].isolators, name) ? GRANT_COMMAND_LINE : GRANT_IMAGE;
 }
 
@@ -258,7 +258,7 @@ static int decide_app(Decision *d, const Pod *p, size_t index, Error *e)
 {
         _cleanup_(privilege_list_done) PrivilegeList asked = {};
         _cleanup_app_settings_ AppSettings settings = {};
-        PodApp *a = &p->manifest->apps[index];
+        PodApp *a = p->manifest->apps[index];
         PrivilegeList refused = {};
 
         bool host_ports = p->config.net == NET_HOST && p->config.private_users;

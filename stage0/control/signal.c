@@ -41,9 +41,9 @@ int kill_app(Pod *p, const char *name, int signal, Error *e)
         if (r >= 0 && name)
                 r = pod_find_app(p, name, &app, e);
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++) {
-                if (app && app != &p->manifest->apps[i])
+                if (app && app != p->manifest->apps[i])
                         continue;
-                r = kill_one(p, &p->manifest->apps[i], signal, e);
+                r = kill_one(p, p->manifest->apps[i], signal, e);
                 n_sent += r > 0;
         }
         if (r < 0 && is_lost(r, n_sent) && pod_wait(p, LOST_TIMEOUT_USEC, NULL) >= 0) {

@@ -27,7 +27,7 @@ static uint64_t limit_of_apps(const PodManifest *m)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < m->n_apps; i++) {
-                uint64_t limit = m->apps[i].app ? limit_of(&m->apps[i].app->isolators) : UINT64_MAX;
+                uint64_t limit = m->apps[i]->app ? limit_of(&m->apps[i]->app->isolators) : UINT64_MAX;
 
                 if (__builtin_add_overflow(sum, limit, &sum))
                         return UINT64_MAX;

@@ -37,9 +37,9 @@ static const Port *find_port(const PodManifest *m, const ExposedPort *x)
         if (x->pod_port)
                 return x->pod_port;
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; m->apps[i].app && k < m->apps[i].app->n_ports; k++)
-                        if (streq_ptr(m->apps[i].app->ports[k].name, x->name))
-                                return &m->apps[i].app->ports[k];
+                for (size_t k = 0; m->apps[i]->app && k < m->apps[i]->app->n_ports; k++)
+                        if (streq_ptr(m->apps[i]->app->ports[k].name, x->name))
+                                return &m->apps[i]->app->ports[k];
         return NULL;
 }
 
@@ -49,8 +49,8 @@ static bool is_socket_activated(const PodManifest *m, const Port *p)
         if (p->socket_activated)
                 return true;
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; m->apps[i].app && k < m->apps[i].app->n_ports; k++) {
-                        const Port *own = &m->apps[i].app->ports[k];
+                for (size_t k = 0; m->apps[i]->app && k < m->apps[i]->app->n_ports; k++) {
+                        const Port *own = &m->apps[i]->app->ports[k];
 
                         if (own->socket_activated && own->port == p->port &&
                             streq_ptr(own->protocol, p->protocol))

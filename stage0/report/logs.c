@@ -57,7 +57,7 @@ static void point_to_log_file(const Pod *p, const PodApp *app, const LogFileSett
 static int show_unjournaled(Pod *p, const LogOptions *o, const OutputOptions *output, Error *e)
 {
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
-                const PodApp *app = &p->manifest->apps[i];
+                const PodApp *app = p->manifest->apps[i];
                 _cleanup_app_settings_ AppSettings s = {};
 
                 if (o->app && !streq(o->app, app->name))

@@ -80,7 +80,7 @@ static int report_apps(Pod *p, PodReport *r)
                 return k;
         for (size_t i = 0; i < n; i++)
                 r->apps[i] = (AppReport){
-                                .app = &p->manifest->apps[i], .status = statuses[i], .journal = true};
+                                .app = p->manifest->apps[i], .status = statuses[i], .journal = true};
         r->n_apps = n;
         if (p->state == POD_EXITED)
                 r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);
@@ -131,8 +131,8 @@ static int report_exposure(const Pod *p, const HostFeatures *h, PodReport *r)
         const PodManifest *m = p->manifest;
 
         for (size_t i = 0; m->n_apps > 1 && i < m->n_apps; i++)
-                if (!stage1_app_is_confined(m->apps[i].app, h) &&
-                    strv_extend(&r->exposed_to, m->apps[i].name) < 0)
+                if (!stage1_app_is_confined(m->apps[i]->app, h) &&
+                    strv_extend(&r->exposed_to, m->apps[i]->name) < 0)
                         return -ENOMEM;
         r->exposed_to_all = r->exposed_to && h->landlock < 2;
         return 0;
@@ -179,7 +179,7 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, bool kee
         if (k >= 0)
                 k = report_limits(&p->manifest->isolators, NULL, &reporter);
         for (size_t i = 0; k >= 0 && i < p->manifest->n_apps; i++)
-                k = report_limits(&p->manifest->apps[i].app->isolators, &p->manifest->apps[i], &reporter);
+                k = report_limits(&p->manifest->apps[i]->app->isolators, p->manifest->apps[i], &reporter);
         return k;
 }
 

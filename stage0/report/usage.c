@@ -160,7 +160,7 @@ int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e)
         if (r >= 0)
                 pod.memory_max = usage_memory_limit(path);
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++)
-                r = read_app(path, &p->manifest->apps[i], &apps[i]);
+                r = read_app(path, p->manifest->apps[i], &apps[i]);
         if (r == -ENOENT)
                 return error_set(e, -ESRCH, "Pod %s is just starting, or about to end", pod_display_name(p));
         if (r < 0)

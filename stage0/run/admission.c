@@ -59,7 +59,7 @@ int admission_new(Pod *p, Admission **ret, Error *e)
 
 static Execution *find_execution(const Admission *a, const PodApp *app)
 {
-        return &a->apps[app - a->pod->manifest->apps];
+        return &a->apps[pod_manifest_index_of(a->pod->manifest, app)];
 }
 
 /* --- The process --------------------------------------------------------------------------------------- */

@@ -112,7 +112,7 @@ void inputs_finish(Inputs *all, const AppStatus *statuses)
         if (!all)
                 return;
         for (size_t i = 0; statuses && i < all->pod->manifest->n_apps; i++)
-                inputs_ended(all, all->pod->manifest->apps[i].name, app_status_to_exit_code(&statuses[i]));
+                inputs_ended(all, all->pod->manifest->apps[i]->name, app_status_to_exit_code(&statuses[i]));
         for (Client *c = all->clients, *next; c; c = next) {
                 next = c->next;
                 if (c->front) /* has to know nothing but the end of the pod */

@@ -115,7 +115,7 @@ int pod_units_new(const PodManifest *m, PodUnit **ret, size_t *ret_n)
         size_t n = 0;
 
         for (size_t i = 0; i < m->n_apps; i++) {
-                int r = add_app_units(&m->apps[i], &units, &n);
+                int r = add_app_units(m->apps[i], &units, &n);
                 if (r < 0) {
                         pod_units_free(units, n);
                         return r;

@@ -29,12 +29,12 @@ static int find_app(Pod *p, Front *f, Error *e)
 {
         for (size_t i = 0; i < p->manifest->n_apps && !f->app; i++) {
                 _cleanup_app_settings_ AppSettings s = {};
-                int r = app_settings_read(&p->manifest->apps[i], &s, e);
+                int r = app_settings_read(p->manifest->apps[i], &s, e);
                 if (r < 0)
                         return r;
                 if (s.input == INPUT_NULL)
                         continue;
-                f->app = strdup(p->manifest->apps[i].name);
+                f->app = strdup(p->manifest->apps[i]->name);
                 if (!f->app)
                         return error_oom(e);
                 f->kind = (AppInput) s.input;

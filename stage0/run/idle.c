@@ -50,7 +50,7 @@ static bool pod_is_idle(Pod *p)
         if (pod_is_paused(p) || pod_read_statuses(p, false, &statuses) < 0)
                 return false;
         for (size_t i = 0; i < p->manifest->n_apps; i++)
-                idle &= !is_active(&p->manifest->apps[i], &statuses[i]);
+                idle &= !is_active(p->manifest->apps[i], &statuses[i]);
         app_statuses_free(statuses, p->manifest->n_apps);
         return idle;
 }

@@ -165,12 +165,12 @@ static int find_inputs(Inputs *all, Error *e)
                 return error_oom(e);
         for (size_t i = 0; i < m->n_apps; i++) {
                 _cleanup_app_settings_ AppSettings s = {};
-                int r = app_settings_read(&m->apps[i], &s, e);
+                int r = app_settings_read(m->apps[i], &s, e);
                 if (r < 0)
                         return r;
                 if (s.input != INPUT_NULL)
                         all->items[all->n++] = (Input){.all = all,
-                                                       .app = m->apps[i].name,
+                                                       .app = m->apps[i]->name,
                                                        .kind = (AppInput) s.input,
                                                        .fd = -EBADF,
                                                        .slave_fd = -EBADF};

@@ -197,7 +197,7 @@ static int read_texts(MetadataService *m, MetadataTexts *t, MetadataConfig *conf
         if (!t->apps)
                 return -ENOMEM;
         for (size_t i = 0; r >= 0 && i < manifest->n_apps; i++)
-                r = read_image_manifest(m, &manifest->apps[i], &t->apps[i], &t->image_manifests);
+                r = read_image_manifest(m, manifest->apps[i], &t->apps[i], &t->image_manifests);
         config->pod_manifest = t->pod_manifest;
         config->apps = t->apps;
         config->n_apps = manifest->n_apps;

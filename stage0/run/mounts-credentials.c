@@ -16,7 +16,7 @@
 
 static void hold_name(const PodMounts *m, const PodApp *app, char name[static 16])
 {
-        snprintf(name, 16, "c%u", (unsigned) (app - m->pod->manifest->apps));
+        snprintf(name, 16, "c%u", (unsigned) pod_manifest_index_of(m->pod->manifest, app));
 }
 
 static int copy_file(int from_fd, int to_fd, const char *name, uid_t owner)
@@ -82,7 +82,7 @@ int pod_mounts_take_credentials(PodMounts *m, Error *e)
                                                          pod_display_name(m->pod));
         m->has_credentials = true;
         for (size_t i = 0; r >= 0 && i < m->pod->manifest->n_apps; i++)
-                r = take(m, fd, &m->pod->manifest->apps[i]);
+                r = take(m, fd, m->pod->manifest->apps[i]);
         return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of pod %s into memory",
                                        pod_display_name(m->pod))
                      : 0;

@@ -36,7 +36,7 @@ static bool wants_notify_socket(const PodMounts *m)
 {
         for (size_t i = 0; i < m->pod->manifest->n_apps; i++) {
                 _cleanup_app_settings_ AppSettings s = {};
-                if (app_settings_read(&m->pod->manifest->apps[i], &s, NULL) >= 0 && s.notify)
+                if (app_settings_read(m->pod->manifest->apps[i], &s, NULL) >= 0 && s.notify)
                         return true;
         }
         return false;

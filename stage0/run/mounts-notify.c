@@ -12,7 +12,7 @@
 
 static void socket_name(const PodMounts *m, const PodApp *app, char name[static 32])
 {
-        snprintf(name, 32, "%u", (unsigned) (app - m->pod->manifest->apps));
+        snprintf(name, 32, "%u", (unsigned) pod_manifest_index_of(m->pod->manifest, app));
 }
 
 static int hold_directory(PodMounts *m)

@@ -91,7 +91,7 @@ int notices_new(Pod *p, sd_event *event, Admission *admission, Notices **ret, Er
                 return error_oom(e);
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
                 _cleanup_app_settings_ AppSettings s = {};
-                const PodApp *app = &p->manifest->apps[i];
+                const PodApp *app = p->manifest->apps[i];
                 n->apps[i] = (AppNotices){.all = n,
                                           .app = app,
                                           .fd = -EBADF,
@@ -113,7 +113,7 @@ void notices_set_leader(Notices *n, pid_t leader)
 
 static AppNotices *find_app(const Notices *n, const PodApp *app)
 {
-        return &n->apps[app - n->pod->manifest->apps];
+        return &n->apps[pod_manifest_index_of(n->pod->manifest, app)];
 }
 
 /* --- To the pod's systemd ------------------------------------------------------------------------------ */

@@ -52,7 +52,7 @@ static int add_capabilities(const Pod *p, char ***argv)
         uint64_t mask = 0;
 
         for (size_t i = 0; i < p->manifest->n_apps; i++)
-                mask |= stage1_app_capabilities(p->manifest->apps[i].app);
+                mask |= stage1_app_capabilities(p->manifest->apps[i]->app);
         for (unsigned cap = 0; cap < 64; cap++) {
                 const char *name = mask & UINT64_C(1) << cap ? capng_capability_to_name(cap) : NULL;
                 if (!name)

@@ -62,7 +62,7 @@ int pump_bounds_new(const Pod *p, const AppSettings *settings, LogBound **ret)
         if (!bounds)
                 return -ENOMEM;
         for (size_t i = 0; i < n; i++)
-                bounds[i] = bound_of(&p->manifest->apps[i], &settings[i], budget);
+                bounds[i] = bound_of(p->manifest->apps[i], &settings[i], budget);
         *ret = bounds;
         return 0;
 }

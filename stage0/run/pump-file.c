@@ -101,7 +101,7 @@ int pump_logs_new(const Pod *p, AppSettings *settings, AppLog **ret, Error *e)
         int r = logs ? 0 : error_oom(e);
 
         for (size_t i = 0; r >= 0 && i < n; i++) {
-                logs[i] = (AppLog){.app = p->manifest->apps[i].name,
+                logs[i] = (AppLog){.app = p->manifest->apps[i]->name,
                                    .journal = settings[i].journal,
                                    .file = settings[i].log_file,
                                    .fd = -EBADF};

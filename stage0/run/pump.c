@@ -342,7 +342,7 @@ static int read_settings(Pumps *all, Error *e)
         size_t n = 0;
 
         for (; r >= 0 && n < m->n_apps; n++)
-                r = app_settings_read(&m->apps[n], &settings[n], e);
+                r = app_settings_read(m->apps[n], &settings[n], e);
         if (r >= 0 && pump_bounds_new(all->pod, settings, &all->bounds) < 0)
                 r = error_oom(e);
         if (r >= 0)

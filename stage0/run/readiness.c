@@ -105,7 +105,7 @@ int readiness_new(Pod *p, sd_event *event, void (*changed)(void *userdata), void
                 return error_oom(e);
         r->n[WAIT_NONE] = n;
         for (size_t i = 0; i < n; i++)
-                r->apps[i] = (AppWait){.all = r, .app = &p->manifest->apps[i], .link_fd = -EBADF};
+                r->apps[i] = (AppWait){.all = r, .app = p->manifest->apps[i], .link_fd = -EBADF};
         for (size_t i = 0; i < n; i++) {
                 int k = read_app(&r->apps[i], e);
                 if (k < 0)
@@ -196,7 +196,7 @@ static int on_link(sd_event_source *source, int fd, uint32_t revents, void *user
 
 void readiness_launched(Readiness *r, const PodApp *app, int fd)
 {
-        AppWait *w = &r->apps[app - r->pod->manifest->apps];
+        AppWait *w = &r->apps[pod_manifest_index_of(r->pod->manifest, app)];
 
         if (w->tells || (w->state != WAIT_STARTING && w->state != WAIT_AGAIN))
                 return;
@@ -213,7 +213,7 @@ void readiness_launched(Readiness *r, const PodApp *app, int fd)
 
 void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what)
 {
-        AppWait *w = &r->apps[app - r->pod->manifest->apps];
+        AppWait *w = &r->apps[pod_manifest_index_of(r->pod->manifest, app)];
 
         if (what == LAUNCH_FLUSH && !w->tells)
                 judge_start(w, true);

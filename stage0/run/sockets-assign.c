@@ -30,15 +30,15 @@ static int find_targets(const PodManifest *m, PodSockets *s)
         size_t n = 0;
 
         for (size_t i = 0; i < m->n_apps; i++)
-                n += m->apps[i].app->n_ports;
+                n += m->apps[i]->app->n_ports;
         s->targets = calloc(n + 1, sizeof(SocketTarget));
         if (!s->targets)
                 return -ENOMEM;
         for (size_t i = 0; i < m->n_apps; i++)
-                for (size_t k = 0; k < m->apps[i].app->n_ports; k++)
-                        if (m->apps[i].app->ports[k].socket_activated)
+                for (size_t k = 0; k < m->apps[i]->app->n_ports; k++)
+                        if (m->apps[i]->app->ports[k].socket_activated)
                                 s->targets[s->n_targets++] = (SocketTarget){
-                                                .app = &m->apps[i], .port = &m->apps[i].app->ports[k]};
+                                                .app = m->apps[i], .port = &m->apps[i]->app->ports[k]};
         return 0;
 }
 

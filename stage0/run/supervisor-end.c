@@ -71,7 +71,7 @@ static void explain_failures(Supervisor *s, const AppStatus *l)
         for (size_t i = 0; !s->detached && i < s->pod->manifest->n_apps; i++) {
                 _cleanup_free_ char *why = failure_of(&l[i]);
                 if (why)
-                        log_error("App %s: %s.", s->pod->manifest->apps[i].name, why);
+                        log_error("App %s: %s.", s->pod->manifest->apps[i]->name, why);
         }
 }
 
@@ -82,7 +82,7 @@ static void describe_failures(Supervisor *s, const AppStatus *l, Text *t)
                 _cleanup_free_ char *why = failure_of(&l[i]);
                 if (why)
                         text_addf(t, "%sApp %s: %s", t->size > 0 ? ".\n" : "",
-                                  s->pod->manifest->apps[i].name, why);
+                                  s->pod->manifest->apps[i]->name, why);
         }
 }
 

@@ -84,7 +84,7 @@ static int on_idle(sd_event_source *source, void *userdata)
         Supervisor *s = userdata;
 
         if (s->next_app < s->pod->manifest->n_apps)
-                (void) pod_mounts_prepare_app(s->mounts, &s->pod->manifest->apps[s->next_app++], false,
+                (void) pod_mounts_prepare_app(s->mounts, s->pod->manifest->apps[s->next_app++], false,
                                               NULL);
         if (s->next_app >= s->pod->manifest->n_apps)
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);

@@ -36,8 +36,8 @@ int pod_finish_statuses(Pod *p, AppStatus *l)
         int first = fd < 0 ? fd : 0;
 
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
-                bool changed = finish_status(&p->manifest->apps[i], &l[i]);
-                int r = changed && fd >= 0 ? app_status_write(fd, p->manifest->apps[i].name, &l[i]) : 0;
+                bool changed = finish_status(p->manifest->apps[i], &l[i]);
+                int r = changed && fd >= 0 ? app_status_write(fd, p->manifest->apps[i]->name, &l[i]) : 0;
                 if (r < 0 && first >= 0)
                         first = r;
         }
@@ -68,11 +68,11 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
                 return -ENOMEM;
         fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
         for (size_t i = 0; i < n; i++) {
-                int r = fd < 0 ? fd : app_status_read(fd, p->manifest->apps[i].name, &l[i]);
+                int r = fd < 0 ? fd : app_status_read(fd, p->manifest->apps[i]->name, &l[i]);
                 if (r < 0)
                         l[i] = unreadable_status(r);
                 if (ended)
-                        (void) finish_status(&p->manifest->apps[i], &l[i]);
+                        (void) finish_status(p->manifest->apps[i], &l[i]);
         }
         *ret = l;
         return 0;

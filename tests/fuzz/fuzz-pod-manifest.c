@@ -33,7 +33,7 @@ static void check_reified(const PodManifest *m)
         if ((r < 0) != (e.message != NULL))
                 abort();
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
-                if (!m->apps[i].image_id)
+                if (!m->apps[i]->image_id)
                         abort();
 }
 

@@ -25,10 +25,10 @@ static void strip(PodManifest *m)
         pair_list_done(&m->user_annotations);
         pair_list_done(&m->user_labels);
         for (size_t i = 0; i < m->n_apps; i++) {
-                App *a = m->apps[i].app;
+                App *a = m->apps[i]->app;
 
-                pair_list_done(&m->apps[i].annotations);
-                pair_list_done(&m->apps[i].image_labels);
+                pair_list_done(&m->apps[i]->annotations);
+                pair_list_done(&m->apps[i]->image_labels);
                 if (!a)
                         continue;
                 pair_list_done(&a->environment);
@@ -46,7 +46,7 @@ static void strip(PodManifest *m)
 static bool is_accepted(const PodManifest *m)
 {
         for (size_t i = 0; i < m->n_apps; i++)
-                if (strlen(m->apps[i].name) > APP_NAME_MAX || !m->apps[i].app)
+                if (strlen(m->apps[i]->name) > APP_NAME_MAX || !m->apps[i]->app)
                         return false;
         return m->n_apps <= APPS_MAX && stage1_sockets_check(m, NULL) >= 0;
 }
@@ -70,9 +70,9 @@ static void check_launch_files(const PodManifest *m)
                 _cleanup_free_ char *launch = NULL, *unit = NULL;
                 size_t size = 0;
 
-                if (!m->apps[i].app || stage1_launch_file(m, &m->apps[i], &launch, &size, NULL) < 0)
+                if (!m->apps[i]->app || stage1_launch_file(m, m->apps[i], &launch, &size, NULL) < 0)
                         continue;
-                if (size == 0 || stage1_app_unit_name(m->apps[i].name, &unit) < 0)
+                if (size == 0 || stage1_app_unit_name(m->apps[i]->name, &unit) < 0)
                         abort();
         }
 }

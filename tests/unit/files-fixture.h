@@ -110,7 +110,7 @@ static int files_new(Files *f)
                        .dir_fd = -EBADF,
                        .config.name = (char *) "site",
                        .manifest = f->manifest};
-        f->root = (AppRoot){.pod = &f->pod, .app = &f->manifest->apps[0], .fd = f->root_fd};
+        f->root = (AppRoot){.pod = &f->pod, .app = f->manifest->apps[0], .fd = f->root_fd};
         f->options.notes = (FilesNotes){.note = take_note, .userdata = &f->notes};
         return put(f->outside_fd, "secret", SECRET);
 }

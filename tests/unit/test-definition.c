@@ -373,8 +373,8 @@ TEST(template)
         ASSERT_NOT_NULL(text);
         ASSERT_WORKS(f, read_text(&f, text, strlen(text), &d));
         ASSERT_EQ(d.request.n_apps, 0);
-        ASSERT_STREQ(d.request.template->apps[0].mounts[0].path, "data");
-        ASSERT_NULL(d.request.template->apps[0].image_id); /* what is asked for stays open */
+        ASSERT_STREQ(d.request.template->apps[0]->mounts[0].path, "data");
+        ASSERT_NULL(d.request.template->apps[0]->image_id); /* what is asked for stays open */
         again = write_request(&f, &d.request);
         ASSERT_STREQ(again, text);
 }

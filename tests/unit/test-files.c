@@ -459,7 +459,7 @@ TEST(roots_that_are_read_only)
 {
         FILES(f);
 
-        f.manifest->apps[0].read_only_rootfs = true;
+        f.manifest->apps[0]->read_only_rootfs = true;
         ASSERT_OK(put(f.host_fd, "a", "x"));
         ASSERT_FAILS(f, copy_in(&f, "a", "/a"), -EROFS,
                      "'site:web:/a' is in a root that is read-only for the app");
@@ -471,7 +471,7 @@ TEST(volumes_of_apps_that_do_not_run)
         FILES(f);
         Mount mounts[] = {{.volume = (char *) "data", .path = (char *) "/data"},
                           {.volume = (char *) "deep", .path = (char *) "/data/deep"}};
-        PodApp app = f.manifest->apps[0];
+        PodApp app = *f.manifest->apps[0];
 
         app.mounts = mounts;
         app.n_mounts = ELEMENTSOF(mounts);

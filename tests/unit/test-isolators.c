@@ -450,7 +450,8 @@ static int sysctls(const char *pod, const char *a, const char *b, bool host_netw
         App app_objects[2] = {};
         PodApp apps[2] = {{.name = (char *) "a", .app = &app_objects[0]},
                           {.name = (char *) "b", .app = &app_objects[1]}};
-        PodManifest m = {.apps = apps, .n_apps = 2};
+        PodApp *list[] = {&apps[0], &apps[1]};
+        PodManifest m = {.apps = list, .n_apps = 2};
         IsolatorList *const lists[] = {&m.isolators, &app_objects[0].isolators, &app_objects[1].isolators};
         int r = 0;
 

@@ -19,7 +19,8 @@ static char *judge(IsolatorType type, const char *label, const HostFeatures *h)
         Isolator i = {.name = (char *) "x", .type = type, .text = (char *) label};
         App object = {.isolators = {.items = &i, .n = 1}};
         PodApp app = {.name = (char *) "a", .app = &object};
-        PodManifest m = {.apps = &app, .n_apps = 1};
+        PodApp *list[] = {&app};
+        PodManifest m = {.apps = list, .n_apps = 1};
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_free_ char *detail = NULL;
         IsolatorVerdict v;

@@ -20,7 +20,8 @@ static PodApp pod_apps[] = {
                 {.name = (char *) "sync"},
 };
 
-static PodManifest manifest = {.apps = pod_apps, .n_apps = 2};
+static PodApp *const pod_app_list[] = {&pod_apps[0], &pod_apps[1]};
+static PodManifest manifest = {.apps = (PodApp **) pod_app_list, .n_apps = 2};
 
 static Pod make_pod(PodState state)
 {
@@ -89,7 +90,8 @@ TEST(volumes)
         Mount mounts[] = {{.volume = (char *) "data", .path = (char *) "/data"}};
         PodApp apps[] = {{.name = (char *) "web", .mounts = mounts, .n_mounts = 1},
                          {.name = (char *) "sync", .mounts = mounts, .n_mounts = 1}};
-        PodManifest m = {.apps = apps, .n_apps = 2, .volumes = volumes, .n_volumes = 2};
+        PodApp *list[] = {&apps[0], &apps[1]};
+        PodManifest m = {.apps = list, .n_apps = 2, .volumes = volumes, .n_volumes = 2};
         Pod p = make_pod(POD_PREPARED);
         const PodReport report = {.exit_status = -1};
         _cleanup_free_ char *s = NULL;

@@ -269,8 +269,8 @@ TEST(publish_invalid_manifest_removes)
         ASSERT_OK(pod_allocate_uids(p, &e));
         p->manifest = parse_test_manifest();
         ASSERT_NOT_NULL(p->manifest);
-        free(p->manifest->apps[0].name);
-        p->manifest->apps[0].name = strdup("No Name");
+        free(p->manifest->apps[0]->name);
+        p->manifest->apps[0]->name = strdup("No Name");
         ASSERT_ERR(pod_publish(p, &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "does not result in a valid pod manifest");
         ASSERT_CONTAINS(e.message, "apps[0].name");

@@ -15,7 +15,7 @@ typedef struct Fixture {
         Scratch scratch;
         Pod pod;
         PodManifest manifest;
-        PodApp app;
+        PodApp app, *apps[1];
         Pumps all;
         Pump pump;
         char path[PATH_MAX + 64];
@@ -42,7 +42,8 @@ static int open_log(Fixture *f, const char *name, LogFormat format, uint64_t max
         snprintf(f->path, sizeof(f->path), "%s/%s", f->scratch.path, name);
         s.log_file.path = strdup(f->path);
         f->app = (PodApp){.name = (char *) "web"};
-        f->manifest = (PodManifest){.apps = &f->app, .n_apps = 1};
+        f->apps[0] = &f->app;
+        f->manifest = (PodManifest){.apps = f->apps, .n_apps = 1};
         f->pod = (Pod){.manifest = &f->manifest, .dir_fd = f->scratch.fd};
         f->all.pod = &f->pod;
         int r = pump_logs_new(&f->pod, &s, &f->all.logs, e);

@@ -169,7 +169,7 @@ TEST(simple)
         (void) add_app(&f, "example.com/web");
         ASSERT_OK(reify(&f));
         ASSERT_EQ(f.pod->manifest->n_apps, 1);
-        const PodApp *a = &f.pod->manifest->apps[0];
+        const PodApp *a = f.pod->manifest->apps[0];
         ASSERT_STREQ(a->name, "web");
         ASSERT_STREQ(a->image_id, id);
         ASSERT_STREQ(a->image_name, "example.com/web");
@@ -241,7 +241,7 @@ TEST(names)
         ASSERT_CONTAINS(f.e.hint, "--name=");
         f.request.apps[1].name = strdup("other");
         ASSERT_OK(reify(&f));
-        ASSERT_STREQ(f.pod->manifest->apps[1].name, "other");
+        ASSERT_STREQ(f.pod->manifest->apps[1]->name, "other");
         free(f.request.apps[1].name);
         f.request.apps[1].name = strdup("../x");
         ASSERT_ERR(reify(&f), -EINVAL);
@@ -263,13 +263,13 @@ TEST(exec)
         AppOverrides *o = add_app(&f, "example.com/web");
         ASSERT_OK(strv_extend(&o->args, "x y"));
         ASSERT_OK(reify(&f));
-        const App *a = f.pod->manifest->apps[0].app;
+        const App *a = f.pod->manifest->apps[0]->app;
         ASSERT_EQ(strv_length(a->exec), 3);
         ASSERT_STREQ(a->exec[0], "/bin/web");
         ASSERT_STREQ(a->exec[2], "x y");
         ASSERT_OK(strv_extend(&o->exec, "sh"));
         ASSERT_OK(reify(&f));
-        a = f.pod->manifest->apps[0].app;
+        a = f.pod->manifest->apps[0]->app;
         ASSERT_EQ(strv_length(a->exec), 2);
         ASSERT_STREQ(a->exec[0], "sh");
         ASSERT_STREQ(a->exec[1], "x y");
@@ -286,8 +286,8 @@ TEST(no_exec)
         ASSERT_CONTAINS(f.e.hint, "--exec=");
         ASSERT_OK(strv_extend(&o->exec, "/bin/sh"));
         ASSERT_OK(reify(&f));
-        ASSERT_STREQ(f.pod->manifest->apps[0].app->user, "0");
-        ASSERT_STREQ(f.pod->manifest->apps[0].app->group, "0");
+        ASSERT_STREQ(f.pod->manifest->apps[0]->app->user, "0");
+        ASSERT_STREQ(f.pod->manifest->apps[0]->app->group, "0");
 }
 
 TEST(overrides)
@@ -316,7 +316,7 @@ TEST(overrides)
         o->supplementary_gids[0] = 9;
         o->n_supplementary_gids = 1;
         ASSERT_OK(reify(&f));
-        const PodApp *p = &f.pod->manifest->apps[0];
+        const PodApp *p = f.pod->manifest->apps[0];
         const App *a = p->app;
         ASSERT_STREQ(pair_list_get(&a->environment, "A"), "image");
         ASSERT_STREQ(pair_list_get(&a->environment, "B"), "pod");
@@ -379,7 +379,7 @@ TEST(isolators)
         add_isolator(&o->isolators, "os/linux/capabilities-remove-set", "{\"set\":[\"CAP_CHOWN\"]}");
         add_isolator(&f.request.isolators, "resource/memory", "{\"limit\":\"3G\"}");
         ASSERT_OK(reify(&f));
-        const IsolatorList *l = &f.pod->manifest->apps[0].app->isolators;
+        const IsolatorList *l = &f.pod->manifest->apps[0]->app->isolators;
         ASSERT_EQ(l->n, 4);
         ASSERT_EQ(find_isolator(l, "resource/memory")->limit, 2000000000);
         ASSERT_EQ(find_isolator(l, "resource/cpu")->limit, 250);
@@ -413,7 +413,7 @@ TEST(isolators_of_old_images)
         ASSERT_OK(pod_publish(f.pod, &f.e));
         ASSERT_OK(pod_find(f.store, f.pod->uuid, &p, &f.e));
         ASSERT_STREQ(p->manifest->ac_version, SCHEMA_VERSION);
-        ASSERT_EQ(find_isolator(&p->manifest->apps[0].app->isolators, "resource/cpu")->limit, 250);
+        ASSERT_EQ(find_isolator(&p->manifest->apps[0]->app->isolators, "resource/cpu")->limit, 250);
 }
 
 TEST(platforms)
@@ -469,10 +469,10 @@ TEST(host_volume)
         const PodManifest *m = f.pod->manifest;
         ASSERT_EQ(m->n_volumes, 1);
         ASSERT_NOT_NULL(endswith(m->volumes[0].source, "/srv"));
-        ASSERT_EQ(m->apps[0].n_mounts, 1);
-        ASSERT_STREQ(m->apps[0].mounts[0].volume, "data");
-        ASSERT_STREQ(m->apps[0].mounts[0].path, "/var/data");
-        ASSERT_TRUE(m->apps[0].app->mount_points[0].read_only);
+        ASSERT_EQ(m->apps[0]->n_mounts, 1);
+        ASSERT_STREQ(m->apps[0]->mounts[0].volume, "data");
+        ASSERT_STREQ(m->apps[0]->mounts[0].path, "/var/data");
+        ASSERT_TRUE(m->apps[0]->app->mount_points[0].read_only);
         ASSERT_OK(pod_publish(f.pod, &f.e));
 }
 
@@ -531,7 +531,7 @@ TEST(empty_volume)
         v->mode = 01777;
         add_mount(&f, "data", "/tmp//data/");
         ASSERT_OK(reify(&f));
-        ASSERT_STREQ(f.pod->manifest->apps[0].mounts[0].path, "/tmp/data");
+        ASSERT_STREQ(f.pod->manifest->apps[0]->mounts[0].path, "/tmp/data");
         ASSERT_OK(fstatat(f.pod->dir_fd, "volumes/data", &st, 0));
         ASSERT_EQ(st.st_mode, S_IFDIR | 01777);
         v = &f.request.volumes[0];
@@ -582,9 +582,9 @@ TEST(implicit_volumes)
         ASSERT_OK(reify(&f));
         const PodManifest *m = f.pod->manifest;
         ASSERT_EQ(m->n_volumes, 5);
-        ASSERT_STREQ(find_mount(&m->apps[0], "/var/data")->volume, "web-data-2");
-        ASSERT_STREQ(find_mount(&m->apps[1], "/var/data")->volume, "two-data");
-        ASSERT_STREQ(find_mount(&m->apps[0], "/x")->volume, "web-x");
+        ASSERT_STREQ(find_mount(m->apps[0], "/var/data")->volume, "web-data-2");
+        ASSERT_STREQ(find_mount(m->apps[1], "/var/data")->volume, "two-data");
+        ASSERT_STREQ(find_mount(m->apps[0], "/x")->volume, "web-x");
         ASSERT_EQ(strv_length(f.warnings), 4);
         ASSERT_CONTAINS(f.warnings[0], "App web");
         ASSERT_CONTAINS(f.warnings[0], "'data' (/var/data)");
@@ -605,8 +605,8 @@ TEST(satisfied_mount_points)
         add_mount(&f, "v", "x");           /* by its name */
         ASSERT_OK(reify(&f));
         ASSERT_EQ(f.pod->manifest->n_volumes, 1);
-        ASSERT_EQ(f.pod->manifest->apps[0].n_mounts, 2);
-        ASSERT_STREQ(find_mount(&f.pod->manifest->apps[0], "/x")->volume, "v");
+        ASSERT_EQ(f.pod->manifest->apps[0]->n_mounts, 2);
+        ASSERT_STREQ(find_mount(f.pod->manifest->apps[0], "/x")->volume, "v");
         ASSERT_EQ(strv_length(f.warnings), 0);
         add_mount(&f, "v", "y");
         ASSERT_ERR(reify(&f), -ENOENT);
@@ -735,16 +735,16 @@ TEST(template)
         ASSERT_OK(reify(&f));
         const PodManifest *m = f.pod->manifest;
         ASSERT_EQ(m->n_apps, 2);
-        ASSERT_STREQ(pair_list_get(&m->apps[0].image_labels, "version"), "1.0");
-        ASSERT_STREQ(m->apps[0].app->exec[0], "/bin/web");
-        ASSERT_TRUE(m->apps[0].read_only_rootfs);
-        ASSERT_STREQ(pair_list_get(&m->apps[0].annotations, "a"), "b");
-        ASSERT_STREQ(pair_list_get(&m->apps[1].image_labels, "version"), "2.0");
-        ASSERT_NE(strcmp(m->apps[0].image_id, m->apps[1].image_id), 0);
-        ASSERT_STREQ(m->apps[1].app->exec[0], "other");
-        ASSERT_EQ(strv_length(m->apps[1].app->exec), 1);
-        ASSERT_STREQ(m->apps[1].app->user, "7");
-        ASSERT_STREQ(pair_list_get(&m->apps[1].app->environment, "E"), "1");
+        ASSERT_STREQ(pair_list_get(&m->apps[0]->image_labels, "version"), "1.0");
+        ASSERT_STREQ(m->apps[0]->app->exec[0], "/bin/web");
+        ASSERT_TRUE(m->apps[0]->read_only_rootfs);
+        ASSERT_STREQ(pair_list_get(&m->apps[0]->annotations, "a"), "b");
+        ASSERT_STREQ(pair_list_get(&m->apps[1]->image_labels, "version"), "2.0");
+        ASSERT_NE(strcmp(m->apps[0]->image_id, m->apps[1]->image_id), 0);
+        ASSERT_STREQ(m->apps[1]->app->exec[0], "other");
+        ASSERT_EQ(strv_length(m->apps[1]->app->exec), 1);
+        ASSERT_STREQ(m->apps[1]->app->user, "7");
+        ASSERT_STREQ(pair_list_get(&m->apps[1]->app->environment, "E"), "1");
         ASSERT_STREQ(pair_list_get(&m->annotations, "p"), "replaced");
         ASSERT_STREQ(pair_list_get(&m->user_labels, "X"), "Y");
         ASSERT_EQ(m->isolators.n, 1);
@@ -815,10 +815,10 @@ TEST(template_images)
         set_template(&f, text);
         ASSERT_ERR(reify(&f), -EINVAL);
         ASSERT_CONTAINS(f.e.message, "is example.com/web, not example.com/other");
-        free(f.request.template->apps[0].image_name);
-        f.request.template->apps[0].image_name = strdup("example.com/web");
+        free(f.request.template->apps[0]->image_name);
+        f.request.template->apps[0]->image_name = strdup("example.com/web");
         ASSERT_OK(reify(&f));
-        ASSERT_STREQ(f.pod->manifest->apps[0].image_id, id);
+        ASSERT_STREQ(f.pod->manifest->apps[0]->image_id, id);
 
         pod_request_done(&f.request);
         set_template(&f, TEMPLATE("{\"name\":\"a\",\"image\":{\"name\":\"example.com/web\",\"labels\":"
@@ -846,12 +846,12 @@ TEST(template_volumes)
         (void) add_volume(&f, "work", NULL);
         ASSERT_OK(reify(&f));
         const PodManifest *m = f.pod->manifest;
-        ASSERT_STREQ(find_mount(&m->apps[0], "/own")->volume, "a-own");
-        ASSERT_NULL(find_mount(&m->apps[0], "/own")->app_volume);
+        ASSERT_STREQ(find_mount(m->apps[0], "/own")->volume, "a-own");
+        ASSERT_NULL(find_mount(m->apps[0], "/own")->app_volume);
         ASSERT_EQ(pod_manifest_find_volume(m, "a-own")->mode, 0700);
-        ASSERT_STREQ(find_mount(&m->apps[0], "/srv")->volume, "shared");
-        ASSERT_STREQ(find_mount(&m->apps[1], "/own")->volume, "own");
-        ASSERT_STREQ(find_mount(&m->apps[1], "/srv")->volume, "work");
+        ASSERT_STREQ(find_mount(m->apps[0], "/srv")->volume, "shared");
+        ASSERT_STREQ(find_mount(m->apps[1], "/own")->volume, "own");
+        ASSERT_STREQ(find_mount(m->apps[1], "/srv")->volume, "work");
         ASSERT_EQ(strv_length(f.warnings), 0);
         ASSERT_OK(pod_publish(f.pod, &f.e));
 

@@ -155,8 +155,8 @@ TEST(complete_fields)
         ASSERT_EQ(a->n_mounts, 2);
         ASSERT_EQ(a->mounts[1].app_volume->mode, 01777);
         ASSERT_EQ(a->mounts[1].app_volume->gid, 6);
-        ASSERT_NULL(m->apps[1].image_id);
-        ASSERT_NULL(m->apps[1].app);
+        ASSERT_NULL(m->apps[1]->image_id);
+        ASSERT_NULL(m->apps[1]->app);
         ASSERT_NULL(pod_manifest_find_app(m, "third"));
         const Volume *v = pod_manifest_find_volume(m, "worklib");
         ASSERT_NOT_NULL(v);
@@ -214,11 +214,19 @@ TEST(built_by_hand)
                 TEST_FAIL("%s", e.message);
         ASSERT_OK(pod_manifest_check_reified(again, &e));
         /* Items that are taken out and reused. */
-        pod_app_done(m->apps);
-        ASSERT_NULL(m->apps[0].name);
-        ASSERT_EQ(m->apps[0].n_mounts, 0);
-        mount_done(m->apps[1].mounts);
-        ASSERT_NULL(m->apps[1].mounts[0].path);
+        PodApp *first = m->apps[0], *second = m->apps[1];
+        char *name = strdup(first->name);
+        size_t n = m->n_apps;
+        ASSERT_TRUE(pod_manifest_take_app(m, name) == first);
+        ASSERT_NULL(pod_manifest_take_app(m, name));
+        ASSERT_EQ(m->n_apps, n - 1);
+        ASSERT_TRUE(m->apps[0] == second); /* it has not moved */
+        ASSERT_EQ(pod_manifest_index_of(m, second), 0);
+        free(name);
+        ASSERT_NULL(pod_app_free(first));
+        ASSERT_NULL(pod_app_free(NULL));
+        mount_done(second->mounts);
+        ASSERT_NULL(second->mounts[0].path);
         volume_done(m->volumes);
         ASSERT_NULL(m->volumes[0].name);
         ASSERT_NULL(volume_free(NULL));
@@ -255,7 +263,7 @@ TEST(image_id_in_lower_case)
         _cleanup_free_ char *text = replace(START("0.8.11") "{'name':'a'," IMAGE "}]}", "8d3fff", "8D3FFF");
 
         ASSERT_OK(parse(text, &m, NULL, NULL));
-        ASSERT_STREQ(m->apps[0].image_id, ID);
+        ASSERT_STREQ(m->apps[0]->image_id, ID);
 }
 
 #define VOLUME(members) POD("'volumes':[{'name':'v'," members "}]")
@@ -397,13 +405,13 @@ TEST(mounts_by_name)
 
         if (parse(text, &m, NULL, &e) < 0)
                 TEST_FAIL("%s", e.message);
-        ASSERT_STREQ(m->apps[0].mounts[0].path, "/mnt/bar");
-        ASSERT_EQ(m->apps[0].app->isolators.items[0].limit, 500);
+        ASSERT_STREQ(m->apps[0]->mounts[0].path, "/mnt/bar");
+        ASSERT_EQ(m->apps[0]->app->isolators.items[0].limit, 500);
         formatted = format(m);
         ASSERT_NOT_NULL(formatted);
         ASSERT_CONTAINS(formatted, "'path': '/mnt/bar'\n        }\n      ]");
         ASSERT_OK(parse(formatted, &again, NULL, &e));
-        ASSERT_EQ(again->apps[0].app->isolators.items[0].limit, 500);
+        ASSERT_EQ(again->apps[0]->app->isolators.items[0].limit, 500);
 }
 
 TEST(mounts_by_name_of_the_image)
@@ -416,19 +424,19 @@ TEST(mounts_by_name_of_the_image)
 
         ASSERT_OK(parse(ONE_APP("'mounts':[{'volume':'v','mountPoint':'work'},{'volume':'v','path':'/x'}]"),
                         &m, NULL, NULL));
-        ASSERT_STREQ(m->apps[0].mounts[0].path, "work");
+        ASSERT_STREQ(m->apps[0]->mounts[0].path, "work");
         formatted = format(m);
         ASSERT_NOT_NULL(formatted);
         ASSERT_CONTAINS(formatted, "'mountPoint': 'work'");
         ASSERT_OK(parse(formatted, &again, NULL, NULL));
-        ASSERT_STREQ(again->apps[0].mounts[0].path, "work");
-        ASSERT_ERR(pod_app_resolve_mounts(m->apps, NULL, &e), -ENOENT);
+        ASSERT_STREQ(again->apps[0]->mounts[0].path, "work");
+        ASSERT_ERR(pod_app_resolve_mounts(m->apps[0], NULL, &e), -ENOENT);
         ASSERT_STREQ(e.message, "App a has no mount point \"work\", which mounts[0] refers to");
-        ASSERT_OK(pod_app_resolve_mounts(m->apps, &app, NULL));
-        ASSERT_STREQ(m->apps[0].mounts[0].path, "/srv/work");
-        ASSERT_STREQ(m->apps[0].mounts[1].path, "/x");
+        ASSERT_OK(pod_app_resolve_mounts(m->apps[0], &app, NULL));
+        ASSERT_STREQ(m->apps[0]->mounts[0].path, "/srv/work");
+        ASSERT_STREQ(m->apps[0]->mounts[1].path, "/x");
         points[0].name = (char *) "else";
-        ASSERT_ERR(pod_app_resolve_mounts(again->apps, &app, NULL), -ENOENT);
+        ASSERT_ERR(pod_app_resolve_mounts(again->apps[0], &app, NULL), -ENOENT);
 }
 
 /* --- Examples ------------------------------------------------------------------------------------------ */

@@ -124,7 +124,8 @@ TEST(two_apps_do_not_share_a_log_file)
         _cleanup_error_ Error e = ERROR_NULL;
         PodApp apps[] = {app_with("acnspawn/log-file", "/log,format=plain"),
                          app_with("acnspawn/log-file", "//log"), app_with("acnspawn/log-file", "/log2")};
-        PodManifest m = {.apps = apps, .n_apps = ELEMENTSOF(apps)};
+        PodApp *list[] = {&apps[0], &apps[1], &apps[2]};
+        PodManifest m = {.apps = list, .n_apps = ELEMENTSOF(list)};
 
         apps[1].name = (char *) "db";
         apps[2].name = (char *) "other";
@@ -254,7 +255,8 @@ static void check_order(const char *first_after, const char *second_after, int r
 {
         _cleanup_error_ Error e = ERROR_NULL;
         PodApp apps[] = {{.name = (char *) "a"}, {.name = (char *) "b"}, {.name = (char *) "c"}};
-        PodManifest m = {.apps = apps, .n_apps = 3};
+        PodApp *list[] = {&apps[0], &apps[1], &apps[2]};
+        PodManifest m = {.apps = list, .n_apps = 3};
 
         if (first_after)
                 ASSERT_OK(pair_list_set(&apps[0].annotations, "acnspawn/after", first_after));
