@@ -51,7 +51,8 @@ int option_net(const Option *o, const char *value, void *target, Error *e)
                 return option_invalid(o, value, e, "must be none, host, or names of networks");
         STRV_FOREACH (s, words) {
                 int r = streq(*s, "none") || streq(*s, "host")
-                                        ? option_invalid(o, value, e, "'%s' stands alone", *s)
+                                        ? option_invalid(o, value, e, "'%s' cannot be combined with others",
+                                                         *s)
                                         : add_network(o, value, *s, p, e);
                 if (r < 0)
                         return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Credentials that are read from files: regular files, standard input ("-"), and, as systemd has it, a socket on
- * which a process listens that writes the secret and hangs up. Which of these it was is kept, with the path where
- * that can be read again.
+/* Credentials that are read from files: regular files, standard input ("-"), and, as with systemd, a socket
+ * on which a process listens that writes the secret and closes the connection. The kind of source is
+ * recorded, with the path if that can be read again.
  */
 
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ static int connect_to(const char *path)
         return TAKE_FD(fd);
 }
 
-/* -EALREADY: it is standard input, which was one before, and would be an empty one now. */
+/* -EALREADY: standard input was read for another credential already, and would be empty now. */
 static int open_input(void)
 {
         static bool input_was_read = false;

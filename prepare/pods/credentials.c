@@ -34,7 +34,7 @@ static int check_name(const char *name, Error *e)
         for (const char *p = name; *p; p++)
                 if (*p < ' ' || *p > '~' || *p == '/' || *p == ':')
                         return error_set(e, -EINVAL,
-                                         "the name must be of ASCII characters other than / and :");
+                                         "the name must consist of ASCII characters other than / and :");
         return 0;
 }
 
@@ -89,7 +89,7 @@ static int make_private_directory(int dir_fd, const char *name, int *ret_fd)
         return 0;
 }
 
-/* Those of the app itself first: of two of one name it has that. */
+/* Those of the app itself first: they take precedence over others of the same name. */
 static int write_credentials(int app_fd, const CredentialList *l)
 {
         for (size_t i = 0; i < l->n; i++) {

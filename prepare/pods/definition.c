@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file "definition" of a pod: what the pod was made of, so that it can be made again. It is the request
- * (PodRequest) as one JSON object, with the images that its apps came to. What the request does not say, the
- * options of the pod as a whole, is in the file "config".
+/* The file "definition" of a pod: the request that the pod was made from, so that it can be run again. It is
+ * the PodRequest as one JSON object, with the resolved images of its apps. Options of the pod as a whole,
+ * which are not part of the request, are in the file "config".
  *
- * It is written when the pod is prepared and read when the pod is run again. Though it is our own file it is
- * read like untrusted input: unknown members, wrong types and missing values are refused. What the values
- * mean is checked by the same code that checks a new request.
+ * It is written when the pod is prepared and read when the pod is run again. Although acnspawn writes the
+ * file itself, it is parsed like untrusted input: unknown members, wrong types and missing values are
+ * refused. The values are checked by the same code that checks a new request.
  *
- * Strings of a command line may hold any bytes. Those that are not UTF-8 are written as {"hex": "…"}, so that an
- * app that is made again gets the same bytes. Secrets are not written: of a credential only its name and where it
- * came from.
+ * Strings of a command line may hold any bytes. Those that are not UTF-8 are written as {"hex": "…"}, so
+ * that an app that is run again gets the same bytes. Secrets are not written: only the name and the source
+ * of a credential.
  *
- * One table for each structure lists its members; the same functions write and read them. The empty list, the
- * text that is absent and false are left out.
+ * One table for each structure lists its members; the same functions write and read them. Empty lists,
+ * absent strings and false are left out.
  */
 
 #include "prepare/pods/reify-internal.h"
@@ -29,7 +29,7 @@ typedef enum MemberType {
         MEMBER_BOOLEAN,
         MEMBER_U32,
         MEMBER_WORD,    /* an enum */
-        MEMBER_LIST,    /* an array of structures with its number and what is allocated */
+        MEMBER_LIST,    /* an array of structures with its length and allocated size */
         MEMBER_NUMBERS, /* the same of uint32_t */
         MEMBER_OBJECT,  /* a pointer to one */
         MEMBER_MANIFEST,
@@ -80,7 +80,7 @@ struct Shape {
         }
 #define LIST(name, owner, items, n, allocated, item_shape)                                                  \
         ARRAY(name, MEMBER_LIST, owner, items, n, allocated, &item_shape)
-/* Of a structure of its own that has items, n and allocated. */
+/* A list in a nested structure that has items, n and allocated. */
 #define SUBLIST(name, owner, member, item_shape)                                                            \
         LIST(name, owner, member.items, member.n, member.allocated, item_shape)
 
@@ -214,7 +214,7 @@ static size_t *size_at(const void *object, size_t offset)
         return (size_t *) ((char *) object + offset);
 }
 
-/* --- Writing: NULL is what is left out; negative, that there is no memory ------------------------------ */
+/* --- Writing: a value of NULL is left out; negative: out of memory ------------------------------------- */
 
 static int object_format(const Shape *shape, const void *object, json_object **ret);
 
@@ -383,7 +383,7 @@ static int texts_parse(const char *key, json_object *v, char ***ret, Error *e)
 
         if (!json_object_is_type(v, json_type_array))
                 return unexpected(key, "a list", e);
-        if (json_object_array_length(v) == 0) { /* an empty list says something else than none */
+        if (json_object_array_length(v) == 0) { /* an empty list is different from none */
                 l = calloc(1, sizeof(char *));
                 if (!l)
                         return error_oom(e);
@@ -419,7 +419,7 @@ static int word_parse(const Member *m, json_object *v, unsigned *ret, Error *e)
         return unexpected(m->key, "one of the known words", e);
 }
 
-/* An item that is only partly there belongs to the list, so that it is freed with that. */
+/* A partly parsed item is part of the list, so that it is freed with the list. */
 static int list_parse(const Member *m, json_object *v, void *object, Error *e)
 {
         size_t size = m->type == MEMBER_NUMBERS ? sizeof(uint32_t) : m->shape->size;
@@ -459,7 +459,7 @@ static int manifest_parse(json_object *v, PodManifest **ret, Error *e)
         return text ? pod_manifest_parse(text, strlen(text), ret, NULL, e) : error_oom(e);
 }
 
-/* All of an isolator follows from its name, which comes first, and this. */
+/* An isolator is parsed from its name, which comes first, and this value. */
 static int isolator_value_parse(json_object *v, Isolator *i, Error *e)
 {
         const char *text = json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN);
@@ -539,8 +539,8 @@ static int object_parse(const Shape *shape, json_object *o, void *object, Error 
 
 /* --- The file ------------------------------------------------------------------------------------------ */
 
-/* The apps of Q with the names that they have in M, and by references that hold in any directory. What is in
- * them is Q's still, but for these. */
+/* The apps of Q with their names in M, and with references that are valid in any directory. All other
+ * members are still owned by Q. */
 static int name_apps(const PodManifest *m, const PodRequest *q, AppOverrides *apps)
 {
         for (size_t i = 0; i < q->n_apps; i++) {
@@ -583,7 +583,7 @@ int pod_definition_write(const Pod *p, const PodRequest *q, Error *e)
         _cleanup_json_ json_object *o = NULL;
 
         if (!p->manifest || p->manifest->n_apps != (q->template ? q->template->n_apps : q->n_apps))
-                return error_set(e, -EINVAL, "Pod %s is not what was asked for", pod_display_name(p));
+                return error_set(e, -EINVAL, "Pod %s does not match its request", pod_display_name(p));
         int r = definition_format(p, q, &o);
         if (r >= 0)
                 r = json_member_add(o, "version", json_object_new_int(DEFINITION_VERSION));
@@ -594,7 +594,7 @@ int pod_definition_write(const Pod *p, const PodRequest *q, Error *e)
         if (!text)
                 return error_oom(e);
         if (strlen(text) > MANIFEST_SIZE_MAX)
-                return error_set(e, -E2BIG, "What pod %s is made of is more than %u bytes",
+                return error_set(e, -E2BIG, "The definition of pod %s is larger than %u bytes",
                                  pod_display_name(p), MANIFEST_SIZE_MAX);
         r = write_file_new_at(p->dir_fd, DEFINITION_FILE, text, strlen(text), 0600);
         return r < 0 ? error_set_errno(e, r, "Cannot write the file '" DEFINITION_FILE "' of pod %s",
@@ -627,7 +627,7 @@ static int check_apps(const PodDefinition *d, Error *e)
         for (size_t i = 0; i < n; i++) {
                 const char *name = q->template ? q->template->apps[i]->name : q->apps[i].name;
                 if (!streq(d->images[i].app, name))
-                        return error_set(e, -EINVAL, "images[%zu] is not that of app %s", i, name);
+                        return error_set(e, -EINVAL, "images[%zu] is not the image of app %s", i, name);
                 if (image_id_check(d->images[i].id, e) < 0)
                         return -EINVAL;
         }
@@ -660,7 +660,7 @@ int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e)
 
         int r = read_file_at(p->dir_fd, DEFINITION_FILE, MANIFEST_SIZE_MAX, &text, &size);
         if (r == -ENOENT)
-                return error_set(e, r, "What pod %s was made of is not recorded", pod_display_name(p));
+                return error_set(e, r, "Pod %s has no recorded definition", pod_display_name(p));
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the file '" DEFINITION_FILE "' of pod %s",
                                        pod_display_name(p));

@@ -49,8 +49,8 @@ int net_mode_from_string(const char *s)
         return table_lookup(net_modes, _NET_MODE_MAX, s);
 }
 
-/* Names as the CNI specification has them; arguments in printable characters, and none that separate
- * networks. They are passed on in an environment variable. */
+/* Names as in the CNI specification; arguments in printable characters other than those that separate
+ * networks. They are passed to plugins in an environment variable. */
 int pod_network_check(const char *s, Error *e)
 {
         static const char alnum[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -60,7 +60,8 @@ int pod_network_check(const char *s, Error *e)
                 k++;
         if (n == 0 || k < n || n > 255)
                 return error_set(e, -EINVAL,
-                                 "'%.*s' is not the name of a network: letters, digits, and '_', '.', '-' "
+                                 "'%.*s' is not a valid name of a network: letters, digits, and '_', '.', "
+                                 "'-' "
                                  "after the first",
                                  (int) MIN(n, (size_t) 255), s);
         for (const char *p = s + n; *p; p += strcspn(p, ";")) {
@@ -73,8 +74,8 @@ int pod_network_check(const char *s, Error *e)
                 for (size_t i = 0; i < length; i++)
                         if ((unsigned char) p[i] <= ' ' || (unsigned char) p[i] >= 0x7f || p[i] == ',')
                                 return error_set(e, -EINVAL,
-                                                 "the arguments of network '%.*s' hold a character that "
-                                                 "cannot be in them",
+                                                 "the arguments of network '%.*s' contain a character that "
+                                                 "is not allowed in them",
                                                  (int) n, s);
         }
         return 0;
@@ -110,7 +111,7 @@ static const struct Member {
         const char *key;
         MemberType type;
         size_t offset;
-        bool optional; /* pods that were prepared before there was one lack it */
+        bool optional; /* missing in pods of earlier versions */
 } members[] = {
                 {"name", MEMBER_TEXT, offsetof(PodConfig, name)},
                 {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
@@ -253,7 +254,7 @@ static int member_parse(const struct Member *m, json_object *v, PodConfig *c)
 
 /* --- The whole ----------------------------------------------------------------------------------------- */
 
-/* Other bytes than UTF-8 would be another text when it is read back. */
+/* Bytes other than UTF-8 would be changed by writing and reading JSON. */
 static int check_texts(const PodConfig *c, Error *e)
 {
         for (size_t i = 0; i < ELEMENTSOF(members); i++) {
@@ -274,13 +275,13 @@ static int check_values(const PodConfig *c, Error *e)
         if (c->hostname && hostname_check(c->hostname, e) < 0)
                 return -EINVAL;
         if (!uid_base_is_valid(c->uid_base))
-                return error_set(e, -EINVAL, "%u does not begin a range of uids for pods", c->uid_base);
+                return error_set(e, -EINVAL, "%u is not the base of a range of uids for pods", c->uid_base);
         if (c->predecessor && uuid_check(c->predecessor, NULL) < 0)
                 return error_set(e, -EINVAL, "predecessor is not a UUID: '%s'", c->predecessor);
         if (c->stage1 && !path_is_absolute(c->stage1))
                 return error_set(e, -EINVAL, "stage1 is not an absolute path: '%s'", c->stage1);
         if ((c->net == NET_NETWORKS) != (strv_length(c->networks) > 0))
-                return error_set(e, -EINVAL, "the list of networks does not fit to the mode '%s'",
+                return error_set(e, -EINVAL, "the list of networks does not match the mode '%s'",
                                  net_mode_to_string(c->net));
         STRV_FOREACH (s, c->networks)
                 if (pod_network_check(*s, e) < 0)

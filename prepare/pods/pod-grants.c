@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file "grants" of a pod: where each isolator of its manifest comes from, and what became of the privileges
- * that its images asked for. It is written when the pod is made, by what decides about them, and is read to
- * show them; nothing is enforced by it. It lies in the pod's own directory, which no image and no app can write
- * to. A pod without isolators has none.
+/* The file "grants" of a pod: the origin of each isolator of its manifest, and the decisions about the
+ * privileges that its images request. It is written when the pod is prepared, by the code that makes the
+ * decisions, and is only read to show them; nothing is enforced by it. It is in the pod's own directory,
+ * which no image and no app can write to. A pod without isolators has none.
  */
 
 #include "prepare/pods/pods-internal.h"

@@ -4,10 +4,10 @@
  *
  * Each step is one rename(2) of the pod directory, done by the process that holds the flock(2) on it. A new
  * pod begins as an embryo, which may be without a lock for an instant; it is locked before it moves on, so
- * that a pod which lies in "preparing" or "running" and is not locked has lost its process. Everything of a
- * pod is on disk before it becomes prepared, and that it runs before anything is done that cannot be done
- * twice, so that a loss of power shows no half pods and lets no pod run twice. What has ended is run again
- * as another pod, its successor (pod-successor.c).
+ * that a pod which lies in "preparing" or "running" and is not locked has lost its process. All files of a
+ * pod are synced before it becomes prepared, and the move to running before anything is done that cannot be
+ * repeated, so that after a loss of power there are no incomplete pods and no pod runs twice. A pod that has
+ * ended is run again as another pod, its successor (pod-successor.c).
  */
 
 #include <sys/file.h>
@@ -77,7 +77,7 @@ static int try_lock(int fd)
         return 0;
 }
 
-/* Embryo to preparing. -EAGAIN: a collector took it for an aborted one before it was locked. */
+/* Embryo to preparing. -EAGAIN: a collector removed it as an aborted one before it was locked. */
 static int embryo_to_preparing(Pod *p)
 {
         _cleanup_free_ char *path = NULL;
@@ -91,7 +91,7 @@ static int embryo_to_preparing(Pod *p)
         r = p->dir_fd < 0 ? -errno : try_lock(p->dir_fd);
         if (r >= 0)
                 r = fchmod(p->dir_fd, 0711) < 0 ? -errno
-                                                : pod_move(p, POD_PREPARING); /* whatever the umask is */
+                                                : pod_move(p, POD_PREPARING); /* independent of the umask */
         if (r == -ENOENT || r == -EBUSY)
                 return -EAGAIN;
         if (r < 0)
@@ -144,7 +144,8 @@ static int write_part(Pod *p, const char *name, const char *text, size_t size, E
         return r < 0 ? error_set_errno(e, r, "Cannot write '%s' of pod %s", name, pod_display_name(p)) : 0;
 }
 
-/* The manifest as it will be read when the pod starts: what cannot be read back must not be published. */
+/* Formats the manifest, and parses it as starting the pod will: a manifest that cannot be read back must not
+ * be published. */
 static int format_manifest(const Pod *p, char **ret, Error *e)
 {
         _cleanup_(pod_manifest_freep) PodManifest *again = NULL;
@@ -161,7 +162,7 @@ static int format_manifest(const Pod *p, char **ret, Error *e)
         return 0;
 }
 
-/* All of the pod, and the links that belong to it. */
+/* Syncs all of the pod, and the links that belong to it. */
 static int sync_content(Pod *p, Error *e)
 {
         _cleanup_sync_ SyncSet s = {};
@@ -217,7 +218,7 @@ int pod_publish(Pod *p, Error *e)
 
 /* --- Running ------------------------------------------------------------------------------------------- */
 
-#define ANOTHER "'acnspawn prepare' or 'acnspawn run' makes another pod of its images."
+#define ANOTHER "'acnspawn prepare' or 'acnspawn run' creates another pod from its images."
 
 /* Why a pod of this state cannot be started. */
 static const struct {
@@ -228,8 +229,8 @@ static const struct {
                 [POD_PREPARING] = {-EBUSY, "is still being prepared", "Try again when it is."},
                 [POD_ABORTED_PREPARE] = {-ESTALE, "was never fully prepared",
                                          ANOTHER " 'acnspawn gc' removes this one."},
-                [POD_PREPARED] = {-EBUSY, "is just being started or removed by another process",
-                                  "See what became of it with 'acnspawn list'."},
+                [POD_PREPARED] = {-EBUSY, "is being started or removed by another process",
+                                  "'acnspawn list' shows its state."},
                 [POD_RUNNING] = {-EBUSY, "is running already",
                                  "'acnspawn run --replace %s' stops it first."},
                 [POD_EXITED] = {-ESTALE, "has run and ended", "'acnspawn run %s' runs it again."},
@@ -283,7 +284,7 @@ int pod_sync_run(const Pod *p, Error *e)
         return sync_places(p, POD_PREPARED, POD_RUNNING, e);
 }
 
-/* When the pod ended, as a file in it; so that the time survives whatever happens to the directory. */
+/* Writes the time when the pod ended to a file, as the times of the directory may change. */
 static void write_ended(Pod *p, uint64_t usec)
 {
         char text[32];
@@ -309,7 +310,7 @@ static uint64_t timespec_usec(struct timespec t)
 
 uint64_t pod_ended_usec(const Pod *p)
 {
-        /* Of a pod whose keeper was killed all that is known is when something last changed. */
+        /* If the process that ran the pod was killed, only the time of the last change is known. */
         static const char *const traces[] = {".", "result", "root/acnspawn/status", "root/var/log/journal"};
         _cleanup_free_ char *text = NULL;
         uint64_t usec, latest = 0;
@@ -348,8 +349,9 @@ static bool find_place(const Pod *p, PodState *ret)
         return false;
 }
 
-/* A process that looks at a pod holds a shared lock for a moment, which a slow host makes a long one. An exclusive lock
- * is held by a process that works on the pod; on a pod that has ended, most likely one that removes it. */
+/* A process that only checks the state of a pod holds a shared lock briefly, but longer on a slow host. An
+ * exclusive lock is held by a process that works on the pod; if the pod has ended, most likely one that
+ * removes it. */
 static int lock_patiently(const Pod *p)
 {
         unsigned limit = p->place == POD_EXITED || p->place == POD_GARBAGE ? LOCK_TRIES_LONG : LOCK_TRIES;
@@ -377,7 +379,7 @@ int pod_lock(Pod *p, bool wait, Error *e)
         if (p->locked)
                 return 0;
         int r = wait ? lock_patiently(p) : try_lock(p->dir_fd);
-        /* Until the lock was ours it may have gone on, or away. */
+        /* Before it was locked it may have been moved or removed. */
         if (!find_place(p, &place)) {
                 if (r >= 0)
                         (void) flock(p->dir_fd, LOCK_UN);
@@ -398,7 +400,7 @@ int pod_take_lock(Pod *p, int fd, Error *e)
         struct stat given, ours;
 
         if (fstat(fd, &given) < 0 || fstat(p->dir_fd, &ours) < 0)
-                return error_set_errno(e, -errno, "Cannot look at the directory of pod %s",
+                return error_set_errno(e, -errno, "Cannot stat the directory of pod %s",
                                        pod_display_name(p));
         if (given.st_dev != ours.st_dev || given.st_ino != ours.st_ino)
                 return error_set(e, -ESTALE, "The lock that was passed is not that of pod %s",

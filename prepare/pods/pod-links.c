@@ -19,16 +19,16 @@
 #include "prepare/pods/pods-internal.h"
 
 #define UUID_LENGTH 36
-#define NEXT_LINK ".next" /* that is about to replace another one */
+#define NEXT_LINK ".next" /* temporary name of a link that replaces another */
 
-/* What a link says. */
+/* The target of a link. */
 typedef struct Link {
         char uuid[UUID_LENGTH + 1];
         char until[UUID_LENGTH + 1]; /* its owner until UUID is published; empty: UUID owns it in any case */
 } Link;
 
-/* Names are free as soon as their pod is garbage; uids not before the last file that has one of them is
- * gone. */
+/* Names are free as soon as their pod is garbage; uids only after the last file owned by one of them is
+ * removed. */
 static const struct {
         const char *directory;
         PodState last;
@@ -69,7 +69,7 @@ static int lock_directory(Store *s, Registry g, int dir_fd, int *ret, Error *e)
         return 0;
 }
 
-/* What the link KEY says. -EINVAL: it is nothing of ours. */
+/* Reads the link KEY. -EINVAL: it was not written by acnspawn. */
 static int read_link(int dir_fd, const char *key, Link *ret)
 {
         char text[2 * UUID_LENGTH + 2];
@@ -185,7 +185,7 @@ static int open_locked(Store *s, Registry g, int *ret_dir_fd, int *ret_lock_fd, 
         return r;
 }
 
-/* A pod that was to get KEY and was not published leaves it where it is. */
+/* If a pod that was to get KEY was not published, KEY remains with its owner. */
 void registry_drop(Store *s, Registry g, const char *key, const char *uuid)
 {
         _cleanup_close_ int dir_fd = -EBADF, lock_fd = -EBADF;

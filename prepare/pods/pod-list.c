@@ -3,8 +3,8 @@
 /* Lists pods, and resolves a user's reference to a pod.
  *
  * Nothing is locked while the places are read, one after the other in the order of a pod's life: a pod that
- * moves on meanwhile is met once or twice, but never missed; and what has gone when it is opened is left
- * out.
+ * is moved meanwhile is found once or twice, but never missed; and pods that were removed before they are
+ * opened are left out.
  */
 
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ int pod_list_uuids(Store *s, char ***ret, Error *e)
                                                pod_state_to_place(pod_places[i]));
         }
         strv_sort(l);
-        STRV_FOREACH (uuid, l) { /* those that were met twice stand together now */
+        STRV_FOREACH (uuid, l) { /* those that were found twice are adjacent now */
                 if (n > 0 && streq(l[n - 1], *uuid))
                         free(*uuid);
                 else
@@ -76,8 +76,8 @@ static int compare_pods(const void *a, const void *b)
         return x != y ? (x < y ? -1 : 1) : strcmp(p->uuid, q->uuid);
 }
 
-/* Each pod in a list holds a descriptor, and one whose config could not be opened would be taken for
- * damaged. */
+/* Each pod in a list holds a descriptor; a pod whose config cannot be opened for lack of descriptors would
+ * be listed as damaged. */
 static int allow_descriptors(size_t n, Error *e)
 {
         struct rlimit l;
@@ -87,11 +87,12 @@ static int allow_descriptors(size_t n, Error *e)
         l.rlim_cur = MIN(l.rlim_max, (rlim_t) n + DESCRIPTORS_BESIDE);
         if (setrlimit(RLIMIT_NOFILE, &l) >= 0 && l.rlim_cur >= n + DESCRIPTORS_BESIDE / 4)
                 return 0;
-        int r = error_set(e, -EMFILE, "There are %zu pods, more than files may be open at a time (%llu)", n,
+        int r = error_set(e, -EMFILE, "There are %zu pods, more than the limit of open files (%llu)", n,
                           (unsigned long long) l.rlim_cur);
-        return error_hint(e, r,
-                          "'acnspawn gc --grace-period=0' removes those that have ended; ulimit -Hn has the "
-                          "limit.");
+        return error_hint(
+                        e, r,
+                        "'acnspawn gc --grace-period=0' removes those that have ended; ulimit -Hn shows the "
+                        "limit.");
 }
 
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e)
@@ -153,11 +154,11 @@ static int refuse_ambiguous(Store *s, const char *reference, char *const *matche
         text = r < 0 ? NULL : strv_join(shown, ", ");
         if (!text)
                 return error_oom(e);
-        r = error_set(e, -ENOTUNIQ, "'%s' stands for more than one pod: %s", reference, text);
+        r = error_set(e, -ENOTUNIQ, "'%s' is ambiguous: %s", reference, text);
         return error_hint(e, r, "Give more digits of the UUID.");
 }
 
-/* Names that begin as what the user wrote, or the other way round. */
+/* Names of which the reference is a prefix, or which are a prefix of it. */
 static char *similar_names(Store *s, const char *reference)
 {
         _cleanup_strv_free_ char **names = NULL, **similar = NULL;
@@ -224,7 +225,7 @@ static char *lower_case(const char *s)
         return l;
 }
 
-/* UUIDs first, since no name looks like one; then names; then beginnings of UUIDs. */
+/* UUIDs first, since no name looks like one; then names; then prefixes of UUIDs. */
 static int resolve(Store *s, const char *reference, char **ret, Error *e)
 {
         _cleanup_free_ char *lower = lower_case(reference);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Names of pods, and what may be one. A pod's name is also its host name unless it has another, so the rules
- * are those of host names; and it must not be taken for a UUID. */
+/* Names of pods, and their validation. A pod's name is also its host name unless it has another, so the
+ * rules are those of host names; and it must not be taken for a UUID. */
 
 #include "prepare/pods/pods-internal.h"
 
 #define POD_NAME_MAX 63
-#define HOSTNAME_MAX 64 /* what the kernel takes */
+#define HOSTNAME_MAX 64 /* the kernel's limit */
 
 static bool is_lower_or_digit(char c)
 {
@@ -25,10 +25,10 @@ static const char *fault_of_name(const char *s, size_t max, bool upper)
                 bool edge = p == s || p[1] == 0 || p[-1] == '.' || p[1] == '.';
 
                 if (!is_lower_or_digit(c) && c != '-' && c != '.')
-                        return upper ? "only letters, digits, '-' and '.' may be in it"
-                                     : "only lower case letters, digits, '-' and '.' may be in it";
+                        return upper ? "only letters, digits, '-' and '.' are allowed"
+                                     : "only lower case letters, digits, '-' and '.' are allowed";
                 if (edge && !is_lower_or_digit(c))
-                        return "it, and what is between its dots, must begin and end with a letter or a "
+                        return "it, and each label between dots, must begin and end with a letter or a "
                                "digit";
         }
         return NULL;
@@ -76,7 +76,7 @@ int pod_reserve_name(Pod *p, const char *name, Error *e)
                               other ? " (" : "", other ? pod_state_to_string(other->state) : "",
                               other ? ")" : "");
                 return error_hint(e, r,
-                                  "Choose another with --name=, have --replace remove that pod, or do so: "
+                                  "Choose another with --name=, remove that pod with --replace, or with: "
                                   "acnspawn rm %s",
                                   name);
         }

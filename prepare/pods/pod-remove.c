@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The end of a pod. It moves to the garbage first, so that nobody takes it for one that can be used, and
- * then everything of it goes; what says what it was goes last, so that a removal that failed can be
- * understood and repeated. Its uids are free for another pod only when no file of it is left that belongs to
- * them.
+/* Removes a pod. It is moved to the garbage first, so that it cannot be used any more, and then its files
+ * are removed; its config and manifest last, so that a failed removal can be diagnosed and repeated. Its
+ * uids are free for another pod only after the last file owned by one of them is removed.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -53,7 +52,7 @@ static int remove_content(Pod *p, Error *e)
         return result;
 }
 
-/* Removes a pod that we have locked. */
+/* Removes a pod that this process has locked. */
 static int remove_locked(Pod *p, Error *e)
 {
         _cleanup_free_ char *path = NULL;
@@ -61,7 +60,7 @@ static int remove_locked(Pod *p, Error *e)
         int r = 0;
 
         p->store_lock_fd = safe_close(p->store_lock_fd);
-        /* Not synced: what a loss of power undoes of a removal, the collector does again. */
+        /* Not synced: if a loss of power undoes a part of the removal, the collector repeats it. */
         if (p->place != POD_GARBAGE && (r = pod_move(p, POD_GARBAGE)) < 0)
                 r = error_set_errno(e, r, "Cannot move pod %s to %s", pod_display_name(p),
                                     pod_state_to_place(POD_GARBAGE));
@@ -103,7 +102,7 @@ int pod_remove(Pod *p, Error *e)
 
 void pod_abandon(Pod *p)
 {
-        /* What fails here is left to the collector. */
+        /* If this fails, the collector removes them. */
         if (p->locked && p->place != POD_RUNNING)
                 (void) remove_locked(p, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Requests for pods, and copies of the parts that they and manifests are made of. */
+/* Requests for pods, and copies of the parts of requests and manifests. */
 
 #include "prepare/pods/reify-internal.h"
 
@@ -145,7 +145,7 @@ int exposed_port_copy(const ExposedPort *p, ExposedPort *ret)
 
 int isolator_list_copy(const IsolatorList *l, IsolatorList *ret)
 {
-        /* Which members an isolator has is known to schema/ only; and it copies apps. */
+        /* Only schema/ knows the members of isolators; and it can copy apps. */
         _cleanup_(app_freep) App *copy = NULL;
         const App app = {.isolators = *l};
 

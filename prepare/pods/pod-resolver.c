@@ -31,7 +31,7 @@ static bool consists_of(const char *s, size_t max, const char *more)
         return n > 0 && n <= max;
 }
 
-/* Labels between dots; a dot at the end is the root's. */
+/* Labels separated by dots; a dot at the end denotes the root. */
 static bool is_domain(const char *s)
 {
         return consists_of(s, 253, "_-.") && *s != '.' && *s != '-' && !strstr(s, "..");
@@ -51,7 +51,7 @@ int pod_dns_check(char *const *servers, Error *e)
         STRV_FOREACH (s, servers)
                 if (streq(*s, "none") || streq(*s, "host")) {
                         if (strv_length(servers) > 1)
-                                return error_set(e, -EINVAL, "'%s' stands alone", *s);
+                                return error_set(e, -EINVAL, "'%s' cannot be combined with others", *s);
                 } else if (!is_address(*s))
                         return refuse(*s, "not a valid IP address, and neither 'none' nor 'host'", e);
         return 0;
@@ -111,7 +111,7 @@ int pod_resolver_check(const PodConfig *c, Error *e)
 
         if (r >= 0 && c->dns && streq(c->dns[0], "none") && (c->dns_search || c->dns_options))
                 return error_set(e, -EINVAL,
-                                 "--dns=none leaves resolv.conf as the image has it, and cannot be combined "
+                                 "--dns=none keeps the image's resolv.conf, and cannot be combined "
                                  "with --dns-search= and --dns-option=");
         if (r >= 0)
                 r = check_list(c->dns_search, pod_dns_search_check, "search domains", e);

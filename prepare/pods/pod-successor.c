@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pods that are run again: from a pod that has ended a successor is made, which gets its name.
+/* Pods that are run again: a pod that has ended gets a successor, which takes over its name.
  *
- * The pod that has ended is locked meanwhile, so that there is one successor at a time and nothing is removed
- * under it. The file "successor" in its directory is written before the successor is published, and counts only
- * if there is such a pod; the name changes hands with the rename(2) that publishes the successor (pod-links.c).
- * So a process that is killed leaves either the old pod with its name, and a pod that was never fully prepared,
- * which the collector removes; or the successor with the name.
+ * The pod that has ended is locked meanwhile, so that there is one successor at a time and it is not
+ * removed. The file "successor" in its directory is written before the successor is published, and is valid
+ * only if that pod exists; the name passes to the successor with the rename(2) that publishes it
+ * (pod-links.c). So a process that is killed leaves either the old pod with its name, and a pod that was
+ * never fully prepared, which the collector removes; or the successor with the name.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -53,13 +53,13 @@ int pod_successor_check(Pod *old, const Pod *reference, Error *e)
                                        pod_display_name(reference));
         r = uuid ? pod_look(old->store, uuid, &successor, NULL) : -ENOENT;
         if (r < 0 && r != -ENOENT)
-                return error_set_errno(e, r, "Cannot look at pod %s", uuid);
+                return error_set_errno(e, r, "Cannot check pod %s", uuid);
         bool lost_name = reference->config.name && !old->config.name;
         if (successor && (lost_name || successor->state == POD_PREPARED || successor->state == POD_RUNNING))
                 return refuse_faster(reference, successor, e);
         if (!lost_name)
                 return 0;
-        r = error_set(e, -EBUSY, "The name '%s' is another pod's by now", reference->config.name);
+        r = error_set(e, -EBUSY, "The name '%s' belongs to another pod now", reference->config.name);
         return error_hint(e, r, "Try again.");
 }
 
@@ -87,7 +87,7 @@ int pod_succeed(Pod *p, Pod *old, Error *e)
                 return r;
         r = registry_pass(p->store, REGISTRY_NAMES, old->config.name, old->uuid, p->uuid, e);
         if (r == -EEXIST)
-                return error_set(e, -EBUSY, "The name '%s' is another pod's by now", old->config.name);
+                return error_set(e, -EBUSY, "The name '%s' belongs to another pod now", old->config.name);
         return r;
 }
 

@@ -9,9 +9,9 @@
  * true at one moment. If a process dies, the kernel releases its lock, and the place of its pod shows what
  * happened.
  *
- * Looking takes a shared lock for an instant, but only where nobody takes an exclusive one who would not
- * wait: pods that are being prepared are locked before they arrive at "preparing", those that run before
- * they arrive at "running".
+ * A check takes a shared lock for an instant, but only in places where no process takes an exclusive one
+ * without waiting: pods that are being prepared are locked before they are moved to "preparing", those that
+ * run before they are moved to "running".
  */
 
 #include <sys/file.h>
@@ -19,12 +19,12 @@
 
 #include "prepare/pods/pods-internal.h"
 
-/* Far more often than a pod can be moved. */
+/* Far more than the number of moves of a pod. */
 #define LOOK_TRIES 64
 
 static const struct {
         const char *name;
-        const char *place; /* where such pods lie */
+        const char *place; /* the directory of pods in this state */
 } pod_states[_POD_STATE_MAX] = {
                 [POD_EMBRYO] = {"embryo", "pods/embryo"},
                 [POD_PREPARING] = {"preparing", "pods/preparing"},
@@ -130,7 +130,7 @@ static int is_locked(int dir_fd)
         return 0;
 }
 
-/* What a pod is that lies at PLACE. */
+/* The state of a pod at PLACE. */
 static int state_at(PodState place, int dir_fd, PodState *ret)
 {
         PodState unlocked = place;
@@ -207,7 +207,7 @@ int pod_open(Store *s, const char *uuid, Pod **ret, Error *e)
         int r = pod_look(s, uuid, ret, e);
         if (r < 0)
                 return r;
-        /* Half made or half removed pods have none, and damaged ones must be removable. */
+        /* Incomplete pods have none, and damaged ones must be removable. */
         (void) pod_load(*ret, &ignored);
         return 0;
 }
@@ -239,7 +239,7 @@ static int load_config(Pod *p, Error *e)
         pod_config_done(&p->config);
         p->config = c;
         c = (PodConfig){};
-        /* A name that went to a successor is in the configuration still. */
+        /* A name that passed to a successor is still in the configuration. */
         if (p->config.name && p->place != POD_GARBAGE &&
             !registry_holds(p->store, REGISTRY_NAMES, p->config.name, p->uuid)) {
                 free(p->former_name);
@@ -277,7 +277,7 @@ static int load_manifest(Pod *p, Error *e)
 
 int pod_load(Pod *p, Error *e)
 {
-        /* Each for itself: a pod is found by its name even if its manifest is damaged. */
+        /* Independently: a pod is found by its name even if its manifest is damaged. */
         int r = load_config(p, e);
         int q = load_manifest(p, r < 0 ? NULL : e);
         return r < 0 ? r : q;

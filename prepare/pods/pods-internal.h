@@ -15,36 +15,36 @@ extern const PodState pod_places[N_POD_PLACES];
 const char *pod_state_to_place(PodState s);                       /* "pods/running" */
 int pod_place_path(const char *uuid, PodState place, char **ret); /* relative to the store */
 
-/* Moves the pod without syncing (pod-life.c). -ENOENT: it is not where it was. */
+/* Moves the pod without syncing (pod-life.c). -ENOENT: it was moved or removed by another process. */
 int pod_move(Pod *p, PodState to);
 int pod_alloc(Store *s, const char *uuid, Pod **ret);
-/* Whether the directory that DIR_FD stands for is the pod at that place. */
+/* Whether DIR_FD is the directory of the pod at that place. */
 bool pod_is_at(Store *s, int dir_fd, const char *uuid, PodState place);
-/* 1: there is a pod of that UUID whose place is one from FIRST to LAST in the order of life; 0: there is none. */
+/* 1: there is a pod of that UUID in a state from FIRST to LAST; 0: there is none. */
 int pod_exists(Store *s, const char *uuid, PodState first, PodState last);
-/* What a pod runs from has more than a template must have, and the app objects of the images. */
+/* Checks a reified manifest, which must have more members than a template, and the app objects of the
+ * images. */
 int check_reified(const PodManifest *m, Error *e);
 int pod_config_format(const PodConfig *c, char **ret, Error *e);
 int pod_config_parse(const char *text, size_t size, PodConfig *ret, Error *e);
 
-/* pod-resolver.c: all of CONFIG that has to do with names of hosts. */
+/* pod-resolver.c: checks the settings of CONFIG for name resolution. */
 int pod_resolver_check(const PodConfig *c, Error *e);
 
-/* --- What only one pod may have (pod-links.c, uids.c) -------------------------------------------------- */
+/* --- Names and ranges of uids (pod-links.c, uids.c) ---------------------------------------------------- */
 
 /* The pod that has KEY. -ENOENT (without a message): none. RET_UUID may be NULL. */
 int registry_find(Store *s, Registry g, const char *key, char **ret_uuid, Error *e);
 /* Gives KEY to the pod. -EEXIST (without a message): *RET_HOLDER, which may be NULL, has it. */
 int registry_take(Store *s, Registry g, const char *key, const char *uuid, char **ret_holder, Error *e);
-/* Takes KEY away from the pod, if that has it. */
+/* Removes KEY from the pod, if it has KEY. */
 void registry_drop(Store *s, Registry g, const char *key, const char *uuid);
-/* Gives KEY, which FROM has, to TO, which is being prepared: TO has it from the moment on at which it is
- * published, and FROM until then. TO that is published already has it at once. -EEXIST (without a message): FROM
- * does not have it. */
+/* Passes KEY from FROM to TO, which is being prepared: FROM has it until TO is published, then TO. If TO is
+ * published already it has KEY at once. -EEXIST (without a message): FROM does not have it. */
 int registry_pass(Store *s, Registry g, const char *key, const char *from, const char *to, Error *e);
 /* Removes the previous owner of KEY from its link; UUID, the new owner, is published. */
 void registry_settle(Store *s, Registry g, const char *key, const char *uuid);
-/* Whether the pod, which need not be looked for, has KEY. */
+/* Whether the pod has KEY, without checking that the pod exists. */
 bool registry_holds(Store *s, Registry g, const char *key, const char *uuid);
 int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
 /* --- The ranges of all stores of this host (uids-host.c) ----------------------------------------------- */
@@ -53,7 +53,8 @@ int registry_add_to_sync(Store *s, Registry g, SyncSet *set, Error *e);
 int host_uids_find(const Pod *p, uint32_t base, Error *e);
 /* Gives P, which is being prepared, the range at BASE. -EEXIST (without a message): another pod has it. */
 int host_uids_take(const Pod *p, uint32_t base, Error *e);
-/* Before P is started: the range it was prepared with is still its own, or is now. -EUSERS: another pod's. */
+/* Before P is started: makes sure that the range it was prepared with is registered for it. -EUSERS: another
+ * pod has it. */
 int host_uids_claim(const Pod *p, Error *e);
 void host_uids_drop(const Pod *p, uint32_t base);
 int host_uids_add_to_sync(const Store *s, SyncSet *set, Error *e);
@@ -61,7 +62,7 @@ int host_uids_add_to_sync(const Store *s, SyncSet *set, Error *e);
 void host_uids_set_directory(const char *path);
 
 bool uid_base_is_valid(uint32_t base);
-/* The N-th base that a pod of that UUID tries. */
+/* The N-th base to try for a pod of that UUID. */
 uint32_t uid_base_nth(const char *uuid, uint32_t n);
 /* Whether the ranges in TEXT (of /etc/subuid) overlap that of BASE. TEXT may be NULL. */
 bool subids_overlap(const char *text, uint32_t base);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/pods/: pod directories and their life cycle, what only one pod may have, and turning a pod
- * manifest template into a reified one. */
+/* prepare/pods/: pod directories and their life cycle, names and ranges of uids, and reifying pod manifest
+ * templates. */
 
 #include "prepare/fetch/fetch.h"
 
@@ -40,17 +40,17 @@ typedef enum NetMode {
 
 const char *net_mode_to_string(NetMode m);
 int net_mode_from_string(const char *s); /* -EINVAL */
-/* A network of a pod, as users write it: NAME[:ARG=VALUE[;ARG=VALUE…]]. -EINVAL with what is wrong. */
+/* Checks a network as given by the user: NAME[:ARG=VALUE[;ARG=VALUE…]]. -EINVAL with the reason. */
 int pod_network_check(const char *s, Error *e);
 
-/* What users write of names (pod-resolver.c). The lists are checked as a whole: "none" and "host" stand
- * alone. -EINVAL with what is wrong. */
+/* Check settings of name resolution as given by the user (pod-resolver.c). The lists are checked as a whole:
+ * "none" and "host" cannot be combined with others. -EINVAL with the reason. */
 int pod_dns_check(char *const *servers, Error *e);
 int pod_dns_search_check(const char *s, Error *e); /* a domain, or "." for none */
 int pod_dns_option_check(const char *s, Error *e);
 int pod_hosts_entry_check(const char *s, Error *e); /* IP=NAME[,NAME…], or "host" */
 
-/* What may be the name of a pod, and of a host (pod-names.c). -EINVAL with what is wrong. */
+/* Check the name of a pod, and of a host (pod-names.c). -EINVAL with the reason. */
 int pod_name_check(const char *s, Error *e);
 int hostname_check(const char *s, Error *e);
 
@@ -59,21 +59,21 @@ int hostname_check(const char *s, Error *e);
 
 #define UID_RANGE_SIZE 65536U
 
-/* What acnspawn knows of a pod beyond the specification's manifest. */
+/* Properties of a pod beyond the specification's manifest. */
 typedef struct PodConfig {
         char *name;        /* or NULL */
         char *hostname;    /* or NULL: derived from the name or the UUID */
-        uint32_t uid_base; /* the pod's range; there also when private_users is off */
+        uint32_t uid_base; /* the pod's range; set also when private_users is off */
         bool private_users;
-        bool strict; /* it is not to run unless all its isolators are enforced */
+        bool strict; /* refuse to run unless all isolators are enforced */
         NetMode net;
-        char **networks; /* as pod_network_check() takes them; some if and only if NET_NETWORKS */
-        char **dns;      /* "none", "host", or addresses; NULL: what follows from the network */
-        char **dns_search, **dns_options; /* instead of what follows from the network */
-        char **hosts_entries;             /* as pod_hosts_entry_check() takes them */
+        char **networks; /* as of pod_network_check(); not empty if and only if NET_NETWORKS */
+        char **dns;      /* "none", "host", or addresses; NULL: those of the network */
+        char **dns_search, **dns_options; /* instead of those of the network */
+        char **hosts_entries;             /* as of pod_hosts_entry_check() */
         ExitPolicy exit_policy;
-        uint64_t stop_timeout_usec; /* from SIGTERM to SIGKILL, and the bound of a post-stop handler */
-        uint64_t exit_idle_usec;    /* how long its apps do nothing before it ends; 0: it stays up */
+        uint64_t stop_timeout_usec; /* from SIGTERM to SIGKILL, and the timeout of a post-stop handler */
+        uint64_t exit_idle_usec;    /* stop the pod when its apps are idle for so long; 0: never */
         uint64_t created_usec;      /* since the epoch */
         char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
         char *predecessor;          /* UUID of the pod that this one was made from, or NULL */
@@ -84,18 +84,18 @@ void pod_config_done(PodConfig *c);
 typedef struct Pod {
         Store *store;
         char *uuid;     /* lower case, with dashes */
-        PodState state; /* as it was when the pod was looked at or last moved by us */
-        PodState place; /* where the directory lies; not as STATE says if a process was killed (see pod.c) */
+        PodState state; /* when the pod was opened or last moved by this process */
+        PodState place; /* parent of the directory; differs from STATE if a process was killed (see pod.c) */
         int dir_fd;     /* the pod directory; carries the flock while LOCKED */
         bool locked;
-        int store_lock_fd;     /* prepare's own: keeps the images until the pod is published */
+        int store_lock_fd;     /* keeps the images until the pod is published */
         PodConfig config;      /* filled in by pod_load() */
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, or damaged */
-        bool found_by_uuid;    /* by pod_find() */
-        char *former_name;     /* set by pod_load() instead of config.name if it is another pod's by now */
+        bool found_by_uuid;    /* set by pod_find() */
+        char *former_name; /* set by pod_load() instead of config.name if it belongs to another pod now */
 } Pod;
 
-/* What messages call the pod: its name, unless it has none or the user has given its UUID. */
+/* The pod in messages: its name, unless it has none or the user has given its UUID. */
 const char *pod_display_name(const Pod *p);
 
 Pod *pod_free(Pod *p); /* closes and so unlocks */
@@ -108,48 +108,48 @@ int pod_new(Store *s, Pod **ret, Error *e);
 int pod_allocate_uids(Pod *p, Error *e);
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);
-/* Makes P (state preparing) the successor of OLD, which is locked by us and has ended: OLD's name, if it has one,
- * is P's from the moment on at which P is published. -EBUSY: another process was faster; -EEXIST: a name that OLD
- * once had belongs to a third pod. (pod-successor.c) */
+/* Makes P (state preparing) the successor of OLD, which this process has locked and which has ended: OLD's
+ * name, if it has one, passes to P when P is published. -EBUSY: another process was faster; -EEXIST: a name
+ * that OLD once had belongs to a third pod. (pod-successor.c) */
 int pod_succeed(Pod *p, Pod *old, Error *e);
 /* -EBUSY: OLD, which the caller has locked, has a successor that has not ended; or the name that it had in
- * REFERENCE, an earlier look at it, has gone to one. */
+ * REFERENCE, opened earlier, has passed to one. */
 int pod_successor_check(Pod *old, const Pod *reference, Error *e);
-/* The pod that was made from P last, if that is still there; else *RET is NULL. */
+/* The latest successor of P, if it still exists; else *RET is NULL. */
 int pod_successor(const Pod *p, char **ret);
-/* Gives the name of P, which did not run, back to its predecessor, if that is still there. */
+/* Returns the name of P, which did not run, to its predecessor, if that still exists. */
 void pod_return_name(Pod *p);
 /* Writes config and manifest, syncs, and makes the pod prepared. On failure the pod is removed again. */
 int pod_publish(Pod *p, Error *e);
 /* Removes a pod that could not be prepared. */
 void pod_abandon(Pod *p);
 
-/* Finds a pod by UUID, unique prefix of it (at least one digit), or name; tells its state; loads config and
- * manifest where they are there. Messages list candidates. */
+/* Finds a pod by UUID, unique prefix of it (at least one digit), or name; determines its state; loads config
+ * and manifest if they exist. Messages list candidates. */
 int pod_find(Store *s, const char *reference, Pod **ret, Error *e);
 /* The pod of exactly that UUID, in lower case, without config and manifest. -ENOENT. */
 int pod_look(Store *s, const char *uuid, Pod **ret, Error *e);
-/* Reads config and manifest (again). pod_find() and pod_list() do so by themselves, but let a pod pass where
- * that fails, so that it can be shown and removed: this tells why. */
+/* Reads config and manifest (again). pod_find() and pod_list() call it themselves, but ignore failure, so
+ * that damaged pods can be shown and removed: this returns the error. */
 int pod_load(Pod *p, Error *e);
-/* All pods, by time of creation. Those that vanish or are half made while we look are left out or shown with
- * their state. */
+/* All pods, by time of creation. Pods that are removed meanwhile are left out; incomplete ones are listed
+ * with their state. */
 int pod_list(Store *s, Pod ***ret, size_t *ret_n, Error *e);
 void pod_list_free(Pod **l, size_t n);
-/* What user 0 of the pod is on the host. */
+/* The host's uid of the pod's root user. */
 uint32_t pod_root_uid(const Pod *p);
 /* Absolute path of the pod directory in its present state. */
 int pod_path(const Pod *p, char **ret);
 /* When a pod that has run ended, in microseconds since the epoch. */
 uint64_t pod_ended_usec(const Pod *p);
-/* When it was made: as its configuration says; of one that has none, the time of its directory. */
+/* When it was created, as in its configuration; without a configuration, the time of its directory. */
 uint64_t pod_created_usec(const Pod *p);
 
-/* prepared -> running; we hold the lock from here on, and dir_fd may be inherited by the process that runs
- * the pod. -EBUSY: another process was faster; -ESTALE: exited already. */
+/* prepared -> running; takes the lock; dir_fd may be inherited by the process that runs the pod. -EBUSY:
+ * another process was faster; -ESTALE: exited already. */
 int pod_begin_run(Pod *p, Error *e);
-/* Has that on disk, which takes a while. Until then a loss of power may make it a prepared pod again, so
- * nothing must be done before that cannot be done a second time. */
+/* Syncs that, which takes a while. Until then a loss of power may make it a prepared pod again, so nothing
+ * that cannot be repeated must be done before. */
 int pod_sync_run(const Pod *p, Error *e);
 /* running -> exited. The lock is kept until the pod is freed. */
 int pod_end_run(Pod *p, Error *e);
@@ -162,11 +162,11 @@ int pod_remove(Pod *p, Error *e);
 int pod_open(Store *s, const char *uuid, Pod **ret, Error *e);
 /* The same for the pod that has the name. */
 int pod_open_by_name(Store *s, const char *name, Pod **ret, Error *e);
-/* Locks the pod, and corrects its state if it moved on before the lock was ours. WAIT: for processes that
- * only check whether it is locked. -EBUSY: another process has the lock; -ENOENT: it was removed. */
+/* Locks the pod, and updates its state if it was moved before. WAIT: wait for processes that only check
+ * whether it is locked. -EBUSY: another process has the lock; -ENOENT: it was removed. */
 int pod_lock(Pod *p, bool wait, Error *e);
-/* FD, the pod's directory as another process has opened and locked it, becomes that of P, and its lock P's.
- * -ESTALE: it is another directory; -EBUSY: it is locked, but by another descriptor. */
+/* Takes FD, the pod's directory opened and locked by another process, and its lock for P. -ESTALE: it is
+ * another directory; -EBUSY: it is locked, but by another descriptor. */
 int pod_take_lock(Pod *p, int fd, Error *e);
 /* Every pod there is, whatever its state; sorted. */
 int pod_list_uuids(Store *s, char ***ret, Error *e);
@@ -175,26 +175,26 @@ int pod_list_uuids(Store *s, char ***ret, Error *e);
 typedef enum Registry { REGISTRY_NAMES, REGISTRY_UIDS, _REGISTRY_MAX } Registry;
 
 const char *registry_directory(Registry g); /* "names" */
-/* Removes the links whose pods are no more; appends their keys to the list. */
+/* Removes the links whose pods do not exist any more; appends their keys to the list. */
 int registry_collect(Store *s, Registry g, bool dry_run, char ***removed, Error *e);
 /* The same for ranges of uids that are registered on the host for pods of any store; those of S are removed, but
  * not appended. */
 int host_uids_collect(const Store *s, bool dry_run, char ***removed, Error *e);
 
-/* --- Where isolators come from, and what images were granted (pod-grants.c) ---------------------------- */
+/* --- Origins of isolators, and privileges granted to images (pod-grants.c) ----------------------------- */
 
 typedef enum GrantSource {
-        GRANT_UNKNOWN, /* not recorded: the pod is older */
+        GRANT_UNKNOWN, /* not recorded: a pod of an earlier version */
         GRANT_IMAGE,   /* the image's manifest */
         GRANT_COMMAND_LINE,
         GRANT_POD_MANIFEST,
         _GRANT_SOURCE_MAX,
 } GrantSource;
 
-/* What became of a privilege that an image asked for (see stage1/privileges.c). */
+/* The decision about a privilege that an image requests (see stage1/privileges.c). */
 typedef enum GrantDecision {
         GRANT_GRANTED,  /* the app has it */
-        GRANT_REPLACED, /* another isolator stands in the place of the image's */
+        GRANT_REPLACED, /* another isolator replaces the image's */
         GRANT_WITHHELD, /* the app runs within the defaults */
         _GRANT_DECISION_MAX,
 } GrantDecision;
@@ -209,7 +209,7 @@ typedef struct IsolatorOrigin {
 } IsolatorOrigin;
 
 typedef struct Grant {
-        char *app, *isolator; /* isolator: NULL if none asks for it */
+        char *app, *isolator; /* isolator: NULL if none requests it */
         char *name, *text;    /* as of a Privilege */
         GrantDecision decision;
         GrantSource by; /* source of the decision */
@@ -227,7 +227,7 @@ void pod_grants_done(PodGrants *g);
 int pod_grants_add_origin(PodGrants *g, const char *app, const char *isolator, GrantSource source);
 int pod_grants_add(PodGrants *g, const Grant *grant);
 GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *isolator);
-/* Writes the record into the pod directory (state preparing); nothing if there is nothing to record. */
+/* Writes the record into the pod directory (state preparing); none if there is nothing to record. */
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);
 /* Empty for a pod that has no record. */
 int pod_grants_read(const Pod *p, PodGrants *ret, Error *e);
@@ -248,7 +248,7 @@ typedef enum CredentialSource {
 
 typedef struct Credential {
         char *name;
-        void *data; /* cleared before it is freed; NULL in what was read from a definition */
+        void *data; /* cleared before it is freed; NULL if read from a definition */
         size_t size;
         CredentialSource source;
         char *path; /* absolute; of CREDENTIAL_FILE only */
@@ -260,24 +260,24 @@ typedef struct CredentialList {
 } CredentialList;
 
 void credential_list_done(CredentialList *l);
-/* Adds a copy of DATA. The error is a part of a sentence: the name is not valid, was given before, or there
- * is too much. */
+/* Adds a copy of DATA. The error is a part of a sentence: the name is not valid or was given before, or a
+ * limit is exceeded. */
 int credential_list_add(CredentialList *l, const char *name, const void *data, size_t size, Error *e);
-/* The same with the content of the file PATH: "-" for standard input; a socket on which a process listens that
- * writes the secret and hangs up. (credential-file.c) */
+/* The same with the content of the file PATH: "-" for standard input; a socket on which a process listens
+ * that writes the secret and closes the connection. (credential-file.c) */
 int credential_list_add_file(CredentialList *l, const char *name, const char *path, Error *e);
 bool pod_app_has_credentials(const Pod *p, const char *app);
 
-/* What the command line asks of one app beyond its image; NULL or empty members change nothing. */
+/* Options of the command line for one app; NULL or empty members change nothing. */
 typedef struct AppOverrides {
-        char *reference; /* what the user wrote for the image */
+        char *reference; /* the image as given by the user */
         char *name;
-        char **exec; /* replaces what the image executes, the program and its arguments */
-        char **args; /* appended to EXEC if that is given, else to what the image executes */
+        char **exec; /* replaces the image's program and its arguments */
+        char **args; /* appended to EXEC if that is given, else to the image's command */
         char *user, *group, *working_directory;
-        PairList environment; /* added, taking precedence */
+        PairList environment; /* added; take precedence */
         PairList annotations, user_annotations, user_labels;
-        /* Replace those of the same name, and sets to remove those to retain and vice versa. */
+        /* Replace those of the same name; sets to remove replace sets to retain and vice versa. */
         IsolatorList isolators;
         Mount *mounts;
         size_t n_mounts, mounts_allocated;
@@ -287,8 +287,8 @@ typedef struct AppOverrides {
         size_t n_supplementary_gids, supplementary_gids_allocated;
 } AppOverrides;
 
-/* What the command line asks of a pod. Either template or apps is given; the rest adds to both. A mount's
- * path may be the name of a mount point of the app. */
+/* A request for a pod. Either template or apps is given; the rest is added to both. A mount's path may be
+ * the name of a mount point of the app. */
 typedef struct PodRequest {
         PodManifest *template; /* --pod-manifest, or NULL */
         AppOverrides *apps;
@@ -305,22 +305,23 @@ typedef struct PodRequest {
         size_t n_ports, ports_allocated;
         const FetchOptions *fetch; /* how images are fetched; NULL: only local ones are used */
         bool verify;               /* refuse images that were altered in the store */
-        /* IDs of images of the store, for each app, that are used whatever the apps ask for; or NULL. Not owned. */
+        /* IDs of images of the store, one per app, that are used instead of the references of the apps; or
+         * NULL. Not owned. */
         const char *const *image_ids;
 } PodRequest;
 
 void pod_request_done(PodRequest *r);
 
-/* --- What a pod was made of (definition.c) ------------------------------------------------------------- */
+/* --- Definitions of pods (definition.c) ---------------------------------------------------------------- */
 
 /* The image that an app of the pod has run from. */
 typedef struct DefinedImage {
         char *app, *id, *name;
 } DefinedImage;
 
-/* The request that a pod was made from, as one can be made again from it: apps have the names that they were
- * given, paths are absolute; credentials have sources but no content, and FETCH is NULL. What PodConfig has is
- * not in it. */
+/* The request that a pod was made from, fit to make the pod again: apps have their final names, paths are
+ * absolute; credentials have sources but no content, and FETCH is NULL. Members of PodConfig are not in
+ * it. */
 typedef struct PodDefinition {
         PodRequest request;
         DefinedImage *images; /* of the apps, in the order of the request */
@@ -330,18 +331,18 @@ typedef struct PodDefinition {
 void pod_definition_done(PodDefinition *d);
 /* Writes the file "definition" of P (state preparing, with its manifest). -E2BIG: it would be too large. */
 int pod_definition_write(const Pod *p, const PodRequest *q, Error *e);
-/* -ENOENT: P is of a build that wrote none. -EINVAL, -EBADMSG, -EFBIG: it is damaged. */
+/* -ENOENT: P is of a version that wrote none. -EINVAL, -EBADMSG, -EFBIG: it is damaged. */
 int pod_definition_read(const Pod *p, PodDefinition *ret, Error *e);
 
-/* What is wrong with a template, as far as that can be said without its images and without the host; the error
- * is the one that pod_reify() would give. */
+/* Checks a template, as far as possible without its images and without the host; the error is that of
+ * pod_reify(). */
 int pod_template_check(const PodManifest *t, Error *e);
 
-/* Fills in the pod P (state preparing): resolves every image, merges what was asked, satisfies mount points
- * by volumes (or by implicit empty volumes, each with a warning), checks host volumes, and writes apps/ and
+/* Fills in the pod P (state preparing): resolves every image, merges the request, satisfies mount points by
+ * volumes (or by implicit empty volumes, each with a warning), checks host volumes, and writes apps/ and
  * volumes/ of the pod directory. The pod's uids must be allocated and config.private_users set before.
  * P->manifest is the reified manifest afterwards: its apps always have app, image_id and image_name, mounts
  * never have volumes of their own (app_volume; they become volumes of the pod). A mount point that is
  * read-only makes the mount on its path so. Images cannot be removed from now on until the pod is published
- * or freed. WARNINGS gets lines for the user. Errors name the app and the place. */
+ * or freed. WARNINGS gets lines for the user. Errors name the app and the member. */
 int pod_reify(Pod *p, const PodRequest *request, char ***warnings, Error *e);

@@ -14,7 +14,7 @@
 
 /* --- Isolators ----------------------------------------------------------------------------------------- */
 
-/* Two ways to say the same thing, of which only one can hold. */
+/* Alternatives, of which only one can be in effect. */
 static const IsolatorType exclusive_types[][2] = {
                 {ISOLATOR_CAPABILITIES_RETAIN_SET, ISOLATOR_CAPABILITIES_REMOVE_SET},
                 {ISOLATOR_SECCOMP_RETAIN_SET, ISOLATOR_SECCOMP_REMOVE_SET},
@@ -84,7 +84,7 @@ static int check_exec(const App *a, const char *name, Error *e)
 {
         if (a->exec && !isempty(a->exec[0]))
                 return 0;
-        return error_set(e, -ENOEXEC, "The image of app %s does not say what to execute", name);
+        return error_set(e, -ENOEXEC, "The image of app %s has no command", name);
 }
 
 static void cut_off(char **l, size_t n)
@@ -95,8 +95,8 @@ static void cut_off(char **l, size_t n)
         }
 }
 
-/* --exec replaces the image's executable and its arguments. The user's arguments are appended to whichever
- * holds; the Cmd of an OCI image, which is only a default, makes room for them first. */
+/* --exec replaces the image's executable and its arguments. The user's arguments are appended to the result;
+ * they replace the Cmd of an OCI image, which is only a default. */
 static int override_exec(App *a, const AppOverrides *o, const Image *i, const char *name, Error *e)
 {
         bool has_args = o && o->args && o->args[0], has_exec = o && o->exec && o->exec[0];
@@ -111,11 +111,11 @@ static int override_exec(App *a, const AppOverrides *o, const Image *i, const ch
                 strv_free(a->exec);
                 a->exec = exec;
         }
-        /* An OCI image may have neither; then the arguments are all there is. */
+        /* An OCI image may have neither; then the arguments are the command. */
         int r = oci && has_args ? 0 : check_exec(a, name, e);
         if (r < 0)
                 return error_hint(e, r,
-                                  "Say it with --exec=PROGRAM after the image, arguments following '--'.");
+                                  "Give one with --exec=PROGRAM after the image, and arguments after '--'.");
         if (has_args)
                 STRV_FOREACH (arg, o->args)
                         if (strv_extend(&a->exec, *arg) < 0)
@@ -204,7 +204,7 @@ static int override_app(PodApp *a, const AppOverrides *o, Error *e)
 
 /* --- Images -------------------------------------------------------------------------------------------- */
 
-/* A foreign architecture may well run (binfmt_misc), a foreign system cannot. */
+/* A foreign architecture may run (binfmt_misc), a foreign operating system cannot. */
 static int check_platform(Reify *r, const char *app, const Image *i, Error *e)
 {
         const char *os = pair_list_get(&i->manifest->labels, "os"),
@@ -229,7 +229,7 @@ static int check_name(const char *name, const char *image_name, Error *e)
 
         if (k < 0) {
                 k = error_prefix(e, k, "The app of image %s needs another name", image_name);
-                return error_hint(e, k, "Names of apps have lower case letters, digits and '-'.");
+                return error_hint(e, k, "Names of apps consist of lower case letters, digits and '-'.");
         }
         if (strlen(name) > APP_NAME_MAX) {
                 k = error_set(e, -ENAMETOOLONG,
@@ -252,7 +252,7 @@ static int check_app_name(Reify *r, const char *name, const char *image_name, Er
         return error_hint(e, k, "Give one of them another name with --name= after the image.");
 }
 
-/* Keeps the image, also if that fails, and how it is put together. */
+/* Keeps the image, even on failure, and its layers. */
 static int keep_image(Reify *r, Image *i, Error *e)
 {
         if (GREEDY_REALLOC(r->images, r->images_allocated, r->n_images + 1) < 0) {
@@ -265,7 +265,7 @@ static int keep_image(Reify *r, Image *i, Error *e)
         return k >= 0 && r->request->verify ? image_verify_layers(r->pod->store, a->layers, e) : k;
 }
 
-/* Makes an app of the manifest, with what identifies its image. */
+/* Adds an app to the manifest, with the identification of its image. */
 static int add_app(Reify *r, const char *name, const Image *i, PodApp **ret, Error *e)
 {
         PodApp *a;
@@ -284,7 +284,7 @@ static int add_app(Reify *r, const char *name, const Image *i, PodApp **ret, Err
         return 0;
 }
 
-/* The app object: SOURCE's, or one of an image that is not made to be executed by itself. */
+/* The app object: a copy of SOURCE, or an empty one for an image without an app. */
 static int set_app(PodApp *a, const App *source, Error *e)
 {
         if (source)
@@ -305,7 +305,7 @@ static int add_mounts(PodApp *a, const Mount *mounts, size_t n, Error *e)
         return 0;
 }
 
-/* What comes last in the same way, whichever way the app was asked for. O may be NULL. */
+/* The last steps, common to apps of templates and of the command line. O may be NULL. */
 static int complete_app(Reify *r, PodApp *a, const AppOverrides *o, const Image *i, Error *e)
 {
         const PodRequest *q = r->request;
@@ -397,8 +397,7 @@ int template_app_check(const PodApp *t, Error *e)
         if (r < 0 || !t->app)
                 return r;
         if (check_exec(t->app, t->name, NULL) < 0)
-                return error_set(e, -ENOEXEC, "The app object of app %s does not say what to execute",
-                                 t->name);
+                return error_set(e, -ENOEXEC, "The app object of app %s has no command", t->name);
         r = check_environment(&t->app->environment, t->name, e);
         return r < 0 ? r : mount_points_check(t, e);
 }

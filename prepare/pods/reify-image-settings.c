@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What an image says about how its app is run: whether the app tells when it is ready, how to see that it is
- * healthy, what signal asks it to end. It becomes settings of the app in the pod's manifest, unless the user
- * has set them, so that all that follows looks in one place. Nothing else of the settings can an image ask
- * for: how often its app is started again, for one, is the user's to say.
+/* Settings of an image that define how its app is run: whether the app sends a readiness notification, its
+ * health check, its stop signal. They become settings of the app in the pod's manifest, unless the user has
+ * set them, so that all other code uses the manifest only. Images cannot set anything else: the restart
+ * policy, for instance, is up to the user.
  */
 
 #include "prepare/pods/reify-internal.h"
@@ -18,8 +18,8 @@ static int set_unless_set(PodApp *a, const char *name, const char *value)
         return pair_list_get(&a->annotations, name) ? 0 : pair_list_set(&a->annotations, name, value);
 }
 
-/* Spec: aci.md has the meaning of the annotation; one of the app in the pod's manifest is nearer to the user
- * than the image's. */
+/* See aci.md in the specification for the annotation; an annotation of the app in the pod's manifest takes
+ * precedence over the image's. */
 static int take_notify(Reify *r, PodApp *a, const PairList *image, Error *e)
 {
         const char *value = pair_list_get(&a->annotations, SUPPORTS_NOTIFY)
@@ -46,7 +46,7 @@ static int take_health(Reify *r, PodApp *a, const PairList *image, Error *e)
         if (k == -ENOMEM)
                 return error_oom(e);
         if (k < 0)
-                return reify_warn(r, e, "App %s: the health check of its image is left aside: %s", a->name,
+                return reify_warn(r, e, "App %s: the health check of its image is ignored: %s", a->name,
                                   why.message ?: "it is not valid");
         for (size_t i = 0; i < settings.n; i++)
                 if (set_unless_set(a, settings.items[i].name, settings.items[i].value) < 0)
@@ -61,8 +61,7 @@ static int take_stop_signal(Reify *r, PodApp *a, const PairList *image, Error *e
         if (!value)
                 return 0;
         if (app_setting_check("stop-signal", value, NULL) < 0)
-                return reify_warn(r, e, "App %s: the stop signal of its image is none that is known",
-                                  a->name);
+                return reify_warn(r, e, "App %s: the stop signal of its image is unknown", a->name);
         return set_unless_set(a, SETTING_PREFIX "stop-signal", value) < 0 ? error_oom(e) : 0;
 }
 

@@ -16,7 +16,7 @@ static bool is_there(Reify *r, const char *id)
         return id && image_index_open(r->index, id, &i, NULL) >= 0;
 }
 
-/* The image of an app of a template. An ID is what counts, but must not contradict the name beside it. */
+/* The image of an app of a template. An ID takes precedence, but must not contradict the name beside it. */
 static int find_template_image(Reify *r, const PodApp *t, Image **ret, Error *e)
 {
         if (!t->image_name || is_there(r, t->image_id))
@@ -34,8 +34,9 @@ static int fetch_template_image(Reify *r, size_t i, Error *e)
                 return error_prefix(e, k, "App %s", t->name);
         r->found[i] = x;
         if (t->image_name && !streq(t->image_name, x->manifest->name))
-                return error_set(e, -EINVAL, "App %s: the image %s is %s, not %s as the pod manifest says",
-                                 t->name, x->id, x->manifest->name, t->image_name);
+                return error_set(e, -EINVAL,
+                                 "App %s: the image %s is %s, not %s as stated in the pod manifest", t->name,
+                                 x->id, x->manifest->name, t->image_name);
         return 0;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the parts of reifying share. */
+/* Shared by the sources of reifying. */
 
 #include "prepare/pods/pods-internal.h"
 
 /* Mounts and mount points that one app may have; an image could name any number. */
 #define APP_MOUNTS_MAX 512U
 
-/* What an app is made of. */
+/* The image of an app. */
 typedef struct AppImage {
         Image *image;
         char **layers; /* see image_layers() */
@@ -17,19 +17,19 @@ typedef struct AppImage {
 typedef struct Reify {
         Pod *pod;
         const PodRequest *request;
-        PodManifest *manifest; /* what becomes the pod's */
+        PodManifest *manifest; /* becomes the pod's manifest */
         AppImage *images;      /* of the apps, in their order */
         size_t n_images, images_allocated;
         Fetcher *fetcher;
-        ImageIndex *index; /* of the store; the fetcher's */
-        Image **found;     /* for each app what it was fetched as, until it is taken */
+        ImageIndex *index; /* of the store; owned by the fetcher */
+        Image **found;     /* the fetched image of each app, until it is taken */
         size_t n_found;
         char ***warnings;
 } Reify;
 
 int reify_warn(Reify *r, Error *e, const char *format, ...) _printf_(3, 4);
 
-/* Copies of parts of manifests (pod-request.c). What RET holds before is not looked at. */
+/* Copies of parts of manifests (pod-request.c). The previous value of RET is ignored. */
 int copy_string(const char *s, char **ret); /* NULL stays NULL */
 int volume_copy(const Volume *v, Volume *ret);
 int mount_copy(const Mount *m, Mount *ret);
@@ -42,28 +42,28 @@ int pair_list_merge(PairList *into, const PairList *from);
  * same name, and those that contradict them. WHOSE names the app or the pod in messages. */
 int isolators_override(IsolatorList *into, const IsolatorList *overrides, const char *whose, Error *e);
 
-/* Brings every image into the store (reify-images.c). The store is not locked yet; once it is, each is
- * taken. */
+/* Fetches every image into the store (reify-images.c). The store is not locked yet; once it is, the images
+ * are taken. */
 int reify_fetch(Reify *r, Error *e);
 int reify_take_image(Reify *r, size_t i, Image **ret, Error *e);
-/* The apps: their images, and what was asked of them beyond these (reify-app.c). */
+/* The apps: their images, and the options for them (reify-app.c). */
 int reify_apps(Reify *r, Error *e);
-/* What the image says about how its app is run, where the user says nothing (reify-image-settings.c). */
+/* Applies the image's settings for running its app, unless the user has set them
+ * (reify-image-settings.c). */
 int reify_image_settings(Reify *r, PodApp *a, const ImageManifest *image, Error *e);
-/* What can be checked of the apps and volumes of a template without their images and without the host. */
+/* Check the apps and volumes of a template, as far as possible without their images and without the host. */
 int template_app_check(const PodApp *t, Error *e);
 int template_volume_check(const Volume *v, Error *e);
-/* A's own mount points: how many they are, and that no two have the same path. */
+/* Checks A's mount points: their number, and that no two have the same path. */
 int mount_points_check(const PodApp *a, Error *e);
 /* Volumes, mounts and mount points (reify-volumes.c, reify-mounts.c). */
 int reify_volumes(Reify *r, Error *e);
 int reify_mounts(Reify *r, Error *e);
-/* Checks where the mounts of A are in its root, and warns of what they hide (reify-targets.c). */
+/* Checks the targets of A's mounts in its root, and warns of files that they hide (reify-targets.c). */
 int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e);
-/* Adds an empty volume of a name that begins with NAME and that nothing else has. The name stays the
- * volume's. */
+/* Adds an empty volume with a unique name that begins with NAME. The name remains owned by the volume. */
 int reify_add_volume(Reify *r, const char *name, const Volume *like, const char **ret_name, Error *e);
 /* The directories and files of the pod (reify-write.c). */
 int reify_write(Reify *r, Error *e);
-/* Their credentials, until the pod runs (credentials.c). */
+/* Writes the credentials of the apps (credentials.c). */
 int reify_write_credentials(Reify *r, Error *e);

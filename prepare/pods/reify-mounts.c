@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is mounted where (spec: pods.md, "mounts"; aci.md, "mountPoints"; ace.md, "Volume Setup").
+/* The mounts of apps (spec: pods.md, "mounts"; aci.md, "mountPoints"; ace.md, "Volume Setup").
  *
  * Every mount point of an app has to get a volume: a mount with its path, else the pod's volume of its name,
  * else an empty volume that is made for it, with a warning, since what the app writes there is gone with the
@@ -22,7 +22,7 @@ static int check_target(const PodApp *a, const Mount *m, Error *e)
         const char *why = NULL;
 
         if (!utf8_is_valid(m->path, strlen(m->path)))
-                why = "it is not valid UTF-8, which a pod manifest needs";
+                why = "it is not valid UTF-8, which pod manifests require";
         else if (strlen(m->path) >= PATH_MAX)
                 why = "it is too long";
         if (!why)
@@ -87,7 +87,7 @@ static int refuse_volume(const PodManifest *m, const PodApp *a, const Mount *mou
                 if (strv_extend(&names, m->volumes[i].name) < 0)
                         return error_oom(e);
         text = names ? strv_join(names, ", ") : NULL;
-        int r = error_set(e, -ENOENT, "App %s is to have volume '%s' on %s, but the pod has no such volume",
+        int r = error_set(e, -ENOENT, "App %s mounts volume '%s' on %s, but the pod has no such volume",
                           a->name, mount->volume, shown ?: "?");
         if (text)
                 return error_hint(e, r, "Its volumes are: %s. Others are defined with --volume=.", text);
@@ -103,8 +103,8 @@ static bool is_mounted(const PodApp *a, const char *path)
         return false;
 }
 
-/* OCI images are built for volumes that begin as the directory of the image does: their apps, which often
- * run as a user of their own, count on it that they may write there. */
+/* OCI images expect that a volume has the owner and mode of the image's directory: their apps, which often
+ * run as a user of their own, rely on being able to write there. */
 static void take_attributes(const Reify *r, const PodApp *a, const MountPoint *p, Volume *volume)
 {
         const AppImage *image = &r->images[pod_manifest_index_of(r->manifest, a)];
@@ -140,7 +140,8 @@ static int make_implicit_volume(Reify *r, const PodApp *a, const MountPoint *p, 
         if (k < 0)
                 return error_prefix(e, k, "App %s, mount point '%s'", a->name, p->name);
         return reify_warn(r, e,
-                          "App %s: its mount point '%s' (%s) gets an empty volume, whose content goes with "
+                          "App %s: its mount point '%s' (%s) gets an empty volume, whose content is removed "
+                          "with "
                           "the pod; to keep it, give --volume=%s,kind=host,source=PATH",
                           a->name, p->name, shown, p->name);
 }
@@ -207,7 +208,7 @@ static int keep_read_only(App *a, const Mount *m, Error *e)
         return add_mount_point(a, m, e);
 }
 
-/* One mount can satisfy only one of them. */
+/* A mount can satisfy only one of them. */
 int mount_points_check(const PodApp *a, Error *e)
 {
         const MountPoint *points = a->app->mount_points;

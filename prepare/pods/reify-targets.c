@@ -2,14 +2,13 @@
 
 /* The real paths of an app's volumes in its root.
  *
- * The target of a mount is a path in the image, and a part of it may be a symlink there. So each is followed
- * through the layers, as it will be in the app's root, before the targets are compared: no target may be the
- * root, or lie in /proc, since an app that controls files there could deceive the programs that confine it;
- * and no target may be, or lie in, another.
+ * The target of a mount is a path in the image, and a component of it may be a symlink there. So each is
+ * resolved through the layers, as it will be in the app's root, before the targets are compared: no target
+ * may be the root, or be in /proc, since an app that controls files there could deceive the programs that
+ * confine it; and no target may be, or be inside, another.
  *
- * Directories that hide those of lower layers as a whole are not looked for, so this may differ from what
- * the app's root is in the end. The launcher compares again, in the root itself; here it is for telling
- * early.
+ * Opaque directories are not taken into account, so this may differ from the app's final root. The launcher
+ * compares again, in the root itself; the check here serves to report errors early.
  */
 
 #include <dirent.h>
@@ -22,7 +21,7 @@
 
 /* --- Following links ----------------------------------------------------------------------------------- */
 
-/* Opens what is at PATH, whose directories are no links, in the topmost layer that says something of it. */
+/* Opens PATH, whose parents are no symlinks, in the topmost layer that has it or hides it. */
 static int open_merged(char *const *layers, const char *path, struct stat *ret)
 {
         STRV_FOREACH (layer, layers) {
@@ -40,7 +39,7 @@ static int open_merged(char *const *layers, const char *path, struct stat *ret)
         return -ENOENT;
 }
 
-/* What is still to be walked, and where we are; both without a slash in front. */
+/* The path still to be walked, and the current path; both without a leading slash. */
 typedef struct Walk {
         char at[PATH_MAX], rest[PATH_MAX];
         unsigned links;
@@ -111,11 +110,11 @@ static int resolve(char *const *layers, const char *path, char **ret)
         return r < 0 ? r : xasprintf(ret, "/%s", w->at);
 }
 
-/* --- What is refused ----------------------------------------------------------------------------------- */
+/* --- Refused targets ----------------------------------------------------------------------------------- */
 
 typedef struct Target {
         const Mount *mount;
-        char *real;  /* where it is in the app's root */
+        char *real;  /* the resolved path in the app's root */
         char *shown; /* both, for messages */
 } Target;
 
@@ -133,9 +132,9 @@ static const char *place_problem(const char *path)
         if (streq(path, "/"))
                 return "it is the root of the app";
         if (path_has_prefix(path, "/proc"))
-                return "nothing may be put over /proc";
+                return "nothing may be mounted over /proc";
         if (streq(path, "/dev") || path_has_prefix(path, "/dev/credentials"))
-                return "acnspawn itself has to have this place";
+                return "this path is reserved for acnspawn";
         return NULL;
 }
 
@@ -149,7 +148,7 @@ static int describe(Target *t)
         if (streq(path, real))
                 t->shown = TAKE_PTR(path);
         else
-                return xasprintf(&t->shown, "%s, which a link of the image leads to %s", path, real);
+                return xasprintf(&t->shown, "%s, which a symlink of the image resolves to %s", path, real);
         return 0;
 }
 
@@ -159,7 +158,7 @@ static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e
 
         int r = resolve(layers, t->mount->path, &t->real);
         if (r == -ELOOP)
-                why = "too many links of the image are on the way";
+                why = "too many symlinks in its path";
         else if (r == -ENAMETOOLONG)
                 why = "it is too long";
         else if (r < 0)
@@ -175,7 +174,7 @@ static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e
                          t->shown ?: t->mount->path, a->name, why);
 }
 
-/* "/" sorts before everything else, so that what lies in a directory follows it at once. */
+/* "/" sorts before everything else, so that paths in a directory follow it immediately. */
 static int compare_targets(const void *a, const void *b)
 {
         const char *p = ((const Target *) a)->real, *q = ((const Target *) b)->real;
@@ -191,7 +190,7 @@ static int check_overlap(const PodApp *a, const Target *outer, const Target *inn
         if (!path_has_prefix(inner->real, outer->real))
                 return 0;
         if (!streq(outer->real, inner->real))
-                return error_set(e, -EINVAL, "App %s: volume '%s' on %s lies inside of volume '%s' on %s",
+                return error_set(e, -EINVAL, "App %s: volume '%s' on %s is inside volume '%s' on %s",
                                  a->name, inner->mount->volume, inner->shown, outer->mount->volume,
                                  outer->shown);
         if (streq(outer->shown, inner->shown))
@@ -201,9 +200,9 @@ static int check_overlap(const PodApp *a, const Target *outer, const Target *inn
                          a->name, outer->mount->volume, outer->shown, inner->mount->volume, inner->shown);
 }
 
-/* --- What a volume hides ------------------------------------------------------------------------------- */
+/* --- Files hidden by a volume -------------------------------------------------------------------------- */
 
-/* How many names a directory has is for the image to say: the first is enough. */
+/* An image's directory may have any number of entries: stop at the first. */
 static bool has_entries(int path_fd)
 {
         int fd = fd_reopen(path_fd, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -222,7 +221,7 @@ static bool has_entries(int path_fd)
 }
 
 /* Whether the target is a file, or a directory that is not empty, in one of the layers. An approximation, as
- * a layer may hide what is in those below; it is for a warning only. */
+ * a layer may hide files of those below; it serves a warning only. */
 static bool hides_something(char *const *layers, const char *path)
 {
         STRV_FOREACH (layer, layers) {
@@ -244,7 +243,7 @@ static int warn_of_hidden_files(Reify *r, const PodApp *a, char *const *layers, 
 {
         if (!r->warnings || !hides_something(layers, t->real))
                 return 0;
-        return reify_warn(r, e, "App %s: volume '%s' hides what the image has at %s", a->name,
+        return reify_warn(r, e, "App %s: volume '%s' hides the image's content of %s", a->name,
                           t->mount->volume, t->shown);
 }
 

@@ -2,9 +2,9 @@
 
 /* The volumes of a pod (spec: pods.md, "volumes"; ace.md, "Volume Setup").
  *
- * They come from the template, from the command line, and from mounts of a template that bring a volume of
- * their own. The last become volumes of the pod like the others, under a name that begins with the app's, so
- * that whoever mounts them has one list to look at.
+ * They come from the template, from the command line, and from mounts of a template that define a volume
+ * themselves. The last become volumes of the pod like the others, under a name that begins with the app's,
+ * so that there is one list of volumes.
  *
  * A host volume is checked here, so that an error is reported when the pod is prepared. The process that
  * runs the pod opens it again, under the same rules, and mounts what it opened.
@@ -18,11 +18,11 @@
 
 static int check_text(const char *s, const char *what, const char *volume, Error *e)
 {
-        /* Other bytes would be replaced in the manifest, which is JSON, and be another path when the pod
-         * starts. */
+        /* Other bytes would be replaced in the manifest, which is JSON, and result in another path when the
+         * pod starts. */
         if (utf8_is_valid(s, strlen(s)))
                 return 0;
-        return error_set(e, -EILSEQ, "The %s of volume '%s' is not valid UTF-8, which a pod manifest needs",
+        return error_set(e, -EILSEQ, "The %s of volume '%s' is not valid UTF-8, which pod manifests require",
                          what, volume);
 }
 
@@ -53,14 +53,14 @@ static int refuse_source(const Volume *v, int code, Error *e)
         if (code == -ELOOP) {
                 link = first_symlink(v->source);
                 shown_link = link ? text_escape_for_terminal(link) : NULL;
-                r = error_set(e, code, "Volume '%s' cannot show %s: %s is a symbolic link", v->name,
+                r = error_set(e, code, "Volume '%s' cannot use %s: %s is a symbolic link", v->name,
                               shown ?: "?", shown_link ?: "a part of it");
                 return error_hint(e, r,
-                                  "Give the path that it leads to, which 'realpath %s' shows, or add "
+                                  "Give the real path, which 'realpath %s' shows, or add "
                                   "symlinks=true to the volume.",
                                   shown ?: "PATH");
         }
-        r = error_set_errno(e, code, "Volume '%s' cannot show %s", v->name, shown ?: "?");
+        r = error_set_errno(e, code, "Volume '%s' cannot use %s", v->name, shown ?: "?");
         if (code == -ENOENT)
                 return error_hint(e, r,
                                   "Directories of the host are not created: create it first, or use "
@@ -68,7 +68,7 @@ static int refuse_source(const Volume *v, int code, Error *e)
         return r;
 }
 
-/* Opens what a host volume shows. */
+/* Opens the source of a host volume. */
 static int open_source(const Volume *v, const VolumeSettings *s)
 {
         if (!s->symlinks)
@@ -77,7 +77,7 @@ static int open_source(const Volume *v, const VolumeSettings *s)
         return fd < 0 ? -errno : fd;
 }
 
-/* What can be said of it without looking at the host. */
+/* Checks that do not depend on the host. */
 static int check_source(const Volume *v, char **ret_normal, Error *e)
 {
         _cleanup_free_ char *normal = NULL;
@@ -115,7 +115,7 @@ static int check_host_volume(Volume *v, const VolumeSettings *s, Error *e)
                 return refuse_source(v, -errno, e);
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                 return error_set(e, -EINVAL,
-                                 "Volume '%s' cannot show %s: it is neither a directory nor a regular file",
+                                 "Volume '%s' cannot use %s: it is neither a directory nor a regular file",
                                  v->name, v->source);
         return 0;
 }
@@ -158,7 +158,7 @@ static int check_volume(const PodManifest *m, Volume *v, Error *e)
         return v->kind == VOLUME_HOST ? check_host_volume(v, &s, e) : check_empty_volume(v, e);
 }
 
-/* The command line's become an annotation of the pod. */
+/* The settings of the command line become an annotation of the pod. */
 static int add_settings(PodManifest *m, const Volume *v, Error *e)
 {
         _cleanup_free_ char *name = NULL;
@@ -212,7 +212,7 @@ int reify_add_volume(Reify *r, const char *name, const Volume *like, const char 
         return k < 0 ? k : check_volume(r->manifest, v, e);
 }
 
-/* Volumes that mounts bring along. */
+/* Volumes that are defined by mounts. */
 static int hoist_volumes(Reify *r, PodApp *a, Error *e)
 {
         for (size_t i = 0; i < a->n_mounts; i++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The directories and files of a pod that follow from its manifest: for every app a place for its overlay
- * (upper/, work/), the list of its lower directories and the manifest of its image as it is in the archive;
- * for every empty volume a directory.
+/* The directories and files of a pod that follow from its manifest: for every app the directories of its
+ * overlay (upper/, work/), the list of its lower directories and the manifest of its image as in the
+ * archive; for every empty volume a directory.
  *
- * The upper directory is the root that the app sees, so it belongs to the pod's root user; so do, by their
- * own numbers, empty volumes. All names in here passed ac_name_check(), that is they are no ".." and have no
- * "/".
+ * The upper directory is the root of the app, so it is owned by the pod's root user; empty volumes are owned
+ * by their configured users. All names in here have passed ac_name_check(), so they are not ".." and contain
+ * no "/".
  */
 
 #include <sys/stat.h>

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Reifying (spec: pods.md): from what was asked for to a pod manifest that leaves nothing open.
+/* Reifying (spec: pods.md): from a request to a complete pod manifest.
  *
- * There are two ways to ask: a template, which is a pod manifest in which images may be named instead of
- * fixed by their IDs and mount points may be without volumes; or a list of images with what the command line
- * says about each. Both become the same thing step by step: the apps with their images (reify-app.c), the
- * volumes (reify-volumes.c), what is mounted where (reify-mounts.c), the ports. Only when nothing can be
- * refused any more are the directories of the pod filled in (reify-write.c).
+ * There are two kinds of requests: a template, which is a pod manifest in which images may be given by name
+ * instead of by ID and mount points may lack volumes; or a list of images with options of the command line
+ * for each. Both are completed step by step: the apps with their images (reify-app.c), the volumes
+ * (reify-volumes.c), the mounts (reify-mounts.c), the ports. The directories of the pod are created last,
+ * after all checks (reify-write.c).
  *
- * Images are fetched first, if they have to be (reify-images.c). While they are put together the store is
- * locked against their removal, until the pod is published: from then on its manifest says that it needs
- * them.
+ * Images are fetched first, if they have to be (reify-images.c). Then the store is locked against their
+ * removal until the pod is published: from then on its manifest shows that it needs them.
  */
 
 #include "prepare/pods/reify-internal.h"
@@ -41,7 +40,7 @@ static void reify_done(Reify *r)
         pod_manifest_free(r->manifest);
 }
 
-/* --- What concerns the pod as a whole ------------------------------------------------------------------ */
+/* --- The pod as a whole -------------------------------------------------------------------------------- */
 
 static int merge_pairs(PodManifest *m, const PairList *annotations, const PairList *user_annotations,
                        const PairList *user_labels, Error *e)
@@ -65,7 +64,7 @@ static int add_ports(PodManifest *m, const ExposedPort *ports, size_t n, Error *
         return 0;
 }
 
-/* The parts of the template that are neither apps nor volumes, and what the command line adds to them. */
+/* The parts of the template other than apps and volumes, and the additions of the command line. */
 static int reify_pod(Reify *r, Error *e)
 {
         const PodRequest *q = r->request;
@@ -135,7 +134,7 @@ static int check_port_name(const PodManifest *m, const char *name, Error *e)
         if (known)
                 return error_hint(e, r, "Available ports: %s.", known);
         return error_hint(e, r,
-                          "The images declare no ports; --port=PORT:APPPORT exposes one that no image knows "
+                          "The images declare no ports; --port=PORT:APPPORT exposes one that no image "
                           "of.");
 }
 
@@ -144,7 +143,7 @@ static bool same_host_port(const ExposedPort *a, const ExposedPort *b)
         return a->host_port == b->host_port && (!a->host_ip || !b->host_ip || streq(a->host_ip, b->host_ip));
 }
 
-/* Whether the two would listen for the same protocol, as far as that is known. */
+/* Whether both use the same protocol, as far as that is known. */
 static bool same_protocol(const PodManifest *m, const ExposedPort *a, const ExposedPort *b)
 {
         const ExposedPort *both[] = {a, b};
@@ -160,7 +159,7 @@ static bool same_protocol(const PodManifest *m, const ExposedPort *a, const Expo
         return !protocols[0] || !protocols[1] || streq(protocols[0], protocols[1]);
 }
 
-/* COMPLETE: all apps have their app objects, so that it is known which ports there are. */
+/* COMPLETE: all apps have their app objects, so that their ports are known. */
 static int check_ports(const PodManifest *m, bool complete, Error *e)
 {
         for (size_t i = 0; i < m->n_ports; i++) {
@@ -188,7 +187,7 @@ static int reify_ports(Reify *r, Error *e)
 
 static int refuse_empty(bool template, Error *e)
 {
-        int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was asked for");
+        int r = error_set(e, -EINVAL, "A pod needs at least one app, and none was given");
 
         return error_hint(e, r, "%s",
                           template ? "Name images under 'apps' in the pod manifest."
@@ -214,7 +213,8 @@ int pod_template_check(const PodManifest *t, Error *e)
 static int check_request(const Pod *p, const PodRequest *q, Error *e)
 {
         if (p->state != POD_PREPARING || !p->locked || p->manifest)
-                return error_set(e, -EINVAL, "Pod %s is not being prepared by us", pod_display_name(p));
+                return error_set(e, -EINVAL, "Pod %s is not being prepared by this process",
+                                 pod_display_name(p));
         if (p->config.private_users && p->config.uid_base == 0)
                 return error_set(e, -EINVAL, "Pod %s has no range of uids yet", pod_display_name(p));
         if (q->template && q->n_apps > 0)

@@ -2,17 +2,18 @@
 
 /* Registers the ranges of uids of all pods of this host, in any store.
  *
- * A store knows its own pods only. So that pods of two stores never share a range, each is also a symlink in one
- * directory of the host, named by the base of the range, whose target is the UUID of the pod and the path of its
- * store: "UUID:/var/lib/acnspawn". The directory is persistent, as prepared pods are, and belongs to root alone.
- * Where /var cannot be written to it is in /run.
+ * A store only knows its own pods. So that pods of two stores never share a range, each range is also a
+ * symlink in one directory of the host, named by its base, whose target is the UUID of the pod and the path
+ * of its store: "UUID:/var/lib/acnspawn". The directory is persistent, as prepared pods are, and only root
+ * has access. If /var is not writable it is in /run.
  *
- * A link is stale if its pod is not in its store any more. Where the store itself is missing, its file system may
- * be mounted elsewhere or later: the range is given away only if no process has one of its uids, and a pod takes
- * its range anew when it is started, which finds out if another pod has it by then. That is also how pods get
- * registered that were prepared before there was such a directory.
+ * A link is stale if its pod is not in its store any more. Where the store itself is missing, its file
+ * system may be mounted elsewhere or later: the range is given away only if no process has one of its uids,
+ * and a pod takes its range anew when it is started, which finds out if another pod has it by then. That is
+ * also how pods get registered that were prepared before there was such a directory.
  *
- * Links are made and removed under an exclusive flock on .lock, since each is a look at the present one first.
+ * Links are made and removed under an exclusive flock on .lock, since each is a look at the present one
+ * first.
  */
 
 #include <dirent.h>
@@ -55,7 +56,7 @@ static int open_checked(const char *path, int *ret)
         return 0;
 }
 
-/* 0 and -EBADF: stores of unit tests, which are not of this host. */
+/* 0 and -EBADF: stores of unit tests, which are not registered. */
 static int open_directory(const Store *s, int *ret, const char **ret_path, Error *e)
 {
         const char *path = directory_override ?: ACNSPAWN_HOST_UIDS_DIR;
@@ -67,11 +68,11 @@ static int open_directory(const Store *s, int *ret, const char **ret_path, Error
                 r = open_checked(path = FALLBACK_DIRECTORY, ret);
         *ret_path = path;
         if (r == -EPERM) {
-                r = error_set(e, r, "%s is not root's alone: it says which pods have which uids", path);
-                return error_hint(e, r, "Put it right with 'chown root: %s; chmod 0700 %s'.", path, path);
+                r = error_set(e, r, "%s, the registry of uids of pods, must be accessible only by root",
+                              path);
+                return error_hint(e, r, "Correct it with 'chown root: %s; chmod 0700 %s'.", path, path);
         }
-        return r < 0 ? error_set_errno(e, r, "Cannot open %s, which says which pods have which uids", path)
-                     : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot open %s, the registry of uids of pods", path) : 0;
 }
 
 static int lock_directory(int dir_fd, const char *path, int *ret, Error *e)
@@ -91,7 +92,7 @@ static int lock_directory(int dir_fd, const char *path, int *ret, Error *e)
 
 /* --- Holders ------------------------------------------------------------------------------------------- */
 
-/* -ENOENT: there is no link; -EINVAL: it is none of ours. */
+/* -ENOENT: there is no link; -EINVAL: it was not written by acnspawn. */
 static int read_holder(int dir_fd, const char *key, Holder *ret)
 {
         char target[UUID_LENGTH + 1 + PATH_MAX];
@@ -128,7 +129,7 @@ static bool range_is_in_use(uint32_t base)
         return used;
 }
 
-/* Of what cannot be looked at nothing is taken away. */
+/* If the pod cannot be checked, it is assumed to exist. */
 static bool holder_lives(const Holder *h, uint32_t base)
 {
         _cleanup_close_ int fd = open(h->store, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -150,7 +151,7 @@ static bool is_holder(const Holder *h, const Pod *p)
         return streq(h->uuid, p->uuid) && streq(h->store, store_path(p->store));
 }
 
-/* The store may have been reached by another path. */
+/* The store may have been opened by another path. */
 static bool is_same_directory(const Holder *h, const Pod *p)
 {
         _cleanup_close_ int fd = open(h->store, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -162,9 +163,9 @@ static bool is_same_directory(const Holder *h, const Pod *p)
                a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* --- What is done with them ---------------------------------------------------------------------------- */
+/* --- Operations ---------------------------------------------------------------------------------------- */
 
-/* 1: it is P's already; 0: it is free, although a stale link may exist; -EEXIST: it is another pod's. */
+/* 1: P has it already; 0: it is free, although a stale link may exist; -EEXIST: another pod has it. */
 static int look(const Pod *p, int dir_fd, const char *key, uint32_t base, Holder *h)
 {
         int r = read_holder(dir_fd, key, h);
@@ -306,7 +307,7 @@ int host_uids_collect(const Store *s, bool dry_run, char ***removed, Error *e)
                             unlinkat(dir_fd, *key, 0) < 0)
                                 continue;
                 }
-                /* What the store tells of by itself is not told twice. */
+                /* Links of S are reported by registry_collect() already. */
                 if (!streq(h.store, store_path(s)) && strv_extend(removed, *key) < 0)
                         return error_oom(e);
         }

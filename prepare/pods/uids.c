@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ranges of uids (and gids) for pods: 65536 from a base on, so that no two pods share one, and no user of
- * the host has one.
+/* Ranges of uids (and gids) for pods: 65536 from a base on. No two pods share a uid, and no user of the host
+ * has one of them.
  *
- * The bases are those that systemd sets aside for containers, 0x80000 to 0x6FFF0000 in steps of 65536. Which
- * one a pod gets follows from its UUID, so that two processes that look at the same time rarely want the
- * same, and from there on the next free one. Free is a range that no other pod has, of this store (uids/) or
- * another one of the host (uids-host.c), whose base is neither a user nor a group of the host, that does not overlap what /etc/subuid and /etc/subgid give away,
- * and that systemd-nspawn has not picked for a container of its own at the moment.
+ * The bases are those that systemd reserves for containers, 0x80000 to 0x6FFF0000 in steps of 65536. The
+ * first base to try is a hash of the pod's UUID, so that concurrent processes rarely try the same; from
+ * there on the next free one is used. A range is free if no other pod has it, of this store (uids/) or
+ * another one of the host (uids-host.c), its base is neither a user nor a group of the host, it does not
+ * overlap the ranges in /etc/subuid and /etc/subgid, and systemd-nspawn does not use it for a container at
+ * the moment.
  */
 
 #include <grp.h>
@@ -20,7 +21,8 @@
 #define N_UID_BASES ((UID_BASE_MAX - UID_BASE_MIN) / UID_RANGE_SIZE + 1)
 
 #define SUBID_FILE_MAX (16U * 1024U * 1024U)
-/* Entries of users longer than this (a group with thousands of members) are there, that is all we ask. */
+/* Entries of users longer than this (a group with thousands of members) exist; their content is not
+ * needed. */
 #define USER_BUFFER_SIZE 16384
 
 bool uid_base_is_valid(uint32_t base)
@@ -37,7 +39,7 @@ uint32_t uid_base_nth(const char *uuid, uint32_t n)
         return UID_BASE_MIN + (uint32_t) ((hash % N_UID_BASES + n) % N_UID_BASES) * UID_RANGE_SIZE;
 }
 
-/* One line: name:start:count. Others are no ranges. */
+/* One line: name:start:count. Other lines are ignored. */
 static bool line_overlaps(const char *line, size_t size, uint32_t base)
 {
         char copy[128];
@@ -80,8 +82,7 @@ static int read_subids(const char *path, char **ret, Error *e)
         if (r == -ENOENT)
                 return 0;
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read %s, which says what ranges of uids are taken",
-                                       path);
+                return error_set_errno(e, r, "Cannot read %s, which lists ranges of uids in use", path);
         return 0;
 }
 
@@ -100,7 +101,7 @@ static bool is_user_or_group(uint32_t base)
         return getgrgid_r(base, &group, buffer, USER_BUFFER_SIZE, &found_group) == ERANGE || found_group;
 }
 
-/* systemd-nspawn --private-users=pick keeps a file per range that it uses. */
+/* systemd-nspawn --private-users=pick has a file for each range in use. */
 static bool is_picked_by_nspawn(uint32_t base)
 {
         char path[64];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of prepare/transfer/ share. From the bottom up:
+/* Shared by the sources of prepare/transfer/. From the bottom up:
  *
- *     url          URLs, taken apart
+ *     url          parsed URLs
  *     auth         credentials, from auth.d (auth-file, auth-json)
- *     response     what the headers of an answer say
- *     exchange     one request and its answer (explain: why there is none)
- *     follow       the request, and where it is redirected to
- *     retry        all of it, again and again within reason
+ *     response     the headers of a response
+ *     exchange     one request and its response (explain: errors)
+ *     follow       the request and its redirects
+ *     retry        all of it, with a limited number of retries
  *     get          the body into memory
  *     download     the body into a file that can be resumed
  */
@@ -23,25 +23,25 @@
 typedef struct Url {
         char *scheme, *host; /* in lower case */
         char *user, *password;
-        char *plain; /* without these two and without fragment: what libcurl gets to see */
+        char *plain; /* without these two and without fragment: passed to libcurl */
         uint16_t port;
 } Url;
 
 int url_split(const char *url, Url *ret);
 void url_done(Url *u);
 uint16_t url_default_port(const char *scheme);
-/* For where redirects lead to: their queries are often a right of access. */
+/* For targets of redirects: their queries are often access tokens. */
 char *url_for_display_without_query(const char *url);
 
 /* --- Credentials --------------------------------------------------------------------------------------- */
 
 typedef struct Credential {
         char *host;
-        uint16_t port; /* 0: the scheme's own */
+        uint16_t port; /* 0: the scheme's default */
         char *authorization;
         char *certificate, *key; /* files for TLS, or NULL */
         char *origin;            /* the file it is from, or NULL: the caller's, or the URL's */
-        size_t directory;        /* which of the directories it is from */
+        size_t directory;        /* index of its directory */
 } Credential;
 
 typedef struct Credentials {
@@ -54,8 +54,8 @@ void credential_done(Credential *c);
 void credentials_done(Credentials *c);
 /* Reads auth.d of all DIRS. */
 int credentials_load(Credentials *c, const char *const *dirs, Error *e);
-/* Adds a copy of TEMPLATE, which is from the file ORIGIN, for each of HOSTS ("example.com", "example.com:8443"). -EINVAL: a host is malformed
- * (named by *RET_HOST). -EEXIST: there is one from the same directory. */
+/* Adds a copy of TEMPLATE, of the file ORIGIN, for each of HOSTS ("example.com", "example.com:8443").
+ * -EINVAL: a host is malformed (named by *RET_HOST). -EEXIST: there is one from the same directory. */
 int credentials_add(Credentials *c, const Credential *template, const char *origin, char *const *hosts,
                     const char **ret_host);
 const Credential *credentials_find(const Credentials *c, const Url *u);
@@ -67,7 +67,7 @@ int authorization_bearer(const char *token, char **ret);
 
 /* --- The object ---------------------------------------------------------------------------------------- */
 
-/* One connection's worth of libcurl: not for two threads at a time, and kept for the next request. */
+/* A libcurl handle and its connection: used by one thread at a time, and kept for the next request. */
 typedef struct Handle {
         CURLM *multi;
         CURL *easy;
@@ -75,25 +75,25 @@ typedef struct Handle {
 } Handle;
 
 struct Transfer {
-        TransferOptions options; /* with the defaults filled in; config_dirs points to the next */
+        TransferOptions options; /* with defaults filled in; config_dirs points to the next member */
         char **config_dirs;
         char *ca_file, *ca_dir;    /* or NULL: libcurl's own */
-        pthread_mutex_t lock;      /* of what follows */
+        pthread_mutex_t lock;      /* protects the members below */
         pthread_mutex_t note_lock; /* one note at a time */
         Handle *idle;
         Credentials credentials;
-        unsigned noted; /* the insecure options that have been told of */
+        unsigned noted; /* the insecure options that the user was notified of */
 };
 
 int transfer_take_handle(Transfer *t, Handle **ret, Error *e);
 void transfer_return_handle(Transfer *t, Handle *h);
 void transfer_note(Transfer *t, const char *format, ...) _printf_(2, 3);
-/* Tells of the first use of OPTION. */
+/* Notifies the user of the first use of OPTION. */
 void transfer_note_insecure(Transfer *t, unsigned option, const char *shown_url);
-/* Copies what auth.d has for U. 1: found. */
+/* Copies the credentials of auth.d for U. 1: found. */
 int transfer_find_credential(Transfer *t, const Url *u, Credential *ret, Error *e);
 
-/* --- Answers ------------------------------------------------------------------------------------------- */
+/* --- Responses ----------------------------------------------------------------------------------------- */
 
 #define UNKNOWN UINT64_MAX
 
@@ -113,22 +113,22 @@ typedef struct Response {
 void response_done(Response *r);
 int response_read(CURL *easy, Response *ret);
 
-/* Where a body goes. DONE is how much of the whole is there. */
+/* The destination of a body. DONE: bytes of the whole received so far. */
 typedef struct Sink Sink;
 struct Sink {
         uint64_t done, total;   /* TOTAL: or UNKNOWN */
         uint64_t size_max;      /* or UNKNOWN */
-        uint64_t shown_usec;    /* when progress was told of last */
-        uint64_t time_max_usec; /* for each request; 0: as long as something comes */
-        uint64_t active_usec;   /* how long the requests before this one have taken, and */
-        uint64_t received;      /* how many bytes they have brought */
+        uint64_t shown_usec;    /* when progress was last reported */
+        uint64_t time_max_usec; /* timeout of each request; 0: none while data arrives */
+        uint64_t active_usec;   /* duration of the previous requests, and */
+        uint64_t received;      /* bytes received by them */
         /* Adds request headers (Range); may be NULL. */
         int (*headers)(Sink *s, struct curl_slist **l);
-        /* A body follows that answers what was asked for. Sets DONE and TOTAL. -ESTALE: not as asked for,
-         * ask again. */
+        /* A body of the requested range follows. Sets DONE and TOTAL. -ESTALE: another range, repeat the
+         * request. */
         int (*begin)(Sink *s, const Response *r, Error *e);
         int (*write)(Sink *s, const void *data, size_t n, Error *e);
-        /* Whether an answer of 416 means that everything is there. */
+        /* Whether status 416 means that the body is complete. */
         bool (*is_complete)(const Sink *s, const Response *r);
 };
 
@@ -136,45 +136,46 @@ struct Sink {
 
 typedef enum Again {
         AGAIN_NEVER,
-        AGAIN_AT_ONCE,      /* the sink has to start anew */
-        AGAIN_IF_NOT_PROBE, /* nothing answers: a few times, not for a probe */
+        AGAIN_AT_ONCE,      /* the sink has to start over */
+        AGAIN_IF_NOT_PROBE, /* no connection: a few times, not for a probe */
         AGAIN_LATER,
 } Again;
 
-/* One request and its answer. */
+/* One request and its response. */
 typedef struct Exchange {
         Transfer *transfer;
         const TransferRequest *request;
         const char *url;   /* without credentials */
         const char *shown; /* the same for messages */
         struct curl_slist *headers;
-        const Credential *credential; /* whose certificate is to be shown; NULL: this is another host */
-        unsigned insecure;            /* what is allowed here */
+        const Credential *credential; /* client certificate to present; NULL: this is another host */
+        unsigned insecure;            /* options allowed here */
         Sink *sink;
 
         Response response;
         Again again; /* if it failed */
 
-        /* While it is going on: */
+        /* During the request: */
         CURL *easy;
         bool begun, enough;
         uint64_t n_headers, header_size, body_size; /* bytes */
-        uint64_t window_usec, window_size;          /* since when, and how much there was, for the stall */
-        uint64_t begin_usec;                        /* since when the answer is waited for; 0: not yet */
+        uint64_t window_usec,
+                        window_size; /* start of the stall detection's window, and bytes received before it */
+        uint64_t begin_usec;         /* when waiting for the response began; 0: not yet */
         uint64_t deadline_usec;
         Text error_body;
-        int result; /* of a callback */
+        int result; /* result of a callback */
         Error error;
         char detail[CURL_ERROR_SIZE];
-        char peer[80]; /* " at 192.0.2.1:3128": whom we were connected to, perhaps a proxy; or empty */
+        char peer[80]; /* " at 192.0.2.1:3128": the peer, perhaps a proxy; or empty */
 } Exchange;
 
 void exchange_done(Exchange *x);
-/* Success: there was an answer, of whatever status. */
+/* Success: there was a response, with any status. */
 int exchange_run(Exchange *x, Error *e);
-/* Turns what libcurl says into an error of ours. */
+/* Converts a libcurl error into an Error. */
 int exchange_explain(Exchange *x, CURLcode code, Error *e);
-/* Turns a status of 400 and more into an error of ours. */
+/* Converts a status of 400 and more into an Error. */
 int exchange_explain_status(Exchange *x, Error *e);
 /* "Cannot fetch WHAT from 'URL': …" */
 int exchange_error(const Exchange *x, Error *e, int code, const char *format, ...) _printf_(4, 5);

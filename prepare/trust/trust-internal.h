@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of prepare/trust/ share. */
+/* Shared by the sources of prepare/trust/. */
 
 #include <pthread.h>
 
@@ -10,15 +10,15 @@
 
 /* --- GPGME and gpg (gpg.c) ----------------------------------------------------------------------------- */
 
-/* A home directory for gpg that is ours alone and goes when we do. */
+/* A private home directory for gpg that is removed with the process. */
 typedef struct GpgHome {
         int fd;     /* a tmpfs that is mounted nowhere, or a directory with a flock */
-        char *path; /* what gpg is told */
-        char *name; /* of a directory that is to be removed; NULL: there is none */
+        char *path; /* path for gpg */
+        char *name; /* of a directory to remove; NULL: none */
 } GpgHome;
 
 #define GPG_HOME_NULL ((GpgHome){.fd = -EBADF})
-/* OPTIONS: lines that gpg.conf has besides those that every home needs, or NULL. */
+/* OPTIONS: additional lines for gpg.conf, or NULL. */
 int gpg_home_new(const char *options, GpgHome *ret, Error *e);
 void gpg_home_done(GpgHome *h);
 #define _cleanup_gpg_home_ _cleanup_(gpg_home_done)
@@ -44,15 +44,15 @@ static inline void gpg_key_unrefp(gpgme_key_t *k)
 
 /* A context for gpg with this home; NULL: the user's. -ENOPKG: there is no gpg. */
 int gpg_context_new(const char *home, gpgme_ctx_t *ret, Error *e);
-/* "MESSAGE: what gpg says", as a negative errno. */
+/* Sets "MESSAGE: error of gpg"; returns a negative errno. */
 int gpg_fail(Error *e, gpgme_error_t err, const char *format, ...) _printf_(3, 4);
-/* Data that is passed on in blocks of a good size. */
+/* Block size for passing data on. */
 #define GPG_IO_BUFFER_SIZE "65536"
 int gpg_data_from_callbacks(gpgme_data_cbs_t callbacks, void *userdata, gpgme_data_t *ret, Error *e);
-/* Starts a thread that gets no signals (but those of its own faults). */
+/* Starts a thread with all signals blocked (except those of its own faults). */
 int gpg_thread_start(pthread_t *ret, void *(*function)(void *), void *userdata, Error *e);
 
-/* --- OpenPGP from the outside (packets.c) -------------------------------------------------------------- */
+/* --- OpenPGP packets (packets.c) ----------------------------------------------------------------------- */
 
 enum {
         PACKET_PUBKEY_SESSION_KEY = 1,
@@ -75,8 +75,8 @@ enum {
 /* Follows the framing of packets through a stream, block by block. */
 typedef struct PacketReader PacketReader;
 
-/* Called once per packet, when its first three bytes are there (HEAD; fewer if it has no more). OFFSET is
- * where in the stream the packet begins. A negative return ends the reading. */
+/* Called once per packet, when its first three bytes were read (HEAD; fewer if it is shorter). OFFSET: of
+ * the packet in the stream. A negative return ends the reading. */
 typedef int (*PacketFunction)(int tag, const unsigned char *head, size_t n_head, uint64_t offset,
                               void *userdata, Error *e);
 
@@ -84,7 +84,7 @@ struct PacketReader {
         PacketFunction function;
         void *userdata;
         uint64_t offset, packet_offset;
-        uint64_t left; /* bytes of the body, or of the part of it, that are still to come */
+        uint64_t left; /* remaining bytes of the body, or of its current part */
         unsigned char header[6], head[3];
         size_t n_header, n_head;
         int tag; /* -1: between two packets */
@@ -92,20 +92,20 @@ struct PacketReader {
 };
 
 void packet_reader_init(PacketReader *p, PacketFunction function, void *userdata);
-/* -EBADMSG: no packets; or what the function returned. */
+/* -EBADMSG: no packets; or the error of the function. */
 int packet_reader_feed(PacketReader *p, const void *data, size_t size, Error *e);
-/* The stream is at its end: -EBADMSG in the middle of a packet. */
+/* To be called at the end of the stream: -EBADMSG in the middle of a packet. */
 int packet_reader_finish(PacketReader *p, Error *e);
 
-/* The bytes of all armored blocks of KIND ("PGP SIGNATURE") in a text, joined; *RET_N is how many there
- * were. -EBADMSG: damaged, or a block of another kind is among them. */
+/* The bytes of all armored blocks of KIND ("PGP SIGNATURE") in a text, joined; *RET_N is their number.
+ * -EBADMSG: damaged, or a block of another kind is among them. */
 int armor_decode(const char *text, size_t size, const char *kind, unsigned char **ret, size_t *ret_size,
                  size_t *ret_n, Error *e);
 bool armor_is(const void *data, size_t size);
 
 /* --- Public keys as bytes (packets.c) ------------------------------------------------------------------ */
 
-/* Checks that DATA, armored or binary, is nothing but public keys, and gives them in binary form. */
+/* Checks that DATA, armored or binary, contains only public keys, and returns them in binary form. */
 int public_keys_decode(const void *data, size_t size, const char *what, unsigned char **ret,
                        size_t *ret_size, Error *e);
 
@@ -119,10 +119,10 @@ typedef struct TrustFile {
         char *prefix;      /* "": root */
         char *path;
         char *data;
-        size_t size; /* 0: it hides others */
+        size_t size; /* 0: it masks others */
         char *stamp; /* changes whenever the file does */
-        size_t dir;  /* number of its configuration directory */
-        bool hidden; /* by one of a directory before */
+        size_t dir;  /* index of its configuration directory */
+        bool hidden; /* masked by one of an earlier directory */
 } TrustFile;
 
 struct Trust {
@@ -132,8 +132,8 @@ struct Trust {
         size_t n_files, allocated;
         char **strays;
 
-        pthread_mutex_t mutex; /* for what follows */
-        GpgHome home;          /* with all keys imported; made when first needed */
+        pthread_mutex_t mutex; /* protects the members below */
+        GpgHome home;          /* with all keys imported; created when first needed */
         bool has_home;
 };
 
@@ -148,42 +148,41 @@ static inline bool trust_file_counts(const TrustFile *f)
 const char *trust_find(const Trust *t, const char *fingerprint, const char *name);
 /* trust_open() that reads the files of one key alone. */
 int trust_open_key(const char *const *config_dirs, const char *fingerprint, Trust **ret, Error *e);
-/* Says whether the files that make the key trusted, for anything, are what they were. NULL: out of
- * memory. */
+/* A string that changes with the files that make the key trusted, for anything. NULL: out of memory. */
 char *trust_stamp(const Trust *t, const char *fingerprint);
 /* " only for 'example.com/x' and 'example.com/y'", of a key that is trusted for something. */
 void trust_add_prefixes(Text *t, const Trust *trust, const char *fingerprint);
 /* The directory of a prefix ("": root keys) below trustedkeys: "root.d", "prefix.d/example.com,app". */
 int trust_prefix_directory(const char *prefix, char **ret);
-/* Opens NAME in a directory, PATH in messages: not through a symlink, and only if nobody else can write to
- * it. */
+/* Opens NAME in a directory, PATH in messages: without following symlinks, and only if other users cannot
+ * write to it. */
 int trust_open_directory(int parent_fd, const char *name, const char *path, int *ret_fd, Error *e);
 
 /* --- Keys in a home of gpg (keys.c) -------------------------------------------------------------------- */
 
-/* Imports what public_keys_decode() gave; what gpg does not take is passed over. */
+/* Imports the result of public_keys_decode(); keys that gpg rejects are skipped. */
 int keys_import(const char *home, const void *data, size_t size, Error *e);
-/* A home in which all keys of T are; it stays T's. */
+/* A home with all keys of T; owned by T. */
 int trust_home(Trust *t, const char **ret, Error *e);
-/* "KEY (USER ID)", harmless on a terminal. */
+/* "KEY (USER ID)", escaped for terminals. */
 int key_name(const TrustKey *k, char **ret);
 int key_describe(gpgme_key_t key, TrustKey *ret);
 void trust_key_done(TrustKey *k);
 
 /* --- Passphrases (passphrase.c) ------------------------------------------------------------------------ */
 
-/* A home in which gpg takes the passphrase that is in the file PATH. *RET_FD has to be kept open. */
+/* A home in which gpg uses the passphrase in the file PATH. *RET_FD has to be kept open. */
 int passphrase_home_new(const char *path, const char *more_options, GpgHome *ret, int *ret_fd, Error *e);
 
-/* --- What a signature comes to (verdict.c) ------------------------------------------------------------- */
+/* --- The result of a signature (verdict.c) ------------------------------------------------------------- */
 
-/* What is wrong with a key, or with that of its subkeys which FINGERPRINT is of (or ends with). */
+/* Why a key, or its subkey with FINGERPRINT (or the end of it), is not usable. */
 gpg_err_code_t key_evaluate(gpgme_key_t key, const char *fingerprint);
-/* When that key, or the primary one, expires, whichever comes first; 0: neither does. */
+/* When that key or the primary key expires, whichever is first; 0: neither does. */
 uint64_t key_expiry(gpgme_key_t key, const char *fingerprint);
-/* The key that FINGERPRINT, of it or of a subkey, belongs to. NULL: there is none in that home. */
+/* The key with FINGERPRINT, its own or that of a subkey. NULL: not in that home. */
 gpgme_key_t key_get(const char *home, const char *fingerprint);
 
-/* Judges what gpg found (CONTEXT has verified). NAME: the image; NULL: before anything is known of it; then
- * a signature that is bad is as good as any. */
+/* Evaluates the result of gpg (CONTEXT has verified). NAME: the image; NULL: not known yet; then bad
+ * signatures are accepted. */
 int verdict(Trust *t, gpgme_ctx_t context, const char *what, const char *name, Signer *ret, Error *e);

@@ -3,13 +3,13 @@
 /* Parses a tar archive, entry by entry, while the pipeline reads, decompresses and hashes it.
  *
  * libarchive's tar reader runs in the C locale, whatever the program's is: it would otherwise translate
- * names, and even in UTF-8 replace them by a canonical form. What it cannot translate it leaves as it is,
- * byte for byte, with a warning that is expected here; every other warning means that data of the archive
- * would be lost, and is an error. The locale is the thread's, so a reader belongs to the thread that made
- * it.
+ * names, and even in UTF-8 replace them by a canonical form. Names that it cannot translate are left
+ * unchanged, byte for byte, with a warning that is expected here; every other warning means that data of the
+ * archive would be lost, and is an error. The locale is the thread's, so a reader belongs to the thread that
+ * made it.
  *
- * The bytes that libarchive takes for the headers of an entry are checked once more (tar-headers.c). They are
- * looked at where they lie; only those that reach over the end of a block are copied.
+ * The bytes that libarchive parses as the headers of an entry are checked once more (tar-headers.c). They
+ * are checked in place; only headers that span two blocks are copied.
  */
 
 #include <locale.h>
@@ -23,13 +23,13 @@ struct ArchiveReader {
         Pipeline *pipeline;
         bool lenient;
         struct archive *archive;
-        const void *block; /* that it has now */
+        const void *block; /* the current one */
         size_t block_size;
-        uint64_t fed;     /* bytes that the tar reader was given */
-        uint64_t fed_max; /* more than that while it reads headers: refused */
-        bool in_headers;  /* the tar reader is at those of an entry */
-        uint64_t start;   /* where these begin in the archive */
-        Text headers;     /* those of them that were in blocks before this one */
+        uint64_t fed;     /* bytes passed to the tar reader */
+        uint64_t fed_max; /* limit while it reads headers */
+        bool in_headers;  /* the tar reader is parsing the headers of an entry */
+        uint64_t start;   /* their offset in the archive */
+        Text headers;     /* those from earlier blocks */
         Recipe *recipe;   /* the caller's, or NULL */
         Error error;      /* of feeding it */
         locale_t locale, locale_before;
@@ -55,12 +55,12 @@ ArchiveReader *archive_reader_free(ArchiveReader *r)
 void archive_reader_set_recipe(ArchiveReader *r, Recipe *recipe)
 {
         r->recipe = recipe;
-        /* It was made to look at the first block already, to see what it is. */
+        /* The format detection of the tar reader has consumed the first block already. */
         if (recipe && r->block)
                 recipe_begin_block(recipe, r->block, r->block_size);
 }
 
-/* The part of the block that belongs to the headers, which end at END. */
+/* Adds the part of the block that belongs to the headers, which end at END. */
 static void add_headers(ArchiveReader *r, uint64_t end)
 {
         uint64_t from = r->fed - r->block_size, begin = MAX(r->start, from);
@@ -69,7 +69,7 @@ static void add_headers(ArchiveReader *r, uint64_t end)
                 text_add_bytes(&r->headers, (const char *) r->block + (begin - from), end - begin);
 }
 
-/* The block before it is given back by this, so the recipe has to be done with it. */
+/* This releases the previous block, so the recipe must have processed it. */
 static ssize_t next_block(ArchiveReader *r, const void **ret, Error *e)
 {
         if (r->in_headers)
@@ -143,7 +143,7 @@ static int check_headers(ArchiveReader *r, struct archive_entry *entry, Error *e
         if (r->block && r->start >= from && end <= r->fed)
                 return tar_headers_check((const char *) r->block + (r->start - from), end - r->start, path,
                                          e);
-        /* What was copied reaches beyond the headers if the tar reader has looked ahead. */
+        /* If the tar reader has read ahead, the copy extends beyond the headers. */
         add_headers(r, MIN(end, r->fed));
         if (r->headers.failed)
                 return error_oom(e);
@@ -203,7 +203,7 @@ static int read_entries(ArchiveReader *r, ArchiveEntryFunction function, void *u
                 if (k < 0)
                         return k;
                 if (k == 0) {
-                        /* The tar reader takes the end of the stream between two entries for the end of the
+                        /* The tar reader treats the end of the stream between two entries as the end of the
                          * archive. */
                         if (!r->lenient && archive_filter_bytes(r->archive, 0) - before < TAR_BLOCK)
                                 return error_set(e, -EBADMSG,
@@ -213,13 +213,13 @@ static int read_entries(ArchiveReader *r, ArchiveEntryFunction function, void *u
                 k = function(r->archive, entry, userdata, e);
                 if (k < 0)
                         return r->error.code < 0 ? archive_reader_error(r, e) : k;
-                /* What was not asked for, such as the content of a hard link, and the padding. */
+                /* Data that was not read, such as the content of a hard link, and the padding. */
                 if (archive_read_data_skip(r->archive) != ARCHIVE_OK)
                         return archive_reader_error(r, e);
         }
 }
 
-/* Reads what is behind the end of the archive: zeros, or else the archive was not all there is. */
+/* Reads the rest of the stream after the end of the archive, which must be zeros. */
 static int read_rest(ArchiveReader *r, PipelineResult *ret, Error *e)
 {
         uint64_t end = (uint64_t) archive_filter_bytes(r->archive, 0);
@@ -241,7 +241,7 @@ static int read_rest(ArchiveReader *r, PipelineResult *ret, Error *e)
         if (result.data_size > end) {
                 free(result.id);
                 return error_set(e, -EBADMSG,
-                                 "There are bytes after the end of the archive (%" PRIu64 " of %" PRIu64
+                                 "Data follows the end of the archive (%" PRIu64 " of %" PRIu64
                                  " are the archive)",
                                  end, result.size);
         }

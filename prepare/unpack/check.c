@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Checks the entries of an archive as unpacking would, without writing anything.
+/* Checks the entries of an archive as unpacking would, without writing anything to disk.
  *
- * The checks are those of unpack.c and of what it calls. What there the file system knows (which names are
- * taken, by what, and what a name leads through) is kept here as a tree of names in memory: an entry takes
- * 16 bytes and its last name, both are bounded. A table finds the names; its hash has a random key that the
+ * The checks are those of unpack.c and of the functions it calls. The state that the file system has there
+ * (existing names, their types, symlinks) is kept here as a tree of names in memory: an entry takes 16 bytes
+ * and its last name, both are bounded. Names are found by a hash table; its hash has a random key that the
  * author of the archive cannot know.
  */
 
@@ -19,7 +19,7 @@
 typedef enum NodeType { NODE_DIRECTORY, NODE_IMPLIED, NODE_FILE, NODE_SYMLINK, NODE_OTHER } NodeType;
 
 typedef struct Node {
-        uint32_t parent, name, next; /* NEXT: of the same bucket */
+        uint32_t parent, name, next; /* NEXT: in the same bucket */
         uint32_t type;
 } Node;
 
@@ -153,7 +153,7 @@ typedef struct Entry {
         struct archive_entry *entry;
 } Entry;
 
-/* The directory that the entry goes to; what is missing of it is implied. */
+/* Finds the parent directory of the entry; missing directories are implied. */
 static int open_parent(UnpackCheck *c, Entry *x, Error *e)
 {
         const char *p = x->path;
@@ -201,7 +201,7 @@ static int check_content(const Entry *x, Error *e)
 
         while ((a = archive_read_data_block(x->archive, &p, &n, &offset)) == ARCHIVE_OK) {
                 if (n > 0 && (offset < end || offset > size || n > (uint64_t) (size - offset)))
-                        return unpack_error(e, -EBADMSG, x->path, "its map of holes is damaged");
+                        return unpack_error(e, -EBADMSG, x->path, "its sparse map is damaged");
                 end = n > 0 ? offset + (int64_t) n : end;
         }
         if (a != ARCHIVE_EOF)
@@ -240,7 +240,7 @@ static int check_node(UnpackCheck *c, const Entry *x, Error *e)
         return create(c, x, NODE_OTHER, e);
 }
 
-/* What kind of node TARGET is, or the reason that it cannot be linked to. */
+/* Finds the node of TARGET, or refuses it with the reason why it cannot be linked to. */
 static int find_target(UnpackCheck *c, const Entry *x, const char *target, NodeType *ret, Error *e)
 {
         uint32_t i = 0;
@@ -252,8 +252,9 @@ static int find_target(UnpackCheck *c, const Entry *x, const char *target, NodeT
                                             "the hard link leads through a symbolic link");
                 i = find(c, i, p, n);
                 if (i == NO_NODE)
-                        return unpack_error(e, -EBADMSG, x->path,
-                                            "the hard link leads to no earlier entry of the archive");
+                        return unpack_error(
+                                        e, -EBADMSG, x->path,
+                                        "the target of the hard link is no earlier entry of the archive");
                 p += n + (p[n] == '/');
         }
         if (c->nodes[i].type <= NODE_IMPLIED)
@@ -289,7 +290,7 @@ static int check_by_kind(UnpackCheck *c, const Entry *x, Error *e)
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++)
                 if (kinds[i].type == archive_entry_filetype(x->entry))
                         return kinds[i].check(c, x, e);
-        return unpack_error(e, -EBADMSG, x->path, "it is of a kind that images cannot contain");
+        return unpack_error(e, -EBADMSG, x->path, "its type is not allowed in images");
 }
 
 static int check_acls(const Entry *x, Error *e)

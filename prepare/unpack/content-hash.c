@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The hash of a file's content, taken while the content passes by.
+/* The hash of a file's content, computed while the content is written.
  *
  * For most files it is the SHA-256 of all bytes, as sha256sum shows it. A file with holes may be far larger
- * than what was ever written to it, so hashing its zeros could take hours; there the hash goes over those
- * blocks of 64 KiB that are not all zeros, each with its number in front, and over the size at the end. Both
- * depend on the content alone, not on where the file system has put holes.
+ * than the data written to it, so hashing its zeros could take hours; its hash covers those blocks of 64 KiB
+ * that are not all zeros, each preceded by its number, and finally the size. Both depend on the content
+ * only, not on the placement of holes by the file system.
  */
 
 #include <endian.h>
@@ -77,7 +77,7 @@ static void add_sparse(ContentHash *h, uint64_t offset, const unsigned char *p, 
         }
 }
 
-/* What lies between the parts that were added is zeros. */
+/* The gaps between the parts that were added are zeros. */
 static void fill_up(ContentHash *h, uint64_t offset)
 {
         while (h->end < offset) {
@@ -113,7 +113,7 @@ int content_hash_finish(ContentHash *h, uint64_t size, unsigned char ret[CONTENT
 
 /* --- Files --------------------------------------------------------------------------------------------- */
 
-/* Where the next data is; the whole rest is data where the file system cannot tell. */
+/* Finds the next data; without support of the file system, all of the rest is data. */
 static int next_data(int fd, uint64_t from, uint64_t size, uint64_t *ret_start, uint64_t *ret_end)
 {
         off_t start = lseek(fd, (off_t) from, SEEK_DATA);
@@ -144,7 +144,7 @@ static int read_range(ContentHash *h, int fd, uint64_t offset, uint64_t end, voi
                 if (n < 0)
                         return -errno;
                 if (n == 0)
-                        return -EBADMSG; /* it has become shorter */
+                        return -EBADMSG; /* the file was truncated */
                 content_hash_add(h, offset, buffer, (size_t) n);
                 offset += (uint64_t) n;
                 int r = progress ? progress((uint64_t) n, userdata) : 0;

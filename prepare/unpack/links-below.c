@@ -2,16 +2,16 @@
 
 /* Hard links of a layer to files of the layers below it.
  *
- * Builders that record the changes of a file system write them: a further name of a file that the layers
- * below have is a hard link in the archive, without the file. Unpacked over these layers, as others do it,
- * the link makes overlayfs copy the file up. Here layers are unpacked by themselves, all at once, so what
- * the link leads to is not known yet: its place is kept by an empty file, at the target and at each name, to
- * which the entries that follow do what they would do to the file itself. Once the layers below are there the
- * empty files get the content (prepare/oci/links.c).
+ * Builders that record the changes of a file system write them: a further name of a file in the layers below
+ * is a hard link in the archive, without the file. If a layer is unpacked over these layers, the link makes
+ * overlayfs copy the file up. Here layers are unpacked separately and in parallel, so the target of the link
+ * is not known yet: an empty file is created as a placeholder, at the target and at each name, and the
+ * entries that follow apply to it as they would to the file itself. Once the layers below are unpacked the
+ * placeholders get the content (prepare/oci/links.c).
  *
- * The empty files are also in the directory "below", beside rootfs, by their number. So their inodes are not
- * used again, however the archive replaces their names. The size of an empty file is its number plus one,
- * by which it is recognized.
+ * The placeholders are also linked in the directory "below", beside rootfs, by their number, so that their
+ * inodes are not reused if the archive replaces their names. The size of a placeholder is its number plus
+ * one, by which it is recognized.
  */
 
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ LinksBelow *links_below_free(LinksBelow *l)
         return NULL;
 }
 
-/* --- Looking for a file in layers ---------------------------------------------------------------------- */
+/* --- Looking up a file in layers ----------------------------------------------------------------------- */
 
 /* Moves *FD to its subdirectory NAME. Results as those of layer_look_up(). */
 static int descend(int *fd, const char *name)
@@ -84,7 +84,7 @@ int layer_look_up(int dir_fd, const char *path, int *ret_parent_fd, struct stat 
         return 1;
 }
 
-/* --- Keeping the place --------------------------------------------------------------------------------- */
+/* --- Placeholders -------------------------------------------------------------------------------------- */
 
 static int charge_name(LinksBelow *l, const char *name, const char *path, Error *e)
 {
@@ -95,7 +95,7 @@ static int charge_name(LinksBelow *l, const char *name, const char *path, Error 
         return 0;
 }
 
-/* The number of the place that the file ST keeps; -1: it is something else. */
+/* The number of the placeholder ST; -1: it is another file. */
 static ssize_t find_link(const LinksBelow *l, const struct stat *st)
 {
         if (!l || !S_ISREG(st->st_mode) || st->st_size < 1 || (uint64_t) st->st_size > l->n)
@@ -122,7 +122,7 @@ int links_below_note_name(LinksBelow *l, const struct stat *st, const char *path
         return strv_extend(&l->links[i].names, path) < 0 ? error_oom(e) : 0;
 }
 
-/* The empty file of that number, in the directory "below" and as NAME in PARENT_FD. */
+/* Creates the placeholder of that number, in the directory "below" and as NAME in PARENT_FD. */
 static int make_placeholder(Unpack *u, size_t i, int parent_fd, const char *name, struct stat *ret)
 {
         _cleanup_close_ int below_fd = -EBADF, fd = -EBADF;
@@ -142,10 +142,11 @@ static int make_placeholder(Unpack *u, size_t i, int parent_fd, const char *name
 
 static int no_target(const char *path, Error *e)
 {
-        return unpack_error(e, -EBADMSG, path, "the hard link leads to no earlier entry of the archive");
+        return unpack_error(e, -EBADMSG, path,
+                            "the target of the hard link is no earlier entry of the archive");
 }
 
-/* Whether the layers below may have TARGET, as far as this one has a say in it. */
+/* Checks that this layer does not hide TARGET in the layers below. */
 static int check_visible(const Unpack *u, const char *target, const char *path, Error *e)
 {
         _cleanup_close_ int parent_fd = -EBADF;
@@ -156,7 +157,7 @@ static int check_visible(const Unpack *u, const char *target, const char *path, 
                 return unpack_error(e, -EBADMSG, path, "the hard link leads through a symbolic link");
         if (r == -ENOENT || r > 0)
                 return no_target(path, e);
-        return r < 0 ? unpack_error_errno(e, r, path, "cannot look for its target") : 0;
+        return r < 0 ? unpack_error_errno(e, r, path, "cannot look up its target") : 0;
 }
 
 int links_below_add(Unpack *u, const char *target, const char *path, const struct timespec *mtime, Error *e)
@@ -188,7 +189,7 @@ int links_below_add(Unpack *u, const char *target, const char *path, const struc
                 return r;
         r = make_placeholder(u, l->n, parent_fd, name, &st);
         if (r < 0)
-                return unpack_error_errno(e, r, path, "cannot make its target");
+                return unpack_error_errno(e, r, path, "cannot create its target");
         char *copy = strdup(target);
         if (!copy)
                 return error_oom(e);

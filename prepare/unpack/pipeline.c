@@ -3,10 +3,10 @@
 /* Reads an archive ahead of the unpacking thread.
  *
  * Decompressing, hashing and unpacking take about the same time, so each has a thread: one reads and
- * decompresses into a ring of blocks, one hashes them, and the caller's unpacks them. A block is used anew
- * when both have passed it, which bounds how far the first can run ahead. The hash covers every byte up to
- * the end of the stream, also those behind the end of the archive. Nothing is read twice, so what was hashed
- * is what was unpacked.
+ * decompresses into a ring of blocks, one hashes them, and the caller's unpacks them. A block is reused when
+ * both have released it, which bounds how far the reader can run ahead. The hash covers every byte up to the
+ * end of the stream, including those after the end of the archive. Nothing is read twice, so exactly the
+ * unpacked bytes were hashed.
  */
 
 #include <sys/eventfd.h>
@@ -25,19 +25,19 @@ struct Pipeline {
         unsigned char *data; /* N_BLOCKS of BLOCK_SIZE */
         size_t sizes[N_BLOCKS];
         EVP_MD_CTX *digest;
-        uint64_t data_size; /* belongs to the hashing thread while it runs */
+        uint64_t data_size; /* owned by the hashing thread while it runs */
 
         pthread_t threads[2];
         unsigned n_threads;
 
-        pthread_mutex_t mutex; /* for what follows */
+        pthread_mutex_t mutex; /* protects the members below */
         pthread_cond_t changed;
         uint64_t produced, consumed[_CONSUMER_MAX]; /* blocks */
         uint64_t size, compressed_size;
         bool ended, stop, hash_failed;
-        Error error; /* of the reading thread; comes after all blocks */
+        Error error; /* of the reading thread; valid after all blocks */
 
-        bool holding; /* the caller has a block that is not given back yet */
+        bool holding; /* the caller has a block that it has not released yet */
 };
 
 static unsigned char *block_data(Pipeline *p, uint64_t n)
@@ -45,7 +45,7 @@ static unsigned char *block_data(Pipeline *p, uint64_t n)
         return p->data + (n % N_BLOCKS) * BLOCK_SIZE;
 }
 
-/* Waits for room for another block. False: stop. */
+/* Waits for a free block. False: stop. */
 static bool wait_for_room(Pipeline *p)
 {
         pthread_mutex_lock(&p->mutex);
@@ -57,7 +57,7 @@ static bool wait_for_room(Pipeline *p)
         return go_on;
 }
 
-/* Waits for the block after those consumed. False: there is none, or stop. */
+/* Waits for the next block. False: end of the stream, or stop. */
 static bool wait_for_block(Pipeline *p, unsigned consumer)
 {
         pthread_mutex_lock(&p->mutex);
@@ -91,7 +91,8 @@ static int produce(Pipeline *p, Stream *s, Error *e)
                 pthread_mutex_unlock(&p->mutex);
                 if (too_long)
                         return error_set(e, -ENOSPC,
-                                         "The uncompressed archive is longer than the store has room for "
+                                         "The uncompressed archive does not fit into the free space of the "
+                                         "store "
                                          "(%" PRIu64 " bytes)",
                                          p->options.size_max);
         }
@@ -206,7 +207,7 @@ Pipeline *pipeline_free(Pipeline *p)
         return NULL;
 }
 
-/* The caller takes the error over; the code stays for later calls. */
+/* Moves the error to the caller; later calls return the same code. */
 static int take_error(Pipeline *p, Error *e)
 {
         int code = p->error.code;

@@ -4,7 +4,7 @@
  *
  * The receiver of the bytes compares their hash with the original: an altered file is detected here only if
  * its size differs. The recipe was written by acnspawn, but may be damaged, so values in it that could use
- * much memory or lead out of the directory are checked.
+ * much memory or refer to files outside of the directory are checked.
  */
 
 #include <endian.h>

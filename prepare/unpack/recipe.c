@@ -4,17 +4,17 @@
  *
  * Two archives of the same files are rarely the same bytes: the order, the kind of headers, padding and the
  * zeros at the end depend on the packing tool, and the image's ID is the hash of just these bytes. So while
- * an archive is unpacked, everything of it goes to "tar.zst" as it is, except for the content of regular
- * files, of which the path and the size are noted; recipe_replay() puts both together again. A file whose
- * content does not stand in the archive as it is (with holes, for instance) is kept like the rest. What is
- * left out is a matter of size only: whatever is kept, the same bytes come out.
+ * an archive is unpacked, all of it is copied to "tar.zst" except for the content of regular files, for
+ * which the path and the size are recorded; recipe_replay() combines both again. A file whose content is not
+ * stored literally in the archive (a sparse file, for instance) is kept like the rest. Leaving out content
+ * only reduces the size: the replayed bytes are the same in any case.
  *
- * The tar reader does not say where content begins, but it has taken exactly the headers when it hands an
- * entry out, so it is the number of bytes taken. That is believed only if the header right before it states
- * the same size.
+ * The tar reader does not report the offset of content, but has consumed exactly the headers when it returns
+ * an entry, so the offset is the number of bytes consumed. It is used only if the header right before it
+ * states the same size.
  *
- * Inside, compressed with zstd, is a line with the version, and then: 'R', the size and the bytes; 'F', the
- * size of a file's content, the size of its path, the path; 'E' at the end. Numbers are 64 bits, little
+ * The file, compressed with zstd, has a line with the version, and then: 'R', the size and the bytes; 'F',
+ * the size of a file's content, the size of its path, the path; 'E' at the end. Numbers are 64 bits, little
  * endian.
  */
 
@@ -29,15 +29,15 @@
 
 struct Recipe {
         int fd;
-        Unpack *unpack; /* whose budget the file counts against */
+        Unpack *unpack; /* whose budget is charged for the file */
         ZSTD_CCtx *zstd;
         void *output;
         size_t output_size;
-        const unsigned char *block; /* of the stream, and where it begins there */
+        const unsigned char *block; /* of the stream, and its offset there */
         size_t block_size;
         uint64_t offset;
-        uint64_t done;                     /* the stream is dealt with up to here */
-        unsigned char header[HEADER_SIZE]; /* the end of the block before this one */
+        uint64_t done;                     /* the stream is processed up to here */
+        unsigned char header[HEADER_SIZE]; /* the end of the previous block */
 };
 
 static int write_output(Recipe *r, size_t n, Error *e)
@@ -45,7 +45,7 @@ static int write_output(Recipe *r, size_t n, Error *e)
         int k = unpack_charge_bytes(r->unpack, n, e);
 
         if (k >= 0 && (k = loop_write(r->fd, r->output, n)) < 0)
-                return error_set_errno(e, k, "Cannot write down what the archive is made of");
+                return error_set_errno(e, k, "Cannot record the structure of the archive");
         return k;
 }
 
@@ -59,7 +59,7 @@ static int write_bytes(Recipe *r, const void *p, size_t n, bool end, Error *e)
                 ZSTD_outBuffer out = {r->output, r->output_size, 0};
                 left = ZSTD_compressStream2(r->zstd, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
                 if (ZSTD_isError(left))
-                        return error_set(e, -EIO, "Cannot compress what the archive is made of: %s",
+                        return error_set(e, -EIO, "Cannot compress the structure of the archive: %s",
                                          ZSTD_getErrorName(left));
                 int k = write_output(r, out.pos, e);
                 if (k < 0)
@@ -114,7 +114,7 @@ static int write_number(Recipe *r, uint64_t n, Error *e)
         return write_bytes(r, &le, sizeof(le), false, e);
 }
 
-/* Keeps the stream up to END, which lies in the block. */
+/* Keeps the stream up to END, which is in the block. */
 static int keep(Recipe *r, uint64_t end, Error *e)
 {
         if (r->done >= end)
@@ -165,7 +165,7 @@ static uint64_t read_header_number(const unsigned char *p, size_t n)
         return x;
 }
 
-/* Whether what ends at START is the header of a plain file of that size. */
+/* Whether the header that ends at START is that of a regular file of that size. */
 static bool header_agrees(const Recipe *r, uint64_t start, uint64_t size)
 {
         const unsigned char *h = r->header;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A line of the record: a path and what is at it.
+/* A line of the record: a path and the file there.
  *
  *     rootfs/bin/sh       f 755 0 0 125688 - 6cd2…
  *     rootfs/bin/bash     f 755 0 0 125688 - =4711      another name of the file of the line at byte 4711
@@ -10,8 +10,7 @@
  *     rootfs/dev/null     c 666 0 0 1:3 -
  *
  * After the path: type, mode, owner, group, size or device number, hash of the attributes, content. In paths
- * every byte that could be mistaken for something else is written as % and two hex digits, so that a line is
- * taken apart at its spaces.
+ * every special byte is escaped as % and two hex digits, so that a line can be split at its spaces.
  */
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 /* Sorts more lines than fit into memory.
  *
  * Lines are collected up to a bound, sorted, and written to a file as one run; in the end the runs are
- * merged by a heap that has the next line of each. An image of a usual size never gets to the bound, and
- * then nothing is written. Memory is the bound, and a small buffer for each run.
+ * merged by a heap that has the next line of each. An image of a usual size never reaches the bound, so
+ * nothing is written. The memory used is the bound, and a small buffer for each run.
  */
 
 #include <sys/random.h>
@@ -21,7 +21,7 @@ typedef struct Run {
 } Run;
 
 struct RecordSort {
-        int tmp_fd, fd; /* where the runs are */
+        int tmp_fd, fd; /* the file of the runs */
         uint64_t written;
         Text lines; /* each with a NUL instead of the newline */
         size_t *starts;
@@ -30,7 +30,7 @@ struct RecordSort {
         size_t n_runs, runs_allocated;
         Run **heap; /* by their lines */
         size_t n_heap;
-        bool started; /* the run on top has a line that was handed out */
+        bool started; /* the line of the topmost run was returned */
 };
 
 int temporary_file(int tmp_fd, int *ret_fd)
@@ -105,7 +105,7 @@ static int write_lines(RecordSort *s, FILE *f)
         return fflush(f) != 0 ? -errno : 0;
 }
 
-/* Writes what is in memory as another run. */
+/* Writes the lines in memory as another run. */
 static int write_run(RecordSort *s)
 {
         _cleanup_fclose_ FILE *f = NULL;

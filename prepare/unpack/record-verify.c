@@ -4,9 +4,9 @@
  *
  * The record is read and checked as a whole first, so that damage of the record itself is reported as such.
  * Then both are compared line by line, as both are sorted in the same way; differences that are visible
- * without reading a file are reported here. Files of which everything else is right are handed to threads
- * that hash their content (see verify-content.c). Of a directory that is missing or was added, what is below
- * it is not listed.
+ * without reading a file are reported here. Files without such differences are passed to threads that hash
+ * their content (see verify-content.c). The files below a directory that is missing or was added are not
+ * listed.
  */
 
 #include <sys/sysmacros.h>
@@ -74,7 +74,7 @@ typedef struct Verifier {
         size_t line_size;
         RecordSort *lines;
         char *found_line;
-        char *hidden; /* what is below this path is not to be told */
+        char *hidden; /* differences below this path are not reported */
         Hashers *hashers;
 } Verifier;
 
@@ -137,7 +137,7 @@ static int check_lines(Verifier *v, EVP_MD_CTX *digest, uint64_t *ret_bytes)
                         return -EBADMSG;
                 if (startswith(v->line, "end "))
                         break;
-                /* Taking it apart spoils it, so from a copy. */
+                /* Parsing modifies the line, so a copy is parsed. */
                 _cleanup_free_ char *copy = strdup(v->line);
                 int r = copy ? check_line(v, copy, ret_bytes) : -ENOMEM;
                 if (r < 0)
@@ -148,7 +148,7 @@ static int check_lines(Verifier *v, EVP_MD_CTX *digest, uint64_t *ret_bytes)
         return r < 0 ? r : fgetc(v->record) == EOF ? 0 : -EBADMSG;
 }
 
-/* Reads all of it and begins anew behind the header. */
+/* Reads all of it and seeks back to the end of the header. */
 static int check_record(Verifier *v, uint64_t *ret_bytes, Error *e)
 {
         EVP_MD_CTX *digest = EVP_MD_CTX_new();
@@ -234,7 +234,7 @@ static const char *type_to_string(mode_t mode)
         return "something unknown";
 }
 
-/* Both are names of one file. */
+/* Compares entries that are further names of a file. */
 static int check_names(Verifier *v, const RecordEntry *want, const RecordEntry *have)
 {
         _cleanup_free_ char *other = NULL;
@@ -298,7 +298,7 @@ static int compare(Verifier *v, const RecordEntry *want, const RecordEntry *have
         return r < 0 ? r : check_by_type(v, want, have);
 }
 
-/* Only one side has it. */
+/* Reports an entry that only one side has. */
 static int check_alone(Verifier *v, const RecordEntry *x, DifferenceKind kind)
 {
         if (v->hidden && startswith(x->path, v->hidden))
@@ -307,7 +307,7 @@ static int check_alone(Verifier *v, const RecordEntry *x, DifferenceKind kind)
         return r >= 0 && S_ISDIR(x->mode) ? hide_below(v, x->path) : r;
 }
 
-/* --- Side by side -------------------------------------------------------------------------------------- */
+/* --- The comparison ------------------------------------------------------------------------------------ */
 
 static int advance_expected(Verifier *v)
 {

@@ -7,15 +7,16 @@
 
 typedef struct Hashers Hashers;
 
-/* TOTAL: bytes of content that there will be. Findings go to C, which is theirs until they are freed. */
+/* TOTAL: bytes of content to be hashed. Differences are added to C, which is owned by the hashers until they
+ * are freed. */
 int hashers_new(int dir_fd, RecordCheck *c, uint64_t total, Hashers **ret);
 Hashers *hashers_free(Hashers *h); /* stops and waits */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Hashers *, hashers_free);
-/* A file whose content should have the hash of X; waits while many others do. A failure of the threads is
- * returned here. */
+/* Queues a file whose content should have the hash of X; blocks while the queue is full. A failure of the
+ * threads is returned here. */
 int hashers_add(Hashers *h, const RecordEntry *x);
-/* A finding of the caller's. */
+/* Adds a difference found by the caller. */
 int hashers_report(Hashers *h, const char *path, DifferenceKind kind, const char *expected,
                    const char *found);
-/* Waits until all is done. */
+/* Waits until all files are hashed. */
 int hashers_finish(Hashers *h);

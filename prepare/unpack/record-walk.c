@@ -4,7 +4,7 @@
  *
  * Directories that are still to be read wait in a file, so neither the depth nor the width of the tree takes
  * memory or descriptors. Each is opened by its whole path without following a symlink. Attributes that the
- * host puts on files by itself, such as the labels of its security modules, are not the image's and are left
+ * host sets on files by itself, such as labels of security modules, do not belong to the image and are left
  * out.
  */
 
@@ -22,7 +22,7 @@ const char *const record_tops[] = {"manifest", "rootfs", NULL};
 
 typedef struct Walk {
         int dir_fd;
-        RecordSort *sort; /* where the lines go */
+        RecordSort *sort; /* receives the lines */
         FILE *in, *out;   /* both ends of the queue of directories, each with a NUL at its end */
         uint64_t n_in, n_flushed, n_out;
         char *queued;
@@ -138,7 +138,7 @@ static int hash_xattr(Walk *w, const char *name)
                                : -EIO;
 }
 
-/* Of all of them, in the order of their names. */
+/* The hash of all of them, in the order of their names. */
 static int hash_xattrs(Walk *w, size_t size, char **ret)
 {
         _cleanup_strv_free_ char **names = NULL;
@@ -246,7 +246,7 @@ static int read_entries(Walk *w, DIR *d, const char *directory, Error *e)
         return errno != 0 ? walk_error(e, errno, directory, "read the directory") : 0;
 }
 
-/* Looking must not change what is looked at. Whom the file does not belong to may not ask for that. */
+/* Reading must not change the access time. Only the owner of the file may use O_NOATIME. */
 int open_quietly(int dir_fd, const char *path, int flags)
 {
         int fd = open_beneath(dir_fd, path, flags | O_NOATIME);

@@ -3,13 +3,13 @@
 /* The record of an image: the state of its files, so that later changes can be detected.
  *
  * The file "files" beside "rootfs" has a line for everything in it (record-line.c), sorted by path. The
- * content's hashes are taken while it is unpacked, and written down with the inode that it went to. When all
- * is unpacked the tree is gone through once for the rest, since only the file system knows what has come of
- * entries that were implied, replaced or linked; hash and path find each other by the inode. So nothing is
- * read back, and no list of the archive's names is kept in memory.
+ * hashes of the content are computed while it is unpacked, and recorded with the inode of the file. When all
+ * is unpacked the tree is walked once for the rest, since only the file system knows the result of entries
+ * that were implied, replaced or linked; hash and path are matched by the inode. So no content is read back,
+ * and no list of the archive's names is kept in memory.
  *
- * The last line has the number of lines and the hash of all bytes before it: a record that is damaged itself
- * accuses nobody.
+ * The last line has the number of lines and the hash of all bytes before it: so a damaged record is not
+ * mistaken for altered files.
  */
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@
 /* A hash table; INODE 0 is a free slot. */
 typedef struct Slot {
         DigestRecord digest;
-        uint64_t first; /* where in the record the first line of that file begins; 0: not written yet */
+        uint64_t first; /* offset of the first line of that file in the record; 0: not written yet */
 } Slot;
 
 typedef struct DigestTable {
@@ -42,7 +42,7 @@ static Slot *table_find(const DigestTable *t, uint64_t inode)
 {
         if (t->n == 0)
                 return NULL;
-        /* Inodes that follow each other are neighbours, as they are on the disk. */
+        /* Consecutive inodes have adjacent slots, as they have on disk. */
         for (size_t i = inode % t->n;; i = (i + 1) % t->n)
                 if (t->slots[i].digest.inode == inode || t->slots[i].digest.inode == 0)
                         return &t->slots[i];
@@ -57,7 +57,8 @@ static int table_allocate(DigestTable *t, size_t n, int dir_fd)
                 int r = temporary_file(dir_fd, &fd);
                 if (r < 0)
                         return r;
-                /* All of it, as there is no error but death where a mapped file finds no room later. */
+                /* Allocate all of it now: if the disk is full later, an access to the mapping raises
+                 * SIGBUS. */
                 r = -posix_fallocate(fd, 0, (off_t) size);
                 if (r < 0)
                         return r;
@@ -71,7 +72,7 @@ static int table_allocate(DigestTable *t, size_t n, int dir_fd)
         return 0;
 }
 
-/* Of two digests for one inode the later counts: the file that had it before was replaced. */
+/* Of two digests for one inode the later one is used: the earlier file was replaced. */
 static int table_fill(DigestTable *t, FILE *digests, int dir_fd)
 {
         DigestRecord d;
@@ -145,7 +146,7 @@ static int hash_again(Writer *w, RecordEntry *x)
         return r;
 }
 
-/* Completes the entry of a regular file, whose line begins where we are now. */
+/* Completes the entry of a regular file, whose line begins at the current offset. */
 static int add_content(Writer *w, RecordEntry *x)
 {
         Slot *slot = table_find(&w->table, x->inode);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of streams share: the input, and the kinds of compression. */
+/* Shared by the sources of streams: the input, and the kinds of compression. */
 
 #include "library/libarchive.h"
 #include "library/libz.h"
@@ -15,8 +15,8 @@ struct Stream {
         int fd, wake_fd;
         bool is_regular, eof;
         unsigned char *input;
-        size_t input_size, input_used; /* bytes in INPUT, of which so many have been taken */
-        uint64_t total, reported;      /* bytes read; those of which progress was told */
+        size_t input_size, input_used; /* bytes in INPUT, and bytes of it consumed */
+        uint64_t total, reported;      /* bytes read; bytes of which progress was reported */
         StreamHooks hooks;
         z_stream gzip;
         bool gzip_ready, gzip_between; /* initialized; between two members */
@@ -36,10 +36,10 @@ struct StreamKind {
 
 extern const StreamKind stream_kind_zstd;
 
-/* Whether P, which has at least four bytes, begins a frame of zstd's, be it one to be skipped. */
+/* Whether P, which has at least four bytes, begins a zstd frame, including skippable frames. */
 bool zstd_is_frame(const unsigned char *p);
 
-/* Replaces the input, all of which has been taken, by the next. Returns how much there is, 0 at the end. */
+/* Replaces the input, all of which was consumed, by the next. Returns its size, 0 at the end. */
 ssize_t stream_fill(Stream *s, Error *e);
-/* Reads on behind what has not been taken yet, until that is SIZE bytes (few) or the end. */
+/* Reads more input until SIZE bytes (few) are unconsumed or the end is reached. */
 int stream_fill_to(Stream *s, size_t size, Error *e);

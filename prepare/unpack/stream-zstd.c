@@ -2,11 +2,10 @@
 
 /* Streams compressed with zstd.
  *
- * The data is a row of frames, as zstd(1) reads it: each is decompressed by itself, and those made to be
- * skipped are. What begins a frame is looked at here before the library sees it, as that also knows formats
- * of the time before the first release, which no image has and which are nobody's concern any more. How
- * much memory a frame takes is for who compressed it to say (its window), so it is bounded, by what zstd(1)
- * bounds it by as well.
+ * The data is a sequence of frames, as zstd(1) reads it: each is decompressed by itself; skippable frames
+ * are skipped. The beginning of a frame is checked here before the library parses it, as the library also
+ * accepts formats from before the first release of zstd, which images do not use. The memory needed for a
+ * frame is chosen by its author (the window), so it is limited, with the limit of zstd(1).
  */
 
 #include <endian.h>
@@ -48,7 +47,7 @@ static int begin_frame(Stream *s, Error *e)
         if (n == 0)
                 return 0;
         if (n < sizeof(uint32_t) || !zstd_is_frame(s->input + s->input_used))
-                return error_set(e, -EBADMSG, "There are bytes after the end of the zstd data");
+                return error_set(e, -EBADMSG, "Data follows the end of the zstd data");
         s->zstd_inside = true;
         return 1;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a file descriptor delivers, decompressed if need be.
+/* Reads from a file descriptor, decompressing if needed.
  *
- * The kind is told by the first bytes, never by a name. gzip goes through zlib directly, as libarchive does
- * not verify its checksums; bzip2 and xz, whose libraries always do, go through libarchive's filters; zstd
- * is in stream-zstd.c.
- * Everything that is read must belong to the compressed data: bytes after its end are an error, as is an end
- * that comes too early. Only one layer of compression is taken off.
+ * The compression is detected by the first bytes, never by a name. gzip goes through zlib directly, as
+ * libarchive does not verify its checksums; bzip2 and xz, whose libraries always do, go through libarchive's
+ * filters; zstd is in stream-zstd.c. Everything that is read must belong to the compressed data: bytes after
+ * its end are an error, as is a premature end. Only one layer of compression is removed.
  */
 
 #include <poll.h>
@@ -15,7 +14,7 @@
 #include "prepare/unpack/stream-internal.h"
 
 #define INPUT_SIZE (256U * 1024U)
-#define MAGIC_SIZE 262U            /* up to and with what tar headers have */
+#define MAGIC_SIZE 262U            /* up to and including the magic of tar headers */
 #define PROGRESS_STEP (1ULL << 20) /* bytes between two calls of the progress hook */
 
 static int wait_for_input(Stream *s, Error *e)
@@ -26,7 +25,7 @@ static int wait_for_input(Stream *s, Error *e)
                         {.fd = interrupt_fd(), .events = POLLIN},
         };
 
-        /* Regular files never block, and a file that is no pipe or socket may not know poll(). */
+        /* Regular files never block, and files other than pipes and sockets may not support poll(). */
         if (!s->is_regular && s->wake_fd >= 0) {
                 while (poll(p, ELEMENTSOF(p), -1) < 0)
                         if (errno != EINTR)
@@ -165,7 +164,7 @@ static int gzip_step(Stream *s, Error *e)
                 return error_oom(e);
         if (z != Z_OK && z != Z_STREAM_END && z != Z_BUF_ERROR) {
                 if (s->gzip_again && s->gzip.total_out == 0)
-                        return error_set(e, -EBADMSG, "There are bytes after the end of the gzip data");
+                        return error_set(e, -EBADMSG, "Data follows the end of the gzip data");
                 return error_set(e, -EBADMSG, "The gzip data is damaged: %s",
                                  s->gzip.msg ?: "unknown error");
         }
@@ -226,7 +225,7 @@ static int filter_start(Stream *s, Error *e)
         if (archive_read_open(s->archive, s, NULL, filter_input, NULL) != ARCHIVE_OK ||
             archive_read_next_header(s->archive, &entry) != ARCHIVE_OK)
                 return filter_error(s, e);
-        /* Our filter and the source itself. */
+        /* The filter and the source itself. */
         if (archive_filter_count(s->archive) != 2)
                 return error_set(e, -EBADMSG, "The image is not compressed once with %s", s->kind->name);
         return 0;
@@ -245,12 +244,12 @@ static ssize_t filter_read(Stream *s, void *buffer, size_t size, Error *e)
         }
         if (!s->archive_ended)
                 return (ssize_t) done;
-        /* The filter has stopped where its data ends; so must the input. */
+        /* The filter has stopped at the end of its data; the input must end there, too. */
         ssize_t more = s->eof ? 0 : stream_fill(s, e);
         if (more < 0)
                 return more;
         if (more > 0 || (uint64_t) archive_filter_bytes(s->archive, -1) != s->total)
-                return error_set(e, -EBADMSG, "There are bytes after the end of the %s data", s->kind->name);
+                return error_set(e, -EBADMSG, "Data follows the end of the %s data", s->kind->name);
         return (ssize_t) done;
 }
 
@@ -265,7 +264,7 @@ static const struct {
         const char *bytes;
         size_t n;
         const StreamKind *kind;
-        const char *foreign; /* what it is if it is no image */
+        const char *foreign; /* description if it is not an image */
 } magics[] = {
                 {"\x1f\x8b", 2, &kind_gzip},
                 {"BZh", 3, &kind_bzip2},
@@ -286,7 +285,7 @@ static const struct {
                 {"-----B", 6, NULL, "armored OpenPGP data, such as a signature"},
 };
 
-/* The first name of a tar archive can look like anything. */
+/* The first name of a tar archive can begin with any magic bytes. */
 static bool has_tar_header(const Stream *s)
 {
         return s->input_size >= MAGIC_SIZE && memcmp(s->input + MAGIC_SIZE - 5, "ustar", 5) == 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The headers of one tar entry, checked for what the tar reader takes without a word.
+/* Checks the headers of a tar entry for errors that the tar reader ignores silently.
  *
- * libarchive reads as many digits of a number as there are and ignores the rest: a size of "12x4" is 10 to
- * it, one of "none" is 0, and what follows in the archive is then read as something else or not at all. GNU
- * tar and the tar readers of container tools refuse such headers, and so does this check, which is given
- * exactly the bytes that libarchive has taken for an entry: headers that only precede another one (PAX
- * records, long names) with their content, the header itself, and the maps of sparse files.
+ * libarchive parses the leading digits of a number and ignores the rest: a size of "12x4" is parsed as 10,
+ * one of "none" as 0, and the data that follows is then misinterpreted or skipped. GNU tar and the tar
+ * readers of container tools refuse such headers, and so does this check, which gets exactly the bytes that
+ * libarchive has consumed for an entry: headers that only precede another one (PAX records, long names) with
+ * their content, the header itself, and the maps of sparse files.
  *
  * The numbers of a header are octal digits between spaces and NULs, or binary (GNU: the first byte is 0x80,
  * or 0xff for a negative number). Those of PAX records are decimal. Global PAX records, which libarchive
- * passes over, are refused if they would change what an entry is.
+ * ignores, are refused if they would affect how an entry is unpacked.
  */
 
 #include "prepare/unpack/unpack-internal.h"
@@ -18,7 +18,7 @@
 #define HEADER_SIZE 512U
 #define RECORD_VALUE_SHOWN 32U
 
-/* What a number may be beside a plain one. */
+/* What is accepted besides a plain number. */
 enum {
         NUMBER_BLANK = 1 << 0,    /* missing: spaces and NULs only */
         NUMBER_NEGATIVE = 1 << 1, /* less than zero */
@@ -61,7 +61,7 @@ static bool parse_binary(const unsigned char *p, size_t n, int64_t *ret)
         if (!negative && p[0] != 0x80)
                 return false;
         for (size_t i = 1; i < n; i++) {
-                if (x >> 55 != (negative ? UINT64_MAX >> 55 : 0)) /* the next shift would lose something */
+                if (x >> 55 != (negative ? UINT64_MAX >> 55 : 0)) /* the next shift would overflow */
                         return false;
                 x = x << 8 | p[i];
         }
@@ -121,13 +121,13 @@ static int check_field(const unsigned char *header, const Field *f, const char *
 
 /* --- Kinds of headers ---------------------------------------------------------------------------------- */
 
-/* Such a header says something of the entry after it. */
+/* Such a header describes the entry after it. */
 static bool is_prefix(char type)
 {
         return memchr("xXgLKAV", type, 7);
 }
 
-/* What follows the header is as long as its size says, whatever that is. */
+/* Whether the data after the header has the stated size. */
 static bool has_content(char type)
 {
         return type == 0 || memchr("07SxXgLKA", type, 9);
@@ -165,7 +165,7 @@ static int check_header(const unsigned char *header, const char *path, int64_t *
 /* N pairs of offset and size; the first one that is blank is the end. */
 static int check_map(const unsigned char *p, size_t n, const char *path, Error *e)
 {
-        static const Field parts[] = {{"map of holes", 0, 12, 0}, {"map of holes", 12, 12, 0}};
+        static const Field parts[] = {{"sparse map", 0, 12, 0}, {"sparse map", 12, 12, 0}};
 
         for (size_t i = 0; i < n && p[24 * i] != 0; i++)
                 for (size_t k = 0; k < ELEMENTSOF(parts); k++) {
@@ -176,7 +176,7 @@ static int check_map(const unsigned char *p, size_t n, const char *path, Error *
         return 0;
 }
 
-/* Moves *OFFSET, which is behind the header, behind what continues its map. */
+/* Moves *OFFSET from the end of the header to the end of the extension blocks of its map. */
 static int check_sparse(const unsigned char *p, size_t n, size_t *offset, const char *path, Error *e)
 {
         static const Field real_size = {"whole size", 483, 12, 0};
@@ -188,7 +188,7 @@ static int check_sparse(const unsigned char *p, size_t n, size_t *offset, const 
                 r = check_map(header + 386, 4, path, e);
         while (r >= 0 && more) {
                 if (n - *offset < HEADER_SIZE)
-                        return unpack_error(e, -EBADMSG, path, "its map of holes is damaged");
+                        return unpack_error(e, -EBADMSG, path, "its sparse map is damaged");
                 r = check_map(p + *offset, 21, path, e);
                 more = p[*offset + 504] != 0;
                 *offset += HEADER_SIZE;
@@ -205,7 +205,7 @@ typedef enum RecordKind {
         RECORD_TEXT,
 } RecordKind;
 
-/* Those that matter to what is unpacked. A key that ends in '.' stands for all that begin so. */
+/* Those that affect unpacking. A key that ends in '.' is a prefix. */
 static const struct {
         const char *key;
         RecordKind kind;
@@ -317,7 +317,7 @@ static int check_record(const char *key, size_t key_size, const char *value, siz
         return 0;
 }
 
-/* The records "LENGTH KEY=VALUE\n". *RET_MAP becomes true if a map of holes comes before the content. */
+/* The records "LENGTH KEY=VALUE\n". *RET_MAP becomes true if a sparse map precedes the content. */
 static int check_records(const char *p, size_t n, bool global, bool *ret_map, const char *path, Error *e)
 {
         while (n > 0) {
@@ -385,6 +385,6 @@ int tar_headers_check(const void *headers, size_t n, const char *path, Error *e)
                 if (r < 0)
                         return r;
         }
-        /* Otherwise the tar reader and this check do not agree on where the content begins. */
+        /* Otherwise the tar reader and this check disagree about the offset of the content. */
         return offset == n || (has_map && offset < n) ? 0 : damaged(path, e);
 }

@@ -2,19 +2,19 @@
 
 /* Layers of OCI images (image-spec, "Image Layer Filesystem Changeset").
  *
- * A layer becomes a lower directory of overlays, by itself, whatever other layers an image has. What it
- * removes from those below is written in the archive as files with special names, and becomes what overlayfs
- * has for it:
+ * A layer becomes a lower directory of overlays, independent of the other layers of an image. Removals of
+ * files of the layers below are stored in the archive as files with special names, and converted to those of
+ * overlayfs:
  *
- *     .wh.NAME      a whiteout, that is a character device 0:0 called NAME; where the layer has a NAME of
- *                   its own, before or after that in the archive, this shows: a directory made opaque
- *     .wh..wh..opq  the attribute by which the directory it is in is opaque
- *     .wh..wh.*     metadata of AUFS, where all this comes from: passed over
+ *     .wh.NAME      a whiteout, that is a character device 0:0 at NAME; if the layer itself has NAME, before or
+ *                   after that in the archive, NAME remains: a directory is made opaque
+ *     .wh..wh..opq  the attribute that makes its directory opaque
+ *     .wh..wh.*     metadata of AUFS, the origin of this format: ignored
  *
- * Only these make a device 0:0 or such an attribute; a layer that brings one of its own is refused. Other
- * entries may come twice, the later one holds. That is the one difference from unpacking an ACI, where
- * nothing is ever replaced: what is in the way is removed by name in a directory that was walked to without
- * following symlinks, and only then is the new thing made, exclusively, as ever.
+ * Only these create a device 0:0 or such an attribute; a layer that contains one itself is refused. Other
+ * entries may occur twice; the later one replaces the earlier one. That is the only difference from
+ * unpacking an ACI, where nothing is ever replaced: the existing file is removed by name in a directory that
+ * was opened without following symlinks, and only then is the new one created, exclusively, as always.
  */
 
 #include <sys/stat.h>
@@ -62,7 +62,9 @@ int unpack_make_way(int parent_fd, const char *name, const char *path, bool dire
         struct stat st;
 
         if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : unpack_error_errno(e, errno, path, "cannot look at its place");
+                return errno == ENOENT ? 0
+                                       : unpack_error_errno(e, errno, path,
+                                                            "cannot check for an earlier entry");
         if (S_ISDIR(st.st_mode) && directory)
                 return 1;
         int r = rm_rf_at(parent_fd, name);
@@ -88,7 +90,7 @@ int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e)
 
 /* --- Special names ------------------------------------------------------------------------------------- */
 
-/* The parent of PATH, which is made if it is missing, and its last component. */
+/* The parent of PATH, which is created if it is missing, and its last component. */
 static int open_parent(Unpack *u, const char *path, struct archive_entry *entry, int *ret_fd,
                        const char **ret_name, Error *e)
 {
@@ -109,7 +111,7 @@ static int make_opaque(Unpack *u, int dir_fd, const char *name, const char *path
         return unpack_set_opaque(u, fd, path, e);
 }
 
-/* PATH is that of what is to be hidden. */
+/* PATH: the path to hide. */
 static int make_whiteout(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
 {
         const char *name;
@@ -122,7 +124,7 @@ static int make_whiteout(Unpack *u, const char *path, struct archive_entry *entr
         u->has_whiteouts = true;
         bool is_there = fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0;
         if (is_there && links_below_is_target(u->links_below, &st, path)) {
-                /* It is there only for a hard link to what is hidden now. */
+                /* It is only the placeholder of a hard link to a file that is hidden now. */
                 if (unlinkat(parent_fd, name, 0) < 0)
                         return unpack_error_errno(e, errno, path, "cannot make the whiteout");
                 is_there = false;
@@ -142,7 +144,7 @@ static int take_whiteout(Unpack *u, const char *path, const char *last, struct a
         _cleanup_free_ char *hidden = NULL;
 
         if (isempty(name) || streq(name, ".") || streq(name, ".."))
-                return unpack_error(e, -EBADMSG, path, "the whiteout does not say what it hides");
+                return unpack_error(e, -EBADMSG, path, "the whiteout has no name to hide");
         if (!archive_entry_hardlink(entry) && archive_entry_filetype(entry) == AE_IFDIR)
                 return unpack_error(e, -EBADMSG, path, "a whiteout cannot be a directory");
         if (xasprintf(&hidden, "%.*s%s", (int) (last - path), path, name) < 0)
@@ -159,7 +161,7 @@ static int take_opaque(Unpack *u, const char *path, struct archive_entry *entry,
         return r < 0 ? r : make_opaque(u, parent_fd, ".", path, e);
 }
 
-/* 1: the name was a special one, and that is dealt with. */
+/* 1: the name was a special one, and was processed. */
 static int take_special(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
 {
         const char *last = strrchr(path, '/') + 1;
@@ -189,7 +191,7 @@ static bool is_device(struct archive_entry *entry)
         return !archive_entry_hardlink(entry) && (type == AE_IFCHR || type == AE_IFBLK);
 }
 
-/* The device is left out; what an earlier entry made in its place goes all the same. */
+/* The device is not created, but an earlier entry of that path is removed. */
 static int take_device(Unpack *u, const char *path, struct archive_entry *entry, Error *e)
 {
         const char *name;
@@ -212,7 +214,7 @@ int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry
 
         if (isempty(name))
                 return error_set(e, -EBADMSG, "The archive has an entry without a name");
-        /* Absolute names are meant from the root of the image. */
+        /* Absolute names are relative to the root of the image. */
         if (xasprintf(&inside, "rootfs/%s", name) < 0)
                 return error_oom(e);
         int r = unpack_normalize_path(inside, &path, e);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Owners, modes, attributes and times of what was unpacked.
+/* Owners, modes, attributes and times of unpacked files.
  *
- * Files get theirs as soon as their content is there. Directories get theirs at the very end: what is
- * created in them would change their times, and their modes and default ACLs would change what is created.
- * What to do then is kept in a file, so that memory does not grow with the archive; a later record for the
- * same directory overrides an earlier one, which is how the entry of a directory that was only implied
- * before takes effect.
+ * Files get theirs as soon as their content is written. Directories get theirs at the very end: files
+ * created in them would change their times, and their modes and default ACLs would affect these files. The
+ * pending metadata is kept in a file, so that memory does not grow with the archive; a later record for the
+ * same directory overrides an earlier one, so that the entry of a directory that was only implied before
+ * takes effect.
  */
 
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ int metadata_read(struct archive_entry *entry, const char *path, Metadata *ret, 
 {
         int64_t uid = archive_entry_uid(entry), gid = archive_entry_gid(entry);
 
-        /* The last number means "leave it" to chown(). */
+        /* The highest number means "unchanged" to chown(). */
         if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
                 return unpack_error(e, -EBADMSG, path, "its owner %" PRId64 ":%" PRId64 " is out of range",
                                     uid, gid);
@@ -103,11 +103,12 @@ int metadata_apply(Unpack *u, const MetadataTarget *t, const Metadata *m, struct
 
 typedef struct Record {
         Metadata metadata;
-        bool implied; /* by a deeper entry: there was none of its own */
-        size_t path_size, acl_access_size, acl_default_size; /* what follows in the file, in this order */
+        bool implied; /* by a deeper entry: it has no entry of its own */
+        size_t path_size, acl_access_size,
+                        acl_default_size; /* sizes of the data that follows in the file, in this order */
 } Record;
 
-/* Failure shows in ferror(). */
+/* Errors are detected by ferror() later. */
 static void write_part(FILE *f, const void *p, size_t size)
 {
         if (size > 0)
@@ -139,8 +140,7 @@ int metadata_defer(Unpack *u, int fd, const Metadata *m, struct archive_entry *e
         write_part(u->directories, path, record.path_size);
         write_part(u->directories, acl_access, record.acl_access_size);
         write_part(u->directories, acl_default, record.acl_default_size);
-        return ferror(u->directories) ? unpack_error_errno(e, EIO, path, "cannot write down its metadata")
-                                      : 0;
+        return ferror(u->directories) ? unpack_error_errno(e, EIO, path, "cannot record its metadata") : 0;
 }
 
 static int read_part(FILE *f, size_t size, void **ret, Error *e)
@@ -156,8 +156,8 @@ static int read_part(FILE *f, size_t size, void **ret, Error *e)
         return 0;
 }
 
-/* Keeps the name of a directory that has no entry of its own. Its mode still tells it from one that
- * has got one since. */
+/* Records the name of a directory that has no entry of its own. Its mode shows whether a later entry was
+ * found. */
 static int note_implied(Unpack *u, int fd, const Record *record, const char *path)
 {
         struct stat st;
@@ -200,7 +200,7 @@ static int apply_record(Unpack *u, const Record *record, Error *e)
         }
         r = note_implied(u, fd, record, path);
         if (r < 0)
-                return unpack_error_errno(e, r, path, "cannot write down that it has no entry");
+                return unpack_error_errno(e, r, path, "cannot record that it has no entry");
         r = set_owner(u, &t, &record->metadata);
         if (r >= 0)
                 r = set_mode(&t, &record->metadata);
@@ -221,7 +221,7 @@ int unpack_finish(Unpack *u, Error *e)
         Record record;
 
         if (fflush(u->directories) != 0)
-                return error_set_errno(e, errno, "Cannot write down the metadata of directories");
+                return error_set_errno(e, errno, "Cannot record the metadata of directories");
         rewind(u->directories);
         while (fread(&record, sizeof(record), 1, u->directories) == 1) {
                 int r = apply_record(u, &record, e);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where an entry of an archive goes.
+/* The path of an archive's entry.
  *
- * Names are taken apart here, once; what is left is a relative path without "." and "..". It is then walked
- * by descriptor and without following a symlink, so that whatever the entries before it have made, this one
- * cannot leave the directory. The directory of the last entry is kept open, as archives come mostly in
+ * Names are normalized here, once, to a relative path without "." and "..". It is then walked by descriptor
+ * and without following symlinks, so that an entry cannot be placed outside of the directory, whatever
+ * earlier entries have created. The directory of the last entry is kept open, as archives are mostly in
  * order.
  */
 
@@ -76,7 +76,7 @@ int unpack_error_errno(Error *e, int code, const char *path, const char *what)
         return unpack_error(e, code, path, "%s: %s", what, strerror(-code));
 }
 
-/* The directory NAME in PARENT_FD; made if it is missing. PATH is its whole path. */
+/* Opens the directory NAME in PARENT_FD; creates it if it is missing. PATH is its whole path. */
 static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *path,
                         const struct timespec *mtime, int *ret_fd, Error *e)
 {
@@ -86,7 +86,7 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
         bool hides = false;
         struct stat st;
 
-        /* A layer may hide what those below have, and have something new there itself. */
+        /* A layer may hide a path of the layers below, and contain a new directory there itself. */
         if (fd < 0 && u->layer && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 &&
             unpack_is_whiteout(&st)) {
                 hides = true;
@@ -99,7 +99,7 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
                 if (mkdirat(parent_fd, name, DIRECTORY_MODE_IMPLIED) < 0)
                         return unpack_error_errno(e, errno, path, "cannot make the directory");
                 fd = openat(parent_fd, name, flags);
-                if (fd < 0 || fchmod(fd, DIRECTORY_MODE_IMPLIED) < 0) /* whatever the umask was */
+                if (fd < 0 || fchmod(fd, DIRECTORY_MODE_IMPLIED) < 0) /* independent of the umask */
                         return unpack_error_errno(e, errno, path, "cannot open the new directory");
                 r = metadata_defer(u, fd, &m, NULL, path, e);
                 if (r >= 0 && hides)
@@ -109,14 +109,14 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
         }
         if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
                 return unpack_error(e, -EBADMSG, path,
-                                    "it is not a directory, but something is to be in it");
+                                    "it is not a directory, but the archive has entries below it");
         if (fd < 0)
                 return unpack_error_errno(e, errno, path, "cannot open the directory");
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
-/* Walks to DIRECTORY one component after the other, making what is missing. */
+/* Walks to DIRECTORY one component after the other, creating missing ones. */
 static int make_directories(Unpack *u, const char *directory, const struct timespec *mtime, int *ret_fd,
                             Error *e)
 {

@@ -2,10 +2,10 @@
 
 /* Creates the files of an archive's entries, below a private temporary directory.
  *
- * Everything is created exclusively, by name in a directory that was walked to without following symlinks
- * (see unpack-path.c). So an entry can neither land outside, nor replace what an earlier one made: the file
- * system itself is the list of names that are taken, whatever their number. What disk an image may use is
- * charged before it is used, by the size the archive states, holes included.
+ * Everything is created exclusively, by name in a directory that was opened without following symlinks (see
+ * unpack-path.c). So an entry can neither be placed outside, nor replace an earlier one: the file system
+ * itself is the list of existing names, whatever their number. Disk space is charged before it is used, by
+ * the size that the archive states, holes included.
  */
 
 #include <sys/stat.h>
@@ -18,16 +18,16 @@
 
 #define CHECK_INTERVAL                                                                                      \
         (64ULL * 1024U *                                                                                    \
-         1024U) /* bytes charged until the free space is looked at again: others write, too */
+         1024U) /* bytes charged until the free space is checked again, as other processes write, too */
 
 static int look_at_free_space(Unpack *u, Error *e)
 {
         struct statvfs fs;
 
         if (fstatvfs(u->dir_fd, &fs) < 0)
-                return error_set_errno(e, errno, "Cannot look at the free space of the store");
+                return error_set_errno(e, errno, "Cannot check the free space of the store");
         u->unchecked = 0;
-        if (fs.f_blocks == 0) /* a tmpfs without a bound */
+        if (fs.f_blocks == 0) /* a tmpfs without a limit */
                 return 0;
         uint64_t available = (uint64_t) fs.f_bavail * fs.f_frsize;
         u->budget = MIN(u->budget, available > DISK_RESERVE ? available - DISK_RESERVE : 0);
@@ -37,7 +37,7 @@ static int look_at_free_space(Unpack *u, Error *e)
 static int no_room(const Unpack *u, Error *e)
 {
         int r = error_set(e, -ENOSPC,
-                          "The image needs more room than the store has (%" PRIu64
+                          "The image needs more space than the store has (%" PRIu64
                           " MiB left, %llu MiB are kept free)",
                           u->budget >> 20, DISK_RESERVE >> 20);
 
@@ -146,8 +146,8 @@ static int write_block(int fd, const char *p, size_t n, off_t offset)
         return 0;
 }
 
-/* Only the blocks that the archive has are written; what lies between them becomes a hole. *RET_HASHED: the
- * content is hashed by that, as it has no holes that its header does not speak of. */
+/* Only the blocks in the archive are written; gaps between them become holes. *RET_HASHED: the content is
+ * hashed already, as it has no holes that its header does not state. */
 static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Error *e)
 {
         int64_t size = archive_entry_size(x->entry), end = 0;
@@ -167,7 +167,7 @@ static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Er
                 if (offset < end || offset > size || n > (uint64_t) (size - offset)) {
                         if (n == 0)
                                 continue;
-                        return unpack_error(e, -EBADMSG, x->path, "its map of holes is damaged");
+                        return unpack_error(e, -EBADMSG, x->path, "its sparse map is damaged");
                 }
                 hashed = hashed && (u->hash.sparse || offset == end);
                 if (hashed)
@@ -183,8 +183,9 @@ static int write_content(Unpack *u, const Entry *x, int fd, bool *ret_hashed, Er
         return 0;
 }
 
-/* For the record, in which its path finds it by the inode. A file with holes that came as a surprise is
- * hashed now: the size of holes is untrusted, and hashing their zeros could take hours. */
+/* Stores the digest for the record, where it is matched with the path by the inode. A file with unexpected
+ * holes is hashed now, as a sparse file: the size of holes is untrusted, and hashing their zeros could take
+ * hours. */
 static int note_digest(Unpack *u, const Entry *x, int fd, bool hashed, Error *e)
 {
         uint64_t size = (uint64_t) archive_entry_size(x->entry);
@@ -199,7 +200,7 @@ static int note_digest(Unpack *u, const Entry *x, int fd, bool hashed, Error *e)
         d.inode = st.st_ino;
         if (r >= 0 && fwrite(&d, sizeof(d), 1, u->digests) != 1)
                 r = -EIO;
-        return r < 0 ? unpack_error_errno(e, r, x->path, "cannot write down its hash") : 0;
+        return r < 0 ? unpack_error_errno(e, r, x->path, "cannot record its hash") : 0;
 }
 
 static int make_file(Unpack *u, Entry *x, Error *e)
@@ -228,7 +229,7 @@ static int make_file(Unpack *u, Entry *x, Error *e)
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
 
-/* An entry of a layer may come after another one of the same path. */
+/* An entry of a layer may follow another one of the same path. */
 static int make_layer_directory(Unpack *u, Entry *x, Error *e)
 {
         _cleanup_close_ int fd = -EBADF;
@@ -244,8 +245,7 @@ static int make_layer_directory(Unpack *u, Entry *x, Error *e)
                 return create_error(e, errno, x);
         int r = there ? xattr_clear(fd) : 0;
         if (r < 0)
-                return unpack_error_errno(e, r, x->path,
-                                          "cannot take the attributes of an earlier entry away");
+                return unpack_error_errno(e, r, x->path, "cannot remove the attributes of an earlier entry");
         r = hides ? unpack_set_opaque(u, fd, x->path, e) : 0;
         return r < 0 ? r : metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
 }
@@ -301,7 +301,8 @@ static int make_node(Unpack *u, Entry *x, Error *e)
                                         : makedev((unsigned) archive_entry_rdevmajor(x->entry),
                                                   (unsigned) archive_entry_rdevminor(x->entry));
 
-        /* In the lower directory of an overlay such a device hides a file of the layers below it. */
+        /* In the lower directory of an overlay such a device is a whiteout: it hides a file of the layers
+         * below. */
         if (type == AE_IFCHR && device == 0)
                 return unpack_error(e, -EBADMSG, x->path,
                                     "a character device 0:0 is a whiteout, which images must not contain");
@@ -310,7 +311,7 @@ static int make_node(Unpack *u, Entry *x, Error *e)
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
 
-/* The target is a name of the archive, not a path as a symlink has it. */
+/* The target is a name in the archive, not relative to the link as the target of a symlink. */
 static int link_target(const Unpack *u, const Entry *x, char **ret, Error *e)
 {
         _cleanup_free_ char *inside = NULL, *target = NULL;
@@ -330,7 +331,7 @@ static int link_target(const Unpack *u, const Entry *x, char **ret, Error *e)
         return 0;
 }
 
-/* 1: the entry is there, and the same file. */
+/* 1: the entry exists, and is the same file. */
 static int is_linked(const Entry *x, const struct stat *st)
 {
         struct stat there;
@@ -339,7 +340,7 @@ static int is_linked(const Entry *x, const struct stat *st)
                there.st_dev == st->st_dev && there.st_ino == st->st_ino;
 }
 
-/* 1: TARGET, which an earlier entry has made, is in the directory *RET_FD and is *RET; 0: there is none. */
+/* 1: TARGET, created by an earlier entry, is in the directory *RET_FD and is *RET; 0: there is none. */
 static int find_link_target(const Unpack *u, const Entry *x, char *target, int *ret_fd, struct stat *ret,
                             Error *e)
 {
@@ -358,7 +359,7 @@ static int find_link_target(const Unpack *u, const Entry *x, char *target, int *
         return 1;
 }
 
-/* The target is in the layers below, if anywhere. */
+/* The target can only be in the layers below. */
 static int find_target_below(Unpack *u, Entry *x, char *target, int *ret_fd, struct stat *ret, Error *e)
 {
         int r = links_below_add(u, target, x->path, &x->metadata.times[1], e);
@@ -390,7 +391,7 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         r = u->layer ? unpack_make_way(x->parent_fd, x->name, x->path, false, &hides, e) : 0;
         if (r < 0)
                 return r;
-        /* Of a symbolic link this makes another name, too. */
+        /* Symbolic links are linked, too, not followed. */
         if (linkat(fd, strrchr(target, '/') + 1, x->parent_fd, x->name, 0) < 0)
                 return create_error(e, errno, x);
         return links_below_note_name(u->links_below, &st, x->path, e);
@@ -418,7 +419,7 @@ static int make_by_kind(Unpack *u, Entry *x, Error *e)
                         r = unpack_make_way(x->parent_fd, x->name, x->path, false, &hides, e);
                 return r < 0 ? r : kinds[i].make(u, x, e);
         }
-        return unpack_error(e, -EBADMSG, x->path, "it is of a kind that images cannot contain");
+        return unpack_error(e, -EBADMSG, x->path, "its type is not allowed in images");
 }
 
 int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e)

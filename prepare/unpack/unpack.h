@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* prepare/unpack/: image archives as streams of bytes and as trees of files. What a stranger packed is read
+/* prepare/unpack/: image archives as streams of bytes and as trees of files. Untrusted archives are read
  * here, within limits, and unpacked below one directory. */
 
 #include "schema/schema.h"
@@ -13,17 +13,17 @@ typedef struct Stream Stream;
 /* Observers of the data that is read, and limits. */
 typedef struct StreamHooks {
         uint64_t size_max; /* bytes read from the descriptor; 0: no bound. More is -EFBIG */
-        uint64_t length;   /* so many bytes are read, and no more is looked at; 0: up to the end */
-        /* Sees every byte that is read, before decompression, in order. Failure ends the reading. May be
-         * NULL, as may the next. */
+        uint64_t length;   /* number of bytes to read; 0: up to the end */
+        /* Called with every byte that is read, before decompression, in order. Failure ends the reading. May
+         * be NULL, as may the next. */
         int (*observe)(const void *data, size_t size, void *userdata, Error *e);
-        void (*progress)(uint64_t done, void *userdata); /* bytes read, now and then */
+        void (*progress)(uint64_t done, void *userdata); /* bytes read, periodically */
         void *userdata;
 } StreamHooks;
 
-/* Detects by content whether what FD delivers is compressed (gzip, bzip2, xz, zstd). FD must outlive the
- * stream. WAKE_FD: an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. HOOKS
- * may be NULL; they are called in the thread of the caller. */
+/* Detects by content whether FD is compressed (gzip, bzip2, xz, zstd). FD must outlive the stream. WAKE_FD:
+ * an eventfd that, once it is readable, makes reads fail with -ECANCELED; or -EBADF. HOOKS may be NULL; they
+ * are called in the thread of the caller. */
 int stream_new(int fd, int wake_fd, const StreamHooks *hooks, Stream **ret, Error *e);
 Stream *stream_free(Stream *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Stream *, stream_free);
@@ -35,13 +35,13 @@ uint64_t stream_compressed_size(const Stream *s); /* bytes read from the descrip
 
 /* --- Reading ahead (pipeline.c) ------------------------------------------------------------------------ */
 
-/* A stream read and hashed by threads of their own, a bounded distance ahead of the consumer of its
+/* A stream that is read and hashed by separate threads, a bounded distance ahead of the consumer of its
  * blocks. */
 typedef struct Pipeline Pipeline;
 
 typedef struct PipelineOptions {
         uint64_t size_max; /* bytes, decompressed */
-        bool sha256;       /* the ID is to be sha256-…; else sha512-… */
+        bool sha256;       /* compute the ID as sha256-…; else sha512-… */
         bool lenient;      /* see archive_reader_new() */
         StreamHooks hooks; /* called by the reading thread, in which all signals are blocked */
 } PipelineOptions;
@@ -49,15 +49,16 @@ typedef struct PipelineOptions {
 int pipeline_new(int fd, const PipelineOptions *o, Pipeline **ret, Error *e);
 Pipeline *pipeline_free(Pipeline *p); /* stops and waits for the threads */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Pipeline *, pipeline_free);
-/* The next block; the one before it is given back. All blocks but the last have a size that is a multiple of
+/* Returns the next block; the previous one is released. All blocks but the last have a size that is a
+ * multiple of
  * 512. 0 at the end. */
 ssize_t pipeline_next(Pipeline *p, const void **ret, Error *e);
 
 typedef struct PipelineResult {
         char *id;                 /* sha512-… (or sha256-…) over all bytes */
-        uint64_t size;            /* how many these are */
-        uint64_t compressed_size; /* how many were read */
-        uint64_t data_size;       /* up to and with the last byte that is not zero */
+        uint64_t size;            /* their number */
+        uint64_t compressed_size; /* number of bytes read */
+        uint64_t data_size;       /* up to and including the last byte that is not zero */
 } PipelineResult;
 
 /* After pipeline_next() has returned 0. */
@@ -69,40 +70,40 @@ typedef struct ArchiveReader ArchiveReader;
 struct archive;
 struct archive_entry;
 
-/* Belongs to the thread that makes it, whose locale it sets until it is freed. LENIENT in the options: an
- * archive may lack its end mark and the padding before it, or be empty; for those whose digest is known, so
- * that nothing can be missing unnoticed. */
+/* Must be used by the thread that creates it, whose locale it sets until it is freed. LENIENT in the
+ * options: an archive may lack its end mark and the padding before it, or be empty; for archives whose
+ * digest is known, so that missing data is detected. */
 int archive_reader_new(int fd, const PipelineOptions *o, ArchiveReader **ret, Error *e);
 ArchiveReader *archive_reader_free(ArchiveReader *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(ArchiveReader *, archive_reader_free);
-/* Takes one entry; what it does not read of the content is passed over. */
+/* Processes one entry; content that it does not read is skipped. */
 typedef int (*ArchiveEntryFunction)(struct archive *a, struct archive_entry *entry, void *userdata,
                                     Error *e);
-/* Gives all entries to FUNCTION, and reads to the end of the stream. */
+/* Calls FUNCTION for all entries, and reads to the end of the stream. */
 int archive_reader_run(ArchiveReader *r, ArchiveEntryFunction function, void *userdata, PipelineResult *ret,
                        Error *e);
-/* What is to be written down of the archive (or NULL), before it is run. */
+/* Sets the recipe to record (or NULL), before the reader is run. */
 typedef struct Recipe Recipe;
 void archive_reader_set_recipe(ArchiveReader *r, Recipe *recipe);
-/* For FUNCTION, when libarchive's functions have failed: our own error if feeding it failed, else what it
- * says itself. */
+/* For FUNCTION, when libarchive's functions have failed: the error of the pipeline if that failed, else
+ * libarchive's own. */
 int archive_reader_error(ArchiveReader *r, Error *e);
 
 /* --- Headers of tar entries (tar-headers.c) ------------------------------------------------------------ */
 
-/* Refuses headers with numbers that are none, which libarchive reads as something else: HEADERS are the N
- * bytes that it took for the entry PATH, up to where the entry's content begins. -EBADMSG. */
+/* Refuses headers with malformed numbers, which libarchive misreads: HEADERS are the N bytes that it
+ * consumed for the entry PATH, up to the beginning of the entry's content. -EBADMSG. */
 int tar_headers_check(const void *headers, size_t n, const char *path, Error *e);
 
 /* --- Hashes of content (content-hash.c) ---------------------------------------------------------------- */
 
 #define CONTENT_HASH_SIZE 32U
 
-/* The hash of one file after the other; init may be called again after finish. */
+/* Hashes one file after the other; init may be called again after finish. */
 typedef struct ContentHash {
         struct evp_md_ctx_st *context;
         bool sparse, failed;
-        uint64_t end;          /* of what was added */
+        uint64_t end;          /* end of the data added */
         unsigned char *buffer; /* sparse: a block and its number */
         uint64_t block;
 } ContentHash;
@@ -110,19 +111,19 @@ typedef struct ContentHash {
 int content_hash_init(ContentHash *h, bool sparse);
 void content_hash_done(ContentHash *h);
 #define _cleanup_content_hash_ _cleanup_(content_hash_done)
-/* Parts of the content, in order; gaps are zeros. Failure shows at the end. */
+/* Adds parts of the content, in order; gaps are zeros. Failure is reported by finish. */
 void content_hash_add(ContentHash *h, uint64_t offset, const void *p, size_t n);
 int content_hash_finish(ContentHash *h, uint64_t size, unsigned char ret[CONTENT_HASH_SIZE]);
-/* The first SIZE bytes of a file. PROGRESS (or NULL) is told of the bytes read, and ends it if it fails.
- * -EBADMSG: the file is shorter. */
+/* The first SIZE bytes of a file. PROGRESS (or NULL) is called with the bytes read; its failure ends the
+ * reading. -EBADMSG: the file is shorter. */
 int content_hash_file(ContentHash *h, int fd, uint64_t size, bool sparse,
                       int (*progress)(uint64_t n, void *userdata), void *userdata,
                       unsigned char ret[CONTENT_HASH_SIZE]);
 
 /* --- The record of files (record.c, record-verify.c) --------------------------------------------------- */
 
-/* Writes DIR_FD/files: one line for "manifest" and "rootfs" in DIR_FD and for everything below. DIGESTS is
- * what Unpack.digests has of the files' content, or NULL; files that are not in it are read. */
+/* Writes DIR_FD/files: one line for "manifest" and "rootfs" in DIR_FD and for everything below. DIGESTS:
+ * Unpack.digests, or NULL; files that are not in it are read. */
 int record_write(int dir_fd, FILE *digests, Error *e);
 
 typedef enum DifferenceKind {
@@ -134,9 +135,9 @@ typedef enum DifferenceKind {
         DIFFERENCE_OWNER,
         DIFFERENCE_MODE,
         DIFFERENCE_XATTRS,
-        DIFFERENCE_LINK,   /* a symbolic link leads elsewhere */
+        DIFFERENCE_LINK,   /* a symbolic link has another target */
         DIFFERENCE_DEVICE, /* a device has other numbers */
-        DIFFERENCE_NAMES,  /* what was one file of two names is two files now */
+        DIFFERENCE_NAMES,  /* names that were hard links to one file are separate files now */
         DIFFERENCE_ERROR,  /* it cannot be read */
         _DIFFERENCE_KIND_MAX
 } DifferenceKind;
@@ -146,15 +147,15 @@ const char *difference_kind_to_string(DifferenceKind k); /* "missing", "content"
 typedef struct Difference {
         char *path; /* "rootfs/…" or "manifest" */
         DifferenceKind kind;
-        char *expected, *found; /* in words; NULL where there is nothing to be said */
+        char *expected, *found; /* as text, or NULL */
 } Difference;
 
 typedef struct RecordCheck {
-        const char *prefix; /* what is put before the paths of differences, or NULL; the caller's */
-        size_t n_max;       /* so many differences are kept; all are counted */
-        bool skip_content;  /* look at everything but the content of files */
+        const char *prefix; /* put before the paths of differences, or NULL; owned by the caller */
+        size_t n_max;       /* number of differences to keep; all are counted */
+        bool skip_content;  /* compare everything but the content of files */
         /* Called by several threads, one at a time; DONE of TOTAL bytes of content, TOTAL growing. A
-         * negative result ends the check. Signals are left to the caller's thread. */
+         * negative result ends the check. Signals are delivered to the caller's thread only. */
         int (*progress)(uint64_t done, uint64_t total, void *userdata);
         void *userdata;
         Difference *differences; /* results: sorted by path */
@@ -163,37 +164,37 @@ typedef struct RecordCheck {
 } RecordCheck;
 
 void record_check_done(RecordCheck *c);
-/* Counts a difference, and keeps it if there is room. */
+/* Counts a difference, and keeps it unless N_MAX is reached. */
 int record_check_add(RecordCheck *c, const char *path, DifferenceKind kind, const char *expected,
                      const char *found);
 #define _cleanup_record_check_ _cleanup_(record_check_done)
-/* Compares what is in DIR_FD with the record there; files' content is read by as many threads as there are
- * processors. TMP_FD: a directory for temporary files. 0 whatever was found; -ENOENT: there is no record;
- * -EBADMSG: it is damaged. */
+/* Compares DIR_FD with the record in it; the content of files is read by one thread per processor. TMP_FD: a
+ * directory for temporary files. 0, also if there are differences; -ENOENT: there is no record; -EBADMSG: it
+ * is damaged. */
 int record_verify(int dir_fd, int tmp_fd, RecordCheck *c, Error *e);
 
 /* --- Unpacking (unpack.c, unpack-path.c, unpack-metadata.c) -------------------------------------------- */
 
 struct stat;
 
-/* What an archive may ask for. Each of these is an error that names itself, long before memory or disk are
- * used up. */
+/* Limits of archives. Exceeding one is an error that names the limit, long before memory or disk are
+ * exhausted. */
 #define ENTRIES_MAX (4U << 20)        /* directories that are only implied count, too */
 #define PATH_DEPTH_MAX 512U           /* components */
-#define PATH_SIZE_MAX 4095U           /* bytes; what the kernel takes without the final NUL */
+#define PATH_SIZE_MAX 4095U           /* bytes; the kernel's limit without the final NUL */
 #define LINK_SIZE_MAX 4095U           /* bytes of a symlink's target */
 #define ENTRY_HEADERS_MAX (16U << 20) /* bytes of one entry's headers: names, attributes, sparse maps */
 #define XATTRS_SIZE_MAX (1U << 20)    /* bytes of all names and values of one entry */
-#define ENTRY_COST 4096U              /* bytes of disk that an entry is taken to use besides its content */
-#define DISK_RESERVE (64ULL << 20)    /* bytes that an import leaves free */
+#define ENTRY_COST 4096U              /* bytes of disk charged for an entry besides its content */
+#define DISK_RESERVE (64ULL << 20)    /* bytes of disk that an import leaves free */
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
 
-/* A file of a lower layer that hard links of a layer lead to. Until it is copied, an empty file keeps its
- * place: DIR_FD/below/NUMBER, and all names below "rootfs" that no later entry has replaced. */
+/* A file of a lower layer that is the target of hard links of a layer. Until it is copied, an empty file is
+ * its placeholder: DIR_FD/below/NUMBER, and all names below "rootfs" that no later entry has replaced. */
 typedef struct LinkBelow {
-        ino_t inode;  /* of the empty file */
+        ino_t inode;  /* of the placeholder */
         char *target; /* "rootfs/…", in the layers below; the first of its names */
         char **names; /* of the links, likewise */
 } LinkBelow;
@@ -210,18 +211,18 @@ LinksBelow *links_below_free(LinksBelow *l);
 DEFINE_TRIVIAL_CLEANUP_FUNC(LinksBelow *, links_below_free);
 
 typedef struct Unpack {
-        int dir_fd;              /* where "rootfs" goes */
-        bool unprivileged;       /* owners that cannot be set stay ours */
+        int dir_fd;              /* parent of "rootfs" */
+        bool unprivileged;       /* owners that cannot be set are ignored */
         bool layer;              /* a layer of an OCI image, see unpack_layer_init() */
-        bool link_below;         /* hard links of the layer may lead to files of those below it */
-        bool has_whiteouts;      /* the layer hides something of those below it */
-        LinksBelow *links_below; /* those that do, or NULL: the caller has to give them their content */
+        bool link_below;         /* hard links of the layer may have targets in the layers below */
+        bool has_whiteouts;      /* the layer hides files of the layers below */
+        LinksBelow *links_below; /* such links, or NULL: the caller has to add their content */
         Text implied; /* after unpack_finish(): its directories that have no entry of their own, each
                                ended by a NUL; a merged directory takes their metadata from below */
         uint64_t n_entries;
         uint64_t budget;    /* bytes of disk that may still be used */
-        uint64_t unchecked; /* bytes charged since the free space was last looked at */
-        int parent_fd;      /* the directory that the last entry went to, and its path */
+        uint64_t unchecked; /* bytes charged since the free space was last checked */
+        int parent_fd;      /* parent directory of the last entry, and its path */
         char *parent;
         FILE *directories; /* metadata of directories, applied at the end; see unpack-metadata.c */
         FILE *digests;     /* hashes of the files' content, by inode; for record_write() */
@@ -230,50 +231,49 @@ typedef struct Unpack {
 } Unpack;
 
 #define UNPACK_NULL ((Unpack){.dir_fd = -EBADF, .parent_fd = -EBADF})
-/* DIR_FD is only borrowed. */
+/* DIR_FD remains owned by the caller. */
 int unpack_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
 void unpack_done(Unpack *u);
-/* Creates what ENTRY describes at PATH, which comes from unpack_normalize_path() and is "rootfs" or below
- * it. */
+/* Creates ENTRY at PATH, which is a result of unpack_normalize_path() and is "rootfs" or below it. */
 int unpack_entry(Unpack *u, const char *path, struct archive *a, struct archive_entry *entry, Error *e);
-/* For layers of OCI images (image-spec, "Image Layer Filesystem Changeset"; unpack-layer.c): makes "rootfs",
- * the lower directory of an overlay that the layer becomes. In it an entry replaces an earlier one of the
- * same path. */
+/* For layers of OCI images (image-spec, "Image Layer Filesystem Changeset"; unpack-layer.c): creates
+ * "rootfs", which becomes a lower directory of overlays. In it an entry replaces an earlier one of the same
+ * path. */
 int unpack_layer_init(Unpack *u, int dir_fd, bool unprivileged, Error *e);
-/* Takes an entry of a layer: its whiteouts and opaque markers become those of overlayfs, device nodes are
- * left out, as pods have a /dev of their own. */
+/* Processes an entry of a layer: whiteouts and opaque markers are converted to those of overlayfs, device
+ * nodes are left out, as pods have their own /dev. */
 int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry, Error *e);
 /* Gives the directories their modes, owners, attributes and times. */
 int unpack_finish(Unpack *u, Error *e);
-/* --- Recipes: how to make the archive again (recipe.c, recipe-replay.c) -------------------------------- */
+/* --- Recipes: reproducing the archive (recipe.c, recipe-replay.c) -------------------------------------- */
 
 #define RECIPE_FILE "tar.zst"
 #define RECIPE_HEADER "acnspawn archive 1\n"
 
-/* Writes the file in the directory of U, against whose budget it counts. */
+/* Writes the file in the directory of U, and charges its budget. */
 int recipe_new(Unpack *u, Recipe **ret, Error *e);
 Recipe *recipe_free(Recipe *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Recipe *, recipe_free);
 /* The SIZE bytes of the archive that follow START (where the reader is now) are the content of the file that
- * is unpacked to PATH. Called before they are read; what turns out to be otherwise is kept. */
+ * is unpacked to PATH. To be called before they are read; content that does not match is kept. */
 int recipe_content(Recipe *r, uint64_t start, uint64_t size, const char *path, Error *e);
 /* After the end of the archive. */
 int recipe_finish(Recipe *r, Error *e);
 
 typedef int (*RecipeSink)(const void *p, size_t n, void *userdata, Error *e);
-/* Gives the archive that was unpacked to DIR_FD to SINK. -ENOENT: there is no recipe; -EBADMSG: it is
- * damaged, or what it needs is gone. Whether the content is as it was is for SINK to find out. */
+/* Passes the archive that was unpacked to DIR_FD to SINK. -ENOENT: there is no recipe; -EBADMSG: it is
+ * damaged, or a file is missing. SINK has to verify the content. */
 int recipe_replay(int dir_fd, RecipeSink sink, void *userdata, Error *e);
 
-/* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names
- * and ".." are refused, and so is what is too long or too deep. */
+/* Archive names as paths below the top: "./rootfs//a/" becomes "rootfs/a", "./" becomes "". Absolute names,
+ * "..", and names that are too long or too deep are refused. */
 int unpack_normalize_path(const char *name, char **ret, Error *e);
 bool unpack_is_whiteout(const struct stat *st);
-/* Looks for PATH ("rootfs/…") in the directory of a layer. 1: it is there, in *RET_PARENT_FD, and is *RET;
- * 0: the layers below decide; -ENOENT: it is not there, whatever they have; -ELOOP: a symbolic link is on
- * the way. */
+/* Looks up PATH ("rootfs/…") in the directory of a layer. 1: it exists, in *RET_PARENT_FD, and is *RET; 0:
+ * look in the layers below; -ENOENT: it does not exist, whatever these have; -ELOOP: a component is a
+ * symbolic link. */
 int layer_look_up(int dir_fd, const char *path, int *ret_parent_fd, struct stat *ret);
-/* Whether the directory FD of a layer hides what layers below have in it. */
+/* Whether the directory FD of a layer is opaque. */
 bool unpack_is_opaque(int fd);
 /* An error about one entry: "Cannot unpack PATH: …". */
 int unpack_error(Error *e, int code, const char *path, const char *format, ...) _printf_(4, 5);
@@ -284,12 +284,12 @@ int unpack_error_errno(Error *e, int code, const char *path, const char *what);
 /* Attributes that are ACLs. */
 #define ACL_ACCESS "system.posix_acl_access"
 #define ACL_DEFAULT "system.posix_acl_default"
-/* All attributes of one descriptor to another, but those of overlayfs. */
+/* Copies all attributes of one descriptor to another, except for those of overlayfs. */
 int xattr_copy_all(int from_fd, int to_fd);
 
 /* --- Checking without unpacking (check.c) -------------------------------------------------------------- */
 
-/* Takes and refuses the entries that unpack_entry() would, with the same messages, in memory. */
+/* Accepts and refuses the same entries as unpack_entry(), with the same messages, in memory. */
 typedef struct UnpackCheck UnpackCheck;
 
 int unpack_check_new(UnpackCheck **ret, Error *e);

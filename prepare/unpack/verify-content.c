@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Hashing many files at once, and telling which are not as they should be.
+/* Hashes many files in parallel, and reports those that differ from the record.
  *
- * One thread for each processor takes files from a short queue, so that memory does not grow with their
- * number, and whoever fills it never gets far ahead. A file is opened by its path below the directory
- * without following a symlink: it may have become something else since it was looked at.
+ * One thread per processor takes files from a bounded queue, so that memory does not grow with their number.
+ * A file is opened by its path below the directory without following a symlink, as it may have been replaced
+ * since the walk.
  */
 
 #include "prepare/unpack/record-verify.h"
@@ -24,7 +24,7 @@ struct Hashers {
         pthread_t threads[THREADS_MAX];
         size_t n_threads;
 
-        pthread_mutex_t mutex; /* for what follows */
+        pthread_mutex_t mutex; /* protects the members below */
         pthread_cond_t changed;
         RecordCheck *check;
         Job queue[QUEUE_SIZE];
@@ -84,7 +84,7 @@ static int hash_job(Hashers *h, const Job *j, ContentHash *c)
         return hex && streq(hex, j->hash) ? 0 : report_locked(h, j->path, DIFFERENCE_CONTENT, NULL, NULL);
 }
 
-/* False: there is none any more. */
+/* False: there are no more jobs. */
 static bool take_job(Hashers *h, Job *ret)
 {
         pthread_mutex_lock(&h->mutex);

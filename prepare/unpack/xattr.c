@@ -2,10 +2,10 @@
 
 /* Extended attributes and ACLs.
  *
- * An image's rootfs becomes a lower directory of overlays, so the attributes by which overlayfs steers
- * itself (redirects, opaque directories, whiteouts) must never come out of an archive: they could make files
- * of other layers disappear or turn up elsewhere. ACLs are attributes to the kernel, but text in archives;
- * they are translated here, by number only, as the names of the host's users mean nothing in an image.
+ * An image's rootfs becomes a lower directory of overlays, so the attributes that control overlayfs
+ * (redirects, opaque directories, whiteouts) must never come from an archive: they could hide or move files
+ * of other layers. ACLs are attributes to the kernel, but text in archives; they are translated here, by
+ * number only, as the names of the host's users mean nothing in an image.
  */
 
 #include <endian.h>
@@ -27,9 +27,10 @@ static int xattr_check(const char *name, size_t size, size_t *total, const char 
         _cleanup_free_ char *shown = text_escape_for_terminal(name);
 
         if (acts_on_overlay(name))
-                return unpack_error(e, -EBADMSG, path,
-                                    "its attribute %s would steer overlayfs, which images must not do",
-                                    shown ?: "?");
+                return unpack_error(
+                                e, -EBADMSG, path,
+                                "its attribute %s would control overlayfs, which is not allowed in images",
+                                shown ?: "?");
         if (isempty(name) || strlen(name) > XATTR_NAME_MAX)
                 return unpack_error(e, -EBADMSG, path, "it has an attribute with a name of %zu bytes",
                                     strlen(name));
@@ -68,7 +69,7 @@ int xattr_set(const MetadataTarget *t, const char *name, const void *value, size
         if (t->fd >= 0)
                 r = fsetxattr(t->fd, name, value, size, 0) < 0 ? -errno : 0;
         else {
-                /* There is no lsetxattrat(): by way of the directory's descriptor. */
+                /* There is no lsetxattrat(): use the path of the directory's descriptor. */
                 r = xasprintf(&link, "/proc/self/fd/%d/%s", t->parent_fd, t->name);
                 if (r >= 0 && lsetxattr(link, name, value, size, 0) < 0)
                         r = -errno;
@@ -90,7 +91,7 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
                 if (streq(name, ACL_ACCESS) || streq(name, ACL_DEFAULT))
                         continue; /* see xattr_encode_acl() */
                 if (streq(name, "security.selinux"))
-                        continue; /* of the policy of the host it was packed on */
+                        continue; /* from the policy of the host where it was packed */
                 int r = xattr_set(t, name, value, size, path, e);
                 if (r < 0)
                         return r;
@@ -102,7 +103,7 @@ int xattr_set_all(const MetadataTarget *t, struct archive_entry *entry, const ch
 
 static const struct {
         int tag;         /* libarchive's */
-        uint16_t kernel; /* in the order the kernel wants them */
+        uint16_t kernel; /* in the order required by the kernel */
         bool has_id;
 } acl_tags[] = {
                 {ARCHIVE_ENTRY_ACL_USER_OBJ, ACL_USER_OBJ, false},
@@ -132,7 +133,7 @@ static int translate_acl_entry(int permset, int tag, int id, const char *name,
                 };
                 return 0;
         }
-        return unpack_error(e, -EBADMSG, path, "its ACL is of a kind that is not known here");
+        return unpack_error(e, -EBADMSG, path, "its ACL is of an unknown kind");
 }
 
 static int compare_acl_entries(const void *a, const void *b)
@@ -178,7 +179,7 @@ int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *
         if (archive_entry_acl_types(entry) &
             ~(ARCHIVE_ENTRY_ACL_TYPE_ACCESS | ARCHIVE_ENTRY_ACL_TYPE_DEFAULT))
                 return unpack_error(e, -EBADMSG, path,
-                                    "it has an NFSv4 ACL, which Linux file systems do not know");
+                                    "it has an NFSv4 ACL, which Linux file systems do not support");
         int max = archive_entry_acl_reset(entry, type);
         if (max <= 0)
                 return copy_raw_acl(entry, name, ret, ret_size, e);
@@ -199,9 +200,9 @@ int xattr_encode_acl(struct archive_entry *entry, const char *name, const char *
         return 0;
 }
 
-/* --- Taking attributes away ---------------------------------------------------------------------------- */
+/* --- Removing attributes ------------------------------------------------------------------------------- */
 
-/* These are the system's, or ours. */
+/* Attributes of the system, or set by acnspawn. */
 static bool attribute_stays(const char *name)
 {
         return startswith(name, "system.") || streq(name, "security.selinux") || acts_on_overlay(name);
@@ -222,7 +223,7 @@ int xattr_clear(int fd)
         return 0;
 }
 
-/* --- From file to file --------------------------------------------------------------------------------- */
+/* --- Copying between files ----------------------------------------------------------------------------- */
 
 static int copy_one(int from_fd, int to_fd, const char *name)
 {

@@ -225,7 +225,7 @@ def they_are_kept_with_the_pod_and_shown(host):
 
 @case
 def what_cannot_be_is_refused(host):
-    for options, message in (["--dns=example.com"], "is not a valid IP address"), (["--dns=none", "--dns=192.0.2.1"], "'none' stands alone"), \
+    for options, message in (["--dns=example.com"], "is not a valid IP address"), (["--dns=none", "--dns=192.0.2.1"], "'none' cannot be combined with others"), \
             (["--dns=192.0.2.1\nsearch x"], "is not a valid IP address"), (["--dns-search=a b"], "is not a valid domain"), (["--dns-search=../x"], "is not a valid domain"), \
             (["--dns-option=a b"], "is not a valid option of resolv.conf"), (["--hosts-entry=x=y"], "is not a valid IP address"), (["--hosts-entry=192.0.2.1"], "neither"), \
             (["--hosts-entry=192.0.2.1=a,,b"], "neither"), (["--hosts-entry=192.0.2.1=a\n1.1.1.1 b"], "is not a valid host name"), \

@@ -106,7 +106,7 @@ def arguments_take_the_place_of_cmd(host):
     equal(host.run(b.reference(), "--", "/bin/echo", "a").out, "a\n", "output of an image with a Cmd alone")
     b.config("--clear=config.cmd")
     equal(host.run(b.reference(), "--", "/bin/echo", "b").out, "b\n", "output of an image with neither")
-    contains(host.run(b.reference(), rc=1).err, "does not say what to execute", "message")
+    contains(host.run(b.reference(), rc=1).err, "has no command", "message")
     # Those of App Container images are appended.
     aci = host.image(exec=["/bin/echo", "a"])
     equal(host.run(aci, "--", "b").out, "a b\n", "output of an App Container image")

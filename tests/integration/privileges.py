@@ -275,7 +275,7 @@ def validate_finds_what_prepare_refuses(host):
         return {"app": dict(app, isolators=[{"name": name, "value": value}])}
 
     for entry, more, why in (
-            ({"app": {"user": "0", "group": "0"}}, {}, "The app object of app a does not say what to execute"),
+            ({"app": {"user": "0", "group": "0"}}, {}, "The app object of app a has no command"),
             (isolated("os/unix/sysctl", {"kernel.panic": "1"}), {}, "App a requests the kernel parameter kernel.panic, which is the host's"),
             (isolated("os/linux/seccomp-remove-set", {"set": ["execve"]}), {}, "App a: Isolator os/linux/seccomp-remove-set blocks execve"),
             (isolated("os/linux/seccomp-retain-set", {"set": ["read"], "errno": "EFOO"}), {}, "this system has no error code EFOO"),

@@ -446,7 +446,7 @@ def images_health_checks_can_be_left_out_or_changed(host):
 @case
 def a_health_check_that_is_none_is_told(host):
     r = host.acnspawn("prepare", host.shell("true", annotations=[{"name": "org.opencontainers.image.healthcheck", "value": "{\"Test\": 1}"}])).expect(0)
-    contains(r.err, "App image1: the health check of its image is left aside")
+    contains(r.err, "App image1: the health check of its image is ignored")
 
 
 def sick(host, action, *more, policy="on-failure"):

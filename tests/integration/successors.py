@@ -418,7 +418,7 @@ def of_two_at_once_one_wins(host):
             if r.rc == 0:
                 continue
             true(re.search("is in use by another process|was run again already, as pod|is running already|"
-                           "is another pod's by now|just being started", r.err), "message is %r" % r.err)
+                           "belongs to another pod now|is being started", r.err), "message is %r" % r.err)
         equal(set(pods_of(host)) - before, {won[0].out.strip()}, "new pods")
         equal((host.status("web")["uuid"], host.state("web")), (won[0].out.strip(), "running"))
         host.acnspawn("stop", "web").expect(0)

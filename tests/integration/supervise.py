@@ -123,7 +123,7 @@ def why_it_does_not_run_a_pod(host):
     refused("must be the number of a descriptor", "--request-fd=1", "p", rc=2)
     fd = os.open(host.pod_dir(uuid), os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    refused("Pod p cannot be started: it is just being started or removed by another process", "p")
+    refused("Pod p cannot be started: it is being started or removed by another process", "p")
     os.close(fd)
     equal(host.state(uuid), "prepared")
     p = supervise(host, "p")

@@ -113,11 +113,11 @@ TEST(a4_hard_links)
                         {"../../../../etc/shadow", "'..' component"},
                         {"manifest", "leads out of rootfs"},
                         {"rootfs", "leads out of rootfs"},
-                        {"rootfs/later", "leads to no earlier entry"},
-                        {"rootfs/missing/x", "leads to no earlier entry"},
+                        {"rootfs/later", "is no earlier entry"},
+                        {"rootfs/missing/x", "is no earlier entry"},
                         {"rootfs/link/group", "leads through a symbolic link"},
                         {"rootfs/dir", "the hard link leads to a directory"},
-                        {"rootfs/x", "leads to no earlier entry"},
+                        {"rootfs/x", "is no earlier entry"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
@@ -160,7 +160,7 @@ TEST(a8_overlay_attributes)
                 ACI_PAX(&f.tar, records[k]);
                 aci_dir(&f.tar, "rootfs/x");
                 aci_end(&f.tar);
-                ASSERT_REFUSED(f, -EBADMSG, "would steer overlayfs");
+                ASSERT_REFUSED(f, -EBADMSG, "would control overlayfs");
         }
 }
 
@@ -194,7 +194,7 @@ TEST(a9_sparse_file_of_8_eib)
         aci_entry(&f.tar,
                   (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644, .size = 512, .content = map});
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -ENOSPC, "more room than the store has");
+        ASSERT_REFUSED(f, -ENOSPC, "more space than the store has");
         ASSERT_CONTAINS(f.error.hint, "image rm");
         text_done(&f.tar);
         /* A plain one, whose content is not even there. */
@@ -202,7 +202,7 @@ TEST(a9_sparse_file_of_8_eib)
         ACI_PAX(&f.tar, "size=9223372036854775000");
         aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644});
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -ENOSPC, "more room than the store has");
+        ASSERT_REFUSED(f, -ENOSPC, "more space than the store has");
 }
 
 TEST(a9_bomb)
@@ -321,12 +321,12 @@ TEST(a10_garbage_after_end)
                 aci_end(&f.tar); /* padding, as of tape blocks */
         size_t n = f.tar.size;
         text_add(&f.tar, "x");
-        ASSERT_REFUSED(f, -EBADMSG, "bytes after the end of the archive");
+        ASSERT_REFUSED(f, -EBADMSG, "Data follows the end of the archive");
         f.tar.size = n;
         /* A second archive is garbage, too. */
         aci_file(&f.tar, "rootfs/later", "x");
         aci_end(&f.tar);
-        ASSERT_REFUSED(f, -EBADMSG, "bytes after the end of the archive");
+        ASSERT_REFUSED(f, -EBADMSG, "Data follows the end of the archive");
         f.tar.size = n;
         ASSERT_IMPORTS(f, i);
         ASSERT_EQ(i->size, n);

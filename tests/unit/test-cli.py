@@ -133,8 +133,8 @@ USAGE_ERRORS = [
     (["run", "i", "--rm"], "Option --rm is for the whole pod: put it before the first image", None),
     # values
     (["prepare", "--net=br:idge", "i"], "what follows the name of network 'br' must be ARG=VALUE", None),
-    (["prepare", "--net=../x", "i"], "'../x' is not the name of a network", None),
-    (["prepare", "--net=a,host", "i"], "'host' stands alone", None),
+    (["prepare", "--net=../x", "i"], "'../x' is not a valid name of a network", None),
+    (["prepare", "--net=a,host", "i"], "'host' cannot be combined with others", None),
     (["prepare", "--net=host", "--net=a", "i"], "cannot be combined with --net=host", None),
     (["prepare", "--net=a", "--net=none", "i"], "cannot be combined with the network 'a'", None),
     (["prepare", "--port=80", "i"], "must be NAME:[IP:]PORT or [IP:]PORT[-LAST]:APPPORT[-LAST][/udp]", None),

@@ -398,7 +398,7 @@ TEST(damage)
                         {"{\"version\":1," APPS "}", "0 images and 1 apps"},
                         {"{\"version\":1," IMAGES "," APPS ",\"more\":1}", "unknown member 'more'"},
                         {"{\"version\":1," IMAGES ",\"apps\":[{\"image\":\"x\",\"name\":\"other\"}]}",
-                         "not that of app other"},
+                         "not the image of app other"},
                         {"{\"version\":1," IMAGES ",\"apps\":[{\"image\":\"x\"}]}",
                          "apps[0]: 'name' is missing"},
                         {"{\"version\":1," IMAGES ",\"apps\":[3]}", "apps[0]: it is not an object"},
@@ -490,7 +490,7 @@ TEST(bounds)
         q.apps[0].reference = strdup("web");
         text = write_request(&f, &q);
         ASSERT_NULL(text);
-        ASSERT_CONTAINS(f.error.message, "is more than 4194304 bytes");
+        ASSERT_CONTAINS(f.error.message, "is larger than 4194304 bytes");
         pod_request_done(&q);
 }
 
@@ -502,7 +502,7 @@ TEST(pods_without_one)
 
         ASSERT_OK(new_pod(&f, &p));
         ASSERT_ERR(pod_definition_read(p, &d, &f.error), -ENOENT);
-        ASSERT_CONTAINS(f.error.message, "is not recorded");
+        ASSERT_CONTAINS(f.error.message, "has no recorded definition");
         pod_abandon(p);
 }
 

@@ -139,7 +139,7 @@ TEST(a9_bombs_of_content)
         aci_begin(&f.tar);
         ACI_PAX(&f.tar, "size=9000000000000000000");
         aci_entry(&f.tar, (AciEntry){.name = "rootfs/x", .type = '0', .mode = 0644});
-        bombs(&f.tar, &f, -ENOSPC, "more room than the store has");
+        bombs(&f.tar, &f, -ENOSPC, "more space than the store has");
 }
 
 TEST(a9_bombs_of_manifests)
@@ -407,7 +407,7 @@ TEST(a4_hard_link_to_itself)
         aci_begin(&f.tar);
         aci_hard_link(&f.tar, "rootfs/x", "rootfs/x");
         aci_end(&f.tar);
-        ASSERT_CONTAINED(f, -EBADMSG, "leads to no earlier entry");
+        ASSERT_CONTAINED(f, -EBADMSG, "is no earlier entry");
 }
 
 /* The mode, the owner and the ACL of a directory are set at the end; by then it must not be something

@@ -304,7 +304,7 @@ TEST(hostile_layers)
         ACI_PAX(&l.f.tar, "SCHILY.xattr.trusted.overlay.redirect=/x");
         aci_dir(&l.f.tar, "d");
         add_layer(&l);
-        ASSERT_OCI_REFUSED(l, -EBADMSG, "would steer overlayfs");
+        ASSERT_OCI_REFUSED(l, -EBADMSG, "would control overlayfs");
 }
 
 TEST(digests_and_sizes)
@@ -833,7 +833,7 @@ TEST(rendered_trees_without_what_layers_remove)
         ASSERT_FAILS(l.f, image_remove(l.f.store, i->id, NULL, &l.f.error), -EBUSY, "is needed by");
 }
 
-/* A map of holes takes far more memory than it has bytes, and next to none of those once compressed. */
+/* A sparse map takes far more memory than it has bytes, and compresses to next to none. */
 TEST(an_archive_with_an_endless_map_of_holes)
 {
         _cleanup_(oci_source_freep) OciSource *s = NULL;

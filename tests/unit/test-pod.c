@@ -235,7 +235,7 @@ TEST(late_starter)
         ASSERT_OK(pod_find(s, p->uuid, &latest, &e));
         ASSERT_EQ(late->state, POD_PREPARED);
         ASSERT_ERR(pod_begin_run(late, &e), -EBUSY);
-        ASSERT_CONTAINS(e.message, "just being started or removed");
+        ASSERT_CONTAINS(e.message, "being started or removed");
         ASSERT_OK(pod_begin_run(p, &e));
         ASSERT_ERR(pod_begin_run(late, &e), -EBUSY);
         ASSERT_CONTAINS(e.message, "is running already");
@@ -1217,7 +1217,7 @@ TEST(succession_is_refused)
         free(p->config.name);
         p->config.name = strdup("web");
         ASSERT_ERR(pod_succeed(third, p, &e), -EBUSY);
-        ASSERT_CONTAINS(e.message, "The name 'web' is another pod's by now");
+        ASSERT_CONTAINS(e.message, "The name 'web' belongs to another pod now");
         pod_abandon(third);
         ASSERT_TRUE(is_of(s, "web", q->uuid));
 }
@@ -1376,8 +1376,8 @@ TEST(config_refused)
                         {"", ""},
                         {"[]", "it is not a JSON object"},
                         {"{}", "'name' is missing"},
-                        {CONFIG("524289", ""), "does not begin a range"},
-                        {CONFIG("0", ""), "does not begin a range"},
+                        {CONFIG("524289", ""), "is not the base of a range"},
+                        {CONFIG("0", ""), "is not the base of a range"},
                         {CONFIG("4295491584", ""), "'uidBase' cannot be"},
                         {CONFIG("-1", ""), "'uidBase' cannot be -1"},
                         {CONFIG("\"524288\"", ""), "'uidBase' cannot be"},

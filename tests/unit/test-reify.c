@@ -626,7 +626,7 @@ TEST(targets_refused)
                         {"/a/../b", "contains '..'"},
                         {"/\xff", "UTF-8"},
                         {"/data", "both mounted on"},
-                        {"/data/sub", "lies inside of"},
+                        {"/data/sub", "is inside"},
                         {"/dat/", NULL},
                         {"/data-2/sub", NULL},
         };
@@ -663,7 +663,7 @@ TEST(overlap_behind_others)
         ASSERT_OK(reify(&f));
         add_mount(&f, "v", "/data");
         ASSERT_ERR(reify(&f), -EINVAL);
-        ASSERT_CONTAINS(f.e.message, "on /data/sub lies inside of volume 'v' on /data");
+        ASSERT_CONTAINS(f.e.message, "on /data/sub is inside volume 'v' on /data");
 }
 
 /* An image cannot make us put things where they do not belong, or be busy for long. */
@@ -681,7 +681,7 @@ TEST(hostile_mount_points)
         pod_request_done(&f.request);
         (void) add_app(&f, "example.com/twice");
         ASSERT_ERR(reify(&f), -EINVAL);
-        ASSERT_CONTAINS(f.e.message, "lies inside of");
+        ASSERT_CONTAINS(f.e.message, "is inside");
         pod_request_done(&f.request);
 
         text_add(&t, ",\"app\":{\"exec\":[\"x\"],\"user\":\"0\",\"group\":\"0\",\"mountPoints\":[");
@@ -706,7 +706,7 @@ TEST(hidden_files)
         add_mount(&f, "v", "/etc");
         ASSERT_OK(reify(&f));
         ASSERT_EQ(strv_length(f.warnings), 1);
-        ASSERT_CONTAINS(f.warnings[0], "hides what the image has at /etc");
+        ASSERT_CONTAINS(f.warnings[0], "hides the image's content of /etc");
         free(f.request.mounts[0].path);
         f.request.mounts[0].path = strdup("/var");
         ASSERT_OK(reify(&f));
@@ -765,7 +765,7 @@ TEST(template_alone)
                         {TEMPLATE("", ""), "A pod needs at least one app"},
                         {ALONE("", ""), NULL},
                         {ALONE(OBJECT(EXEC), ""), NULL},
-                        {ALONE(OBJECT(""), ""), "The app object of app a does not say what to execute"},
+                        {ALONE(OBJECT(""), ""), "The app object of app a has no command"},
                         {ALONE(OBJECT(EXEC ",\"mountPoints\":[" POINT("x", "/d", "") "," POINT("y", "/d",
                                                                                                "") "]"),
                                ""),

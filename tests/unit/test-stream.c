@@ -196,7 +196,7 @@ TEST(a9_longer_than_the_store)
         while ((n = pipeline_next(p, &block, &e)) > 0)
                 ;
         ASSERT_ERR(n, -ENOSPC);
-        ASSERT_CONTAINS(e.message, "longer than the store has room for (600000 bytes)");
+        ASSERT_CONTAINS(e.message, "does not fit into the free space of the store (600000 bytes)");
 }
 
 /* --- zstd: what the others have not -------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ TEST(zstd_checksum)
         f.tar.data[f.tar.size / 2] ^= 1;
         f.tar.data[f.tar.size - 2] ^= 1;
         text_add(&f.tar, "\x27\xb5\x2f\xfd a frame of before the first release");
-        ASSERT_REFUSED(f, -EBADMSG, "bytes after the end of the zstd data");
+        ASSERT_REFUSED(f, -EBADMSG, "Data follows the end of the zstd data");
 }
 
 TEST(zstd_window)

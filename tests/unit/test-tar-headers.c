@@ -272,10 +272,10 @@ TEST(maps_of_holes)
         } cases[] = {
                         {"x0000000000\0"
                          "00000001000\0",
-                         "00000002000", "the map of holes in its header"},
+                         "00000002000", "the sparse map in its header"},
                         {"00000000000\0"
                          "0000000100q\0",
-                         "00000002000", "the map of holes in its header"},
+                         "00000002000", "the sparse map in its header"},
                         {"00000000000\0"
                          "00000001000\0",
                          "2k\0\0\0\0\0\0\0\0\0", "the whole size in its header is not a number ('2k')"},

@@ -233,7 +233,7 @@ TEST(attributes_use_room)
         u.budget = 4 * ENTRY_COST;
         archive_entry_set_filetype(entry, AE_IFDIR);
         archive_entry_xattr_add_entry(entry, "user.x", value, sizeof(value));
-        ASSERT_FAILS(f, unpack_entry(&u, "rootfs", NULL, entry, &f.error), -ENOSPC, "needs more room");
+        ASSERT_FAILS(f, unpack_entry(&u, "rootfs", NULL, entry, &f.error), -ENOSPC, "needs more space");
         archive_entry_free(entry);
 }
 
