@@ -99,10 +99,10 @@ static const struct {
         uint64_t capabilities;
         const SeccompTable *check;
 } steps[] = {
-                {"@system-service", ALLOW},
-                {"@pkey", ALLOW},
-                {"@keyring", REFUSE},       /* keyrings are per user, not per pod */
-                {"io_uring_setup", REFUSE}, /* its operations bypass this filter */
+                {"@systemd/system-service", ALLOW},
+                {"@systemd/pkey", ALLOW},
+                {"@systemd/keyring", REFUSE}, /* keyrings are per user, not per pod */
+                {"io_uring_setup", REFUSE},   /* its operations bypass this filter */
                 {"io_uring_enter", REFUSE},
                 {"io_uring_register", REFUSE},
                 {"userfaultfd", REFUSE},
@@ -155,9 +155,8 @@ static const struct {
                 {"breakpoint", ALLOW},
 
                 /* Newer systemd has some of these in its groups. */
-                {"@clock",
-                 REFUSE}, /* some of its calls could also only read, but that depends on memory behind a
-                           * pointer */
+                /* Some calls of this group can also only read, but that depends on memory behind a pointer. */
+                {"@systemd/clock", REFUSE},
                 {"fanotify_init", REFUSE},
                 {"fanotify_mark", REFUSE},
                 {"kcmp", REFUSE}, /* reveals addresses of kernel objects and information about other
@@ -178,19 +177,19 @@ static const struct {
                 {"open_by_handle_at", ALLOW, CAPABILITY(CAP_DAC_READ_SEARCH)},
                 {"perf_event_open", ALLOW, CAPABILITY(CAP_PERFMON)},
                 {"reboot", ALLOW, CAPABILITY(CAP_SYS_BOOT)},
-                {"@module", ALLOW, CAPABILITY(CAP_SYS_MODULE)},
+                {"@systemd/module", ALLOW, CAPABILITY(CAP_SYS_MODULE)},
                 {"acct", ALLOW, CAPABILITY(CAP_SYS_PACCT)},
-                {"@raw-io", ALLOW, CAPABILITY(CAP_SYS_RAWIO)},
+                {"@systemd/raw-io", ALLOW, CAPABILITY(CAP_SYS_RAWIO)},
                 {"kcmp", ALLOW, CAPABILITY(CAP_SYS_PTRACE)},
                 {"pidfd_getfd", ALLOW, CAPABILITY(CAP_SYS_PTRACE)},
                 {"process_madvise", ALLOW, CAPABILITY(CAP_SYS_PTRACE)},
                 {"migrate_pages", ALLOW, CAPABILITY(CAP_SYS_NICE)},
                 {"move_pages", ALLOW, CAPABILITY(CAP_SYS_NICE)},
-                {"@clock", ALLOW, CAPABILITY(CAP_SYS_TIME)},
+                {"@systemd/clock", ALLOW, CAPABILITY(CAP_SYS_TIME)},
                 {"stime", ALLOW, CAPABILITY(CAP_SYS_TIME)},
                 {"vhangup", ALLOW, CAPABILITY(CAP_SYS_TTY_CONFIG)},
                 {"syslog", ALLOW, CAPABILITY(CAP_SYSLOG) | ADMIN},
-                {"@mount", ALLOW, ADMIN},
+                {"@systemd/mount", ALLOW, ADMIN},
                 {"bpf", ALLOW, ADMIN},
                 {"clone", ALLOW, ADMIN},
                 {"clone3", ALLOW, ADMIN},

@@ -29,14 +29,13 @@
 #include "stage1/seccomp-rules.h"
 #include "stage1/seccomp-filter.h"
 
-#define LIFE_CYCLE "@default"
-#define USUAL "@system-service"
+#define LIFE_CYCLE "@systemd/default"
+#define USUAL "@systemd/system-service"
 #define ERRNO_MAX 4095
-#define GROUP_SIZE 64U
 
 typedef enum NameKind {
         NAME_UNKNOWN,
-        NAME_CALLS,   /* a call, or a group: the text is for seccomp_rules_set() */
+        NAME_CALLS,   /* a call, or a group of systemd's */
         NAME_DEFAULT, /* @acnspawn/default */
         NAME_OLD,     /* the same, by rkt's name */
         NAME_MASK,    /* overrides all other names in the set */
@@ -59,32 +58,18 @@ static const struct {
                 {"@rkt/default-blacklist", ISOLATOR_SECCOMP_REMOVE_SET, NAME_OLD},
 };
 
-/* The text for seccomp_rules_set() is part of NAME, or a group's in BUFFER. */
-static NameKind classify(const Isolator *i, const char *name, char buffer[static GROUP_SIZE],
-                         const char **ret)
+static NameKind classify(const Isolator *i, const char *name)
 {
-        const char *group = startswith(name, "@systemd/");
-
         for (size_t k = 0; k < ELEMENTSOF(wildcards); k++)
                 if (wildcards[k].type == i->type && streq(wildcards[k].name, name))
                         return wildcards[k].kind;
-        *ret = name;
-        if (group) {
-                if ((size_t) snprintf(buffer, GROUP_SIZE, "@%s", group) >= GROUP_SIZE)
-                        return NAME_UNKNOWN;
-                *ret = buffer;
-        } else if (name[0] == '@')
-                return NAME_UNKNOWN;
-        return seccomp_name_check(*ret) >= 0 ? NAME_CALLS : NAME_UNKNOWN;
+        return seccomp_name_is_known(name) ? NAME_CALLS : NAME_UNKNOWN;
 }
 
 static bool has_kind(const Isolator *i, NameKind kind)
 {
-        char buffer[GROUP_SIZE];
-        const char *text;
-
         STRV_FOREACH (name, i->set)
-                if (classify(i, *name, buffer, &text) == kind)
+                if (classify(i, *name) == kind)
                         return true;
         return false;
 }
@@ -142,13 +127,10 @@ static int blocked_action(const Isolator *i, uint32_t *ret, Error *e)
 
 static void apply_set(const Isolator *i, const SeccompRules *defaults, uint32_t action, SeccompRules *r)
 {
-        char buffer[GROUP_SIZE];
-        const char *text;
-
         STRV_FOREACH (name, i->set) {
-                NameKind kind = classify(i, *name, buffer, &text);
+                NameKind kind = classify(i, *name);
                 if (kind == NAME_CALLS)
-                        (void) seccomp_rules_set(r, text, (SeccompRule){action, NULL, true});
+                        (void) seccomp_rules_set(r, *name, (SeccompRule){action, NULL, true});
                 else if ((kind == NAME_DEFAULT || kind == NAME_OLD) &&
                          i->type == ISOLATOR_SECCOMP_RETAIN_SET)
                         seccomp_rules_allow_as(r, defaults);
@@ -184,9 +166,10 @@ static int apply_isolator(const Isolator *i, SeccompRules *rules, Error *e)
         uint32_t blocked = 0;
 
         int r = seccomp_isolator_check(i, NULL, e);
-        if (r >= 0)
-                r = blocked_action(i, &blocked, e);
         if (r < 0 || is_masked(i))
+                return r;
+        r = blocked_action(i, &blocked, e);
+        if (r < 0)
                 return r;
         if (i->type == ISOLATOR_SECCOMP_REMOVE_SET) {
                 apply_set(i, rules, blocked, rules);
@@ -229,11 +212,8 @@ bool seccomp_allows(const IsolatorList *isolators, uint64_t capabilities, const 
 
         if (i && disables_filter(i))
                 return true;
-        if (seccomp_rules_init_default(&rules, capabilities) < 0 ||
-            (i && apply_isolator(i, &rules, NULL) < 0))
-                return false;
-        const SeccompRule *rule = seccomp_rules_get(&rules, call);
-        return rule && (rule->check || rule->action == SECCOMP_RET_ALLOW || rule->action == SECCOMP_RET_LOG);
+        return seccomp_rules_init_default(&rules, capabilities) >= 0 &&
+               (!i || apply_isolator(i, &rules, NULL) >= 0) && seccomp_rules_allow(&rules, call);
 }
 
 bool seccomp_has_filter(const IsolatorList *isolators)
@@ -243,35 +223,23 @@ bool seccomp_has_filter(const IsolatorList *isolators)
         return !i || !disables_filter(i);
 }
 
-/* The rules that the set alone specifies, for comparison with the default filter. */
-static int isolator_rules(const Isolator *i, const SeccompRules *defaults, bool usual, SeccompRules *ret)
-{
-        char buffer[GROUP_SIZE];
-        const char *text;
-
-        int r = seccomp_rules_init(ret, SECCOMP_RET_KILL_PROCESS);
-        if (r < 0)
-                return r;
-        STRV_FOREACH (name, i->set)
-                if (classify(i, *name, buffer, &text) == NAME_CALLS &&
-                    (usual || text[0] != '@' || !seccomp_group_is_common(text, USUAL, defaults)))
-                        (void) seccomp_rules_set(ret, text, (SeccompRule){SECCOMP_RET_ALLOW, NULL, true});
-        return 0;
-}
-
-/* USUAL: includes calls that are in the set only through a group of usual calls. */
-static int compare_to_default(const Isolator *i, uint64_t capabilities, bool usual, bool checks, char ***ret)
+/* LIMITED: everything that the default filter removes or restricts, also what is in the set only through a
+ * group of usual calls. */
+static int compare_to_default(const Isolator *i, uint64_t capabilities, bool limited, char ***ret)
 {
         _cleanup_seccomp_rules_ SeccompRules defaults = {}, wanted = {};
         _cleanup_strv_free_ char **calls = NULL;
 
         if (i->type != ISOLATOR_SECCOMP_RETAIN_SET)
                 return 0;
-        int r = seccomp_rules_init_default(&defaults, capabilities);
-        if (r >= 0)
-                r = isolator_rules(i, &defaults, usual, &wanted);
-        if (r >= 0)
-                r = seccomp_rules_beyond(&wanted, &defaults, checks, &calls);
+        if (seccomp_rules_init_default(&defaults, capabilities) < 0 ||
+            seccomp_rules_init(&wanted, SECCOMP_RET_KILL_PROCESS) < 0)
+                return -ENOMEM;
+        STRV_FOREACH (name, i->set)
+                if (classify(i, *name) == NAME_CALLS &&
+                    (limited || (*name)[0] != '@' || !seccomp_group_is_common(*name, USUAL, &defaults)))
+                        (void) seccomp_rules_set(&wanted, *name, (SeccompRule){.action = SECCOMP_RET_ALLOW});
+        int r = seccomp_rules_beyond(&wanted, &defaults, limited, &calls);
         if (r >= 0)
                 *ret = TAKE_PTR(calls);
         return r;
@@ -279,12 +247,12 @@ static int compare_to_default(const Isolator *i, uint64_t capabilities, bool usu
 
 int seccomp_beyond_default(const Isolator *i, uint64_t capabilities, char ***ret)
 {
-        return compare_to_default(i, capabilities, false, false, ret);
+        return compare_to_default(i, capabilities, false, ret);
 }
 
 int seccomp_limited_by_default(const Isolator *i, uint64_t capabilities, char ***ret)
 {
-        return compare_to_default(i, capabilities, true, true, ret);
+        return compare_to_default(i, capabilities, true, ret);
 }
 
 bool seccomp_is_within_default(const Isolator *i)
@@ -299,13 +267,10 @@ bool seccomp_names_all(const Isolator *i)
 
 bool seccomp_names_life_cycle(const Isolator *i)
 {
-        char buffer[GROUP_SIZE];
-        const char *text;
-
         STRV_FOREACH (name, i->set) {
-                NameKind kind = classify(i, *name, buffer, &text);
+                NameKind kind = classify(i, *name);
                 if (kind == NAME_MASK || kind == NAME_DEFAULT || kind == NAME_OLD ||
-                    (kind == NAME_CALLS && (streq(text, LIFE_CYCLE) || streq(text, USUAL))))
+                    streq(*name, LIFE_CYCLE) || streq(*name, USUAL))
                         return true;
         }
         return false;
@@ -321,7 +286,7 @@ static int check_start(const Isolator *i, Error *e)
         if (seccomp_rules_init(&rules, SECCOMP_RET_ALLOW) < 0)
                 return error_oom(e);
         apply_set(i, NULL, SECCOMP_RET_KILL_PROCESS, &rules);
-        if (seccomp_rules_get(&rules, "execve")->action == SECCOMP_RET_ALLOW)
+        if (seccomp_rules_allow(&rules, "execve"))
                 return 0;
         (void) error_set(e, -EINVAL, "Isolator %s blocks execve, without which no app can be started",
                          i->name);
@@ -342,12 +307,10 @@ static int all_unknown(const Isolator *i, Error *e)
 static int check_names(const Isolator *i, char ***ret_different, Error *e)
 {
         _cleanup_strv_free_ char **different = NULL;
-        char buffer[GROUP_SIZE];
-        const char *text;
         size_t known = 0;
 
         STRV_FOREACH (name, i->set) {
-                NameKind kind = classify(i, *name, buffer, &text);
+                NameKind kind = classify(i, *name);
                 known += kind != NAME_UNKNOWN;
                 if (kind != NAME_UNKNOWN && kind != NAME_OLD)
                         continue;
@@ -366,13 +329,16 @@ int seccomp_isolator_check(const Isolator *i, char ***ret_different, Error *e)
         uint32_t action;
 
         int r = blocked_action(i, &action, e);
-        if (r >= 0 && !is_masked(i)) {
-                r = check_names(i, &different, e);
-                if (r >= 0)
-                        r = check_start(i, e);
-        }
         if (r < 0)
                 return r;
+        if (!is_masked(i)) {
+                r = check_names(i, &different, e);
+                if (r < 0)
+                        return r;
+                r = check_start(i, e);
+                if (r < 0)
+                        return r;
+        }
         if (ret_different)
                 *ret_different = TAKE_PTR(different);
         return 0;

@@ -13,6 +13,7 @@
 
 #include "seccomp-tables.h"
 
+#define GROUP "@systemd/"
 #define SUBCALLS_MAX 24U
 
 typedef struct Subcall {
@@ -78,23 +79,22 @@ int seccomp_rules_init(SeccompRules *r, uint32_t action)
         return 0;
 }
 
-static int call_find(const char *name)
+static int compare_name(const void *name, const void *call)
 {
-        size_t low = 0, high = SECCOMP_N_CALLS;
+        const __typeof__(seccomp_calls[0]) *c = call;
 
-        while (low < high) {
-                size_t middle = (low + high) / 2;
-                int c = strcmp(seccomp_calls[middle].name, name);
-                if (c == 0)
-                        return (int) middle;
-                if (c < 0)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return -ENOENT;
+        return strcmp(name, c->name);
 }
 
+static int call_find(const char *name)
+{
+        const __typeof__(seccomp_calls[0]) *c = bsearch(name, seccomp_calls, SECCOMP_N_CALLS,
+                                                        sizeof(seccomp_calls[0]), compare_name);
+
+        return c ? (int) (c - seccomp_calls) : -ENOENT;
+}
+
+/* NAME is without the prefix here. */
 static int group_find(const char *name)
 {
         for (size_t i = 0; i < ELEMENTSOF(seccomp_groups); i++)
@@ -103,20 +103,21 @@ static int group_find(const char *name)
         return -ENOENT;
 }
 
-int seccomp_name_check(const char *name)
+bool seccomp_name_is_known(const char *name)
 {
-        int i = name[0] == '@' ? group_find(name + 1) : call_find(name);
+        const char *group = startswith(name, GROUP);
 
-        return i < 0 ? i : 0;
+        return (group ? group_find(group) : call_find(name)) >= 0;
 }
 
 int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule)
 {
-        int i = name[0] == '@' ? group_find(name + 1) : call_find(name);
+        const char *group = startswith(name, GROUP);
+        int i = group ? group_find(group) : call_find(name);
 
         if (i < 0)
                 return i;
-        if (name[0] != '@')
+        if (!group)
                 r->items[i] = rule;
         else
                 for (size_t k = 0; k < seccomp_groups[i].n; k++)
@@ -124,16 +125,16 @@ int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule)
         return 0;
 }
 
-const SeccompRule *seccomp_rules_get(const SeccompRules *r, const char *call)
-{
-        int i = call_find(call);
-
-        return i < 0 ? NULL : &r->items[i];
-}
-
 static bool allows(const SeccompRule *rule)
 {
         return rule->action == SECCOMP_RET_ALLOW;
+}
+
+bool seccomp_rules_allow(const SeccompRules *r, const char *call)
+{
+        int i = call_find(call);
+
+        return i >= 0 && allows(&r->items[i]);
 }
 
 static bool is_missing(const SeccompRule *rule)
@@ -161,11 +162,11 @@ static bool refuses(const SeccompRule *rule)
         return !rule->check && !allows(rule) && !is_missing(rule);
 }
 
-int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool checks, char ***ret)
+int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool limited, char ***ret)
 {
         for (size_t i = 0; i < SECCOMP_N_CALLS; i++) {
                 const SeccompRule *l = &limit->items[i];
-                if (!allows(&r->items[i]) || (checks ? allows(l) && !l->check : !refuses(l)))
+                if (!allows(&r->items[i]) || (limited ? allows(l) && !l->check : !refuses(l)))
                         continue;
                 if (strv_extend(ret, seccomp_calls[i].name) < 0)
                         return -ENOMEM;
@@ -183,7 +184,7 @@ static bool group_has(int group, uint16_t call)
 
 bool seccomp_group_is_common(const char *group, const char *of, const SeccompRules *rules)
 {
-        int g = group_find(group + 1), o = group_find(of + 1);
+        int g = group_find(group + strlen(GROUP)), o = group_find(of + strlen(GROUP));
         bool some = false;
 
         for (size_t i = 0; g >= 0 && o >= 0 && i < seccomp_groups[g].n; i++) {
@@ -207,8 +208,17 @@ static uint32_t subcall_action(const SeccompRules *r, const char *name, uint32_t
         return r->items[i].check ? SECCOMP_ERRNO(ENOSYS) : r->items[i].action;
 }
 
-static void split_multiplexer(const SeccompRules *r, Architecture *a, size_t m, SeccompEntry *entry)
+/* Where ENTRY is a multiplexed call whose individual calls have different actions: lets the first argument
+ * decide. */
+static void split_multiplexer(const SeccompRules *r, Architecture *a, const char *name, SeccompEntry *entry)
 {
+        size_t m = 0;
+
+        while (m < ELEMENTSOF(multiplexers) && !streq(multiplexers[m].name, name))
+                m++;
+        if (m == ELEMENTSOF(multiplexers))
+                return;
+
         SeccompTable *t = &a->sub_tables[m];
         bool same = true;
 
@@ -234,16 +244,14 @@ static void fill_architecture(const SeccompRules *r, size_t which, Architecture 
         size_t n = 0;
 
         for (size_t i = 0; i < SECCOMP_N_CALLS; i++) {
+                const SeccompRule *rule = &r->items[i];
                 int32_t number = seccomp_calls[i].number[which];
                 if (number < 0)
                         continue;
                 SeccompEntry *e = &a->entries[n++];
-                *e = (SeccompEntry){(uint32_t) number, (uint32_t) number, r->items[i].action,
-                                    r->items[i].check};
-                for (size_t m = 0; m < ELEMENTSOF(multiplexers) && !r->items[i].named && !r->items[i].check;
-                     m++)
-                        if (streq(multiplexers[m].name, seccomp_calls[i].name))
-                                split_multiplexer(r, a, m, e);
+                *e = (SeccompEntry){(uint32_t) number, (uint32_t) number, rule->action, rule->check};
+                if (!rule->named && !rule->check)
+                        split_multiplexer(r, a, seccomp_calls[i].name, e);
         }
         /* A debugger cancels a call by setting this number; the kernel does nothing for it. */
         a->entries[n++] = (SeccompEntry){UINT32_MAX, UINT32_MAX, SECCOMP_RET_ALLOW, NULL};

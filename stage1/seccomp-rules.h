@@ -23,8 +23,9 @@ void seccomp_rules_done(SeccompRules *r);
 #define _cleanup_seccomp_rules_ _cleanup_(seccomp_rules_done)
 /* Sets the same action for all calls, including those without a name. */
 int seccomp_rules_init(SeccompRules *r, uint32_t action);
-/* NAME is a call, or with a leading "@" a group of systemd's. -ENOENT: there is no such name. */
-int seccomp_name_check(const char *name);
+/* NAME is a call, or "@systemd/GROUP". */
+bool seccomp_name_is_known(const char *name);
+/* -ENOENT: the name is unknown. */
 int seccomp_rules_set(SeccompRules *r, const char *name, SeccompRule rule);
 /* Adds to R what FROM allows, including calls that it allows with some arguments only. Calls that are
  * missing in FROM, that is fail with ENOSYS, are missing in R as well, unless R allows them: programs rely
@@ -33,12 +34,14 @@ void seccomp_rules_allow_as(SeccompRules *r, const SeccompRules *from);
 /* Calls that R allows get the rule that they have in LIMIT: R never allows more than LIMIT, and checks of
  * arguments and ENOSYS are taken over from LIMIT. */
 void seccomp_rules_limit(SeccompRules *r, const SeccompRules *limit);
-/* Appends the calls that R allows and LIMIT refuses; with CHECKS also those that LIMIT allows with some
+/* Appends the calls that R allows and LIMIT refuses; with LIMITED also those that LIMIT allows with some
  * arguments only, or that fail there with ENOSYS. */
-int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool checks, char ***ret);
-/* Whether GROUP ("@NAME") is part of the group OF, and RULES allow at least one of its calls. */
+int seccomp_rules_beyond(const SeccompRules *r, const SeccompRules *limit, bool limited, char ***ret);
+/* Whether GROUP is part of the group OF (both are "@systemd/NAME"), and RULES allow at least one of its
+ * calls. */
 bool seccomp_group_is_common(const char *group, const char *of, const SeccompRules *rules);
-const SeccompRule *seccomp_rules_get(const SeccompRules *r, const char *call); /* NULL: unknown name */
+/* Whether CALL is known and allowed, if only with some arguments. */
+bool seccomp_rules_allow(const SeccompRules *r, const char *call);
 int seccomp_rules_assemble(const SeccompRules *r, SeccompProgram *ret);
 
 /* seccomp-default.c: the default filter of an app with this bounding set of capabilities. */

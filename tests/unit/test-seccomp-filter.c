@@ -336,6 +336,7 @@ TEST(retain_set)
         ASSERT_EQ(decide(&p, SYS_openat), KILL);
         ASSERT_EQ(decide(&p, SYS_clone3), KILL);
         ASSERT_EQ(decide(&p, BEYOND), KILL);
+        ASSERT_EQ(decide(&p, -1), ALLOW); /* cancelled by a debugger */
         ASSERT_EQ(decide_for(&p, 0xdeadbeef, SYS_read, 0, 0), KILL);
         seccomp_program_done(&p);
 
@@ -435,6 +436,7 @@ TEST(errors)
                         {RETAIN, "{\"set\": [\"@appc.io/empty\"]}", "names no system call"},
                         {REMOVE, "{\"set\": [\"@systemd/nonsense\", \"@systemd/\"]}",
                          "names no system call"},
+                        {REMOVE, "{\"set\": [\"@clock\", \"@systemd\"]}", "names no system call"},
                         {REMOVE, "{\"set\": [\"execve\", \"reboot\"]}", "blocks execve"},
                         {REMOVE, "{\"set\": [\"@systemd/default\"]}", "blocks execve"},
                         {REMOVE, "{\"set\": [\"reboot\"], \"errno\": \"EFANTASY\"}",
