@@ -347,6 +347,8 @@ int fsync_dir(int dir_fd);
 int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* The same without waiting for room in the socket: -EAGAIN. */
 int send_fds_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
+/* The same, but sends what there is room for, and returns how much: the descriptors go with the first byte. */
+ssize_t send_fds_some(int sock, const void *data, size_t n, const int *fds, size_t n_fds);
 /* Returns the payload's size. Descriptors beyond MAX_FDS are closed. *RET_N_FDS is the number of received
  * descriptors. */
 ssize_t recv_fds(int sock, void *data, size_t n, int *fds, size_t max_fds, size_t *ret_n_fds);

@@ -187,7 +187,7 @@ int fsync_dir(int dir_fd)
 
 #define FDS_MAX 253 /* SCM_MAX_FD */
 
-static int send_fds_with(int sock, const void *data, size_t n, const int *fds, size_t n_fds, int flags)
+static ssize_t send_fds_with(int sock, const void *data, size_t n, const int *fds, size_t n_fds, int flags)
 {
         union {
                 struct cmsghdr align;
@@ -211,17 +211,25 @@ static int send_fds_with(int sock, const void *data, size_t n, const int *fds, s
         do
                 k = sendmsg(sock, &m, MSG_NOSIGNAL | flags);
         while (k < 0 && errno == EINTR);
-        if (k < 0)
-                return -errno;
-        return (size_t) k == n ? 0 : -EMSGSIZE;
+        return k < 0 ? -errno : k;
+}
+
+static int check_sent(ssize_t k, size_t n)
+{
+        return k < 0 ? (int) k : (size_t) k == n ? 0 : -EMSGSIZE;
 }
 
 int send_fds(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 {
-        return send_fds_with(sock, data, n, fds, n_fds, 0);
+        return check_sent(send_fds_with(sock, data, n, fds, n_fds, 0), n);
 }
 
 int send_fds_now(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
+{
+        return check_sent(send_fds_some(sock, data, n, fds, n_fds), n);
+}
+
+ssize_t send_fds_some(int sock, const void *data, size_t n, const int *fds, size_t n_fds)
 {
         return send_fds_with(sock, data, n, fds, n_fds, MSG_DONTWAIT);
 }

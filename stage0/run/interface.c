@@ -147,7 +147,8 @@ static int keep_call(Interface *i, Monitor **list, VarlinkCall *call,
                 return -ENOMEM;
         *m = (Monitor){.next = *list, .call = varlink_call_ref(call)};
         *list = m;
-        varlink_call_on_gone(call, gone, i);
+        call->on_gone = gone;
+        call->userdata = i;
         return 0;
 }
 
@@ -313,8 +314,10 @@ static const VarlinkMethod methods[] = {
                 {"Stop", stop, 0},
 };
 
-static const VarlinkInterface pod_interface = {
-                .description = description, .methods = methods, .n_methods = ELEMENTSOF(methods)};
+static const VarlinkInterface pod_interface = {.name = "org.acnspawn.Pod",
+                                               .description = description,
+                                               .methods = methods,
+                                               .n_methods = ELEMENTSOF(methods)};
 
 static int listen_for_calls(Interface *i)
 {
@@ -333,8 +336,6 @@ static int listen_for_calls(Interface *i)
 int interface_new(Pod *p, sd_event *event, const PodUnit *units, size_t n_units, const InterfaceOps *ops,
                   void *userdata, Interface **ret, Error *e)
 {
-        const VarlinkServerOptions options = {
-                        .vendor = "acnspawn", .product = "acnspawn", .version = ACNSPAWN_VERSION};
         Interface *i = calloc(1, sizeof(Interface));
 
         if (!i)
@@ -345,7 +346,7 @@ int interface_new(Pod *p, sd_event *event, const PodUnit *units, size_t n_units,
                          .n_units = n_units,
                          .ops = *ops,
                          .userdata = userdata};
-        int r = varlink_server_new(event, &options, &i->server, e);
+        int r = varlink_server_new(event, "acnspawn", ACNSPAWN_VERSION, &i->server, e);
         if (r >= 0)
                 r = varlink_server_add_interface(i->server, &pod_interface, i, e);
         if (r >= 0) {

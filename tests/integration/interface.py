@@ -2,48 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The Varlink interface of a running pod, org.acnspawn.Pod: spoken by hand, every call in every state of an app."""
 
-import socket
-
-from harness import *
+from pod_interface import *
 
 FOREVER = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.1; done"
-
-
-class Connection:
-    def __init__(self, host, uuid):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        fd = os.open(host.pod_dir(uuid), os.O_PATH | os.O_DIRECTORY)
-        try:
-            self.socket.connect("/proc/self/fd/%d/interface" % fd)
-        finally:
-            os.close(fd)
-        self.socket.settimeout(30)
-        self.buffer = b""
-
-    def send(self, method, parameters=None, **more):
-        if "." not in method:
-            method = "org.acnspawn.Pod." + method
-        self.socket.sendall(json.dumps(dict(more, method=method, parameters=parameters or {})).encode() + b"\0")
-
-    def receive(self):
-        while b"\0" not in self.buffer:
-            part = self.socket.recv(65536)
-            if not part:
-                return None
-            self.buffer += part
-        message, self.buffer = self.buffer.split(b"\0", 1)
-        return json.loads(message)
-
-    def call(self, method, **parameters):
-        """The parameters of the reply; of an error its name without the interface, and the parameters."""
-        self.send(method, parameters)
-        reply = self.receive()
-        if "error" in reply:
-            return reply["error"].replace("org.acnspawn.Pod.", ""), reply.get("parameters", {})
-        return reply.get("parameters", {})
-
-    def state(self, app):
-        return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
 
 
 def two_apps(host, *options):

@@ -5,35 +5,33 @@
 #include <poll.h>
 #include <sys/un.h>
 
-#include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
 #include "varlink/varlink-internal.h"
 
-static const char description[] =
-                "# For tests.\n"
-                "interface org.example.test\n"
-                "type Point (x: int, y: ?int)\n"
-                "type Color (red, green, dark_blue) # three\n"
-                "type Tree (name: string, children: []Tree)\n"
-                "method Echo(word: string) -> (word: string)\n"
-                "method Kinds(b: ?bool, i: ?int, f: ?float, s: ?string, o: ?object, a: ?any, l: ?[]int,\n"
-                "        m: ?[string]string, p: ?Point, c: ?Color, e: ?(on, off), t: ?Tree, n: ?[]?int,\n"
-                "        st: ?(a: (b: []string))) -> ()\n"
-                "method Later() -> (n: int)\n"
-                "method Watch() -> (n: int)\n"
-                "method Descriptors(reply: ?int) -> (text: []string)\n"
-                "method Deaf() -> ()\n"
-                "method Missing() -> ()\n"
-                "method Private() -> (uid: int, pid: int)\n"
-                "method Fail(how: string) -> ()\n"
-                "method Quit() -> ()\n"
-                "error Sad (why: string)\n";
+static const char description[] = "# For tests.\n"
+                                  "interface org.example.test\n"
+                                  "type Point (x: int, y: ?int)\n"
+                                  "type Color (red, green, dark_blue) # three\n"
+                                  "type Tree (name: string, children: []Tree)\n"
+                                  "method Echo(word: string) -> (word: string)\n"
+                                  "method Kinds(b: ?bool, i: ?int, s: ?string, o: ?object, l: ?[]int, p: "
+                                  "?Point, c: ?Color, e: ?(on, off), t: ?Tree, n: ?[]?int,\n"
+                                  "        st: ?(a: (b: []string))) -> ()\n"
+                                  "method Later() -> (n: int)\n"
+                                  "method Watch() -> (n: int)\n"
+                                  "method Descriptors(reply: ?int) -> (text: []string)\n"
+                                  "method Deaf() -> ()\n"
+                                  "method Missing() -> ()\n"
+                                  "method Count(to: int) -> (n: int)\n"
+                                  "method Fail(how: string) -> ()\n"
+                                  "method Quit() -> ()\n"
+                                  "error Sad (why: string)\n";
 
 typedef struct Service {
         sd_event *event;
         VarlinkServer *server;
         VarlinkCall *kept;
-        unsigned n_calls, n_gone, n_idle;
+        unsigned n_calls, n_gone;
         pthread_t thread;
         int listen_fd; /* the other end of what a thread serves */
 } Service;
@@ -73,7 +71,8 @@ static int keep(VarlinkCall *c, json_object *parameters, void *userdata)
         s->n_calls++;
         varlink_call_unref(s->kept);
         s->kept = varlink_call_ref(c);
-        varlink_call_on_gone(c, on_gone, s);
+        c->on_gone = on_gone;
+        c->userdata = s;
         return 0;
 }
 
@@ -82,7 +81,7 @@ static int descriptors(VarlinkCall *c, json_object *parameters, void *userdata)
 {
         _cleanup_json_ json_object *reply = json_object_new_object();
         json_object *list = json_object_new_array();
-        VarlinkFds *fds = varlink_call_fds(c);
+        VarlinkFds *fds = &c->fds;
         int n = json_object_get_int(json_object_object_get(parameters, "reply"));
 
         for (size_t i = 0; i < fds->n; i++) {
@@ -100,7 +99,7 @@ static int descriptors(VarlinkCall *c, json_object *parameters, void *userdata)
                 if (pipe2(p, O_CLOEXEC) < 0 || dprintf(p[1], "%d", i) < 0)
                         return -errno;
                 safe_close(p[1]);
-                int r = varlink_call_push_fd(c, p[0]);
+                int r = varlink_fds_push(&c->reply_fds, p[0]);
                 if (r < 0)
                         return r;
         }
@@ -109,18 +108,19 @@ static int descriptors(VarlinkCall *c, json_object *parameters, void *userdata)
 
 static int deaf(VarlinkCall *c, json_object *parameters, void *userdata)
 {
-        return varlink_call_fds(c)->n > 0 ? -ENOTUNIQ : varlink_reply(c, NULL);
+        return c->fds.n > 0 ? -ENOTUNIQ : varlink_reply(c, NULL);
 }
 
-static int private(VarlinkCall *c, json_object *parameters, void *userdata)
+static int count_to(VarlinkCall *c, json_object *parameters, void *userdata)
 {
-        _cleanup_json_ json_object *o = number("uid", varlink_call_peer(c)->uid);
+        int64_t to = json_object_get_int64(json_object_object_get(parameters, "to"));
+        int r = 0;
 
-        (void) json_member_add(o, "pid", json_object_new_int(varlink_call_peer(c)->pid));
-        _cleanup_close_ int pidfd = varlink_call_peer_pidfd(c);
-        if (pidfd < 0 && pidfd != -EOPNOTSUPP)
-                return pidfd;
-        return varlink_reply(c, o);
+        for (int64_t i = 1; i <= to && r >= 0; i++) {
+                _cleanup_json_ json_object *o = number("n", i);
+                r = i < to ? varlink_reply_continues(c, o) : varlink_reply(c, o);
+        }
+        return r;
 }
 
 static int fail(VarlinkCall *c, json_object *parameters, void *userdata)
@@ -130,10 +130,6 @@ static int fail(VarlinkCall *c, json_object *parameters, void *userdata)
 
         if (streq(how, "sad"))
                 return varlink_reply_error(c, "org.example.test.Sad", why);
-        if (streq(how, "sad without why"))
-                return varlink_reply_error(c, "org.example.test.Sad", NULL);
-        if (streq(how, "undeclared"))
-                return varlink_reply_error(c, "org.example.test.Glad", NULL);
         if (streq(how, "foreign"))
                 return varlink_reply_error(c, "org.example.Elsewhere", NULL);
         if (streq(how, "forget"))
@@ -142,8 +138,6 @@ static int fail(VarlinkCall *c, json_object *parameters, void *userdata)
                 return varlink_reply(c, NULL) < 0 ? -EIO : varlink_reply(c, NULL);
         if (streq(how, "continues"))
                 return varlink_reply_continues(c, NULL);
-        if (streq(how, "wrong reply"))
-                return varlink_reply(c, why);
         return -ENOENT;
 }
 
@@ -161,30 +155,22 @@ static const VarlinkMethod methods[] = {
                 {"Watch", keep, VARLINK_METHOD_MORE},
                 {"Descriptors", descriptors, VARLINK_METHOD_FDS},
                 {"Deaf", deaf, 0},
-                {"Private", private, VARLINK_METHOD_PRIVILEGED},
+                {"Count", count_to, VARLINK_METHOD_MORE},
                 {"Fail", fail, 0},
                 {"Quit", quit, 0},
 };
-static const VarlinkInterface interface = {description, methods, ELEMENTSOF(methods)};
+static const VarlinkInterface interface = {"org.example.test", description, methods, ELEMENTSOF(methods)};
 
-static void on_idle(void *userdata)
+static int service_new(Service *s, uint64_t message_usec)
 {
-        ((Service *) userdata)->n_idle++;
-}
-
-static int service_new(Service *s, const VarlinkLimits *limits)
-{
-        VarlinkServerOptions o = {
-                        .vendor = "Vendor", .product = "Product", .version = "1", .on_idle = on_idle};
-
         *s = (Service){.listen_fd = -EBADF};
-        o.userdata = s;
-        if (limits)
-                o.limits = *limits;
         int r = sd_event_new(&s->event);
         if (r >= 0)
-                r = varlink_server_new(s->event, &o, &s->server, NULL);
-        return r < 0 ? r : varlink_server_add_interface(s->server, &interface, s, NULL);
+                r = varlink_server_new(s->event, "Product", "1", &s->server, NULL);
+        if (r < 0)
+                return r;
+        s->server->message_usec = message_usec ?: s->server->message_usec;
+        return varlink_server_add_interface(s->server, &interface, s, NULL);
 }
 
 static void service_done(Service *s)
@@ -194,9 +180,9 @@ static void service_done(Service *s)
         sd_event_unref(s->event);
 }
 
-#define SERVICE(s, limits)                                                                                  \
+#define SERVICE(s, message_usec)                                                                            \
         _cleanup_(service_done) Service s;                                                                  \
-        ASSERT_OK(service_new(&s, limits))
+        ASSERT_OK(service_new(&s, message_usec))
 
 /* Until there is nothing to do any more; or for at most so long. */
 static void run_for(Service *s, uint64_t usec)
@@ -272,12 +258,12 @@ static char *answer(Service *s, int fd, const char *text)
 
 TEST(information)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
         const char *a = answer(&s, fd, "{\"method\":\"org.varlink.service.GetInfo\"}");
 
         ASSERT_CONTAINS(a, "\"interfaces\":[\"org.varlink.service\",\"org.example.test\"]");
-        ASSERT_CONTAINS(a, "\"vendor\":\"Vendor\",\"product\":\"Product\",\"version\":\"1\",\"url\":\"\"");
+        ASSERT_CONTAINS(a, "\"vendor\":\"Product\",\"product\":\"Product\",\"version\":\"1\",\"url\":\"\"");
         a = answer(&s, fd,
                    "{\"method\":\"org.varlink.service.GetInterfaceDescription\",\"parameters\":"
                    "{\"interface\":\"org.example.test\"}}");
@@ -295,7 +281,7 @@ TEST(information)
 
 TEST(framing)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         static const char two[] = ECHO("one") "\0" ECHO("tw\\u00f6");
         static const char replies[] = ECHOED("one") ECHOED("tw\u00f6");
 
@@ -325,7 +311,7 @@ TEST(framing)
 
 TEST(calls_are_answered_in_order)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s), other = join(&s);
         _cleanup_json_ json_object *n = number("n", 7);
         static const char three[] = ECHO("1") "\0" TEST_METHOD("Later") "}\0" ECHO("2") "\0" ECHO("3");
@@ -342,7 +328,7 @@ TEST(calls_are_answered_in_order)
 /* A peer that has no more to say, but listens, gets its answers. */
 TEST(half_closed)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
         static const char two[] = TEST_METHOD("Later") "}\0" ECHO("2");
 
@@ -351,8 +337,7 @@ TEST(half_closed)
         run(&s);
         ASSERT_OK(varlink_reply_errno(s.kept, -EBUSY));
         ASSERT_STREQ(received(&s, fd), ERRNO(16, "EBUSY") ECHOED("2") "end\n");
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
-        ASSERT_EQ(s.n_idle, 1);
+        ASSERT_EQ(s.server->n_connections, 0);
 }
 
 TEST(errors)
@@ -372,8 +357,6 @@ TEST(errors)
                          ERROR_("MethodNotFound", "method", "org.example.test.Point")},
                         {TEST_METHOD("Missing") "}",
                          ERROR_("MethodNotImplemented", "method", "org.example.test.Missing")},
-                        {TEST_METHOD("Echo") ",\"upgrade\":true}",
-                         ERROR_("MethodNotImplemented", "method", "org.example.test.Echo")},
                         {TEST_METHOD("Watch") "}",
                          "{\"error\":\"org.varlink.service.ExpectedMore\",\"parameters\":{}}\n"},
                         {TEST_METHOD("Echo") "}", ERROR_("InvalidParameter", "parameter", "word")},
@@ -388,15 +371,8 @@ TEST(errors)
                          "{\"parameters\":{}}\n"},
                         {TEST_METHOD("Fail") ",\"parameters\":{\"how\":\"continues\"}}",
                          ERRNO(22, "EINVAL")},
-                        /* Mistakes of the service. */
-                        {TEST_METHOD("Fail") ",\"parameters\":{\"how\":\"sad without why\"}}",
-                         ERRNO(22, "EINVAL")},
-                        {TEST_METHOD("Fail") ",\"parameters\":{\"how\":\"undeclared\"}}",
-                         ERRNO(22, "EINVAL")},
-                        {TEST_METHOD("Fail") ",\"parameters\":{\"how\":\"wrong reply\"}}",
-                         ERRNO(22, "EINVAL")},
         };
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++)
@@ -423,33 +399,24 @@ TEST(parameters)
                         {"'i':1.0", "i"},
                         {"'i':'1'", "i"},
                         {"'i':true", "i"},
-                        {"'f':1.5", NULL},
-                        {"'f':2", NULL},
-                        {"'f':'2'", "f"},
                         {"'s':''", NULL},
                         {"'s':5", "s"},
                         {"'s':[]", "s"},
                         {"'o':{'x':[1]}", NULL},
                         {"'o':[]", "o"},
                         {"'o':'x'", "o"},
-                        {"'a':[1,{}]", NULL},
-                        {"'a':null", NULL},
                         {"'l':[]", NULL},
                         {"'l':[1,2]", NULL},
                         {"'l':{}", "l"},
-                        {"'l':[1,'2',3]", "l[1]"},
-                        {"'l':[1,null]", "l[1]"},
+                        {"'l':[1,'2',3]", "l"},
+                        {"'l':[1,null]", "l"},
                         {"'n':[1,null]", NULL},
-                        {"'n':[null,'']", "n[1]"},
-                        {"'m':{}", NULL},
-                        {"'m':{'any key':'x',' ':'y'}", NULL},
-                        {"'m':{'k':1}", "m.k"},
-                        {"'m':[]", "m"},
+                        {"'n':[null,'']", "n"},
                         {"'p':{'x':1}", NULL},
                         {"'p':{'x':1,'y':null}", NULL},
-                        {"'p':{'y':1}", "p.x"},
-                        {"'p':{'x':1,'y':'2'}", "p.y"},
-                        {"'p':{'x':1,'z':2}", "p.z"},
+                        {"'p':{'y':1}", "p"},
+                        {"'p':{'x':1,'y':'2'}", "p"},
+                        {"'p':{'x':1,'z':2}", "p"},
                         {"'p':[]", "p"},
                         {"'c':'dark_blue'", NULL},
                         {"'c':'dark'", "c"},
@@ -459,16 +426,16 @@ TEST(parameters)
                         {"'e':'on'", NULL},
                         {"'e':'red'", "e"},
                         {"'t':{'name':'a','children':[{'name':'b','children':[]}]}", NULL},
-                        {"'t':{'name':'a','children':[{'name':'b'}]}", "t.children[0].children"},
+                        {"'t':{'name':'a','children':[{'name':'b'}]}", "t"},
                         {"'st':{'a':{'b':['x']}}", NULL},
-                        {"'st':{'a':{'b':['x',1]}}", "st.a.b[1]"},
-                        {"'st':{'a':null}", "st.a"},
+                        {"'st':{'a':{'b':['x',1]}}", "st"},
+                        {"'st':{'a':null}", "st"},
                         {"'unknown':1", "unknown"},
                         {"'unknown':null", "unknown"},
                         {"'':1", ""},
                         {"'b':true,'B':true", "B"},
         };
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
@@ -488,7 +455,7 @@ TEST(parameters)
 /* What a peer calls its parameters comes back, cut where that is long. */
 TEST(long_names)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
         _cleanup_free_ char *name = calloc(1, 60001), *call = NULL;
 
@@ -531,10 +498,9 @@ TEST(malformed_messages)
                         TEST_METHOD("Deaf") ",\"oneway\":\"true\"}",
                         TEST_METHOD("Deaf") ",\"more\":true,\"oneway\":true}",
                         TEST_METHOD("Deaf") ",\"upgrade\":true,\"oneway\":true}",
-                        TEST_METHOD("Deaf") ",\"continues\":true}",
-                        TEST_METHOD("Deaf") ",\"unknown\":null}",
+                        TEST_METHOD("Deaf") ",\"upgrade\":true}",
         };
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int good = join(&s);
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
@@ -542,7 +508,7 @@ TEST(malformed_messages)
                 ASSERT_OK(fd);
                 ASSERT_STREQ(answer(&s, fd, table[i]), "end\n");
                 ASSERT_STREQ(answer(&s, good, ECHO("unharmed")), ECHOED("unharmed"));
-                ASSERT_EQ(varlink_server_n_connections(s.server), 1);
+                ASSERT_EQ(s.server->n_connections, 1);
         }
         ASSERT_EQ(s.n_calls, ELEMENTSOF(table));
         /* What came before it is answered. */
@@ -554,18 +520,18 @@ TEST(malformed_messages)
 
 TEST(sizes)
 {
-        const VarlinkLimits limits = {.message_size = 200000};
-        SERVICE(s, &limits);
-        _cleanup_free_ char *call = malloc(200002);
-        size_t n = (size_t) snprintf(call, 200002, "%s", ECHO("x"));
+        const size_t max = VARLINK_MESSAGE_SIZE_MAX;
+        SERVICE(s, 0);
+        _cleanup_free_ char *call = malloc(max + 2);
+        size_t n = (size_t) snprintf(call, max + 2, "%s", ECHO("x"));
 
-        memset(call + n, ' ', 200002 - n);
+        memset(call + n, ' ', max + 2 - n);
         for (unsigned over = 0; over < 2; over++) {
                 _cleanup_close_ int fd = join(&s);
-                call[200000 + over] = 0; /* of 200000, and one more */
-                call[200000] = over ? ' ' : 0;
-                for (size_t sent = 0; sent < 200001 + over;) {
-                        ssize_t k = send(fd, call + sent, 200001 + over - sent, MSG_NOSIGNAL);
+                call[max + over] = 0; /* as long as can be, and one more */
+                call[max] = over ? ' ' : 0;
+                for (size_t sent = 0; sent < max + 1 + over;) {
+                        ssize_t k = send(fd, call + sent, max + 1 + over - sent, MSG_NOSIGNAL);
                         if (k < 0 && errno != EAGAIN)
                                 break;
                         sent += k < 0 ? 0 : (size_t) k;
@@ -580,39 +546,40 @@ TEST(sizes)
                 k = send(fd, call + 1, 100000, MSG_NOSIGNAL);
                 run(&s);
         }
-        ASSERT_LT(sent, 1000000);
+        ASSERT_LT(sent, 2000000);
         ASSERT_STREQ(received(&s, fd), "end\n");
 }
 
 TEST(depth_and_values)
 {
-        const VarlinkLimits limits = {.n_values = 1000};
-        SERVICE(s, &limits);
+        SERVICE(s, 0);
+        const int values = VARLINK_VALUES_MAX;
 
-        /* Two levels are the message's own. */
-        for (int depth = 30; depth <= 31; depth++) {
+        /* Three levels are around the lists. */
+        for (int depth = 29; depth <= 30; depth++) {
                 _cleanup_close_ int fd = join(&s);
-                char call[256], *p = call + sprintf(call, TEST_METHOD("Kinds") ",\"parameters\":{\"a\":");
+                char call[256], *p = call +
+                                     sprintf(call, TEST_METHOD("Kinds") ",\"parameters\":{\"o\":{\"x\":");
                 memset(p, '[', (size_t) depth);
                 memset(p + depth, ']', (size_t) depth);
-                strcpy(p + 2 * depth, "}}");
-                ASSERT_STREQ(answer(&s, fd, call), depth == 30 ? "{\"parameters\":{}}\n" : "end\n");
+                strcpy(p + 2 * depth, "}}}");
+                ASSERT_STREQ(answer(&s, fd, call), depth == 29 ? "{\"parameters\":{}}\n" : "end\n");
         }
         /* Four values are around the list. */
-        for (int n = 996; n <= 997; n++) {
+        for (int n = values - 4; n <= values - 3; n++) {
                 _cleanup_close_ int fd = join(&s);
-                char call[4096], *p = call + sprintf(call, TEST_METHOD("Kinds") ",\"parameters\":{\"l\":[0");
+                _cleanup_free_ char *call = malloc(200000);
+                char *p = call + sprintf(call, TEST_METHOD("Kinds") ",\"parameters\":{\"l\":[0");
                 for (int i = 1; i < n; i++)
                         p = stpcpy(p, ",0");
                 strcpy(p, "]}}");
-                ASSERT_STREQ(answer(&s, fd, call), n == 996 ? "{\"parameters\":{}}\n" : "end\n");
+                ASSERT_STREQ(answer(&s, fd, call), n == values - 4 ? "{\"parameters\":{}}\n" : "end\n");
         }
 }
 
 TEST(messages_that_take_too_long)
 {
-        const VarlinkLimits limits = {.message_usec = 100000};
-        SERVICE(s, &limits);
+        SERVICE(s, 100000);
         _cleanup_close_ int silent = join(&s), slow = join(&s), patient = join(&s);
         static const char two[] = TEST_METHOD("Later") "}\0{\"meth";
 
@@ -635,26 +602,22 @@ TEST(messages_that_take_too_long)
 
 TEST(numbers_of_connections)
 {
-        const VarlinkLimits limits = {.connections = 8, .connections_per_user = 2};
-        SERVICE(s, &limits);
-        int fds[10];
+        SERVICE(s, 0);
+        int fds[VARLINK_CONNECTIONS_MAX + 2];
 
-        for (int i = 0; i < 10; i++)
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
                 fds[i] = join(&s);
-        ASSERT_OK(fds[7]);
-        ASSERT_ERR(fds[8], -EUSERS);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 8);
+        ASSERT_OK(fds[VARLINK_CONNECTIONS_MAX - 1]);
+        ASSERT_ERR(fds[VARLINK_CONNECTIONS_MAX], -EUSERS);
+        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX);
         fds[0] = safe_close(fds[0]);
         run(&s);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 7);
+        ASSERT_EQ(s.server->n_connections, VARLINK_CONNECTIONS_MAX - 1);
         fds[0] = join(&s);
         ASSERT_OK(fds[0]);
         ASSERT_STREQ(answer(&s, fds[0], ECHO("x")), ECHOED("x"));
-        ASSERT_EQ(s.n_idle, 0);
-        for (int i = 0; i < 10; i++)
+        for (size_t i = 0; i < ELEMENTSOF(fds); i++)
                 safe_close(fds[i]);
-        run(&s);
-        ASSERT_EQ(s.n_idle, 1);
 }
 
 static int join_as(Service *s, uid_t uid)
@@ -673,50 +636,41 @@ static int join_as(Service *s, uid_t uid)
 
 TEST(other_users)
 {
-        const VarlinkLimits limits = {.connections = 8, .connections_per_user = 2};
-        SERVICE(s, &limits);
-        int fds[7], own[2];
-        char expected[128];
+        SERVICE(s, 0);
+        const unsigned share = VARLINK_CONNECTIONS_PER_USER, shared = VARLINK_CONNECTIONS_MAX * 3 / 4;
+        int fds[VARLINK_CONNECTIONS_MAX];
+        unsigned n = 0;
 
         if (geteuid() != 0)
                 TEST_SKIP("not root");
-        for (int i = 0; i < 7; i++)
-                fds[i] = join_as(&s, 1000 + (uid_t) i / 3);
-        ASSERT_OK(fds[1]);
-        ASSERT_ERR(fds[2], -EUSERS);
-        ASSERT_OK(fds[4]);
-        ASSERT_ERR(fds[5], -EUSERS);
-        ASSERT_OK(fds[6]);
-        _cleanup_close_ int sixth = join_as(&s, 1003), seventh = join_as(&s, 1004);
-        ASSERT_OK(sixth);
-        ASSERT_ERR(seventh, -EUSERS); /* the rest is root's */
-        ASSERT_OK(own[0] = join(&s));
-        ASSERT_OK(own[1] = join(&s));
+        for (uid_t uid = 1000; n < shared; uid++) {
+                for (unsigned i = 0; i < share; i++) {
+                        ASSERT_OK(fds[n] = join_as(&s, uid));
+                        n++;
+                }
+                ASSERT_ERR(join_as(&s, uid), -EUSERS);
+        }
+        ASSERT_ERR(join_as(&s, 2000), -EUSERS); /* the rest is root's */
+        for (; n < VARLINK_CONNECTIONS_MAX; n++)
+                ASSERT_OK(fds[n] = join(&s));
         ASSERT_ERR(join(&s), -EUSERS);
-        ASSERT_STREQ(answer(&s, fds[0], TEST_METHOD("Private") "}"),
-                     "{\"error\":\"org.varlink.service.PermissionDenied\",\"parameters\":{}}\n");
         ASSERT_STREQ(answer(&s, fds[0], ECHO("x")), ECHOED("x"));
-        snprintf(expected, sizeof(expected), "{\"parameters\":{\"uid\":0,\"pid\":%d}}\n", (int) getpid());
-        ASSERT_STREQ(answer(&s, own[0], TEST_METHOD("Private") "}"), expected);
-        for (int i = 0; i < 7; i++)
+        for (unsigned i = 0; i < n; i++)
                 safe_close(fds[i]);
-        safe_close(own[0]);
-        safe_close(own[1]);
 }
 
 /* --- Replies that come later, several, or none --------------------------------------------------------- */
 
 TEST(several_replies)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
-        _cleanup_json_ json_object *n = number("n", 1), *wrong = number("m", 1);
+        _cleanup_json_ json_object *n = number("n", 1);
 
         ASSERT_STREQ(answer(&s, fd, TEST_METHOD("Watch") ",\"more\":true}"), "");
-        ASSERT_TRUE(varlink_call_more(s.kept));
-        ASSERT_STREQ(varlink_call_method(s.kept), "org.example.test.Watch");
+        ASSERT_TRUE(s.kept->more);
+        ASSERT_STREQ(s.kept->method, "org.example.test.Watch");
         ASSERT_OK(varlink_reply_continues(s.kept, n));
-        ASSERT_ERR(varlink_reply_continues(s.kept, wrong), -EINVAL);
         ASSERT_OK(varlink_reply_continues(s.kept, n));
         ASSERT_STREQ(answer(&s, fd, ECHO("then")), "{\"parameters\":{\"n\":1},\"continues\":true}\n{"
                                                    "\"parameters\":{\"n\":1},\"continues\":true}\n");
@@ -728,34 +682,34 @@ TEST(several_replies)
 
 TEST(subscriber_that_does_not_read)
 {
-        const VarlinkLimits limits = {.queue_length = 10};
-        SERVICE(s, &limits);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s), good = join(&s);
-        _cleanup_json_ json_object *n = number("n", 1);
+        _cleanup_free_ char *word = calloc(1, 100001);
         unsigned sent = 0;
         int r = 0;
 
+        memset(word, 'x', 100000);
+        _cleanup_json_ json_object *o = message_one_string("word", word);
         send_text(fd, TEST_METHOD("Watch") ",\"more\":true}");
         run(&s);
-        for (; sent < 100000 && r >= 0; sent++) {
-                r = varlink_reply_continues(s.kept, n);
-                ASSERT_LE(s.kept->connection->link.out_length, 10);
+        for (; sent < 1000 && r >= 0; sent++) {
+                r = varlink_reply_continues(s.kept, o);
+                ASSERT_LE(s.kept->connection->link.out_size, VARLINK_QUEUE_MAX + 1);
         }
         ASSERT_ERR(r, -ENOBUFS);
-        ASSERT_GT(sent, 10);
-        ASSERT_ERR(varlink_reply_continues(s.kept, n), -ECONNRESET);
+        ASSERT_GT(sent, VARLINK_QUEUE_MAX / 100100);
+        ASSERT_ERR(varlink_reply_continues(s.kept, o), -ECONNRESET);
         ASSERT_EQ(s.n_gone, 0); /* told from the event loop only */
         run(&s);
         ASSERT_EQ(s.n_gone, 1);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 1);
+        ASSERT_EQ(s.server->n_connections, 1);
         ASSERT_STREQ(answer(&s, good, ECHO("unharmed")), ECHOED("unharmed"));
 }
 
-TEST(bytes_in_the_queue)
+/* A peer that only sends calls is served as far as it reads replies; then its time is over. */
+TEST(caller_that_does_not_read)
 {
-        const VarlinkLimits limits = {.queue_size = 1,
-                                      .message_size = 100000}; /* as long as a message, then */
-        SERVICE(s, &limits);
+        SERVICE(s, 100000);
         _cleanup_close_ int fd = join(&s);
         _cleanup_free_ char *word = calloc(1, 99901);
         _cleanup_free_ char *call = NULL;
@@ -768,19 +722,24 @@ TEST(bytes_in_the_queue)
                 for (size_t at = 0, size = strlen(call) + 1; at < size && (k >= 0 || errno == EAGAIN);
                      at += k < 0 ? 0 : (size_t) k) {
                         k = send(fd, call + at, size - at, MSG_NOSIGNAL);
-                        run(&s);
+                        if (k < 0 && errno == EAGAIN) {
+                                run(&s);
+                                ASSERT_LE(s.server->n_connections, 1);
+                                if (s.server->connections)
+                                        ASSERT_LE(s.server->connections->link.out_size, 100000);
+                                errno = EAGAIN;
+                        }
                 }
         }
-        ASSERT_LT(sent, 10); /* the socket's buffer, and no more than two */
+        ASSERT_LT(sent, 10); /* the sockets' buffers, and no more than one */
         ASSERT_GT(s.n_calls, 1);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
+        ASSERT_EQ(s.server->n_connections, 0);
 }
 
 /* It takes its answers, but not in time. */
 TEST(replies_that_are_not_taken)
 {
-        const VarlinkLimits limits = {.message_usec = 100000};
-        SERVICE(s, &limits);
+        SERVICE(s, 100000);
         _cleanup_close_ int fd = join(&s);
         _cleanup_json_ json_object *n = number("n", 1);
 
@@ -797,7 +756,7 @@ TEST(replies_that_are_not_taken)
 
 TEST(peer_that_goes_while_its_call_is_pending)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         int fd = join(&s);
         _cleanup_json_ json_object *n = number("n", 1);
 
@@ -809,16 +768,15 @@ TEST(peer_that_goes_while_its_call_is_pending)
         run(&s);
         ASSERT_EQ(s.n_gone, 1);
         ASSERT_EQ(s.n_calls, 1);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
+        ASSERT_EQ(s.server->n_connections, 0);
         ASSERT_ERR(varlink_reply(c, n), -ECONNRESET);
-        ASSERT_ERR(varlink_call_peer_pidfd(c), -ECONNRESET);
         run(&s);
         ASSERT_EQ(s.n_gone, 1);
 }
 
 TEST(service_that_goes_while_calls_are_pending)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
 
         (void) answer(&s, fd, TEST_METHOD("Later") "}");
@@ -831,7 +789,7 @@ TEST(service_that_goes_while_calls_are_pending)
 
 TEST(oneway)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         int fd = join(&s);
         static const char calls[] =
                         TEST_METHOD("Echo") ",\"oneway\":true,\"parameters\":{\"word\":\"x\"}}"
@@ -850,18 +808,18 @@ TEST(oneway)
         run(&s);
         ASSERT_EQ(s.n_calls, 3);
         ASSERT_EQ(s.n_gone, 0);
-        ASSERT_TRUE(varlink_call_oneway(s.kept));
+        ASSERT_TRUE(s.kept->oneway);
         ASSERT_EQ(sd_event_run(s.event, 0), 0); /* and nothing spins meanwhile */
         s.kept = varlink_call_unref(s.kept);
         run(&s);
         ASSERT_EQ(s.n_calls, 4);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
+        ASSERT_EQ(s.server->n_connections, 0);
         ASSERT_EQ(s.n_gone, 0);
 }
 
 TEST(oneway_at_the_end_of_the_service)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
 
         (void) answer(&s, fd, TEST_METHOD("Later") ",\"oneway\":true}");
@@ -910,7 +868,7 @@ static int send_with_pipes(int fd, const char *text, size_t size, unsigned n, co
 
 TEST(descriptors_in)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         static const char two[] = DESCRIPTORS "\0" DESCRIPTORS;
         const size_t half = sizeof(DESCRIPTORS);
 
@@ -928,16 +886,11 @@ TEST(descriptors_in)
                              "{\"parameters\":{\"text\":[]}}\n{\"parameters\":{\"text\":[\"a0\",\"a1\"]}}\n"
                              "{\"parameters\":{\"text\":[\"b0\"]}}\n{\"parameters\":{\"text\":[]}}\n");
         }
-        /* With the second of two that are sent at once, as sd-varlink does. */
-        _cleanup_close_ int fd = join(&s);
-        ASSERT_OK(send_with_pipes(fd, two, sizeof(two), 1, "c"));
-        ASSERT_STREQ(received(&s, fd),
-                     "{\"parameters\":{\"text\":[]}}\n{\"parameters\":{\"text\":[\"c0\"]}}\n");
 }
 
 TEST(too_many_descriptors)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         safe_close(join(&s)); /* the event loop makes what it needs for the first */
         run(&s);
         unsigned before = count_fds();
@@ -974,7 +927,7 @@ TEST(descriptors_of_refused_messages)
                         "{",
                         "",
         };
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         safe_close(join(&s)); /* the event loop makes what it needs for the first */
         run(&s);
         unsigned before = count_fds();
@@ -1001,8 +954,7 @@ TEST(descriptors_of_refused_messages)
 /* A peer whose own end is held by the service is not seen to close it; the time of a message ends that. */
 TEST(a_peer_that_sends_its_own_end)
 {
-        const VarlinkLimits limits = {.message_usec = 50000};
-        SERVICE(s, &limits);
+        SERVICE(s, 50000);
         int fd = join(&s), other = join(&s);
 
         ASSERT_OK(send_fds(fd, "{", 1, &fd, 1));
@@ -1011,15 +963,15 @@ TEST(a_peer_that_sends_its_own_end)
         safe_close(fd);
         safe_close(other);
         run(&s);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 1);
+        ASSERT_EQ(s.server->n_connections, 1);
         ASSERT_EQ(s.n_gone, 1); /* the method wants no descriptors */
         run_for(&s, 150000);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
+        ASSERT_EQ(s.server->n_connections, 0);
 }
 
 TEST(descriptors_out)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_close_ int fd = join(&s);
         char data[4096];
         int fds[32];
@@ -1042,8 +994,8 @@ TEST(descriptors_out)
                      ERRNO(7, "E2BIG"));
         /* Replies to a peer that is gone keep none. */
         (void) answer(&s, fd, TEST_METHOD("Watch") ",\"more\":true}");
-        ASSERT_OK(varlink_call_push_fd(s.kept, pipe_with("x")));
-        ASSERT_ERR(varlink_call_push_fd(s.kept, -ENOENT), -EBADF);
+        ASSERT_OK(varlink_fds_push(&s.kept->reply_fds, pipe_with("x")));
+        ASSERT_ERR(varlink_fds_push(&s.kept->reply_fds, -ENOENT), -EBADF);
         fd = safe_close(fd);
         run(&s);
         ASSERT_EQ(count_fds(), before - 2);
@@ -1060,7 +1012,7 @@ TEST(descriptors_of_a_long_message)
 
         ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p));
         _cleanup_close_ int peer = p[1];
-        ASSERT_OK(link_init(&l, p[0], NULL));
+        link_init(&l, p[0]);
         memset(word, 'x', 900000);
         _cleanup_json_ json_object *message = message_one_string("word", word);
         ASSERT_OK(varlink_fds_push(&sent, pipe_with("x")));
@@ -1091,7 +1043,7 @@ static void *serve(void *userdata)
 static int client_new(Service *s, VarlinkClient **ret)
 {
         int fd = join(s);
-        int r = fd < 0 ? fd : varlink_client_new(fd, NULL, ret);
+        int r = fd < 0 ? fd : varlink_client_new(fd, ret);
 
         return r < 0 ? r : -pthread_create(&s->thread, NULL, serve, s);
 }
@@ -1109,60 +1061,33 @@ static void client_done(Service *s, VarlinkClient *c)
 
 TEST(client_calls)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         VarlinkClient *c = NULL;
         _cleanup_(varlink_reply_done) VarlinkReply r = {};
         _cleanup_error_ Error e = ERROR_NULL;
         _cleanup_json_ json_object *word = message_one_string("word", "x"),
                                    *sad = message_one_string("how", "sad"),
                                    *no = message_one_string("how", "no"), *reply = number("reply", 2),
-                                   *foreign = message_one_string("how", "foreign");
-        static const struct {
-                const char *method;
-                VarlinkOutcome outcome;
-                int code;
-                const char *message;
-        } table[] = {
-                        {"org.example.no.X", VARLINK_INTERFACE_NOT_FOUND, -EOPNOTSUPP,
-                         "no interface 'org.example.no'"},
-                        {"org.example.test.X", VARLINK_METHOD_NOT_FOUND, -EOPNOTSUPP,
-                         "no method 'org.example.test.X'"},
-                        {"org.example.test.Missing", VARLINK_METHOD_NOT_IMPLEMENTED, -EOPNOTSUPP,
-                         "'org.example.test.Missing'"},
-                        {"org.example.test.Echo", VARLINK_INVALID_PARAMETER, -EINVAL,
-                         "refuses parameter 'word'"},
-                        {"org.example.test.Watch", VARLINK_EXPECTED_MORE, -EINVAL, "\"more\""},
-        };
-
+                                   *to = number("to", 3);
         ASSERT_OK(client_new(&s, &c));
         ASSERT_ERR(varlink_client_next(c, TIMEOUT, &r, &e), -ENODATA);
-        ASSERT_EQ(varlink_client_call(c, "org.example.test.Echo", word, TIMEOUT, &r, &e), VARLINK_OK);
+        ASSERT_OK(varlink_client_call(c, "org.example.test.Echo", word, TIMEOUT, &r, &e));
         ASSERT_TRUE(json_object_equal(r.parameters, word));
         ASSERT_NULL(r.error);
         ASSERT_EQ(varlink_reply_to_error(&r, &e), 0);
-        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                varlink_reply_done(&r);
-                ASSERT_EQ(varlink_client_call(c, table[i].method, NULL, TIMEOUT, &r, &e), table[i].outcome);
-                ASSERT_ERR(varlink_reply_to_error(&r, &e), table[i].code);
-                ASSERT_CONTAINS(e.message, table[i].message);
-        }
         varlink_reply_done(&r);
-        ASSERT_EQ(varlink_client_call(c, "org.example.test.Fail", sad, TIMEOUT, &r, &e), VARLINK_ERROR);
+        ASSERT_OK(varlink_client_call(c, "org.example.test.Fail", sad, TIMEOUT, &r, &e));
         ASSERT_STREQ(r.error, "org.example.test.Sad");
         ASSERT_STREQ(json_object_get_string(json_object_object_get(r.parameters, "why")), "sad");
         ASSERT_ERR(varlink_reply_to_error(&r, &e), -EREMOTEIO);
         ASSERT_CONTAINS(e.message, "'org.example.test.Sad' {\"why\":\"sad\"}");
         varlink_reply_done(&r);
-        ASSERT_EQ(varlink_client_call(c, "org.example.test.Fail", foreign, TIMEOUT, &r, &e), VARLINK_ERROR);
-        varlink_reply_done(&r);
-        ASSERT_EQ(varlink_client_call(c, "org.example.test.Fail", no, TIMEOUT, &r, &e),
-                  VARLINK_SYSTEM_ERROR);
+        ASSERT_OK(varlink_client_call(c, "org.example.test.Fail", no, TIMEOUT, &r, &e));
         ASSERT_ERR(varlink_reply_to_error(&r, &e), -ENOENT);
         /* Descriptors both ways. */
         varlink_reply_done(&r);
         ASSERT_OK(varlink_client_push_fd(c, pipe_with("in")));
-        ASSERT_EQ(varlink_client_call(c, "org.example.test.Descriptors", reply, TIMEOUT, &r, &e),
-                  VARLINK_OK);
+        ASSERT_OK(varlink_client_call(c, "org.example.test.Descriptors", reply, TIMEOUT, &r, &e));
         ASSERT_STREQ(json_object_to_json_string_ext(r.parameters, JSON_C_TO_STRING_PLAIN),
                      "{\"text\":[\"in\"]}");
         ASSERT_EQ(r.fds.n, 2);
@@ -1172,15 +1097,16 @@ TEST(client_calls)
         ASSERT_STREQ(text, "1");
         ASSERT_ERR(varlink_fds_take(&r.fds, 1), -ENXIO);
         ASSERT_ERR(varlink_fds_take(&r.fds, 2), -ENXIO);
-        /* None is answered out of order. */
-        ASSERT_OK(varlink_client_send(c, "org.example.test.Echo", word, VARLINK_CALL_ONEWAY));
-        ASSERT_OK(varlink_client_send(c, "org.example.test.Echo", word, 0));
-        ASSERT_OK(varlink_client_send(c, "org.example.test.Fail", sad, 0));
+        /* Several replies. */
+        ASSERT_OK(varlink_client_send(c, "org.example.test.Count", to, true, &e));
         ASSERT_ERR(varlink_client_call(c, "org.example.test.Echo", word, TIMEOUT, &r, &e), -EBUSY);
-        varlink_reply_done(&r);
-        ASSERT_EQ(varlink_client_next(c, TIMEOUT, &r, &e), VARLINK_OK);
-        varlink_reply_done(&r);
-        ASSERT_EQ(varlink_client_next(c, TIMEOUT, &r, &e), VARLINK_ERROR);
+        for (int i = 1; i <= 3; i++) {
+                varlink_reply_done(&r);
+                ASSERT_OK(varlink_client_next(c, TIMEOUT, &r, &e));
+                ASSERT_EQ(json_object_get_int(json_object_object_get(r.parameters, "n")), i);
+                ASSERT_EQ(r.continues, i < 3);
+        }
+        ASSERT_ERR(varlink_client_next(c, TIMEOUT, &r, &e), -ENODATA);
         client_done(&s, c);
 }
 
@@ -1192,17 +1118,17 @@ TEST(replies_that_are_none)
                 bool more;
                 int first, second;
         } table[] = {
-                        {"{}", false, VARLINK_OK, -ENODATA},
-                        {"{\"parameters\":{},\"continues\":false}", false, VARLINK_OK, -ENODATA},
-                        {"{\"continues\":true}", true, VARLINK_OK, -ECONNRESET},
-                        {"{\"continues\":true}", false, -EBADMSG, -EBADMSG},
-                        {"{\"continues\":true,\"error\":\"x\"}", true, -EBADMSG, -EBADMSG},
-                        {"{\"error\":1}", false, -EBADMSG, -EBADMSG},
-                        {"{\"parameters\":[]}", false, -EBADMSG, -EBADMSG},
-                        {"{\"method\":\"x.y\"}", false, -EBADMSG, -EBADMSG},
-                        {"[]", false, -EBADMSG, -EBADMSG},
-                        {"", false, -EBADMSG, -EBADMSG},
-                        {NULL, false, -ECONNRESET, -ECONNRESET},
+                        {"{}", false, 0, -ENODATA},
+                        {"{\"parameters\":{},\"continues\":false}", false, 0, -ENODATA},
+                        {"{\"continues\":true}", true, 0, -ECONNRESET},
+                        {"{\"continues\":true}", false, -EBADMSG, -ENODATA},
+                        {"{\"continues\":true,\"error\":\"x\"}", true, -EBADMSG, -ENODATA},
+                        {"{\"error\":1}", false, -EBADMSG, -ENODATA},
+                        {"{\"parameters\":[]}", false, -EBADMSG, -ENODATA},
+                        {"{\"error\":\"x\",\"parameters\":null}", false, 0, -ENODATA},
+                        {"[]", false, -EBADMSG, -ENODATA},
+                        {"", false, -EBADMSG, -ENODATA},
+                        {NULL, false, -ECONNRESET, -ENODATA},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
@@ -1210,39 +1136,13 @@ TEST(replies_that_are_none)
                 _cleanup_(varlink_reply_done) VarlinkReply first = {}, second = {};
                 int fds[2];
                 ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
-                ASSERT_OK(varlink_client_new(fds[0], NULL, &c));
-                ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, table[i].more ? VARLINK_CALL_MORE : 0));
+                ASSERT_OK(varlink_client_new(fds[0], &c));
+                ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, table[i].more, NULL));
                 if (table[i].text)
                         send_text(fds[1], table[i].text);
                 close(fds[1]);
-                ASSERT_ERR(varlink_client_next(c, TIMEOUT, &first, NULL), table[i].first);
-                ASSERT_ERR(varlink_client_next(c, TIMEOUT, &second, NULL), table[i].second);
-        }
-}
-
-/* That one call may have several replies is of no use to the next. */
-TEST(several_replies_to_another_call)
-{
-        _cleanup_(varlink_client_freep) VarlinkClient *c = NULL;
-        int fds[2];
-        static const struct {
-                const char *text;
-                int result;
-        } table[] = {
-                        {"{\"continues\":true}", VARLINK_OK},
-                        {"{}", VARLINK_OK},
-                        {"{\"continues\":true}", -EBADMSG},
-        };
-
-        ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
-        _cleanup_close_ int peer = fds[1];
-        ASSERT_OK(varlink_client_new(fds[0], NULL, &c));
-        ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, VARLINK_CALL_MORE));
-        ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, 0));
-        for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                _cleanup_(varlink_reply_done) VarlinkReply r = {};
-                send_text(peer, table[i].text);
-                ASSERT_ERR(varlink_client_next(c, TIMEOUT, &r, NULL), table[i].result);
+                ASSERT_EQ(varlink_client_next(c, TIMEOUT, &first, NULL), table[i].first);
+                ASSERT_EQ(varlink_client_next(c, TIMEOUT, &second, NULL), table[i].second);
         }
 }
 
@@ -1254,7 +1154,7 @@ TEST(client_waits)
         int fds[2];
 
         ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
-        ASSERT_OK(varlink_client_new(fds[0], NULL, &c));
+        ASSERT_OK(varlink_client_new(fds[0], &c));
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
         ASSERT_ERR(varlink_client_call(c, "a.b.C", NULL, 50000, &r, &e), -ETIMEDOUT);
         ASSERT_GE(now_usec(CLOCK_MONOTONIC) - begin, 50000);
@@ -1262,86 +1162,26 @@ TEST(client_waits)
         ASSERT_OK(send(fds[1], "{\"par", 5, 0));
         ASSERT_ERR(varlink_client_next(c, 10000, &r, &e), -ETIMEDOUT);
         send_text(fds[1], "ameters\":{\"a\":1}}");
-        ASSERT_EQ(varlink_client_next(c, UINT64_MAX, &r, &e), VARLINK_OK);
+        ASSERT_OK(varlink_client_next(c, UINT64_MAX, &r, &e));
         ASSERT_EQ(json_object_get_int(json_object_object_get(r.parameters, "a")), 1);
-        for (unsigned i = 0; i < 64; i++)
-                ASSERT_OK(varlink_client_send(c, "a.b.C", NULL, 0));
-        ASSERT_ERR(varlink_client_send(c, "a.b.C", NULL, 0), -EBUSY);
+        /* A service that reads late. */
+        varlink_reply_done(&r);
+        _cleanup_free_ char *word = calloc(1, 900001);
+        memset(word, 'x', 900000);
+        _cleanup_json_ json_object *o = message_one_string("word", word);
+        ASSERT_ERR(varlink_client_call(c, "a.b.C", o, 50000, &r, &e), -ETIMEDOUT);
         close(fds[1]);
-}
-
-typedef struct Seen {
-        unsigned n;
-        int result;
-        bool continues;
-        VarlinkClient *client; /* to be freed at the end */
-        bool free_at_reply;
-} Seen;
-
-static void on_reply(VarlinkClient *c, int result, VarlinkReply *reply, void *userdata)
-{
-        Seen *seen = userdata;
-
-        seen->n++;
-        seen->result = result;
-        seen->continues = reply && reply->continues;
-        if (result < 0 || seen->free_at_reply)
-                seen->client = varlink_client_free(c);
-}
-
-TEST(client_in_the_event_loop)
-{
-        SERVICE(s, NULL);
-        Seen seen = {};
-        _cleanup_json_ json_object *n = number("n", 1);
-
-        ASSERT_OK(varlink_client_new(join(&s), NULL, &seen.client));
-        ASSERT_OK(varlink_client_attach(seen.client, s.event, on_reply, &seen));
-        ASSERT_OK(varlink_client_send(seen.client, "org.example.test.Watch", NULL, VARLINK_CALL_MORE));
-        ASSERT_OK(varlink_client_send(seen.client, "org.example.test.Nothing", NULL, 0));
-        run(&s);
-        ASSERT_EQ(seen.n, 0);
-        for (unsigned i = 1; i < 4; i++) {
-                ASSERT_OK(varlink_reply_continues(s.kept, n));
-                run(&s);
-                ASSERT_EQ(seen.n, i);
-                ASSERT_TRUE(seen.continues);
-        }
-        ASSERT_OK(varlink_reply(s.kept, n));
-        run(&s);
-        ASSERT_EQ(seen.n, 5);
-        ASSERT_EQ(seen.result, VARLINK_METHOD_NOT_FOUND);
-        /* The service ends. */
-        s.server = varlink_server_free(s.server);
-        run(&s);
-        ASSERT_EQ(seen.n, 6);
-        ASSERT_ERR(seen.result, -ECONNRESET);
-        ASSERT_NULL(seen.client);
-}
-
-TEST(client_that_is_freed_by_a_reply)
-{
-        SERVICE(s, NULL);
-        Seen seen = {.free_at_reply = true};
-
-        ASSERT_OK(varlink_client_new(join(&s), NULL, &seen.client));
-        ASSERT_OK(varlink_client_attach(seen.client, s.event, on_reply, &seen));
-        for (unsigned i = 0; i < 3; i++)
-                ASSERT_OK(varlink_client_send(seen.client, "org.example.test.Deaf", NULL, 0));
-        run(&s);
-        ASSERT_EQ(seen.n, 1);
-        ASSERT_NULL(seen.client);
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
+        ASSERT_ERR(varlink_client_next(c, TIMEOUT, &r, &e), -ECONNRESET);
 }
 
 /* A subscriber goes away by freeing its client: the call on the other side is told. */
 TEST(client_that_gives_up)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         VarlinkClient *c = NULL;
 
-        ASSERT_OK(varlink_client_new(join(&s), NULL, &c));
-        ASSERT_OK(varlink_client_send(c, "org.example.test.Watch", NULL, VARLINK_CALL_MORE));
+        ASSERT_OK(varlink_client_new(join(&s), &c));
+        ASSERT_OK(varlink_client_send(c, "org.example.test.Watch", NULL, true, NULL));
         run(&s);
         ASSERT_NOT_NULL(s.kept);
         varlink_client_free(c);
@@ -1352,34 +1192,25 @@ TEST(client_that_gives_up)
 
 TEST(sockets)
 {
-        SERVICE(s, NULL);
-        _cleanup_(scratch_done) Scratch dir = SCRATCH_NULL;
+        SERVICE(s, 0);
         _cleanup_(varlink_reply_done) VarlinkReply r = {};
         _cleanup_error_ Error e = ERROR_NULL;
         struct sockaddr_un address = {.sun_family = AF_UNIX};
+        socklen_t size = sizeof(address);
         VarlinkClient *c = NULL;
-        char path[PATH_MAX + 200];
 
-        ASSERT_OK(scratch_new(&dir));
-        snprintf(path, sizeof(path), "%s/%0150d", dir.path, 0); /* longer than an address */
-        ASSERT_OK(mkdir(path, 0700));
-        _cleanup_close_ int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        strcat(path, "/socket");
-        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/socket", dir_fd);
-        ASSERT_OK(bind(fd, (struct sockaddr *) &address, sizeof(address)));
-        ASSERT_ERR(varlink_client_connect(path, TIMEOUT, &c, &e), -ECONNREFUSED);
-        ASSERT_CONTAINS(e.message, "/socket'");
+        /* The kernel gives an abstract name. */
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
+        ASSERT_OK(bind(fd, (struct sockaddr *) &address, sizeof(sa_family_t)));
+        ASSERT_OK(getsockname(fd, (struct sockaddr *) &address, &size));
         ASSERT_OK(listen(fd, 0));
         ASSERT_OK(varlink_server_listen(s.server, fd));
-        ASSERT_OK(varlink_client_connect(path, TIMEOUT, &c, &e));
-        ASSERT_EQ(varlink_server_n_connections(s.server), 0);
-        _cleanup_(varlink_client_freep) VarlinkClient *waits = NULL;
-        ASSERT_ERR(varlink_client_connect(path, 20000, &waits, &e), -ETIMEDOUT); /* nobody accepts */
+        ASSERT_OK(connect(client, (struct sockaddr *) &address, size));
+        ASSERT_OK(varlink_client_new(client, &c));
+        ASSERT_EQ(s.server->n_connections, 0);
         ASSERT_OK(pthread_create(&s.thread, NULL, serve, &s));
-        ASSERT_EQ(varlink_client_call(c, "org.example.test.Deaf", NULL, TIMEOUT, &r, &e), VARLINK_OK);
+        ASSERT_OK(varlink_client_call(c, "org.example.test.Deaf", NULL, TIMEOUT, &r, &e));
         client_done(&s, c);
-        ASSERT_ERR(varlink_client_connect("/nonexistent/socket", TIMEOUT, &waits, &e), -ENOENT);
         ASSERT_ERR(varlink_server_listen(s.server, -EBADF), -EBADF);
         ASSERT_ERR(varlink_server_add_connection(s.server, -EBADF), -EBADF);
 }
@@ -1389,80 +1220,64 @@ TEST(sockets)
 TEST(descriptions)
 {
         static const struct {
-                const char *text, *fault; /* NULL: there is none */
+                const char *text;
+                int r; /* of looking for what is not there */
         } table[] = {
-                        {"interface a.b", NULL},
-                        {"interface a.b # the end", NULL},
-                        {"\n#x\ninterface a--0.0-b.c\nmethod M()->()", NULL},
-                        {"interface a.b type T () type E (a) type S (a: T, b: ?[]?[string]?E)", NULL},
-                        {"interface a.b error E ()", NULL},
-                        {"interface a.b type typeX (type: int, interface: bool)",
-                         "line 1: a type, or a name that begins"},
-                        {"interface a.b type T (type: int, method: bool, string: string)", NULL},
-                        {"", "line 1: 'interface' expected"},
-                        {"interfacea.b", "'interface' expected"},
-                        {"interface", "a name expected"},
-                        {"interface a", "a name with a dot"},
-                        {"interface a..b", "a name"},
-                        {"interface a.b.", "a name"},
-                        {"interface a.-b", "a name"},
-                        {"interface 0.b", "a name"},
-                        {"interface a_b.c", "a name with a dot"},
-                        {"interface a.b\n\ninterface c.d", "line 3: 'type', 'method' or 'error' expected"},
-                        {"interface a.b type t ()", "a name that begins with a capital letter"},
-                        {"interface a.b type T_x ()", "'(' expected"},
-                        {"interface a.b type T", "'(' expected"},
-                        {"interface a.b type T (", "a name expected"},
-                        {"interface a.b type T (a", "',' or ')' expected"},
-                        {"interface a.b type T (a,", "a name expected"},
-                        {"interface a.b type T (a,)", "a name expected"},
-                        {"interface a.b type T (a: int, b)", "':' expected"},
-                        {"interface a.b type T (a, b: int)", "',' or ')' expected"},
-                        {"interface a.b type T (a b)", "',' or ')' expected"},
-                        {"interface a.b type T (a_: int)", "a name"},
-                        {"interface a.b type T (_a: int)", "a name"},
-                        {"interface a.b type T (a__b: int)", "a name"},
-                        {"interface a.b type T (a: integer)", "a type, or a name"},
-                        {"interface a.b type T (a: ??int)", "a type, or a name"},
-                        {"interface a.b type T (a: [int]int)", "a type, or a name"},
-                        {"interface a.b type T (a: [])", "a type, or a name"},
-                        {"interface a.b\ntype T (a: U)", "line 2: a type that is declared"},
-                        {"interface a.b method M() -> () type T (a: M)", "a type that is declared"},
-                        {"interface a.b type T int", "'(' expected"},
-                        {"interface a.b method M(a) -> ()", "':' expected"},
-                        {"interface a.b method M()", "'->' expected"},
-                        {"interface a.b method M() ->", "'(' expected"},
-                        {"interface a.b type T (a: int, a: int)", "a name that is not there yet"},
-                        {"interface a.b type T (a, a)", "a name that is not there yet"},
-                        {"interface a.b type T () error T ()", "a name that is not there yet"},
-                        {"interface a.b type T (a: [][][][][][][][][][][][][][][][]int)",
-                         "nested less deeply"},
+                        {"interface a.b", -ENOENT},
+                        {"interface a.b # the end", -ENOENT},
+                        {"\n#x\ninterface a--0.0-b.c\nmethod M()->()", -ENOENT},
+                        {"interface a.b type T () type E (a) type S (a: T, b: ?[]?[]?E)", -ENOENT},
+                        {"interface a.b error E ()", -ENOENT},
+                        {"interface a.b type T (type: int, method: bool, string: string, intro: int)",
+                         -ENOENT},
+                        {"", -EBADMSG},
+                        {"interfacea.b", -EBADMSG},
+                        {"interface", -EBADMSG},
+                        {"interface a.b\n\ninterface c.d", -EBADMSG},
+                        {"interface a.b type T", -EBADMSG},
+                        {"interface a.b type T (", -EBADMSG},
+                        {"interface a.b type T (a", -EBADMSG},
+                        {"interface a.b type T (a,", -EBADMSG},
+                        {"interface a.b type T (a,)", -EBADMSG},
+                        {"interface a.b type T (a b)", -EBADMSG},
+                        {"interface a.b type T (a: integer)", -EBADMSG},
+                        {"interface a.b type T (a: ??int)", -EBADMSG},
+                        {"interface a.b type T (a: [int]int)", -EBADMSG},
+                        {"interface a.b type T (a: [])", -EBADMSG},
+                        {"interface a.b type T int", -EBADMSG},
+                        {"interface a.b method M()", -EBADMSG},
+                        {"interface a.b method M() ->", -EBADMSG},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(table); i++) {
-                _cleanup_(idl_freep) Idl *idl = NULL;
-                _cleanup_error_ Error e = ERROR_NULL;
-                int r = idl_parse(table[i].text, &idl, &e);
-                if (table[i].fault) {
-                        ASSERT_ERR(r, -EBADMSG);
-                        ASSERT_CONTAINS(e.message, table[i].fault);
-                } else
-                        ASSERT_OK(r);
+                const char *p = NULL;
+                ASSERT_ERR(idl_find(table[i].text, "type", "Nothing", &p), table[i].r);
+                ASSERT_NULL(p);
         }
+        /* Lists in lists, without an end. */
+        char deep[256] = "interface a.b type T (a: ";
+        const char *p = NULL;
+        for (unsigned i = 0; i < 100; i++)
+                strcat(deep, "[]");
+        strcat(deep, "int)");
+        ASSERT_ERR(idl_find(deep, "type", "Nothing", &p), -EBADMSG);
 }
 
 TEST(interfaces_that_are_refused)
 {
-        SERVICE(s, NULL);
+        SERVICE(s, 0);
         _cleanup_error_ Error e = ERROR_NULL;
         static const VarlinkMethod method = {"M", echo, 0};
-        static const VarlinkInterface invalid = {"interface", NULL, 0},
-                                      undescribed = {"interface a.b type M ()", &method, 1};
+        static const VarlinkInterface invalid = {"a.b", "interface", NULL, 0},
+                                      undescribed = {"a.b", "interface a.b type M ()", &method, 1};
+        int r = 0;
 
         ASSERT_ERR(varlink_server_add_interface(s.server, &invalid, NULL, &e), -EBADMSG);
         ASSERT_ERR(varlink_server_add_interface(s.server, &undescribed, NULL, &e), -EINVAL);
         ASSERT_CONTAINS(e.message, "'a.b' does not describe method 'M'");
-        ASSERT_ERR(varlink_server_add_interface(s.server, &interface, NULL, &e), -EEXIST);
+        for (unsigned i = 0; i < 10 && r >= 0; i++)
+                r = varlink_server_add_interface(s.server, &interface, &s, &e);
+        ASSERT_ERR(r, -E2BIG);
 }
 
 int main(void)
@@ -1482,7 +1297,7 @@ int main(void)
         RUN(other_users);
         RUN(several_replies);
         RUN(subscriber_that_does_not_read);
-        RUN(bytes_in_the_queue);
+        RUN(caller_that_does_not_read);
         RUN(replies_that_are_not_taken);
         RUN(peer_that_goes_while_its_call_is_pending);
         RUN(service_that_goes_while_calls_are_pending);
@@ -1496,10 +1311,7 @@ int main(void)
         RUN(descriptors_of_a_long_message);
         RUN(client_calls);
         RUN(replies_that_are_none);
-        RUN(several_replies_to_another_call);
         RUN(client_waits);
-        RUN(client_in_the_event_loop);
-        RUN(client_that_is_freed_by_a_reply);
         RUN(client_that_gives_up);
         RUN(sockets);
         RUN(descriptions);

@@ -10,7 +10,7 @@ static const char description[] = "# For tests.\n"
                                   "interface org.acnspawn.Test\n"
                                   "\n"
                                   "# A place.\n"
-                                  "type Point (x: int, y: ?float)\n"
+                                  "type Point (x: int, y: ?int)\n"
                                   "\n"
                                   "type Color (red, green, blue)\n"
                                   "\n"
@@ -20,14 +20,14 @@ static const char description[] = "# For tests.\n"
                                   "  n: ?int,\n"
                                   "  at: ?[]Point,\n"
                                   "  color: ?Color,\n"
-                                  "  names: ?[string](id: int, kind: (small, large)),\n"
+                                  "  names: ?[](id: int, kind: (small, large)),\n"
                                   "  rest: ?object\n"
                                   ") -> (\n"
                                   "  word: string,\n"
                                   "  n: ?int,\n"
                                   "  at: ?[]Point,\n"
                                   "  color: ?Color,\n"
-                                  "  names: ?[string](id: int, kind: (small, large)),\n"
+                                  "  names: ?[](id: int, kind: (small, large)),\n"
                                   "  rest: ?object\n"
                                   ")\n"
                                   "\n"
@@ -69,12 +69,10 @@ static const VarlinkMethod methods[] = {
                 {"Count", count, VARLINK_METHOD_MORE},
                 {"Refuse", refuse, 0},
 };
-static const VarlinkInterface interface = {description, methods, ELEMENTSOF(methods)};
+static const VarlinkInterface interface = {"org.acnspawn.Test", description, methods, ELEMENTSOF(methods)};
 
 static int serve(const char *path, Error *e)
 {
-        const VarlinkServerOptions options = {
-                        .vendor = "acnspawn", .product = "Tests", .version = "1", .url = "-"};
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         VarlinkServer *s = NULL;
         sd_event *event = NULL;
@@ -86,7 +84,7 @@ static int serve(const char *path, Error *e)
         int r = sd_event_new(&event);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make an event loop");
-        r = varlink_server_new(event, &options, &s, e);
+        r = varlink_server_new(event, "Tests", "1", &s, e);
         if (r < 0)
                 return r;
         r = varlink_server_add_interface(s, &interface, NULL, e);

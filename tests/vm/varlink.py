@@ -37,7 +37,7 @@ def information(host):
     with Service(host) as s:
         r = s.ctl("info")
         equal(r.returncode, 0, r.stderr)
-        for word in ("acnspawn", "Tests", "org.varlink.service", "org.acnspawn.Test"):
+        for word in ("Tests", "org.varlink.service", "org.acnspawn.Test"):
             contains(r.stdout, word)
         equal(sorted(s.ctl("list-interfaces").stdout.split()), ["org.acnspawn.Test", "org.varlink.service"])
 
@@ -57,8 +57,8 @@ def descriptions(host):
 
 @case
 def calls(host):
-    everything = {"word": "w\u00f6rd \U0001f600 \"\\/\n", "n": -5, "at": [{"x": 1, "y": 1.5}, {"x": 2}], "color": "blue",
-                  "names": {"a b": {"id": 1, "kind": "large"}}, "rest": {"any": [None, {}]}}
+    everything = {"word": "w\u00f6rd \U0001f600 \"\\/\n", "n": -5, "at": [{"x": 1, "y": 2}, {"x": 2}], "color": "blue",
+                  "names": [{"id": 1, "kind": "large"}], "rest": {"any": [None, {}]}}
     with Service(host) as s:
         r, replies = s.call("Echo", everything)
         equal(r.returncode, 0, r.stderr)

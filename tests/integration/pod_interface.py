@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A client of the Varlink interface of running pods, spoken by hand. Replies are compared with the interface's description."""
+
+import re
+import socket
+
+from harness import *
+
+SERVICE = "org.varlink.service."
+POD = "org.acnspawn.Pod."
+
+
+class Description:
+    """Compares values with an interface's text, which is parsed apart from how acnspawn does it."""
+
+    def __init__(self, text):
+        self.tokens = re.findall(r"->|\[\]|[\w.]+|[():,?]", re.sub(r"#.*", "", text))
+        self.declared = {}
+        self.at = 2
+        while self.at < len(self.tokens):
+            kind, name = self.tokens[self.at:self.at + 2]
+            self.at += 2
+            types = [self.type()]
+            if kind == "method":
+                self.skip("->")
+                types.append(self.type())
+            self.declared[kind, name] = types[-1]
+
+    def skip(self, token):
+        found = self.tokens[self.at] == token
+        self.at += found
+        return found
+
+    def type(self):
+        nullable = self.skip("?")
+        if self.skip("[]"):
+            return nullable, "list", self.type()
+        token = self.tokens[self.at]
+        self.at += 1
+        if token != "(":
+            return nullable, "name", token
+        members = {}
+        while not self.skip(")"):
+            name = self.tokens[self.at]
+            self.at += 1
+            members[name] = self.type() if self.skip(":") else None
+            self.skip(",")
+        return nullable, "members", members
+
+    def check(self, value, type, where):
+        nullable, kind, of = type
+        if value is None:
+            return true(nullable, "%s is null" % where)
+        if kind == "list":
+            for x in value:
+                self.check(x, of, where + "[]")
+        elif kind == "members" and isinstance(value, str):
+            true(value in of and of[value] is None, "%s is none of the enum: %s" % (where, value))
+        elif kind == "members":
+            equal(set(value) - set(of), set(), "unknown members of " + where)
+            for name, member in of.items():
+                self.check(value.get(name), member, "%s.%s" % (where, name))
+        elif ("type", of) in self.declared:
+            self.check(value, self.declared["type", of], where)
+        else:
+            true(type_is(value, of), "%s is no %s: %r" % (where, of, value))
+
+
+def type_is(value, name):
+    return type(value) is {"bool": bool, "int": int, "string": str, "object": dict}[name]
+
+
+class Connection:
+    descriptions = {}
+
+    def __init__(self, host, uuid):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        fd = os.open(host.pod_dir(uuid), os.O_PATH | os.O_DIRECTORY)
+        try:
+            self.socket.connect("/proc/self/fd/%d/interface" % fd)
+        finally:
+            os.close(fd)
+        self.socket.settimeout(30)
+        self.buffer = b""
+        self.fds = []
+        self.method = None
+        for interface in POD, SERVICE:
+            if interface not in self.descriptions:
+                self.send(SERVICE + "GetInterfaceDescription", {"interface": interface.rstrip(".")})
+                self.method = None
+                self.descriptions[interface] = Description(self.receive()["parameters"]["description"])
+
+    def send(self, method, parameters=None, fds=(), **more):
+        if "." not in method:
+            method = POD + method
+        self.method = method
+        text = json.dumps(dict(more, method=method, parameters=parameters or {})).encode() + b"\0"
+        n = socket.send_fds(self.socket, [text], list(fds)) if fds else 0
+        self.socket.sendall(text[n:])
+
+    def receive(self):
+        """A message; descriptors that came along are added to self.fds."""
+        while b"\0" not in self.buffer:
+            part, fds, _, _ = socket.recv_fds(self.socket, 65536, 16)
+            self.fds += fds
+            if not part:
+                return None
+            self.buffer += part
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        reply = json.loads(message)
+        self.check(reply)
+        return reply
+
+    def check(self, reply):
+        error = reply.get("error")
+        if not self.method or error == "io.systemd.System":
+            return
+        interface, name = re.fullmatch(r"(.*\.)(.*)", error or self.method).groups()
+        if interface in self.descriptions:
+            description = self.descriptions[interface]
+            description.check(reply["parameters"], description.declared["error" if error else "method", name], error or self.method)
+
+    def call(self, method, **parameters):
+        """The parameters of the reply; of an error its name without the interface, and the parameters."""
+        self.send(method, parameters)
+        reply = self.receive()
+        if "error" in reply:
+            return reply["error"].replace(POD, ""), reply.get("parameters", {})
+        return reply.get("parameters", {})
+
+    def state(self, app):
+        return [a for a in self.call("Describe")["apps"] if a["name"] == app][0]["state"]
