@@ -338,8 +338,9 @@ Volume *pod_manifest_find_volume(const PodManifest *m, const char *name)
 
 PodApp *pod_manifest_add_app(PodManifest *m)
 {
-        PodApp *a = GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0 ? NULL
-                                                                                : calloc(1, sizeof(PodApp));
+        PodApp *a = GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0
+                                    ? NULL
+                                    : calloc(1, sizeof(PodApp));
 
         if (a)
                 m->apps[m->n_apps++] = a;

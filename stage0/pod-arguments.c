@@ -227,8 +227,8 @@ static int give_input_to_template(Context *c, PodArguments *a)
                                 "there, by the annotation " SETTING_PREFIX "input",
                                 m->n_apps);
         for (size_t i = 0; i < a->input.n; i++)
-                if (pair_list_set(&m->apps[0]->annotations, a->input.items[i].name, a->input.items[i].value) <
-                    0)
+                if (pair_list_set(&m->apps[0]->annotations, a->input.items[i].name,
+                                  a->input.items[i].value) < 0)
                         return error_oom(&c->error);
         return 0;
 }

@@ -25,7 +25,7 @@ typedef struct Execution {
 
 struct Admission {
         Pod *pod;
-        Execution *apps; /* in the order of the manifest */
+        AppTable *apps;
         bool mounts_known;
         struct stat mounts; /* the mount namespace of the pod's systemd */
 };
@@ -34,32 +34,42 @@ Admission *admission_free(Admission *a)
 {
         if (!a)
                 return NULL;
-        for (size_t i = 0; a->apps && i < a->pod->manifest->n_apps; i++)
-                safe_close(a->apps[i].fd);
-        free(a->apps);
+        FOREACH_APP(app, a->apps)
+        admission_remove_app(app);
         free(a);
         return NULL;
 }
 
-int admission_new(Pod *p, Admission **ret, Error *e)
+int admission_add_app(AppInstance *app)
+{
+        app->execution = calloc(1, sizeof(Execution));
+        if (!app->execution)
+                return -ENOMEM;
+        app->execution->fd = -EBADF;
+        return 0;
+}
+
+void admission_remove_app(AppInstance *app)
+{
+        if (!app->execution)
+                return;
+        safe_close(app->execution->fd);
+        app->execution = (free(app->execution), NULL);
+}
+
+int admission_new(Pod *p, AppTable *apps, Admission **ret, Error *e)
 {
         _cleanup_(admission_freep) Admission *a = calloc(1, sizeof(Admission));
 
         if (!a)
                 return error_oom(e);
         a->pod = p;
-        a->apps = calloc(p->manifest->n_apps + 1, sizeof(Execution));
-        if (!a->apps)
+        a->apps = apps;
+        FOREACH_APP(app, apps)
+        if (admission_add_app(app) < 0)
                 return error_oom(e);
-        for (size_t i = 0; i < p->manifest->n_apps; i++)
-                a->apps[i].fd = -EBADF;
         *ret = TAKE_PTR(a);
         return 0;
-}
-
-static Execution *find_execution(const Admission *a, const PodApp *app)
-{
-        return &a->apps[pod_manifest_index_of(a->pod->manifest, app)];
 }
 
 /* --- The process --------------------------------------------------------------------------------------- */
@@ -81,7 +91,7 @@ static int is_in_mounts_of_systemd(Admission *a, pid_t pid)
 }
 
 /* What was read by the number was of this process if it is there afterwards. */
-static int check_process(Admission *a, const PodApp *app, pid_t pid, int pid_fd, Error *e)
+static int check_process(Admission *a, AppInstance *app, pid_t pid, int pid_fd, Error *e)
 {
         int r = process_is_alive(pid_fd) ? pod_app_has_process(a->pod, app->name, pid) : -ESRCH;
 
@@ -104,7 +114,7 @@ static bool is_over(const Execution *x)
 }
 
 /* What has to have been given out before PHASE, if anything. */
-static bool is_next(const Execution *x, const PodApp *app, LaunchPhase phase)
+static bool is_next(const Execution *x, AppInstance *app, LaunchPhase phase)
 {
         if (phase == LAUNCH_PRE_START || (phase == LAUNCH_MAIN && !app->app->pre_start))
                 return is_over(x);
@@ -115,12 +125,12 @@ static bool is_next(const Execution *x, const PodApp *app, LaunchPhase phase)
         return x->given[LAUNCH_MAIN] && !is_over(x);
 }
 
-static bool begins(const PodApp *app, LaunchPhase phase)
+static bool begins(AppInstance *app, LaunchPhase phase)
 {
         return phase == (app->app->pre_start ? LAUNCH_PRE_START : LAUNCH_MAIN);
 }
 
-static int give(Execution *x, const PodApp *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
+static int give(Execution *x, AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
 {
         int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
 
@@ -135,9 +145,9 @@ static int give(Execution *x, const PodApp *app, LaunchPhase phase, pid_t pid, i
         return 0;
 }
 
-int admission_check(Admission *a, const PodApp *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
+int admission_check(Admission *a, AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd, Error *e)
 {
-        Execution *x = find_execution(a, app);
+        Execution *x = app->execution;
         int r = check_process(a, app, pid, pid_fd, e);
 
         if (r < 0 || phase >= LAUNCH_FLUSH)
@@ -149,14 +159,14 @@ int admission_check(Admission *a, const PodApp *app, LaunchPhase phase, pid_t pi
         return phase < LAUNCH_HEALTH ? give(x, app, phase, pid, pid_fd, e) : 0;
 }
 
-void admission_end(Admission *a, const PodApp *app)
+void admission_end(AppInstance *app)
 {
-        find_execution(a, app)->ended = true;
+        app->execution->ended = true;
 }
 
-int admission_main_process(const Admission *a, const PodApp *app, pid_t *ret_pid)
+int admission_main_process(const AppInstance *app, pid_t *ret_pid)
 {
-        const Execution *x = find_execution(a, app);
+        const Execution *x = app->execution;
 
         if (!x->given[LAUNCH_MAIN] || x->given[LAUNCH_POST_STOP] || !process_is_alive(x->fd))
                 return -ESRCH;
@@ -171,9 +181,9 @@ int admission_may_be_main_process(Admission *a, pid_t pid)
         return r > 0 ? -EPERM : r;
 }
 
-int admission_set_main_process(Admission *a, const PodApp *app, pid_t pid, int pid_fd)
+int admission_set_main_process(AppInstance *app, pid_t pid, int pid_fd)
 {
-        Execution *x = find_execution(a, app);
+        Execution *x = app->execution;
         int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
 
         if (fd < 0)

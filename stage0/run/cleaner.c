@@ -19,7 +19,7 @@ typedef struct Cleaning Cleaning;
 struct Cleaning {
         Cleaning *next;
         Cleaner *all;
-        const PodApp *app;
+        AppInstance *app;
         pid_t pid;
         int pid_fd;
         sd_event_source *source;
@@ -27,7 +27,7 @@ struct Cleaning {
 
 struct Cleaner {
         sd_event *event;
-        void (*done)(void *userdata, const PodApp *app);
+        void (*done)(void *userdata, AppInstance *app);
         void *userdata;
         Cleaning *first;
 };
@@ -62,7 +62,7 @@ Cleaner *cleaner_free(Cleaner *all)
         return NULL;
 }
 
-int cleaner_new(sd_event *event, void (*done)(void *userdata, const PodApp *app), void *userdata,
+int cleaner_new(sd_event *event, void (*done)(void *userdata, AppInstance *app), void *userdata,
                 Cleaner **ret)
 {
         Cleaner *all = malloc(sizeof(Cleaner));
@@ -74,12 +74,24 @@ int cleaner_new(sd_event *event, void (*done)(void *userdata, const PodApp *app)
         return 0;
 }
 
-bool cleaner_is_at(const Cleaner *all, const PodApp *app)
+bool cleaner_is_at(const Cleaner *all, const AppInstance *app)
 {
         for (const Cleaning *c = all->first; c; c = c->next)
                 if (c->app == app)
                         return true;
         return false;
+}
+
+void cleaner_forget(Cleaner *all, const AppInstance *app)
+{
+        for (Cleaning **i = &all->first, *c; (c = *i);) {
+                if (c->app != app) {
+                        i = &c->next;
+                        continue;
+                }
+                *i = c->next;
+                cleaning_free(c);
+        }
 }
 
 /* Keeps nothing of ours open, as the pod's lock. */
@@ -95,7 +107,7 @@ static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userd
 {
         Cleaning *c = userdata;
         Cleaner *all = c->all;
-        const PodApp *app = c->app;
+        AppInstance *app = c->app;
 
         for (Cleaning **i = &all->first; *i; i = &(*i)->next)
                 if (*i == c) {
@@ -107,7 +119,7 @@ static int on_end(sd_event_source *source, int fd, uint32_t revents, void *userd
         return 0;
 }
 
-static int begin(Cleaner *all, const PodApp *app, int dir_fd, const char *name)
+static int begin(Cleaner *all, AppInstance *app, int dir_fd, const char *name)
 {
         _cleanup_(cleaning_freep) Cleaning *c = malloc(sizeof(Cleaning));
         pid_t parent = getpid();
@@ -129,7 +141,7 @@ static int begin(Cleaner *all, const PodApp *app, int dir_fd, const char *name)
         return 0;
 }
 
-int cleaner_begin(Cleaner *all, const PodApp *app, int dir_fd, const char *name)
+int cleaner_begin(Cleaner *all, AppInstance *app, int dir_fd, const char *name)
 {
         int r = begin(all, app, dir_fd, name);
 

@@ -3,16 +3,18 @@
 
 /* cleaner.c: removes what an app has written, while the process that runs the pod goes on. */
 
-#include "stage0/run/run-internal.h"
+#include "stage0/run/app-table.h"
 
 typedef struct Cleaner Cleaner;
 
 /* DONE is called when what was begun for APP has ended. */
-int cleaner_new(sd_event *event, void (*done)(void *userdata, const PodApp *app), void *userdata,
+int cleaner_new(sd_event *event, void (*done)(void *userdata, AppInstance *app), void *userdata,
                 Cleaner **ret);
 Cleaner *cleaner_free(Cleaner *all);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Cleaner *, cleaner_free);
-bool cleaner_is_at(const Cleaner *all, const PodApp *app);
+bool cleaner_is_at(const Cleaner *all, const AppInstance *app);
+/* Ends what was begun for APP; DONE is not called. */
+void cleaner_forget(Cleaner *all, const AppInstance *app);
 /* Removes NAME in DIR_FD, which belongs to APP. Where it cannot be begun it is done at once, and DONE is not
  * called: negative. */
-int cleaner_begin(Cleaner *all, const PodApp *app, int dir_fd, const char *name);
+int cleaner_begin(Cleaner *all, AppInstance *app, int dir_fd, const char *name);

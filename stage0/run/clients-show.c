@@ -68,21 +68,18 @@ static void show_to(Client *c, size_t stream, const void *data, size_t size)
                 c->outlets[stream] = outlet_free(o);
 }
 
-void inputs_show(Inputs *all, const char *app, bool error, const void *data, size_t size)
+void input_show(const Input *i, bool error, const void *data, size_t size)
 {
-        const Input *i = inputs_find(all, app);
-
-        for (Client *c = i ? all->clients : NULL; c; c = c->next)
+        for (Client *c = i ? i->all->clients : NULL; c; c = c->next)
                 if (c->input == i)
                         show_to(c, error ? 1 : 0, data, size);
 }
 
-void inputs_ended(Inputs *all, const char *app, int exit_status)
+void input_ended(const Input *i, int exit_status)
 {
-        const Input *i = inputs_find(all, app);
         Client *next;
 
-        for (Client *c = i ? all->clients : NULL; c; c = next) {
+        for (Client *c = i ? i->all->clients : NULL; c; c = next) {
                 next = c->next;
                 if (c->input != i || c->ended)
                         continue;
@@ -112,7 +109,8 @@ void inputs_finish(Inputs *all, const AppStatus *statuses)
         if (!all)
                 return;
         for (size_t i = 0; statuses && i < all->pod->manifest->n_apps; i++)
-                inputs_ended(all, all->pod->manifest->apps[i]->name, app_status_to_exit_code(&statuses[i]));
+                input_ended(inputs_find(all, all->pod->manifest->apps[i]->name),
+                            app_status_to_exit_code(&statuses[i]));
         for (Client *c = all->clients, *next; c; c = next) {
                 next = c->next;
                 if (c->front) /* has to know nothing but the end of the pod */

@@ -37,6 +37,17 @@ void client_forget(Client *c)
         client_free(c);
 }
 
+void clients_leave(const Input *i)
+{
+        Client *next;
+
+        for (Client *c = i->all->clients; c; c = next) {
+                next = c->next;
+                if (c->input == i)
+                        client_forget(c);
+        }
+}
+
 void clients_free(Inputs *all)
 {
         all->source = sd_event_source_disable_unref(all->source);

@@ -10,7 +10,7 @@
  * ended before it ran.
  */
 
-#include "stage0/run/exit-policy.h"
+#include "stage0/run/app-table.h"
 
 static bool is_app(const PodUnit *u)
 {
@@ -40,21 +40,21 @@ static PodEnd judge_unit(ExitPolicy policy, const PodUnit *u)
         return policy == EXIT_ON_ANY ? POD_END_APP_ENDED : POD_GOES_ON;
 }
 
-PodEnd exit_policy_judge(ExitPolicy policy, const PodUnit *units, size_t n, const PodUnit **ret_unit)
+PodEnd exit_policy_judge(ExitPolicy policy, PodUnit *const *units, size_t n, const PodUnit **ret_unit)
 {
         size_t n_up = 0;
 
         *ret_unit = NULL;
         for (size_t i = 0; i < n; i++)
-                if (!units[i].known)
+                if (!units[i]->known)
                         return POD_GOES_ON;
         for (size_t i = 0; i < n; i++) {
-                PodEnd end = judge_unit(policy, &units[i]);
+                PodEnd end = judge_unit(policy, units[i]);
                 if (end != POD_GOES_ON) {
-                        *ret_unit = &units[i];
+                        *ret_unit = units[i];
                         return end;
                 }
-                n_up += units[i].life == UNIT_UP;
+                n_up += units[i]->life == UNIT_UP;
         }
         return n_up > 0 ? POD_GOES_ON : POD_END_NOTHING_RUNS;
 }
@@ -69,7 +69,7 @@ void pod_units_free(PodUnit *units, size_t n)
 }
 
 /* NAME is taken over. */
-static int add_unit(PodUnit **units, size_t *n, const PodApp *app, PodUnitKind kind, char *name)
+static int add_unit(PodUnit **units, size_t *n, AppInstance *app, PodUnitKind kind, char *name)
 {
         PodUnit *grown = name ? reallocarray(*units, *n + 1, sizeof(PodUnit)) : NULL;
 
@@ -82,7 +82,7 @@ static int add_unit(PodUnit **units, size_t *n, const PodApp *app, PodUnitKind k
         return 0;
 }
 
-static int add_app_units(const PodApp *app, PodUnit **units, size_t *n)
+static int add_app_units(AppInstance *app, PodUnit **units, size_t *n)
 {
         bool on_demand = stage1_app_is_socket_activated(app->app);
         _cleanup_strv_free_ char **sockets = NULL;
@@ -98,7 +98,7 @@ static int add_app_units(const PodApp *app, PodUnit **units, size_t *n)
         if (r >= 0)
                 r = add_unit(units, n, app, POD_UNIT_GIVEN_UP, name);
         if (r >= 0)
-                r = stage1_socket_unit_names(app, &sockets);
+                r = stage1_socket_unit_names(app->manifest, &sockets);
         if (r < 0)
                 return r;
         STRV_FOREACH (socket, sockets) {
@@ -109,17 +109,15 @@ static int add_app_units(const PodApp *app, PodUnit **units, size_t *n)
         return 0;
 }
 
-int pod_units_new(const PodManifest *m, PodUnit **ret, size_t *ret_n)
+int pod_units_new(AppInstance *app, PodUnit **ret, size_t *ret_n)
 {
         PodUnit *units = NULL;
         size_t n = 0;
 
-        for (size_t i = 0; i < m->n_apps; i++) {
-                int r = add_app_units(m->apps[i], &units, &n);
-                if (r < 0) {
-                        pod_units_free(units, n);
-                        return r;
-                }
+        int r = add_app_units(app, &units, &n);
+        if (r < 0) {
+                pod_units_free(units, n);
+                return r;
         }
         *ret = units;
         *ret_n = n;

@@ -5,6 +5,8 @@
 
 #include "stage0/run/manager-link.h"
 
+struct AppInstance;
+
 /* A unit that the end of the pod depends on. */
 typedef enum PodUnitKind {
         POD_UNIT_APP,
@@ -16,7 +18,7 @@ typedef enum PodUnitKind {
 
 typedef struct PodUnit {
         char *name;
-        const PodApp *app;
+        struct AppInstance *app;
         PodUnitKind kind;
         UnitLife life;
         bool known;   /* LIFE was reported */
@@ -35,10 +37,10 @@ typedef enum PodEnd {
 
 /* Pure. Whether the pod ends, now that its units are as they are; *RET_UNIT is the unit that decides it, or NULL.
  * Nothing ends before all units are known. */
-PodEnd exit_policy_judge(ExitPolicy policy, const PodUnit *units, size_t n, const PodUnit **ret_unit);
+PodEnd exit_policy_judge(ExitPolicy policy, PodUnit *const *units, size_t n, const PodUnit **ret_unit);
 /* Takes over what systemd reports of a unit. */
 void pod_unit_set(PodUnit *u, UnitLife life);
 
-/* The units of the pod's apps. */
-int pod_units_new(const PodManifest *m, PodUnit **ret, size_t *ret_n);
+/* The units of an app; the first runs it. */
+int pod_units_new(struct AppInstance *app, PodUnit **ret, size_t *ret_n);
 void pod_units_free(PodUnit *units, size_t n);

@@ -9,21 +9,20 @@
 typedef struct Client Client;
 
 /* What one app reads. */
-typedef struct Input {
+struct Input {
         Inputs *all;
-        const char *app;
+        const AppInstance *app;
         AppInput kind;
         int fd;       /* where to write; -EBADF: there is no process, or its standard input was closed */
         int slave_fd; /* held as long as the app runs: its terminal does not end when the app closes it */
         bool runs;
         sd_event_source *room;
-} Input;
+};
 
 struct Inputs {
         Pod *pod;
         sd_event *event;
-        Input *items;
-        size_t n;
+        AppTable *apps;
         int listen_fd;
         sd_event_source *source;
         Client *clients;
@@ -32,7 +31,7 @@ struct Inputs {
         void *userdata;
 };
 
-Input *inputs_find(Inputs *all, const char *app);
+Input *inputs_find(const Inputs *all, const char *app);
 /* How much was taken. -EAGAIN: nothing now, and clients_resume() will be called; all of it is taken of who
  * writes to what is closed. */
 ssize_t input_write(Input *i, const void *data, size_t size);
@@ -46,6 +45,8 @@ void input_close(Input *i);
 /* clients.c */
 int clients_listen(Inputs *all, Error *e);
 void clients_free(Inputs *all);
+/* Disconnects those who are attached to an app. */
+void clients_leave(const Input *i);
 /* There is a new process. */
 void clients_start(Input *i);
 /* The app takes something again. */

@@ -19,12 +19,11 @@ void input_ends_done(InputEnds *ends)
         ends->master_fd = safe_close(ends->master_fd);
 }
 
-Input *inputs_find(Inputs *all, const char *app)
+Input *inputs_find(const Inputs *all, const char *app)
 {
-        for (size_t i = 0; all && i < all->n; i++)
-                if (streq(all->items[i].app, app))
-                        return &all->items[i];
-        return NULL;
+        const AppInstance *a = app_table_find(all->apps, app);
+
+        return a ? a->input : NULL;
 }
 
 /* --- While an app runs --------------------------------------------------------------------------------- */
@@ -114,28 +113,27 @@ static int open_terminal(Input *i, uid_t owner, int pts_fd, InputEnds *ret)
         return 0;
 }
 
-int inputs_start(Inputs *all, const char *app, int pts_fd, InputEnds *ret, Error *e)
+int input_start(Input *i, int pts_fd, InputEnds *ret, Error *e)
 {
-        Input *i = inputs_find(all, app);
         InputEnds ends = INPUT_ENDS_NULL;
 
         if (!i) {
                 *ret = ends;
                 return 0;
         }
-        uid_t owner = pod_root_uid(all->pod);
-        inputs_stop(all, app);
+        uid_t owner = pod_root_uid(i->all->pod);
+        input_stop(i);
         ends.kind = i->kind;
         int r = i->kind == INPUT_PIPE ? open_pipe(i, owner, &ends) : open_terminal(i, owner, pts_fd, &ends);
         if (r >= 0)
-                r = sd_event_add_io(all->event, &i->room, i->fd, EPOLLOUT, on_room, i);
+                r = sd_event_add_io(i->all->event, &i->room, i->fd, EPOLLOUT, on_room, i);
         if (r >= 0)
                 r = sd_event_source_set_enabled(i->room, SD_EVENT_OFF);
         if (r < 0) {
                 input_ends_done(&ends);
-                inputs_stop(all, app);
+                input_stop(i);
                 return error_set_errno(e, r, "Cannot make a %s for app %s",
-                                       i->kind == INPUT_PIPE ? "standard input" : "terminal", app);
+                                       i->kind == INPUT_PIPE ? "standard input" : "terminal", i->app->name);
         }
         i->runs = true;
         *ret = ends;
@@ -143,10 +141,8 @@ int inputs_start(Inputs *all, const char *app, int pts_fd, InputEnds *ret, Error
         return 0;
 }
 
-void inputs_stop(Inputs *all, const char *app)
+void input_stop(Input *i)
 {
-        Input *i = inputs_find(all, app);
-
         if (!i)
                 return;
         input_close(i);
@@ -156,42 +152,48 @@ void inputs_stop(Inputs *all, const char *app)
 
 /* --- Making -------------------------------------------------------------------------------------------- */
 
-static int find_inputs(Inputs *all, Error *e)
+int inputs_add_app(Inputs *all, AppInstance *app, Error *e)
 {
-        const PodManifest *m = all->pod->manifest;
-
-        all->items = calloc(m->n_apps + 1, sizeof(Input));
-        if (!all->items)
+        if (app->settings.input == INPUT_NULL)
+                return 0;
+        int r = all->listen_fd < 0 ? clients_listen(all, e) : 0;
+        if (r < 0)
+                return r;
+        app->input = malloc(sizeof(Input));
+        if (!app->input)
                 return error_oom(e);
-        for (size_t i = 0; i < m->n_apps; i++) {
-                _cleanup_app_settings_ AppSettings s = {};
-                int r = app_settings_read(m->apps[i], &s, e);
-                if (r < 0)
-                        return r;
-                if (s.input != INPUT_NULL)
-                        all->items[all->n++] = (Input){.all = all,
-                                                       .app = m->apps[i]->name,
-                                                       .kind = (AppInput) s.input,
-                                                       .fd = -EBADF,
-                                                       .slave_fd = -EBADF};
-        }
+        *app->input = (Input){.all = all,
+                              .app = app,
+                              .kind = (AppInput) app->settings.input,
+                              .fd = -EBADF,
+                              .slave_fd = -EBADF};
         return 0;
 }
 
-int inputs_new(Pod *p, sd_event *event, Inputs **ret, Error *e)
+void inputs_remove_app(AppInstance *app)
+{
+        if (!app->input)
+                return;
+        clients_leave(app->input);
+        input_stop(app->input);
+        app->input = (free(app->input), NULL);
+}
+
+int inputs_new(Pod *p, AppTable *apps, sd_event *event, Inputs **ret, Error *e)
 {
         _cleanup_(inputs_freep) Inputs *all = calloc(1, sizeof(Inputs));
 
         if (!all)
                 return error_oom(e);
-        *all = (Inputs){.pod = p, .event = event, .listen_fd = -EBADF};
-        int r = find_inputs(all, e);
-        if (r < 0 || all->n == 0)
-                return r;
-        r = clients_listen(all, e);
-        if (r >= 0)
-                *ret = TAKE_PTR(all);
-        return r;
+        *all = (Inputs){.pod = p, .apps = apps, .event = event, .listen_fd = -EBADF};
+        FOREACH_APP(app, apps)
+        {
+                int r = inputs_add_app(all, app, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = TAKE_PTR(all);
+        return 0;
 }
 
 Inputs *inputs_free(Inputs *all)
@@ -199,9 +201,8 @@ Inputs *inputs_free(Inputs *all)
         if (!all)
                 return NULL;
         clients_free(all);
-        for (size_t i = 0; i < all->n; i++)
-                inputs_stop(all, all->items[i].app);
-        free(all->items);
+        FOREACH_APP(app, all->apps)
+        inputs_remove_app(app);
         free(all);
         return NULL;
 }

@@ -3,17 +3,22 @@
 
 /* inputs.c, clients.c: what apps read, and who is attached to them. */
 
-#include "schema/settings.h"
-#include "stage0/run/run-internal.h"
+#include "stage0/run/app-table.h"
 
 typedef struct Inputs Inputs;
 
-/* *RET stays NULL if no app of the pod reads anything: then there is no socket either. */
-int inputs_new(Pod *p, sd_event *event, Inputs **ret, Error *e);
-Inputs *inputs_free(Inputs *all); /* NULL is fine, here and in all of these */
+/* There is no socket until an app of the pod reads anything. */
+int inputs_new(Pod *p, AppTable *apps, sd_event *event, Inputs **ret, Error *e);
+Inputs *inputs_free(Inputs *all); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Inputs *, inputs_free);
 
-/* What a new process that is APP gets. */
+/* An app that is added, or removed, while the pod runs: clients that are attached to it are let go. */
+int inputs_add_app(Inputs *all, AppInstance *app, Error *e);
+void inputs_remove_app(AppInstance *app);
+
+typedef struct Input Input; /* NULL, in all of these: the app reads nothing */
+
+/* What a new process that is an app gets. */
 typedef struct InputEnds {
         AppInput kind;
         int stdin_fd;  /* a pipe to read, or a terminal */
@@ -23,14 +28,14 @@ typedef struct InputEnds {
 #define INPUT_ENDS_NULL ((InputEnds){.stdin_fd = -EBADF, .master_fd = -EBADF})
 void input_ends_done(InputEnds *ends);
 /* PTS_FD is the devpts that the app gets. */
-int inputs_start(Inputs *all, const char *app, int pts_fd, InputEnds *ret, Error *e);
-/* No process of APP is left: nothing will be written to its terminal any more. */
-void inputs_stop(Inputs *all, const char *app);
+int input_start(Input *i, int pts_fd, InputEnds *ret, Error *e);
+/* No process of the app is left: nothing will be written to its terminal any more. */
+void input_stop(Input *i);
 
-/* Shows what APP has written to who is attached to it. Never waits. */
-void inputs_show(Inputs *all, const char *app, bool error, const void *data, size_t size);
-/* Tells who is attached, after all that was shown, how APP has ended. */
-void inputs_ended(Inputs *all, const char *app, int exit_status);
+/* Shows what the app has written to who is attached to it. Never waits. */
+void input_show(const Input *i, bool error, const void *data, size_t size);
+/* Tells who is attached, after all that was shown, how the app has ended. */
+void input_ended(const Input *i, int exit_status);
 /* All that was written so far is on the terminal of who runs the pod in the foreground: its mode may
  * change. */
 void inputs_shown(Inputs *all);

@@ -11,19 +11,11 @@
 
 #include "stage0/run/interface-internal.h"
 
-const PodUnit *interface_find_unit(const Interface *i, const char *name)
+const char *interface_app_state(const Interface *i, const AppInstance *a)
 {
-        for (size_t k = 0; k < i->n_units; k++)
-                if ((i->units[k].kind == POD_UNIT_APP || i->units[k].kind == POD_UNIT_APP_ON_DEMAND) &&
-                    streq(i->units[k].app->name, name))
-                        return &i->units[k];
-        return NULL;
-}
-
-const char *interface_app_state(const Interface *i, const PodUnit *u)
-{
+        const PodUnit *u = &a->units[0];
         ManagerLink *l = i->ops.manager(i->userdata);
-        const char *active = l && u->known ? manager_link_state(l, (size_t) (u - i->units)) : "inactive";
+        const char *active = l && u->known ? manager_link_state(l, u) : "inactive";
 
         if (!u->known || (u->life == UNIT_DOWN && !u->was_up))
                 return "created";
@@ -61,7 +53,7 @@ static int add_status(json_object *o, const AppStatus *s, bool exited)
         return r < 0 || !s->message ? r : json_member_add_text(o, "message", s->message);
 }
 
-static int read_status(const Interface *i, const PodApp *app, AppStatus *ret)
+static int read_status(const Interface *i, const AppInstance *app, AppStatus *ret)
 {
         _cleanup_close_ int fd =
                         open_beneath(i->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
@@ -69,20 +61,20 @@ static int read_status(const Interface *i, const PodApp *app, AppStatus *ret)
         return fd < 0 ? fd : app_status_read(fd, app->name, ret);
 }
 
-json_object *interface_app_json(const Interface *i, const PodUnit *u)
+json_object *interface_app_json(const Interface *i, const AppInstance *app)
 {
-        const char *state = interface_app_state(i, u);
+        const char *state = interface_app_state(i, app);
         json_object *o = json_object_new_object();
         _cleanup_app_status_ AppStatus s = {};
 
-        int r = json_member_add_text(o, "name", u->app->name);
+        int r = json_member_add_text(o, "name", app->name);
         if (r >= 0)
                 r = json_member_add_text(o, "state", state);
         if (r >= 0)
-                r = json_member_add_text(o, "imageID", u->app->image_id);
-        if (r >= 0 && u->app->image_name)
-                r = json_member_add_text(o, "image", u->app->image_name);
-        if (r >= 0 && read_status(i, u->app, &s) >= 0)
+                r = json_member_add_text(o, "imageID", app->manifest->image_id);
+        if (r >= 0 && app->manifest->image_name)
+                r = json_member_add_text(o, "image", app->manifest->image_name);
+        if (r >= 0 && read_status(i, app, &s) >= 0)
                 r = add_status(o, &s, streq(state, "exited"));
         else if (r >= 0)
                 r = add_number(o, "starts", 0, true);
@@ -117,29 +109,29 @@ static const char *text_parameter(json_object *parameters, const char *key)
 }
 
 /* The app that a call names, if something can be done to it now. 1: the call was answered with an error. */
-static int begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts, const PodUnit **ret)
+static int begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts, AppInstance **ret)
 {
         const char *name = text_parameter(parameters, "app");
-        const PodUnit *u = interface_find_unit(i, name ?: "");
+        AppInstance *app = app_table_find(i->apps, name ?: "");
         int r;
 
-        if (!u)
+        if (!app)
                 r = reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
         else if (starts && i->ops.ends(i->userdata))
                 r = reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
-        else if (!u->known || !i->ops.manager(i->userdata))
+        else if (!app->units[0].known || !i->ops.manager(i->userdata))
                 r = varlink_reply_errno(call, -EAGAIN);
         else {
-                *ret = u;
+                *ret = app;
                 return 0;
         }
         return r < 0 ? r : 1;
 }
 
-static int wrong_state(Interface *i, VarlinkCall *call, const PodUnit *u)
+static int wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app)
 {
-        return reply_error(call, "org.acnspawn.Pod.WrongState", "app", u->app->name, "state",
-                           interface_app_state(i, u));
+        return reply_error(call, "org.acnspawn.Pod.WrongState", "app", app->name, "state",
+                           interface_app_state(i, app));
 }
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
@@ -147,7 +139,7 @@ static int wrong_state(Interface *i, VarlinkCall *call, const PodUnit *u)
 typedef struct AppCall {
         Interface *interface;
         VarlinkCall *call;
-        const PodUnit *unit;
+        AppInstance *app;
         sd_event_source *timer; /* of stopping by force */
 } AppCall;
 
@@ -160,8 +152,8 @@ static void on_job(void *userdata, int r, const char *result)
         else if (streq(result, "done"))
                 (void) varlink_reply(a->call, NULL);
         else
-                (void) reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->unit->app->name,
-                                   "result", result);
+                (void) reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->app->name, "result",
+                                   result);
         sd_event_source_disable_unref(a->timer);
         varlink_call_unref(a->call);
         free(a);
@@ -173,22 +165,22 @@ static int on_stop_timeout(sd_event_source *source, uint64_t usec, void *userdat
         ManagerLink *l = a->interface->ops.manager(a->interface->userdata);
 
         if (l)
-                (void) manager_link_kill(l, a->unit->name, true, SIGKILL);
+                (void) manager_link_kill(l, a->app->units[0].name, true, SIGKILL);
         return 0;
 }
 
-static int run_job(Interface *i, VarlinkCall *call, const PodUnit *u, const char *method, uint64_t kill_usec)
+static int run_job(Interface *i, VarlinkCall *call, AppInstance *app, const char *method, uint64_t kill_usec)
 {
         AppCall *a = calloc(1, sizeof(AppCall));
 
         if (!a)
                 return -ENOMEM;
-        *a = (AppCall){.interface = i, .call = varlink_call_ref(call), .unit = u};
+        *a = (AppCall){.interface = i, .call = varlink_call_ref(call), .app = app};
         int r = kill_usec == UINT64_MAX ? 0
                                         : sd_event_add_time_relative(i->event, &a->timer, CLOCK_MONOTONIC,
                                                                      kill_usec, 0, on_stop_timeout, a);
         if (r >= 0)
-                r = manager_link_run(i->ops.manager(i->userdata), method, u->name, on_job, a);
+                r = manager_link_run(i->ops.manager(i->userdata), method, app->units[0].name, on_job, a);
         if (r >= 0)
                 return 0;
         sd_event_source_disable_unref(a->timer);
@@ -198,36 +190,36 @@ static int run_job(Interface *i, VarlinkCall *call, const PodUnit *u, const char
 }
 
 /* A start by a call is the first of its row. */
-static void forget_failures(Interface *i, const PodUnit *u)
+static void forget_failures(Interface *i, const AppInstance *app)
 {
-        app_forget_starts(i->pod, u->app);
-        (void) manager_link_reset(i->ops.manager(i->userdata), u->name);
+        app_forget_starts(i->pod, app->manifest);
+        (void) manager_link_reset(i->ops.manager(i->userdata), app->units[0].name);
 }
 
 int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         Interface *i = userdata;
-        const PodUnit *u = NULL;
+        AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, true, &u);
+        int r = begin(i, call, parameters, true, &app);
         if (r != 0)
                 return MIN(r, 0);
-        if (u->life == UNIT_UP)
-                return wrong_state(i, call, u);
-        forget_failures(i, u);
-        return run_job(i, call, u, "StartUnit", UINT64_MAX);
+        if (app->units[0].life == UNIT_UP)
+                return wrong_state(i, call, app);
+        forget_failures(i, app);
+        return run_job(i, call, app, "StartUnit", UINT64_MAX);
 }
 
 int interface_restart_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         Interface *i = userdata;
-        const PodUnit *u = NULL;
+        AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, true, &u);
+        int r = begin(i, call, parameters, true, &app);
         if (r != 0)
                 return MIN(r, 0);
-        forget_failures(i, u);
-        return run_job(i, call, u, "RestartUnit", UINT64_MAX);
+        forget_failures(i, app);
+        return run_job(i, call, app, "RestartUnit", UINT64_MAX);
 }
 
 int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata)
@@ -235,12 +227,12 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
         uint64_t kill_usec = UINT64_MAX;
         json_object *timeout = NULL;
         Interface *i = userdata;
-        const PodUnit *u = NULL;
+        AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, false, &u);
+        int r = begin(i, call, parameters, false, &app);
         if (r != 0)
                 return MIN(r, 0);
-        if (u->life != UNIT_UP)
+        if (app->units[0].life != UNIT_UP)
                 return varlink_reply(call, NULL);
         if (json_object_object_get_ex(parameters, "timeoutUSec", &timeout) && timeout) {
                 int64_t usec = json_object_get_int64(timeout);
@@ -248,16 +240,16 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                         return varlink_reply_invalid_parameter(call, "timeoutUSec");
                 kill_usec = (uint64_t) usec;
         }
-        return run_job(i, call, u, "StopUnit", kill_usec);
+        return run_job(i, call, app, "StopUnit", kill_usec);
 }
 
 int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata)
 {
         json_object *number = NULL;
         Interface *i = userdata;
-        const PodUnit *u = NULL;
+        AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, false, &u);
+        int r = begin(i, call, parameters, false, &app);
         if (r != 0)
                 return MIN(r, 0);
         int64_t sig = json_object_object_get_ex(parameters, "signal", &number)
@@ -265,8 +257,8 @@ int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userd
                                       : 0;
         if (sig < 1 || sig > SIGRTMAX)
                 return varlink_reply_invalid_parameter(call, "signal");
-        if (!streq(interface_app_state(i, u), "running"))
-                return wrong_state(i, call, u);
-        r = manager_link_kill(i->ops.manager(i->userdata), u->name, false, (int) sig);
+        if (!streq(interface_app_state(i, app), "running"))
+                return wrong_state(i, call, app);
+        r = manager_link_kill(i->ops.manager(i->userdata), app->units[0].name, false, (int) sig);
         return r < 0 ? r : varlink_reply(call, NULL);
 }

@@ -16,8 +16,7 @@ typedef struct Monitor {
 struct Interface {
         Pod *pod;
         sd_event *event;
-        const PodUnit *units;
-        size_t n_units;
+        AppTable *apps;
         InterfaceOps ops;
         void *userdata;
         VarlinkServer *server;
@@ -30,12 +29,10 @@ struct Interface {
 
 /* --- interface-apps.c ---------------------------------------------------------------------------------- */
 
-/* The unit that runs an app, by the app's name or of APP; NULL: there is no such app. */
-const PodUnit *interface_find_unit(const Interface *i, const char *name);
 /* "created", "starting", "running", "stopping" or "exited". */
-const char *interface_app_state(const Interface *i, const PodUnit *u);
+const char *interface_app_state(const Interface *i, const AppInstance *app);
 /* The App of the interface; NULL: out of memory. */
-json_object *interface_app_json(const Interface *i, const PodUnit *u);
+json_object *interface_app_json(const Interface *i, const AppInstance *app);
 
 int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata);

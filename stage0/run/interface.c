@@ -96,16 +96,15 @@ static json_object *pod_state(const Interface *i, bool exited)
 
 /* --- Events -------------------------------------------------------------------------------------------- */
 
-static json_object *make_event(const Interface *i, const PodApp *app, bool exited)
+static json_object *make_event(const Interface *i, AppInstance *app, bool exited)
 {
-        const PodUnit *u = app ? interface_find_unit(i, app->name) : NULL;
         json_object *o = json_object_new_object();
 
         int r = json_member_add(o, "sequence", json_object_new_uint64(i->sequence));
         if (r >= 0)
                 r = json_member_add(o, "state", pod_state(i, exited));
-        if (r >= 0 && u)
-                r = json_member_add(o, "app", interface_app_json(i, u));
+        if (r >= 0 && app)
+                r = json_member_add(o, "app", interface_app_json(i, app));
         if (r >= 0)
                 return o;
         json_object_put(o);
@@ -153,7 +152,7 @@ static int keep_call(Interface *i, Monitor **list, VarlinkCall *call,
 }
 
 /* A peer that does not read loses its connection, which is reported by on_monitor_gone(), later. */
-static json_object *record_event(Interface *i, const PodApp *app, bool exited)
+static json_object *record_event(Interface *i, AppInstance *app, bool exited)
 {
         i->sequence++;
         json_object **place = &i->events[i->sequence % EVENTS_KEPT];
@@ -163,7 +162,7 @@ static json_object *record_event(Interface *i, const PodApp *app, bool exited)
         return *place;
 }
 
-void interface_changed(Interface *i, const PodApp *app)
+void interface_changed(Interface *i, AppInstance *app)
 {
         json_object *event = i ? record_event(i, app, false) : NULL;
 
@@ -213,13 +212,12 @@ static json_object *apps_json(const Interface *i)
 {
         json_object *l = json_object_new_array();
 
-        for (size_t k = 0; l && k < i->n_units; k++) {
-                if (i->units[k].kind != POD_UNIT_APP && i->units[k].kind != POD_UNIT_APP_ON_DEMAND)
+        FOREACH_APP(app, i->apps)
+        {
+                json_object *o = l ? interface_app_json(i, app) : NULL;
+                if (o && json_object_array_add(l, o) >= 0)
                         continue;
-                json_object *app = interface_app_json(i, &i->units[k]);
-                if (app && json_object_array_add(l, app) >= 0)
-                        continue;
-                json_object_put(app);
+                json_object_put(o);
                 json_object_put(l);
                 l = NULL;
         }
@@ -333,19 +331,14 @@ static int listen_for_calls(Interface *i)
         return varlink_server_listen(i->server, fd);
 }
 
-int interface_new(Pod *p, sd_event *event, const PodUnit *units, size_t n_units, const InterfaceOps *ops,
-                  void *userdata, Interface **ret, Error *e)
+int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *ops, void *userdata,
+                  Interface **ret, Error *e)
 {
         Interface *i = calloc(1, sizeof(Interface));
 
         if (!i)
                 return error_oom(e);
-        *i = (Interface){.pod = p,
-                         .event = event,
-                         .units = units,
-                         .n_units = n_units,
-                         .ops = *ops,
-                         .userdata = userdata};
+        *i = (Interface){.pod = p, .event = event, .apps = apps, .ops = *ops, .userdata = userdata};
         int r = varlink_server_new(event, "acnspawn", ACNSPAWN_VERSION, &i->server, e);
         if (r >= 0)
                 r = varlink_server_add_interface(i->server, &pod_interface, i, e);

@@ -3,7 +3,7 @@
 
 /* interface.c, interface-apps.c: the Varlink interface of a running pod, org.acnspawn.Pod. */
 
-#include "stage0/run/exit-policy.h"
+#include "stage0/run/app-table.h"
 
 typedef struct Interface Interface;
 
@@ -17,11 +17,11 @@ typedef struct InterfaceOps {
         ManagerLink *(*manager)(void *userdata);
 } InterfaceOps;
 
-/* Serves "interface" in the pod directory. UNITS are lent. */
-int interface_new(Pod *p, sd_event *event, const PodUnit *units, size_t n_units, const InterfaceOps *ops,
-                  void *userdata, Interface **ret, Error *e);
+/* Serves "interface" in the pod directory. APPS are lent. */
+int interface_new(Pod *p, sd_event *event, AppTable *apps, const InterfaceOps *ops, void *userdata,
+                  Interface **ret, Error *e);
 /* Answers what waits for the end of the pod, which has STATUS as its exit status, and disconnects. NULL is fine. */
 Interface *interface_free(Interface *i, int status);
 
 /* Something about the app has changed; NULL: about the pod. */
-void interface_changed(Interface *i, const PodApp *app);
+void interface_changed(Interface *i, AppInstance *app);

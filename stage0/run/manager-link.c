@@ -17,15 +17,20 @@
 #define UNIT_INTERFACE "org.freedesktop.systemd1.Unit"
 #define LOCAL_INTERFACE "org.freedesktop.DBus.Local" /* of signals that sd-bus makes itself */
 
-typedef struct LinkedUnit {
+typedef struct LinkedUnit LinkedUnit;
+
+struct LinkedUnit {
+        LinkedUnit *next;
         const char *name;
+        void *tag;
         char *path; /* of its object */
         char active[24], sub[40], reported[24];
         uint32_t job;
         bool known, asked;
         UnitLife life;
         ManagerLink *link;
-} LinkedUnit;
+        sd_bus_slot *slot; /* of the call that asks for its state */
+};
 
 typedef struct LinkJob LinkJob;
 
@@ -33,7 +38,6 @@ struct ManagerLink {
         sd_bus *bus;
         LinkJob *jobs; /* that have not ended */
         LinkedUnit *units;
-        size_t n_units;
         ManagerLinkEvents events;
         void *userdata;
 };
@@ -50,6 +54,19 @@ UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job
 }
 
 static void end_all_jobs(ManagerLink *l);
+static void forget_unit(ManagerLink *l, const LinkedUnit *u);
+
+/* Jobs that wait for it go on without it. */
+static void drop_unit(ManagerLink *l, LinkedUnit **place)
+{
+        LinkedUnit *u = *place;
+
+        forget_unit(l, u);
+        *place = u->next;
+        sd_bus_slot_unref(u->slot);
+        free(u->path);
+        free(u);
+}
 
 ManagerLink *manager_link_free(ManagerLink *l)
 {
@@ -58,9 +75,8 @@ ManagerLink *manager_link_free(ManagerLink *l)
         end_all_jobs(l);
         if (l->bus)
                 sd_bus_flush_close_unref(l->bus);
-        for (size_t i = 0; i < l->n_units; i++)
-                free(l->units[i].path);
-        free(l->units);
+        while (l->units)
+                drop_unit(l, &l->units);
         free(l);
         return NULL;
 }
@@ -75,17 +91,18 @@ static void update(ManagerLink *l, LinkedUnit *u)
         memcpy(u->reported, u->active, sizeof(u->reported));
         u->known = true;
         u->life = life;
-        l->events.changed(l->userdata, (size_t) (u - l->units), life);
+        l->events.changed(l->userdata, u->tag, life);
 }
 
 /* --- Reading messages ------------------------------------------------------------------------------------------- */
 
 static LinkedUnit *find_path(ManagerLink *l, const char *path)
 {
-        for (size_t i = 0; path && i < l->n_units; i++)
-                if (streq(l->units[i].path, path))
-                        return &l->units[i];
-        return NULL;
+        LinkedUnit *u = path ? l->units : NULL;
+
+        while (u && !streq(u->path, path))
+                u = u->next;
+        return u;
 }
 
 static int read_text(sd_bus_message *m, char *buffer, size_t size)
@@ -140,10 +157,11 @@ static int read_properties(sd_bus_message *m, LinkedUnit *u)
 
 static LinkedUnit *find_name(ManagerLink *l, const char *name)
 {
-        for (size_t i = 0; i < l->n_units; i++)
-                if (streq(l->units[i].name, name))
-                        return &l->units[i];
-        return NULL;
+        LinkedUnit *u = l->units;
+
+        while (u && !streq(u->name, name))
+                u = u->next;
+        return u;
 }
 
 static int read_listed(ManagerLink *l, sd_bus_message *m)
@@ -177,8 +195,8 @@ static int on_all(sd_bus_message *m, void *userdata, sd_bus_error *error)
         ManagerLink *l = userdata;
         int r = read_list(l, m);
 
-        for (size_t i = 0; r >= 0 && i < l->n_units; i++)
-                update(l, &l->units[i]);
+        for (LinkedUnit *u = r >= 0 ? l->units : NULL; u; u = u->next)
+                update(l, u);
         return 0;
 }
 
@@ -189,6 +207,7 @@ static int on_one(sd_bus_message *m, void *userdata, sd_bus_error *error)
         LinkedUnit *u = userdata;
 
         u->asked = false;
+        u->slot = sd_bus_slot_unref(u->slot);
         if (read_list(u->link, m) >= 0)
                 update(u->link, u);
         return 0;
@@ -198,7 +217,7 @@ static int ask(LinkedUnit *u)
 {
         if (u->asked)
                 return 0;
-        int r = sd_bus_call_method_async(u->link->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+        int r = sd_bus_call_method_async(u->link->bus, &u->slot, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
                                          "ListUnitsByNames", on_one, u, "as", 1, u->name);
         u->asked = r >= 0;
         return r;
@@ -242,6 +261,13 @@ static void end_job(LinkJob *j, int r, const char *result)
                 j->function(j->userdata, r, result);
         free(j->path);
         free(j);
+}
+
+static void forget_unit(ManagerLink *l, const LinkedUnit *u)
+{
+        for (LinkJob *j = l->jobs; j; j = j->next)
+                if (j->unit == u)
+                        j->unit = NULL;
 }
 
 static void end_all_jobs(ManagerLink *l)
@@ -340,30 +366,43 @@ int manager_link_reset(ManagerLink *l, const char *unit)
                                         "ResetFailedUnit", NULL, NULL, "s", unit);
 }
 
-const char *manager_link_state(const ManagerLink *l, size_t unit)
+const char *manager_link_state(const ManagerLink *l, const void *tag)
 {
-        return l->units[unit].active;
+        const LinkedUnit *u = l->units;
+
+        while (u && u->tag != tag)
+                u = u->next;
+        return u ? u->active : "inactive";
+}
+
+/* --- What is followed ------------------------------------------------------------------------------------------- */
+
+int manager_link_follow(ManagerLink *l, const char *name, void *tag)
+{
+        LinkedUnit *u = calloc(1, sizeof(LinkedUnit));
+
+        if (!u)
+                return -ENOMEM;
+        *u = (LinkedUnit){.next = l->units, .link = l, .name = name, .tag = tag, .active = "inactive"};
+        int r = manager_unit_path(name, &u->path);
+        if (r < 0) {
+                free(u);
+                return r;
+        }
+        l->units = u;
+        return 0;
+}
+
+void manager_link_unfollow(ManagerLink *l, const void *tag)
+{
+        for (LinkedUnit **i = &l->units; *i; i = &(*i)->next)
+                if ((*i)->tag == tag) {
+                        drop_unit(l, i);
+                        return;
+                }
 }
 
 /* --- Beginning ----------------------------------------------------------------------------------------- */
-
-static int add_units(ManagerLink *l, char *const *names)
-{
-        l->units = calloc(strv_length(names) + 1, sizeof(LinkedUnit));
-        if (!l->units)
-                return -ENOMEM;
-        STRV_FOREACH (name, names) {
-                LinkedUnit *u = &l->units[l->n_units];
-                int r = manager_unit_path(*name, &u->path);
-                if (r < 0)
-                        return r;
-                u->link = l;
-                u->name = *name;
-                snprintf(u->active, sizeof(u->active), "inactive");
-                l->n_units++;
-        }
-        return 0;
-}
 
 static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
@@ -394,8 +433,8 @@ static int follow(ManagerLink *l, sd_event *event)
                                         "ListUnitsByPatterns", on_all, l, "asas", 0, 1, "app-*");
 }
 
-int manager_link_new(Pod *p, sd_event *event, char *const *units, const ManagerLinkEvents *events,
-                     void *userdata, ManagerLink **ret, Error *e)
+int manager_link_new(Pod *p, sd_event *event, const ManagerLinkEvents *events, void *userdata,
+                     ManagerLink **ret, Error *e)
 {
         _cleanup_(manager_link_freep) ManagerLink *l = calloc(1, sizeof(ManagerLink));
 
@@ -405,9 +444,7 @@ int manager_link_new(Pod *p, sd_event *event, char *const *units, const ManagerL
         int r = pod_manager_connect(p, &l->bus, e);
         if (r < 0)
                 return r;
-        r = add_units(l, units);
-        if (r >= 0)
-                r = follow(l, event);
+        r = follow(l, event);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot follow the units of pod %s", pod_display_name(p));
         *ret = TAKE_PTR(l);

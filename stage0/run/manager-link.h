@@ -19,23 +19,25 @@ UnitLife unit_life(const char *active_state, const char *sub_state, uint32_t job
 typedef struct ManagerLink ManagerLink;
 
 typedef struct ManagerLinkEvents {
-        /* The state of the unit with this index: once soon after the connection, and whenever it changes, also between
-         * states that are all UNIT_UP. */
-        void (*changed)(void *userdata, size_t unit, UnitLife life);
+        /* The state of a unit, by the TAG that it is followed with: once soon after the connection, and whenever it
+         * changes, also between states that are all UNIT_UP. */
+        void (*changed)(void *userdata, void *tag, UnitLife life);
         /* The connection has ended. The link is of no use any more; it must not be freed in here. */
         void (*lost)(void *userdata);
 } ManagerLinkEvents;
 
-/* Connects to the systemd of a running pod, and follows UNITS, which are lent. The events are reported in EVENT's
- * loop. */
-int manager_link_new(Pod *p, sd_event *event, char *const *units, const ManagerLinkEvents *events,
-                     void *userdata, ManagerLink **ret, Error *e);
+/* Connects to the systemd of a running pod. The events are reported in EVENT's loop. */
+int manager_link_new(Pod *p, sd_event *event, const ManagerLinkEvents *events, void *userdata,
+                     ManagerLink **ret, Error *e);
 ManagerLink *manager_link_free(ManagerLink *l); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(ManagerLink *, manager_link_free);
 
-/* The state of the unit with this index as systemd calls it: "active", "activating", "deactivating", "inactive",
+/* Follows the unit NAME, which is lent until it is followed no more. TAG is what events call it. */
+int manager_link_follow(ManagerLink *l, const char *name, void *tag);
+void manager_link_unfollow(ManagerLink *l, const void *tag);
+/* The state of a unit that is followed, as systemd calls it: "active", "activating", "deactivating", "inactive",
  * "failed". Lives as long as the link and until its next event. */
-const char *manager_link_state(const ManagerLink *l, size_t unit);
+const char *manager_link_state(const ManagerLink *l, const void *tag);
 
 /* How a job has ended: RESULT as systemd has it ("done", "failed", "timeout", "canceled", "dependency", …), or R is
  * negative: systemd has refused the job, or the connection has ended (-ECONNRESET). */

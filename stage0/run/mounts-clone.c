@@ -31,7 +31,7 @@ static int clone_mount(PodMounts *m, const PodApp *app, size_t i, Error *e)
 
 static int clone_root(PodMounts *m, const PodApp *app, Error *e)
 {
-        AppMount *a = pod_mounts_find_app(m, app->name);
+        AppMount *a = pod_mounts_know_app(m, app->name);
         char name[16];
 
         if (!a || !a->mounted)

@@ -14,9 +14,9 @@
 #define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
 #endif
 
-static void hold_name(const PodMounts *m, const PodApp *app, char name[static 16])
+static void hold_name(const AppMount *a, char name[static 16])
 {
-        snprintf(name, 16, "c%u", (unsigned) pod_manifest_index_of(m->pod->manifest, app));
+        snprintf(name, 16, "c%u", a->index);
 }
 
 static int copy_file(int from_fd, int to_fd, const char *name, uid_t owner)
@@ -66,8 +66,11 @@ static int take(PodMounts *m, int all_fd, const PodApp *app)
                           &mount_fd);
         if (r >= 0)
                 r = fill(from_fd, mount_fd, owner);
-        hold_name(m, app, name);
-        return r < 0 ? r : pod_mounts_hold(m, mount_fd, name);
+        AppMount *a = pod_mounts_know_app(m, app->name);
+        if (r < 0 || !a)
+                return r < 0 ? r : -ENOMEM;
+        hold_name(a, name);
+        return pod_mounts_hold(m, mount_fd, name);
 }
 
 int pod_mounts_take_credentials(PodMounts *m, Error *e)
@@ -88,13 +91,29 @@ int pod_mounts_take_credentials(PodMounts *m, Error *e)
                      : 0;
 }
 
+int pod_mounts_take_app_credentials(PodMounts *m, const PodApp *app, Error *e)
+{
+        _cleanup_close_ int fd =
+                        openat(m->dir_fd, "credentials", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int r = fd < 0 ? -errno : take(m, fd, app);
+
+        if (fd < 0 && r == -ENOENT)
+                return 0;
+        m->has_credentials |= r >= 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot take the credentials of app %s into memory", app->name)
+                     : 0;
+}
+
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e)
 {
         char name[16];
 
         if (!m->has_credentials)
                 return -ENOENT;
-        hold_name(m, app, name);
+        const AppMount *a = pod_mounts_know_app(m, app->name);
+        if (!a)
+                return error_oom(e);
+        hold_name(a, name);
         int fd = mount_clone(m->holder_fd, name, false);
         return fd < 0 && fd != -ENOENT
                                ? error_set_errno(e, fd, "Cannot mount the credentials of app %s", app->name)

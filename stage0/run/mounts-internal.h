@@ -8,13 +8,15 @@
 #include "stage0/run/run-internal.h"
 
 typedef struct Layer {
-        char *path; /* in the store */
+        char *path; /* in the store; NULL: the place is free */
         unsigned index;
 } Layer;
 
 typedef struct AppMount {
         char *name;
-        unsigned index;
+        unsigned index;   /* no other app has it, or had it before */
+        unsigned *layers; /* by their indices */
+        size_t n_layers;
         bool mounted;
         bool used;    /* a process of the app had it */
         bool retired; /* pod_mounts_retire_app() */
@@ -41,6 +43,7 @@ struct PodMounts {
         bool has_notify;      /* the sockets of mounts-notify.c have their place */
         AppMount *apps;
         size_t n_apps, apps_allocated;
+        unsigned next_index; /* of apps */
         VolumeMount *volumes;
         size_t n_volumes, volumes_allocated;
 };
@@ -55,7 +58,8 @@ int pod_mounts_renew(int app_fd, const char *name);
 /* Gives the root in the app's writable layer the owner and mode that the image has for it; RENEW: after
  * emptying it. */
 int pod_mounts_make_upper(PodMounts *m, const char *app, const char *top, bool renew);
-AppMount *pod_mounts_find_app(PodMounts *m, const char *name);
+/* What is known of APP, which becomes known with this. NULL: out of memory. Stays until another app becomes known. */
+AppMount *pod_mounts_know_app(PodMounts *m, const char *name);
 
 /* Puts a detached mount at NAME of the holder. */
 int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
@@ -73,6 +77,8 @@ void volume_mount_done(VolumeMount *v);
 
 /* mounts-credentials.c */
 int pod_mounts_take_credentials(PodMounts *m, Error *e);
+/* The credentials of APP alone, which was added while the pod runs. */
+int pod_mounts_take_app_credentials(PodMounts *m, const PodApp *app, Error *e);
 /* A detached mount of the credentials of APP. -ENOENT (without a message): it has none. */
 int pod_mounts_clone_credentials(PodMounts *m, const PodApp *app, Error *e);
 

@@ -10,9 +10,9 @@
 
 #define DIRECTORY "notify"
 
-static void socket_name(const PodMounts *m, const PodApp *app, char name[static 32])
+static void socket_name(const AppMount *a, char name[static 32])
 {
-        snprintf(name, 32, "%u", (unsigned) pod_manifest_index_of(m->pod->manifest, app));
+        snprintf(name, 32, "%u", a->index);
 }
 
 static int hold_directory(PodMounts *m)
@@ -40,7 +40,10 @@ int pod_mounts_open_notify(PodMounts *m, const PodApp *app)
         dir_fd = openat(m->holder_fd, DIRECTORY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir_fd < 0)
                 return -errno;
-        socket_name(m, app, name);
+        AppMount *a = pod_mounts_know_app(m, app->name);
+        if (!a)
+                return -ENOMEM;
+        socket_name(a, name);
         sock = socket_bind_at(dir_fd, name, SOCK_DGRAM);
         if (sock < 0)
                 return sock;
@@ -52,7 +55,10 @@ int pod_mounts_clone_notify(PodMounts *m, const PodApp *app)
 {
         char name[32], path[64];
 
-        socket_name(m, app, name);
+        const AppMount *a = pod_mounts_know_app(m, app->name);
+        if (!a)
+                return -ENOMEM;
+        socket_name(a, name);
         snprintf(path, sizeof(path), DIRECTORY "/%s", name);
         _cleanup_close_ int fd = mount_clone(m->holder_fd, path, false);
         int r = fd < 0 ? fd

@@ -65,6 +65,12 @@ static int chdir_root(void)
         return chdir("/") < 0 ? -errno : 0;
 }
 
+static void app_mount_done(AppMount *a)
+{
+        free(a->name);
+        free(a->layers);
+}
+
 PodMounts *pod_mounts_free(PodMounts *m)
 {
         if (!m)
@@ -72,7 +78,7 @@ PodMounts *pod_mounts_free(PodMounts *m)
         for (size_t i = 0; i < m->n_layers; i++)
                 free(m->layers[i].path);
         for (size_t i = 0; i < m->n_apps; i++)
-                free(m->apps[i].name);
+                app_mount_done(&m->apps[i]);
         for (size_t i = 0; i < m->n_volumes; i++)
                 volume_mount_done(&m->volumes[i]);
         free(m->volumes);
@@ -150,26 +156,110 @@ static int mount_layer(PodMounts *m, const char *path, unsigned index, Error *e)
         return r < 0 ? error_set_errno(e, r, "Cannot mount image layer %s", path) : 0;
 }
 
+/* A place in the table of layers: one that is free, or a new one. */
+static int take_place(PodMounts *m, size_t *ret)
+{
+        size_t i = 0;
+
+        while (i < m->n_layers && m->layers[i].path)
+                i++;
+        if (i == m->n_layers) {
+                if (GREEDY_REALLOC(m->layers, m->layers_allocated, m->n_layers + 1) < 0)
+                        return -ENOMEM;
+                m->layers[m->n_layers++] = (Layer){.index = (unsigned) i};
+        }
+        *ret = i;
+        return 0;
+}
+
 static int find_layer(PodMounts *m, const char *path, unsigned *ret_index, Error *e)
 {
+        size_t place;
+
         for (size_t i = 0; i < m->n_layers; i++)
-                if (streq(m->layers[i].path, path)) {
+                if (streq_ptr(m->layers[i].path, path)) {
                         *ret_index = m->layers[i].index;
                         return 0;
                 }
-
-        unsigned index = (unsigned) m->n_layers;
-        int r = mount_layer(m, path, index, e);
+        if (take_place(m, &place) < 0)
+                return error_oom(e);
+        Layer *l = &m->layers[place];
+        int r = mount_layer(m, path, l->index, e);
         if (r < 0)
                 return r;
-        if (GREEDY_REALLOC(m->layers, m->layers_allocated, m->n_layers + 1) < 0)
-                return error_oom(e);
-        char *copy = strdup(path);
-        if (!copy)
-                return error_oom(e);
-        m->layers[m->n_layers++] = (Layer){.path = copy, .index = index};
-        *ret_index = index;
+        l->path = strdup(path); /* if that fails, the next one is mounted over it */
+        *ret_index = l->index;
+        return l->path ? 0 : error_oom(e);
+}
+
+static int add_use(PodMounts *m, const char *app, unsigned layer)
+{
+        AppMount *a = pod_mounts_know_app(m, app);
+        unsigned *grown;
+
+        if (!a)
+                return -ENOMEM;
+        for (size_t i = 0; i < a->n_layers; i++)
+                if (a->layers[i] == layer)
+                        return 0;
+        grown = reallocarray(a->layers, a->n_layers + 1, sizeof(unsigned));
+        if (!grown)
+                return -ENOMEM;
+        a->layers = grown;
+        a->layers[a->n_layers++] = layer;
         return 0;
+}
+
+static bool is_used(const PodMounts *m, unsigned layer)
+{
+        for (size_t i = 0; i < m->n_apps; i++)
+                for (size_t k = 0; k < m->apps[i].n_layers; k++)
+                        if (m->apps[i].layers[k] == layer)
+                                return true;
+        return false;
+}
+
+/* Unmounts and removes NAME of the holder, if it is there. */
+static void let_go(PodMounts *m, const char *kind, unsigned index)
+{
+        char name[24];
+
+        snprintf(name, sizeof(name), "%s%u", kind, index);
+        if (fchdir(m->holder_fd) >= 0) {
+                (void) umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
+                (void) unlinkat(m->holder_fd, name, AT_REMOVEDIR);
+        }
+}
+
+static void forget_notify(PodMounts *m, unsigned index)
+{
+        char name[32];
+
+        snprintf(name, sizeof(name), "notify/%u", index);
+        (void) unlinkat(m->holder_fd, name, 0);
+}
+
+void pod_mounts_remove_app(PodMounts *m, const char *name)
+{
+        AppMount a = {}, *place = m->apps;
+
+        while (place < m->apps + m->n_apps && !streq(place->name, name))
+                place++;
+        if (place == m->apps + m->n_apps)
+                return;
+        a = *place;
+        *place = m->apps[--m->n_apps];
+        let_go(m, "a", a.index);
+        let_go(m, "c", a.index);
+        forget_notify(m, a.index);
+        for (size_t i = 0; i < a.n_layers; i++) {
+                Layer *l = &m->layers[a.layers[i]];
+                if (!l->path || is_used(m, l->index))
+                        continue;
+                let_go(m, "l", l->index);
+                l->path = (free(l->path), NULL);
+        }
+        app_mount_done(&a);
 }
 
 static int read_lowers(PodMounts *m, const char *app, char ***ret, Error *e)
@@ -198,6 +288,8 @@ int pod_mounts_list_layers(PodMounts *m, const char *app, Text *t, char **ret_to
                 r = find_layer(m, *lower, &index, e);
                 if (r < 0)
                         return r;
+                if (add_use(m, app, index) < 0)
+                        return error_oom(e);
                 text_addf(t, "%sl%u", lower == lowers ? "" : ":", index);
         }
         *ret_top = strdup(lowers[0]);
@@ -301,22 +393,17 @@ static int mount_overlay(PodMounts *m, const char *app, unsigned index, bool ren
         return 0;
 }
 
-AppMount *pod_mounts_find_app(PodMounts *m, const char *name)
+AppMount *pod_mounts_know_app(PodMounts *m, const char *name)
 {
         for (size_t i = 0; i < m->n_apps; i++)
                 if (streq(m->apps[i].name, name))
                         return &m->apps[i];
-        return NULL;
-}
-
-static AppMount *add_app(PodMounts *m, const char *name)
-{
         if (GREEDY_REALLOC(m->apps, m->apps_allocated, m->n_apps + 1) < 0)
                 return NULL;
         char *copy = strdup(name);
         if (!copy)
                 return NULL;
-        m->apps[m->n_apps] = (AppMount){.name = copy, .index = (unsigned) m->n_apps};
+        m->apps[m->n_apps] = (AppMount){.name = copy, .index = m->next_index++};
         return &m->apps[m->n_apps++];
 }
 
@@ -345,7 +432,7 @@ static int unmount_overlay(PodMounts *m, AppMount *a)
 
 int pod_mounts_retire_app(PodMounts *m, const PodApp *app)
 {
-        AppMount *a = pod_mounts_find_app(m, app->name);
+        AppMount *a = pod_mounts_know_app(m, app->name);
         _cleanup_close_ int app_fd = a && a->used ? pod_mounts_open_app(m, app->name) : -EBADF;
 
         if (app_fd < 0 || (a->mounted && unmount_overlay(m, a) < 0) ||
@@ -358,7 +445,7 @@ int pod_mounts_retire_app(PodMounts *m, const PodApp *app)
 
 int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e)
 {
-        AppMount *a = pod_mounts_find_app(m, app->name) ?: add_app(m, app->name);
+        AppMount *a = pod_mounts_know_app(m, app->name);
         bool renew = a && a->used && fresh;
 
         if (!a)

@@ -38,70 +38,76 @@
 #define WINDOW_MAIN_PIDS 4U /* each takes a look at all processes of the app */
 #define NOBODY 65534U
 
-typedef struct AppNotices {
+typedef struct AppNotices AppNotices;
+
+struct AppNotices {
         Notices *all;
-        const PodApp *app;
+        AppInstance *app;
         int fd; /* the app's socket, or -EBADF */
         sd_event_source *source, *pause;
         uint64_t window_usec; /* when the second began in which N messages came */
         unsigned n, n_main_pids;
         bool warned;           /* of a main process that was refused, in this execution */
-        bool used;             /* the app tells */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
         bool ready;
         int waiting_fd; /* connection of the launcher that waits, or -EBADF */
         int asking_fd;  /* lent: that of a launcher that asks just now, or -EBADF */
         void (*answer)(int sock);
-} AppNotices;
+};
 
 struct Notices {
         Pod *pod;
         sd_event *event;
         Admission *admission;
         pid_t leader;
-        int send_fd;      /* to systemd */
-        AppNotices *apps; /* in the order of the manifest */
+        int send_fd; /* to systemd */
+        AppTable *apps;
 };
 
 Notices *notices_free(Notices *n)
 {
         if (!n)
                 return NULL;
-        for (size_t i = 0; n->apps && i < n->pod->manifest->n_apps; i++) {
-                sd_event_source_disable_unref(n->apps[i].source);
-                sd_event_source_disable_unref(n->apps[i].pause);
-                safe_close(n->apps[i].fd);
-                safe_close(n->apps[i].waiting_fd);
-        }
+        FOREACH_APP(app, n->apps)
+        notices_remove_app(app);
         safe_close(n->send_fd);
-        free(n->apps);
         free(n);
         return NULL;
 }
 
-int notices_new(Pod *p, sd_event *event, Admission *admission, Notices **ret, Error *e)
+int notices_add_app(Notices *n, AppInstance *app)
+{
+        app->notices = malloc(sizeof(AppNotices));
+        if (!app->notices)
+                return -ENOMEM;
+        *app->notices = (AppNotices){
+                        .all = n, .app = app, .fd = -EBADF, .waiting_fd = -EBADF, .asking_fd = -EBADF};
+        return 0;
+}
+
+void notices_remove_app(AppInstance *app)
+{
+        AppNotices *a = app->notices;
+
+        if (!a)
+                return;
+        sd_event_source_disable_unref(a->source);
+        sd_event_source_disable_unref(a->pause);
+        safe_close(a->fd);
+        safe_close(a->waiting_fd);
+        app->notices = (free(a), NULL);
+}
+
+int notices_new(Pod *p, AppTable *apps, sd_event *event, Admission *admission, Notices **ret, Error *e)
 {
         _cleanup_(notices_freep) Notices *n = calloc(1, sizeof(Notices));
 
         if (!n)
                 return error_oom(e);
-        *n = (Notices){.pod = p, .event = event, .admission = admission, .send_fd = -EBADF};
-        n->apps = calloc(p->manifest->n_apps + 1, sizeof(AppNotices));
-        if (!n->apps)
+        *n = (Notices){.pod = p, .apps = apps, .event = event, .admission = admission, .send_fd = -EBADF};
+        FOREACH_APP(app, apps)
+        if (notices_add_app(n, app) < 0)
                 return error_oom(e);
-        for (size_t i = 0; i < p->manifest->n_apps; i++) {
-                _cleanup_app_settings_ AppSettings s = {};
-                const PodApp *app = p->manifest->apps[i];
-                n->apps[i] = (AppNotices){.all = n,
-                                          .app = app,
-                                          .fd = -EBADF,
-                                          .waiting_fd = -EBADF,
-                                          .asking_fd = -EBADF};
-                int r = app_settings_read(app, &s, e);
-                if (r < 0)
-                        return r;
-                n->apps[i].used = s.notify;
-        }
         *ret = TAKE_PTR(n);
         return 0;
 }
@@ -109,11 +115,6 @@ int notices_new(Pod *p, sd_event *event, Admission *admission, Notices **ret, Er
 void notices_set_leader(Notices *n, pid_t leader)
 {
         n->leader = leader;
-}
-
-static AppNotices *find_app(const Notices *n, const PodApp *app)
-{
-        return &n->apps[pod_manifest_index_of(n->pod->manifest, app)];
 }
 
 /* --- To the pod's systemd ------------------------------------------------------------------------------ */
@@ -171,7 +172,7 @@ static void pass_on(AppNotices *a, const char *name, const char *value)
 
         snprintf(text, sizeof(text), "%s=%s", name, value);
         /* As long as it is there, its number is no other process's. */
-        int r = admission_main_process(a->all->admission, a->app, &sender.pid);
+        int r = admission_main_process(a->app, &sender.pid);
         if (r >= 0)
                 r = tell_systemd(a->all, &sender, text);
         if (r < 0)
@@ -211,7 +212,7 @@ static int peer_of(int sock, pid_t *ret)
 /* In whose name systemd accepts it: the main process, or the launcher that the unit waits for. */
 static int find_sender(const AppNotices *a, pid_t *ret)
 {
-        if (admission_main_process(a->all->admission, a->app, ret) >= 0)
+        if (admission_main_process(a->app, ret) >= 0)
                 return 0;
         return peer_of(a->asking_fd >= 0 ? a->asking_fd : a->waiting_fd, ret);
 }
@@ -238,12 +239,12 @@ static int set_main_process(AppNotices *a, uint32_t number)
         _cleanup_close_ int fd = pod_app_open_process(n->pod, a->app->name, n->leader, number, &pid);
         if (fd < 0)
                 return fd;
-        if (admission_main_process(n->admission, a->app, &current) >= 0 && current == pid)
+        if (admission_main_process(a->app, &current) >= 0 && current == pid)
                 return 0;
         int r = admission_may_be_main_process(n->admission, pid);
         if (r >= 0)
                 r = tell_main_process(a, number);
-        return r < 0 ? r : admission_set_main_process(n->admission, a->app, pid, fd);
+        return r < 0 ? r : admission_set_main_process(a->app, pid, fd);
 }
 
 static const char *refusal(int code)
@@ -351,7 +352,7 @@ static int on_message(sd_event_source *source, int fd, uint32_t revents, void *u
 
 static int open_socket(AppNotices *a, PodMounts *m)
 {
-        _cleanup_close_ int fd = pod_mounts_open_notify(m, a->app);
+        _cleanup_close_ int fd = pod_mounts_open_notify(m, a->app->manifest);
 
         if (fd < 0)
                 return fd;
@@ -363,12 +364,12 @@ static int open_socket(AppNotices *a, PodMounts *m)
 
 /* --- Executions ---------------------------------------------------------------------------------------- */
 
-int notices_begin(Notices *n, PodMounts *m, const PodApp *app, int *ret_fd, Error *e)
+int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e)
 {
-        AppNotices *a = find_app(n, app);
+        AppNotices *a = app->notices;
         char byte;
 
-        if (!a->used)
+        if (!app->settings.notify)
                 return 0;
         int r = a->fd < 0 ? open_socket(a, m) : 0;
         while (a->fd >= 0 && recv(a->fd, &byte, 1, MSG_DONTWAIT) >= 0)
@@ -376,7 +377,7 @@ int notices_begin(Notices *n, PodMounts *m, const PodApp *app, int *ret_fd, Erro
         a->ready = a->warned = false;
         a->extend_until = 0;
         if (r >= 0)
-                r = pod_mounts_clone_notify(m, app);
+                r = pod_mounts_clone_notify(m, app->manifest);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make the socket by which app %s tells that it is ready",
                                        app->name);
@@ -384,17 +385,17 @@ int notices_begin(Notices *n, PodMounts *m, const PodApp *app, int *ret_fd, Erro
         return 1;
 }
 
-void notices_end(Notices *n, const PodApp *app)
+void notices_end(AppInstance *app)
 {
-        AppNotices *a = find_app(n, app);
+        AppNotices *a = app->notices;
 
         a->waiting_fd = safe_close(a->waiting_fd);
         a->ready = false;
 }
 
-int notices_await(Notices *n, const PodApp *app, int sock, bool wait, void (*answer)(int sock))
+int notices_await(AppInstance *app, int sock, bool wait, void (*answer)(int sock))
 {
-        AppNotices *a = find_app(n, app);
+        AppNotices *a = app->notices;
 
         a->asking_fd = sock;
         receive_all(a);

@@ -8,17 +8,20 @@
 typedef struct Notices Notices;
 
 /* ADMISSION is lent: it knows the apps' main processes. */
-int notices_new(Pod *p, sd_event *event, Admission *admission, Notices **ret, Error *e);
+int notices_new(Pod *p, AppTable *apps, sd_event *event, Admission *admission, Notices **ret, Error *e);
 Notices *notices_free(Notices *n); /* NULL is fine */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Notices *, notices_free);
+/* An app that is added, or removed, while the pod runs. */
+int notices_add_app(Notices *n, AppInstance *app);
+void notices_remove_app(AppInstance *app);
 /* The pod's PID 1, to which status texts are passed on. */
 void notices_set_leader(Notices *n, pid_t leader);
 
 /* An execution of APP begins: what was told before does not count. 1: *RET_FD is a detached mount of the
  * app's socket; 0: it has none. */
-int notices_begin(Notices *n, PodMounts *m, const PodApp *app, int *ret_fd, Error *e);
+int notices_begin(PodMounts *m, AppInstance *app, int *ret_fd, Error *e);
 /* It is over. */
-void notices_end(Notices *n, const PodApp *app);
+void notices_end(AppInstance *app);
 /* A launcher, at the other end of SOCK, asks whether APP has told that it is ready. 1: it has. 0: it has not;
  * with WAIT, ANSWER is called with a copy of SOCK once it has. */
-int notices_await(Notices *n, const PodApp *app, int sock, bool wait, void (*answer)(int sock));
+int notices_await(AppInstance *app, int sock, bool wait, void (*answer)(int sock));

@@ -37,10 +37,10 @@ static uint64_t journal_size(const Pod *p)
         return MIN(JOURNAL_SIZE, (uint64_t) fs.f_blocks * fs.f_frsize / 10);
 }
 
-static LogBound bound_of(const PodApp *app, const AppSettings *s, uint64_t budget)
+static LogBound bound_of(const char *app, const AppSettings *s, uint64_t budget)
 {
         LogBound b = {
-                        .app = app->name,
+                        .app = app,
                         .size = s->log_size ?: budget,
                         .rate = s->log_rate != LOG_RATE_DEFAULT ? s->log_rate : 0,
                         .last_usec = now_usec(CLOCK_MONOTONIC),
@@ -53,26 +53,16 @@ static LogBound bound_of(const PodApp *app, const AppSettings *s, uint64_t budge
         return b;
 }
 
-int pump_bounds_new(const Pod *p, const AppSettings *settings, LogBound **ret)
+int pump_bound_new(const Pod *p, const char *app, const AppSettings *s, size_t n_apps, LogBound **ret)
 {
-        size_t n = p->manifest->n_apps;
-        uint64_t budget = n > 1 ? MAX(journal_size(p) / (2 * n), BUDGET_MIN) : UINT64_MAX;
-        LogBound *bounds = calloc(n + 1, sizeof(LogBound));
+        uint64_t budget = n_apps > 1 ? MAX(journal_size(p) / (2 * n_apps), BUDGET_MIN) : UINT64_MAX;
+        LogBound *b = malloc(sizeof(LogBound));
 
-        if (!bounds)
+        if (!b)
                 return -ENOMEM;
-        for (size_t i = 0; i < n; i++)
-                bounds[i] = bound_of(p->manifest->apps[i], &settings[i], budget);
-        *ret = bounds;
+        *b = bound_of(app, s, budget);
+        *ret = b;
         return 0;
-}
-
-LogBound *pump_bound_find(LogBound *bounds, const char *app)
-{
-        for (LogBound *b = bounds; b && b->app; b++)
-                if (streq(b->app, app))
-                        return b;
-        return NULL;
 }
 
 /* --- Counting ------------------------------------------------------------------------------------------ */
@@ -215,28 +205,26 @@ void pump_bound_end(Pump *p, Text *out)
 
 /* --- The record ---------------------------------------------------------------------------------------- */
 
-/* Both arrays have the apps of the pod in their order. */
 static void write_record(Pumps *all)
 {
-        size_t n = 0, n_drops = 0;
+        _cleanup_free_ LogDrops *drops = calloc(all->apps->n + 1, sizeof(LogDrops));
+        size_t n = 0;
 
-        for (const LogBound *b = all->bounds; b && b->app; b++)
-                n++;
-        _cleanup_free_ LogDrops *drops = calloc(n + 1, sizeof(LogDrops));
-        for (size_t i = 0; drops && i < n; i++) {
-                LogBound *b = &all->bounds[i];
-                AppLog *l = &all->logs[i];
+        if (!drops)
+                return; /* status does not tell then; the journal does */
+        FOREACH_APP(a, all->apps)
+        {
+                LogBound *b = a->bound;
+                AppLog *l = a->log;
                 b->changed = l->changed = false;
                 if (b->bytes > 0 || l->bytes > 0)
-                        drops[n_drops++] = (LogDrops){.app = b->app,
-                                                      .lines = b->lines,
-                                                      .bytes = b->bytes,
-                                                      .file_lines = l->lines,
-                                                      .file_bytes = l->bytes};
+                        drops[n++] = (LogDrops){.app = a->name,
+                                                .lines = b->lines,
+                                                .bytes = b->bytes,
+                                                .file_lines = l->lines,
+                                                .file_bytes = l->bytes};
         }
-        /* Without it, status does not tell; the journal does. */
-        if (drops)
-                (void) pod_drops_write(all->pod, drops, n_drops);
+        (void) pod_drops_write(all->pod, drops, n);
 }
 
 static int on_record(sd_event_source *source, uint64_t usec, void *userdata)
@@ -262,10 +250,8 @@ void pump_bounds_record(Pumps *all, bool at_end)
 {
         bool changed = false;
 
-        for (const LogBound *b = all->bounds; b && b->app; b++)
-                changed |= b->changed;
-        for (const AppLog *l = all->logs; l && l->app; l++)
-                changed |= l->changed;
+        FOREACH_APP(a, all->apps)
+        changed |= a->bound->changed || a->log->changed;
         if (changed && at_end)
                 write_record(all);
         else if (changed && !all->record_armed)

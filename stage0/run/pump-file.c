@@ -94,43 +94,30 @@ static int log_open(AppLog *l, Error *e)
         return 0;
 }
 
-int pump_logs_new(const Pod *p, AppSettings *settings, AppLog **ret, Error *e)
+int pump_log_new(const char *app, const AppSettings *settings, AppLog **ret, Error *e)
 {
-        size_t n = p->manifest->n_apps;
-        AppLog *logs = calloc(n + 1, sizeof(AppLog));
-        int r = logs ? 0 : error_oom(e);
+        _cleanup_(pump_log_freep) AppLog *l = calloc(1, sizeof(AppLog));
 
-        for (size_t i = 0; r >= 0 && i < n; i++) {
-                logs[i] = (AppLog){.app = p->manifest->apps[i]->name,
-                                   .journal = settings[i].journal,
-                                   .file = settings[i].log_file,
-                                   .fd = -EBADF};
-                settings[i].log_file.path = NULL;
-                if (logs[i].file.path)
-                        r = log_open(&logs[i], e);
+        if (!l)
+                return error_oom(e);
+        *l = (AppLog){.app = app, .journal = settings->journal, .file = settings->log_file, .fd = -EBADF};
+        if (l->file.path) {
+                l->file.path = strdup(l->file.path);
+                int r = l->file.path ? log_open(l, e) : error_oom(e);
+                if (r < 0)
+                        return r;
         }
-        if (r < 0) {
-                pump_logs_free(logs);
-                return r;
-        }
-        *ret = logs;
+        *ret = TAKE_PTR(l);
         return 0;
 }
 
-void pump_logs_free(AppLog *logs)
+AppLog *pump_log_free(AppLog *l)
 {
-        for (AppLog *l = logs; l && l->app; l++) {
-                safe_close(l->fd);
-                free(l->file.path);
-        }
-        free(logs);
-}
-
-AppLog *pump_log_find(AppLog *logs, const char *app)
-{
-        for (AppLog *l = logs; l && l->app; l++)
-                if (streq(l->app, app))
-                        return l;
+        if (!l)
+                return NULL;
+        safe_close(l->fd);
+        free(l->file.path);
+        free(l);
         return NULL;
 }
 
@@ -139,8 +126,10 @@ int pumps_reopen(Pumps *all, const char *app, Error *e)
         size_t n = 0;
         int r = 0;
 
-        for (AppLog *l = all->logs; l && l->app; l++) {
-                if (!l->file.path || (app && !streq(l->app, app)))
+        FOREACH_APP(a, all->apps)
+        {
+                AppLog *l = a->log;
+                if (!l->file.path || (app && !streq(a->name, app)))
                         continue;
                 int k = log_open(l, r < 0 ? NULL : e);
                 r = r < 0 ? r : k;

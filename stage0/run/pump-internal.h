@@ -12,7 +12,7 @@ typedef struct Waiter Waiter;
 
 /* How much of an app's output the journal may have; see pump-bound.c. */
 typedef struct LogBound {
-        const char *app;                     /* NULL: the end of the array */
+        const char *app;
         uint64_t size, rate;                 /* bytes, and bytes a second */
         uint64_t left, last_usec;            /* of SIZE, as it was then */
         uint64_t lines, bytes;               /* that were dropped */
@@ -32,8 +32,8 @@ typedef struct LogFormatter {
 
 /* Where the output of an app goes; see pump-file.c. */
 typedef struct AppLog {
-        const char *app; /* NULL: the end of the array */
-        bool journal;    /* to the journal of the pod */
+        const char *app;
+        bool journal; /* to the journal of the pod */
         LogFileSettings file;
         int fd;                /* of the file; negative: there is none */
         uint64_t limit;        /* bytes that it may have */
@@ -46,7 +46,7 @@ typedef struct AppLog {
 struct Pump {
         Pump *next;
         Pumps *all;
-        char *app;
+        const AppInstance *app;
         bool error, ended;
         bool terminal; /* what is read is the master of one */
         bool held_return;
@@ -69,7 +69,7 @@ struct Pump {
 /* Who asked for a flush that is not done yet. */
 struct Waiter {
         Waiter *next;
-        char *app;
+        const AppInstance *app;
         int fd;
         void (*flushed)(int fd);
 };
@@ -77,8 +77,7 @@ struct Waiter {
 struct Pumps {
         sd_event *event;
         const Pod *pod;
-        LogBound *bounds;
-        AppLog *logs;
+        AppTable *apps;
         Text records;                  /* of a log file, about to be written */
         sd_event_source *record_timer; /* writes down what they drop */
         bool record_armed;
@@ -114,19 +113,17 @@ void log_format_count(int format, const char *records, size_t size, uint64_t *re
 /* Whether the last of the whole records RECORDS is a part of a line that is to go on. */
 bool log_format_is_open(int format, const char *records, size_t size);
 
-/* pump-file.c: one for each app, and one without. SETTINGS are those of the apps of P, what is in
- * their log_file is taken. The files are opened. */
-int pump_logs_new(const Pod *p, AppSettings *settings, AppLog **ret, Error *e);
-void pump_logs_free(AppLog *logs);
-AppLog *pump_log_find(AppLog *logs, const char *app);
+/* pump-file.c: the log of an app, whose file is opened. SETTINGS are lent. */
+int pump_log_new(const char *app, const AppSettings *settings, AppLog **ret, Error *e);
+AppLog *pump_log_free(AppLog *l); /* NULL is fine */
+DEFINE_TRIVIAL_CLEANUP_FUNC(AppLog *, pump_log_free);
 void pump_write_to_file(Pump *p, const char *data, size_t size);
 /* Everything that has come is to be in the file. */
 void pump_flush_file(Pump *p);
 void pump_end_file(Pump *p);
 
-/* pump-bound.c: one for each app, and one without. SETTINGS are those of the apps of P. */
-int pump_bounds_new(const Pod *p, const AppSettings *settings, LogBound **ret);
-LogBound *pump_bound_find(LogBound *bounds, const char *app);
+/* pump-bound.c: of an app of P, which has as many as N_APPS of them. */
+int pump_bound_new(const Pod *p, const char *app, const AppSettings *s, size_t n_apps, LogBound **ret);
 /* Whether all of DATA may be stored, which it is then. */
 bool pump_bound_admits(Pump *p, const char *data, size_t size);
 /* Adds to OUT what is to be stored of DATA. */

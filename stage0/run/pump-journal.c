@@ -38,7 +38,7 @@ static int on_journal_timeout(sd_event_source *source, uint64_t usec, void *user
         Pump *p = userdata;
 
         log_warning("The journal of the pod takes nothing: what app %s writes from here on is not kept",
-                    p->app);
+                    p->app->name);
         p->journal_source = sd_event_source_disable_unref(p->journal_source);
         p->journal_fd = safe_close(p->journal_fd);
         pump_resume(p);

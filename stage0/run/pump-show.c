@@ -28,7 +28,7 @@ static void show_bytes(Pump *p, const void *data, size_t size)
 static void show_line(Pump *p)
 {
         const JournalLine l = {
-                        .app = p->app,
+                        .app = p->app->name,
                         .data = p->line.data ?: "",
                         .size = p->line.size,
                         .error = p->error,
@@ -75,13 +75,13 @@ static void show_neutral(Pump *p, const char *data, size_t size)
 
 static bool is_shown(const Pump *p)
 {
-        return p->all->show && (!p->all->only || streq(p->all->only, p->app));
+        return p->all->show && (!p->all->only || streq(p->all->only, p->app->name));
 }
 
 /* Nothing comes between us and a terminal: lines of several apps would be staircases on it. */
 void pump_show(Pump *p, const char *data, size_t size)
 {
-        inputs_show(p->all->inputs, p->app, p->error, data, size);
+        input_show(p->app->input, p->error, data, size);
         if (!is_shown(p))
                 return;
         if (p->all->prefix && !p->all->only)

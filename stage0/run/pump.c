@@ -33,7 +33,6 @@ static Pump *pump_free(Pump *p)
         text_done(&p->pending);
         text_done(&p->formatter.rest);
         text_done(&p->message);
-        free(p->app);
         free(p);
         return NULL;
 }
@@ -80,12 +79,18 @@ static void forget(Pump *p)
         pump_free(p);
 }
 
-static bool is_flushed(const Pumps *all, const char *app)
+static bool is_flushed(const Pumps *all, const AppInstance *app)
 {
         for (const Pump *p = all->first; p; p = p->next)
-                if (p->pending.size > 0 && streq(p->app, app))
+                if (p->pending.size > 0 && p->app == app)
                         return false;
         return true;
+}
+
+static void waiter_free(Waiter *w)
+{
+        safe_close(w->fd);
+        free(w);
 }
 
 static void answer_waiters(Pumps *all)
@@ -98,9 +103,7 @@ static void answer_waiters(Pumps *all)
                 *i = w->next;
                 all->n_waiters--;
                 w->flushed(w->fd);
-                safe_close(w->fd);
-                free(w->app);
-                free(w);
+                waiter_free(w);
         }
 }
 
@@ -178,20 +181,18 @@ static bool flush_one(Pump *p)
         return r >= 0;
 }
 
-static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
+static int add_waiter(Pumps *all, const AppInstance *app, int fd, void (*flushed)(int fd))
 {
         Waiter *w = all->n_waiters < WAITERS_MAX ? calloc(1, sizeof(Waiter)) : NULL;
 
         if (!w)
                 return all->n_waiters < WAITERS_MAX ? -ENOMEM : -EUSERS;
         *w = (Waiter){.next = all->waiters,
-                      .app = strdup(app),
+                      .app = app,
                       .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
                       .flushed = flushed};
-        if (!w->app || w->fd < 0) {
-                int r = w->app ? -errno : -ENOMEM;
-                safe_close(w->fd);
-                free(w->app);
+        if (w->fd < 0) {
+                int r = -errno;
                 free(w);
                 return r;
         }
@@ -200,13 +201,13 @@ static int add_waiter(Pumps *all, const char *app, int fd, void (*flushed)(int f
         return 0;
 }
 
-int pumps_flush(Pumps *all, const char *app, int fd, void (*flushed)(int fd))
+int pumps_flush(Pumps *all, const AppInstance *app, int fd, void (*flushed)(int fd))
 {
         Pump *next;
 
         for (Pump *p = all->first; p; p = next) {
                 next = p->next;
-                if (streq(p->app, app) && flush_one(p))
+                if (p->app == app && flush_one(p))
                         pump_flush_file(p);
         }
         int r = add_waiter(all, app, fd, flushed);
@@ -268,12 +269,11 @@ static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
         *p = *like;
         p->all = all;
         p->journal_fd = -EBADF;
-        p->app = strdup(like->app);
         p->neutralizer = (Neutralizer){
                         .colors = colors_enabled(p->error ? STDERR_FILENO : STDOUT_FILENO),
                         .returns = true,
         };
-        int r = !p->app ? -ENOMEM : p->terminal ? 0 : open_pipe(p, owner, &write_fd);
+        int r = p->terminal ? 0 : open_pipe(p, owner, &write_fd);
         if (r >= 0)
                 r = sd_event_add_io(all->event, &p->source, p->read_fd, EPOLLIN, on_readable, p);
         if (r < 0) {
@@ -283,8 +283,8 @@ static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
                 return r;
         }
         p->journal_fd = like->journal_fd;
-        p->bound = pump_bound_find(all->bounds, p->app);
-        p->log = pump_log_find(all->logs, p->app);
+        p->bound = p->app->bound;
+        p->log = p->app->log;
         p->formatter = (LogFormatter){.format = p->log ? p->log->file.format : 0, .error = p->error};
         p->next = all->first;
         all->first = p;
@@ -294,19 +294,16 @@ static int add(Pumps *all, const Pump *like, uid_t owner, int *ret_write_fd)
         return 0;
 }
 
-int pumps_add(Pumps *all, const char *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd)
+int pumps_add(Pumps *all, const AppInstance *app, bool error, int journal_fd, uid_t owner, int *ret_write_fd)
 {
-        const Pump like = {.app = (char *) app, .error = error, .read_fd = -EBADF, .journal_fd = journal_fd};
+        const Pump like = {.app = app, .error = error, .read_fd = -EBADF, .journal_fd = journal_fd};
 
         return add(all, &like, owner, ret_write_fd);
 }
 
-int pumps_add_terminal(Pumps *all, const char *app, int journal_fd, int master_fd)
+int pumps_add_terminal(Pumps *all, const AppInstance *app, int journal_fd, int master_fd)
 {
-        const Pump like = {.app = (char *) app,
-                           .terminal = true,
-                           .read_fd = master_fd,
-                           .journal_fd = journal_fd};
+        const Pump like = {.app = app, .terminal = true, .read_fd = master_fd, .journal_fd = journal_fd};
 
         return add(all, &like, 0, NULL);
 }
@@ -333,24 +330,50 @@ void pumps_show_nothing(Pumps *all)
         on_room(all);
 }
 
-/* Each app's are read once, for its share of the journal and its log file. */
-static int read_settings(Pumps *all, Error *e)
+int pumps_add_app(Pumps *all, AppInstance *app, Error *e)
 {
-        const PodManifest *m = all->pod->manifest;
-        AppSettings *settings = calloc(m->n_apps + 1, sizeof(AppSettings));
-        int r = settings ? 0 : error_oom(e);
-        size_t n = 0;
+        if (pump_bound_new(all->pod, app->name, &app->settings, all->apps->n, &app->bound) < 0)
+                return error_oom(e);
+        all->prefix |= all->apps->n > 1;
+        return pump_log_new(app->name, &app->settings, &app->log, e);
+}
 
-        for (; r >= 0 && n < m->n_apps; n++)
-                r = app_settings_read(m->apps[n], &settings[n], e);
-        if (r >= 0 && pump_bounds_new(all->pod, settings, &all->bounds) < 0)
-                r = error_oom(e);
-        if (r >= 0)
-                r = pump_logs_new(all->pod, settings, &all->logs, e);
-        for (size_t i = 0; settings && i < m->n_apps; i++)
-                app_settings_done(&settings[i]);
-        free(settings);
-        return r;
+static void release_app(AppInstance *app)
+{
+        app->bound = (free(app->bound), NULL);
+        app->log = pump_log_free(app->log);
+}
+
+static Pump *find_pump(const Pumps *all, const AppInstance *app)
+{
+        Pump *p = all->first;
+
+        while (p && p->app != app)
+                p = p->next;
+        return p;
+}
+
+void pumps_remove_app(Pumps *all, AppInstance *app)
+{
+        for (Pump *p = all->first, *next; p; p = next) {
+                next = p->next;
+                if (p->app == app)
+                        (void) flush_one(p);
+        }
+        for (Pump *p; (p = find_pump(all, app));) {
+                pump_end_storing(p);
+                forget(p);
+        }
+        for (Waiter **i = &all->waiters, *w; (w = *i);) {
+                if (w->app != app) {
+                        i = &w->next;
+                        continue;
+                }
+                *i = w->next;
+                all->n_waiters--;
+                waiter_free(w);
+        }
+        release_app(app);
 }
 
 int pumps_new(sd_event *event, const PumpOptions *o, Pumps **ret, Error *e)
@@ -360,15 +383,23 @@ int pumps_new(sd_event *event, const PumpOptions *o, Pumps **ret, Error *e)
 
         if (!all)
                 return error_oom(e);
-        *all = (Pumps){.event = event, .pod = o->pod, .show = o->show, .prefix = o->prefix, .raw = o->raw};
+        *all = (Pumps){.event = event,
+                       .pod = o->pod,
+                       .apps = o->apps,
+                       .show = o->show,
+                       .prefix = o->prefix,
+                       .raw = o->raw};
         for (size_t i = 0; o->show && i < ELEMENTSOF(fds); i++) {
                 int r = outlet_new(event, fds[i], on_room, all, &all->outlets[i]);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot write to %s", i == 0 ? "stdout" : "stderr");
         }
-        int r = read_settings(all, e);
-        if (r < 0)
-                return r;
+        FOREACH_APP(app, all->apps)
+        {
+                int r = pumps_add_app(all, app, e);
+                if (r < 0)
+                        return r;
+        }
         *ret = TAKE_PTR(all);
         return 0;
 }
@@ -382,15 +413,13 @@ Pumps *pumps_free(Pumps *all)
         while (all->waiters) {
                 Waiter *w = all->waiters;
                 all->waiters = w->next;
-                safe_close(w->fd);
-                free(w->app);
-                free(w);
+                waiter_free(w);
         }
         for (size_t i = 0; i < ELEMENTSOF(all->outlets); i++)
                 outlet_free(all->outlets[i]);
         sd_event_source_disable_unref(all->record_timer);
-        free(all->bounds);
-        pump_logs_free(all->logs);
+        FOREACH_APP(app, all->apps)
+        release_app(app);
         text_done(&all->records);
         free(all);
         return NULL;

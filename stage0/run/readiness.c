@@ -23,24 +23,24 @@ typedef enum WaitState {
         _WAIT_STATE_MAX,
 } WaitState;
 
-typedef struct AppWait {
+typedef struct AppWait AppWait;
+
+struct AppWait {
         Readiness *all;
-        const PodApp *app;
+        AppInstance *app;
         WaitState state;
         bool tells;  /* it, or its health check, says when it is ready */
         char *why;   /* why it could not be executed, as its record has it; or NULL */
         int link_fd; /* the connection of its launcher, until the exec; or -EBADF */
         sd_event_source *link_source;
-        RestartPolicy restart;
-        uint32_t restart_limit;
-} AppWait;
+};
 
 struct Readiness {
         Pod *pod;
         sd_event *event;
         void (*changed)(void *userdata);
         void *userdata;
-        AppWait *apps;             /* in the order of the manifest */
+        AppTable *apps;
         size_t n[_WAIT_STATE_MAX]; /* how many are in each state */
         size_t n_tell, n_told;     /* say when they are ready; have done so */
 };
@@ -65,51 +65,59 @@ Readiness *readiness_free(Readiness *r)
 {
         if (!r)
                 return NULL;
-        for (size_t i = 0; r->apps && i < r->pod->manifest->n_apps; i++) {
-                drop_link(&r->apps[i]);
-                free(r->apps[i].why);
-        }
-        free(r->apps);
+        FOREACH_APP(app, r->apps)
+        readiness_remove_app(app);
         free(r);
         return NULL;
 }
 
-static int read_app(AppWait *w, Error *e)
+int readiness_add_app(Readiness *r, AppInstance *app)
 {
-        _cleanup_app_settings_ AppSettings s = {};
-        int r = app_settings_read(w->app, &s, e);
-
-        if (r < 0)
-                return r;
-        w->restart = (RestartPolicy) s.restart;
-        w->restart_limit = s.restart_limit;
-        if (stage1_app_is_socket_activated(w->app->app))
-                return 0;
-        w->tells = app_settings_readiness(&s);
-        w->all->n_tell += w->tells;
-        set_state(w, WAIT_STARTING);
+        app->wait = calloc(1, sizeof(AppWait));
+        if (!app->wait)
+                return -ENOMEM;
+        *app->wait = (AppWait){.all = r, .app = app, .link_fd = -EBADF};
+        r->n[WAIT_NONE]++;
         return 0;
 }
 
-int readiness_new(Pod *p, sd_event *event, void (*changed)(void *userdata), void *userdata, Readiness **ret,
-                  Error *e)
+void readiness_remove_app(AppInstance *app)
+{
+        AppWait *w = app->wait;
+
+        if (!w)
+                return;
+        set_state(w, WAIT_NONE);
+        w->all->n[WAIT_NONE]--;
+        w->all->n_tell -= w->tells;
+        drop_link(w);
+        free(w->why);
+        app->wait = (free(w), NULL);
+}
+
+/* The pod is not up before this app is, unless connections start it. */
+static void wait_for_app(AppWait *w)
+{
+        if (stage1_app_is_socket_activated(w->app->app))
+                return;
+        w->tells = app_settings_readiness(&w->app->settings);
+        w->all->n_tell += w->tells;
+        set_state(w, WAIT_STARTING);
+}
+
+int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata), void *userdata,
+                  Readiness **ret, Error *e)
 {
         _cleanup_(readiness_freep) Readiness *r = calloc(1, sizeof(Readiness));
-        size_t n = p->manifest->n_apps;
 
         if (!r)
                 return error_oom(e);
-        *r = (Readiness){.pod = p, .event = event, .changed = changed, .userdata = userdata};
-        r->apps = calloc(n + 1, sizeof(AppWait));
-        if (!r->apps)
-                return error_oom(e);
-        r->n[WAIT_NONE] = n;
-        for (size_t i = 0; i < n; i++)
-                r->apps[i] = (AppWait){.all = r, .app = p->manifest->apps[i], .link_fd = -EBADF};
-        for (size_t i = 0; i < n; i++) {
-                int k = read_app(&r->apps[i], e);
-                if (k < 0)
-                        return k;
+        *r = (Readiness){.pod = p, .apps = apps, .event = event, .changed = changed, .userdata = userdata};
+        FOREACH_APP(app, apps)
+        {
+                if (readiness_add_app(r, app) < 0)
+                        return error_oom(e);
+                wait_for_app(app->wait);
         }
         *ret = TAKE_PTR(r);
         return 0;
@@ -122,9 +130,9 @@ bool readiness_is_used(const Readiness *r)
 
 bool readiness_waits_for_word(const Readiness *r)
 {
-        for (size_t i = 0; i < r->pod->manifest->n_apps; i++)
-                if (r->apps[i].tells && r->apps[i].state == WAIT_STARTING)
-                        return true;
+        FOREACH_APP(app, r->apps)
+        if (app->wait->tells && app->wait->state == WAIT_STARTING)
+                return true;
         return false;
 }
 
@@ -133,7 +141,7 @@ static bool pod_ends(const Readiness *r)
 {
         if (r->n[WAIT_FAILED] == 0)
                 return false;
-        return r->pod->config.exit_policy != EXIT_ON_ALL || r->n[WAIT_FAILED] == r->pod->manifest->n_apps;
+        return r->pod->config.exit_policy != EXIT_ON_ALL || r->n[WAIT_FAILED] == r->apps->n;
 }
 
 bool readiness_is_settled(const Readiness *r)
@@ -143,12 +151,12 @@ bool readiness_is_settled(const Readiness *r)
 
 bool readiness_is_complete(const Readiness *r)
 {
-        return r->n[WAIT_NONE] + r->n[WAIT_READY] == r->pod->manifest->n_apps;
+        return r->n[WAIT_NONE] + r->n[WAIT_READY] == r->apps->n;
 }
 
 /* --- Records ------------------------------------------------------------------------------------------- */
 
-static int read_record(const Readiness *r, const PodApp *app, AppStatus *ret)
+static int read_record(const Readiness *r, const AppInstance *app, AppStatus *ret)
 {
         _cleanup_close_ int fd =
                         open_beneath(r->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
@@ -160,9 +168,12 @@ static bool will_start_again(const AppWait *w)
 {
         _cleanup_app_status_ AppStatus s = {};
 
-        if (w->restart == RESTART_NO)
+        const AppSettings *settings = &w->app->settings;
+
+        if (settings->restart == RESTART_NO)
                 return false;
-        return read_record(w->all, w->app, &s) < 0 || backoff_restarts(&s, w->restart, w->restart_limit);
+        return read_record(w->all, w->app, &s) < 0 ||
+               backoff_restarts(&s, (RestartPolicy) settings->restart, settings->restart_limit);
 }
 
 /* --- Being executed ------------------------------------------------------------------------------------ */
@@ -194,9 +205,9 @@ static int on_link(sd_event_source *source, int fd, uint32_t revents, void *user
         return 0;
 }
 
-void readiness_launched(Readiness *r, const PodApp *app, int fd)
+void readiness_launched(Readiness *r, AppInstance *app, int fd)
 {
-        AppWait *w = &r->apps[pod_manifest_index_of(r->pod->manifest, app)];
+        AppWait *w = app->wait;
 
         if (w->tells || (w->state != WAIT_STARTING && w->state != WAIT_AGAIN))
                 return;
@@ -211,9 +222,9 @@ void readiness_launched(Readiness *r, const PodApp *app, int fd)
 
 /* --- What launchers tell ------------------------------------------------------------------------------- */
 
-void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what)
+void readiness_told(Readiness *r, AppInstance *app, LaunchPhase what)
 {
-        AppWait *w = &r->apps[pod_manifest_index_of(r->pod->manifest, app)];
+        AppWait *w = app->wait;
 
         if (what == LAUNCH_FLUSH && !w->tells)
                 judge_start(w, true);
@@ -271,15 +282,15 @@ int readiness_describe(Readiness *r, char **ret)
                         open_beneath(r->pod->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
         _cleanup_text_ Text t = {};
 
-        for (size_t i = 0; i < r->pod->manifest->n_apps; i++)
-                if (r->apps[i].state != WAIT_NONE && r->apps[i].state != WAIT_READY)
-                        describe_app(&t, &r->apps[i], fd);
+        FOREACH_APP(app, r->apps)
+        if (app->wait->state != WAIT_NONE && app->wait->state != WAIT_READY)
+                describe_app(&t, app->wait, fd);
         return text_take(&t, ret, NULL);
 }
 
 int readiness_summary(const Readiness *r, char **ret)
 {
-        size_t n = r->pod->manifest->n_apps;
+        size_t n = r->apps->n;
 
         return xasprintf(ret, "%zu of %zu app%s ready", n - (r->n_tell - r->n_told), n,
                          n == 1 ? " is" : "s are");

@@ -3,20 +3,22 @@
 
 /* readiness.c: which apps of a pod are up. */
 
-#include "schema/settings.h"
-#include "stage0/run/run-internal.h"
+#include "stage0/run/app-table.h"
 
 typedef struct Readiness Readiness;
 
 /* CHANGED is called from EVENT's loop when an app turns out to have been executed, or not. */
-int readiness_new(Pod *p, sd_event *event, void (*changed)(void *userdata), void *userdata, Readiness **ret,
-                  Error *e);
+int readiness_new(Pod *p, AppTable *apps, sd_event *event, void (*changed)(void *userdata), void *userdata,
+                  Readiness **ret, Error *e);
 Readiness *readiness_free(Readiness *r);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Readiness *, readiness_free);
+/* An app that is added, or removed, while the pod runs. The start of the pod does not wait for it. */
+int readiness_add_app(Readiness *r, AppInstance *app);
+void readiness_remove_app(AppInstance *app);
 /* The launcher of APP at the other end of FD, which is lent, has all it needs to execute the app. */
-void readiness_launched(Readiness *r, const PodApp *app, int fd);
+void readiness_launched(Readiness *r, AppInstance *app, int fd);
 /* WHAT a launcher says of APP: LAUNCH_READY and so on, or LAUNCH_FLUSH: its processes have ended. */
-void readiness_told(Readiness *r, const PodApp *app, LaunchPhase what);
+void readiness_told(Readiness *r, AppInstance *app, LaunchPhase what);
 /* Whether any app says when it is ready, or has a health check that does. */
 bool readiness_is_used(const Readiness *r);
 /* Whether the pod still waits for one of those. */

@@ -52,6 +52,8 @@ int pod_mounts_prepare_app(PodMounts *m, const PodApp *app, bool fresh, Error *e
  * descriptor is returned. -ENOENT: there is nothing to put aside, or it is done when the next one gets its
  * root. Until then the app has none. */
 int pod_mounts_retire_app(PodMounts *m, const PodApp *app);
+/* Unmounts all that is mounted for the app of that name alone, which has no process any more. */
+void pod_mounts_remove_app(PodMounts *m, const char *name);
 /* Detached mounts for one process of APP, in the order of the launch protocol from LAUNCH_FD_ROOT on. */
 int pod_mounts_clone_app(PodMounts *m, const PodApp *app, int *ret_fds, size_t *ret_n, bool *ret_credentials,
                          Error *e);

@@ -21,7 +21,7 @@
 
 typedef struct Question {
         struct ucred peer;
-        const PodApp *app;
+        AppInstance *app;
         LaunchRequest request;
         int streams[_LAUNCH_STREAM_MAX];
 } Question;
@@ -29,13 +29,14 @@ typedef struct Question {
 /* Until the root of its app is clean. */
 typedef struct Waiting {
         struct Waiting *next;
-        const PodApp *app;
+        AppInstance *app;
         int fd;
         Question question;
 } Waiting;
 
 struct Server {
         Pod *pod;
+        AppTable *apps;
         PodMounts *mounts;
         Pumps *pumps;
         Inputs *inputs;
@@ -114,6 +115,28 @@ int server_open_metadata(Server *s, sd_event *event, Error *e)
         return metadata_service_new(s->pod, event, &s->metadata, e);
 }
 
+int server_add_app(Server *s, AppInstance *app)
+{
+        int r = admission_add_app(app);
+
+        return r < 0 ? r : notices_add_app(s->notices, app);
+}
+
+void server_remove_app(Server *s, AppInstance *app)
+{
+        for (Waiting **i = &s->waiting, *w; (w = *i);) {
+                if (w->app != app) {
+                        i = &w->next;
+                        continue;
+                }
+                *i = w->next;
+                waiting_free(w);
+        }
+        cleaner_forget(s->cleaner, app);
+        admission_remove_app(app);
+        notices_remove_app(app);
+}
+
 /* --- Launchers ----------------------------------------------------------------------------------------- */
 
 static int check_peer(Server *s, int fd, struct ucred *ret, Error *e)
@@ -141,12 +164,12 @@ static int receive_request(int fd, Question *q, Error *e)
 }
 
 /* The first phase of an execution starts from a clean root (spec: ace.md, "Filesystem Setup"). */
-static bool begins_execution(const PodApp *app, uint32_t phase)
+static bool begins_execution(AppInstance *app, uint32_t phase)
 {
         return phase == LAUNCH_PRE_START || (phase == LAUNCH_MAIN && !app->app->pre_start);
 }
 
-static int open_launch_file(Server *s, const PodApp *app, Error *e)
+static int open_launch_file(Server *s, AppInstance *app, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
@@ -157,7 +180,7 @@ static int open_launch_file(Server *s, const PodApp *app, Error *e)
 }
 
 /* Fills in FDS in the order of the protocol and counts them in *N, also those of a failure. */
-static int collect(Server *s, const PodApp *app, const LaunchRequest *request, LaunchReply *reply, int *fds,
+static int collect(Server *s, AppInstance *app, const LaunchRequest *request, LaunchReply *reply, int *fds,
                    size_t *n, Error *e)
 {
         bool credentials = false;
@@ -165,21 +188,21 @@ static int collect(Server *s, const PodApp *app, const LaunchRequest *request, L
 
         if (!s->mounts)
                 return error_set(e, -EAGAIN, "The pod's mounts are not there");
-        int r = pod_mounts_prepare_app(s->mounts, app, begins_execution(app, request->phase), e);
+        int r = pod_mounts_prepare_app(s->mounts, app->manifest, begins_execution(app, request->phase), e);
         if (r >= 0)
                 r = open_launch_file(s, app, e);
         if (r < 0)
                 return r;
         fds[(*n)++] = r;
         *n += _LAUNCH_STREAM_MAX; /* whose places are filled in later */
-        r = pod_mounts_clone_app(s->mounts, app, fds + *n, &n_mounts, &credentials, e);
+        r = pod_mounts_clone_app(s->mounts, app->manifest, fds + *n, &n_mounts, &credentials, e);
         if (r < 0)
                 return r;
         reply->has_credentials = credentials;
         *n += n_mounts;
         if (request->phase != LAUNCH_MAIN)
                 return 0;
-        r = notices_begin(s->notices, s->mounts, app, fds + *n, e);
+        r = notices_begin(s->mounts, app, fds + *n, e);
         reply->has_notify = r > 0;
         if (r > 0)
                 (*n)++;
@@ -187,7 +210,7 @@ static int collect(Server *s, const PodApp *app, const LaunchRequest *request, L
 }
 
 /* The streams come last: nothing can fail behind them that would leave a terminal without its app. */
-static int add_streams(Server *s, const PodApp *app, const LaunchRequest *request, int *streams,
+static int add_streams(Server *s, AppInstance *app, const LaunchRequest *request, int *streams,
                        LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
         StreamEnds ends = STREAM_ENDS_NULL;
@@ -199,8 +222,7 @@ static int add_streams(Server *s, const PodApp *app, const LaunchRequest *reques
                 fds[LAUNCH_FD_STDERR] = TAKE_FD(streams[LAUNCH_STREAM_STDERR]);
                 return 0;
         }
-        int r = streams_open(s->pod, s->pumps, s->inputs, app, request->phase, fds[LAUNCH_FD_PTS], streams,
-                             &ends, e);
+        int r = streams_open(s->pod, s->pumps, app, request->phase, fds[LAUNCH_FD_PTS], streams, &ends, e);
         if (r < 0)
                 return r;
         fds[LAUNCH_FD_STDOUT] = ends.fds[STDOUT_FILENO];
@@ -225,13 +247,13 @@ static int flush(Server *s, const Question *q, int fd, Error *e)
         const LaunchRequest *request = &q->request;
 
         if (request->exit_status >= 0) {
-                admission_end(s->admission, q->app);
-                notices_end(s->notices, q->app);
-                inputs_stop(s->inputs, request->app);
+                admission_end(q->app);
+                notices_end(q->app);
+                input_stop(q->app->input);
         }
-        int r = pumps_flush(s->pumps, request->app, fd, answer_flush);
+        int r = pumps_flush(s->pumps, q->app, fd, answer_flush);
         if (request->exit_status >= 0)
-                inputs_ended(s->inputs, request->app, request->exit_status);
+                input_ended(q->app->input, request->exit_status);
         if (pumps_have_shown(s->pumps))
                 inputs_shown(s->inputs);
         if (request->exit_status >= 0 && s->events.told)
@@ -247,7 +269,7 @@ static void refuse(int fd, int error, const Error *e)
         (void) send_fds_now(fd, &reply, sizeof(reply), NULL, 0);
 }
 
-static void tell_question(const PodApp *app, const Question *q)
+static void tell_question(const AppInstance *app, const Question *q)
 {
         static const char *const phases[_LAUNCH_PHASE_MAX] = {
                         [LAUNCH_PRE_START] = "its pre-start handler starts",
@@ -266,7 +288,7 @@ static void tell_question(const PodApp *app, const Question *q)
 static int await(Server *s, const Question *q, int fd, Error *e)
 {
         bool wait = q->request.exit_status < 0;
-        int r = notices_await(s->notices, q->app, fd, wait, answer_flush);
+        int r = notices_await(q->app, fd, wait, answer_flush);
 
         if (r < 0)
                 return error_set_errno(e, r, "Cannot wait for app %s", q->app->name);
@@ -279,7 +301,7 @@ static int await(Server *s, const Question *q, int fd, Error *e)
 /* What the request is about, and whether this process may have it. */
 static int admit(Server *s, Question *q, int peer_fd, Error *e)
 {
-        q->app = pod_manifest_find_app(s->pod->manifest, q->request.app);
+        q->app = app_table_find(s->apps, q->request.app);
         if (!q->app)
                 return error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
         int r = admission_check(s->admission, q->app, (LaunchPhase) q->request.phase, q->peer.pid, peer_fd,
@@ -292,7 +314,7 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
 /* 1: the answer comes, or came, by itself. */
 static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, int *fds, size_t *n, Error *e)
 {
-        const PodApp *app = q->app;
+        AppInstance *app = q->app;
         int r = 0;
 
         if (q->request.phase == LAUNCH_FLUSH)
@@ -311,7 +333,7 @@ static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, i
                 return 1;
         }
         if (r >= 0)
-                r = limits_apply(&s->limits, s->pod, app, fd, q->peer.pid, e);
+                r = limits_apply(&s->limits, s->pod, app->manifest, fd, q->peer.pid, e);
         if (r >= 0)
                 r = collect(s, app, &q->request, reply, fds, n, e);
         if (r >= 0)
@@ -319,7 +341,7 @@ static int answer_question(Server *s, int fd, Question *q, LaunchReply *reply, i
         if (r < 0)
                 return r;
         reply->modules = security_modules(&s->limits.features);
-        reply->processes = tasks_by_user(&s->limits, app);
+        reply->processes = tasks_by_user(&s->limits, app->manifest);
         snprintf(reply->text, sizeof(reply->text), "%s", metadata_service_url(s->metadata) ?: "");
         return 0;
 }
@@ -367,14 +389,14 @@ static int add_waiting(Server *s, int fd, Question *q, Error *e)
 /* 1: it does, and is answered later. */
 static int must_wait(Server *s, int fd, Question *q, Error *e)
 {
-        const PodApp *app = q->app;
+        AppInstance *app = q->app;
 
         if (!s->mounts || q->request.phase >= LAUNCH_FLUSH)
                 return 0;
         if (!cleaner_is_at(s->cleaner, app)) {
                 if (!begins_execution(app, q->request.phase))
                         return 0;
-                _cleanup_close_ int app_fd = pod_mounts_retire_app(s->mounts, app);
+                _cleanup_close_ int app_fd = pod_mounts_retire_app(s->mounts, app->manifest);
                 if (app_fd < 0 || cleaner_begin(s->cleaner, app, app_fd, RETIRED_UPPER) < 0)
                         return 0;
         }
@@ -382,7 +404,7 @@ static int must_wait(Server *s, int fd, Question *q, Error *e)
 }
 
 /* Who has hung up meanwhile was asked to end. */
-static void on_cleaned(void *userdata, const PodApp *app)
+static void on_cleaned(void *userdata, AppInstance *app)
 {
         Server *s = userdata;
 
@@ -438,16 +460,16 @@ static int listen_for_launchers(Server *s, sd_event *event)
         return callers_new(event, s->listen_fd, on_launcher, s, &s->callers);
 }
 
-int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret, Error *e)
+int server_new(Pod *p, AppTable *apps, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret, Error *e)
 {
         _cleanup_(server_freep) Server *s = calloc(1, sizeof(Server));
 
         if (!s)
                 return error_oom(e);
-        *s = (Server){.pod = p, .pumps = pumps, .inputs = inputs, .listen_fd = -EBADF};
-        int r = admission_new(p, &s->admission, e);
+        *s = (Server){.pod = p, .apps = apps, .pumps = pumps, .inputs = inputs, .listen_fd = -EBADF};
+        int r = admission_new(p, apps, &s->admission, e);
         if (r >= 0)
-                r = notices_new(p, event, s->admission, &s->notices, e);
+                r = notices_new(p, apps, event, s->admission, &s->notices, e);
         if (r < 0)
                 return r;
         r = cleaner_new(event, on_cleaned, s, &s->cleaner);

@@ -3,6 +3,7 @@
 
 /* serve.c: answers the launchers of a pod, and keeps its metadata service. */
 
+#include "stage0/run/app-table.h"
 #include "stage0/run/pump.h"
 
 /* launch-request.c. Pure. -EBADMSG: the packet of SIZE bytes, with N_FDS descriptors, is no request of a
@@ -13,9 +14,13 @@ typedef struct Server Server;
 
 /* Makes the socket for launchers in the pod's root and watches it with EVENT. What apps write goes through
  * PUMPS, what they read comes from INPUTS, which may be NULL. */
-int server_new(Pod *p, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret, Error *e);
+int server_new(Pod *p, AppTable *apps, sd_event *event, Pumps *pumps, Inputs *inputs, Server **ret,
+               Error *e);
 Server *server_free(Server *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Server *, server_free);
+/* An app that is added, or removed, while the pod runs. */
+int server_add_app(Server *s, AppInstance *app);
+void server_remove_app(Server *s, AppInstance *app);
 /* Has the metadata service ready to be started; to be done before the first launcher can be answered. */
 int server_open_metadata(Server *s, sd_event *event, Error *e);
 /* To be given as soon as they are there. */
@@ -24,9 +29,9 @@ void server_set_mounts(Server *s, PodMounts *m);
 void server_set_activity(Server *s, void (*function)(void *userdata), void *userdata);
 typedef struct ServerEvents {
         /* A launcher asks for something, or says what became of its app. LAUNCH_FLUSH: the app has ended. */
-        void (*told)(void *userdata, const PodApp *app, LaunchPhase what);
+        void (*told)(void *userdata, AppInstance *app, LaunchPhase what);
         /* A launcher, at the other end of FD, was given all it needs to execute the app. */
-        void (*launched)(void *userdata, const PodApp *app, int fd);
+        void (*launched)(void *userdata, AppInstance *app, int fd);
 } ServerEvents;
 
 void server_set_events(Server *s, const ServerEvents *events, void *userdata);

@@ -11,12 +11,12 @@ static void stream_ends_done(StreamEnds *ends)
                 ends->fds[i] = safe_close(ends->fds[i]);
 }
 
-static int open_pipes(Pod *p, Pumps *pumps, const PodApp *app, int *journal, StreamEnds *ends, Error *e)
+static int open_pipes(Pod *p, Pumps *pumps, AppInstance *app, int *journal, StreamEnds *ends, Error *e)
 {
         uid_t owner = pod_root_uid(p);
 
         for (size_t i = 0; i < _LAUNCH_STREAM_MAX; i++) {
-                int r = pumps_add(pumps, app->name, i == LAUNCH_STREAM_STDERR, journal[i], owner,
+                int r = pumps_add(pumps, app, i == LAUNCH_STREAM_STDERR, journal[i], owner,
                                   &ends->fds[STDOUT_FILENO + i]);
                 if (r < 0)
                         return error_set_errno(e, r, "Cannot make the standard streams of app %s",
@@ -27,7 +27,7 @@ static int open_pipes(Pod *p, Pumps *pumps, const PodApp *app, int *journal, Str
 }
 
 /* All three are the terminal. */
-static int use_terminal(Pumps *pumps, const PodApp *app, int *journal, InputEnds *input, StreamEnds *ends,
+static int use_terminal(Pumps *pumps, AppInstance *app, int *journal, InputEnds *input, StreamEnds *ends,
                         Error *e)
 {
         for (size_t i = STDOUT_FILENO; i < ELEMENTSOF(ends->fds); i++) {
@@ -35,7 +35,7 @@ static int use_terminal(Pumps *pumps, const PodApp *app, int *journal, InputEnds
                 if (ends->fds[i] < 0)
                         return error_set_errno(e, -errno, "Cannot copy a descriptor");
         }
-        int r = pumps_add_terminal(pumps, app->name, journal[LAUNCH_STREAM_STDOUT], input->master_fd);
+        int r = pumps_add_terminal(pumps, app, journal[LAUNCH_STREAM_STDOUT], input->master_fd);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot read the terminal of app %s", app->name);
         (void) TAKE_FD(journal[LAUNCH_STREAM_STDOUT]);
@@ -43,7 +43,7 @@ static int use_terminal(Pumps *pumps, const PodApp *app, int *journal, InputEnds
         return 0;
 }
 
-int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, int pts_fd,
+int streams_open(Pod *p, Pumps *pumps, AppInstance *app, uint32_t phase, int pts_fd,
                  int journal[static _LAUNCH_STREAM_MAX], StreamEnds *ret, Error *e)
 {
         StreamEnds ends = STREAM_ENDS_NULL;
@@ -51,7 +51,7 @@ int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32
         int r = 0;
 
         if (phase == LAUNCH_MAIN)
-                r = inputs_start(inputs, app->name, pts_fd, &input, e);
+                r = input_start(app->input, pts_fd, &input, e);
         ends.kind = input.kind;
         ends.fds[STDIN_FILENO] = TAKE_FD(input.stdin_fd);
         if (r >= 0)

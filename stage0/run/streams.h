@@ -14,5 +14,5 @@ typedef struct StreamEnds {
 #define STREAM_ENDS_NULL ((StreamEnds){.fds = {-EBADF, -EBADF, -EBADF}})
 /* For a process in PHASE of its life. JOURNAL are the two streams of the pod's journal, of which those that
  * are used are taken. PTS_FD is the devpts that the process gets. */
-int streams_open(Pod *p, Pumps *pumps, Inputs *inputs, const PodApp *app, uint32_t phase, int pts_fd,
+int streams_open(Pod *p, Pumps *pumps, AppInstance *app, uint32_t phase, int pts_fd,
                  int journal[static _LAUNCH_STREAM_MAX], StreamEnds *ret, Error *e);

@@ -3,6 +3,7 @@
 
 /* What the files of the supervisor share: supervisor*.c. */
 
+#include "stage0/run/app-table.h"
 #include "stage0/run/callers.h"
 #include "stage0/run/console.h"
 #include "stage0/run/exit-policy.h"
@@ -25,14 +26,13 @@ typedef struct Supervisor {
         PodMounts *mounts;
         Server *server;
         Pumps *pumps;
-        Inputs *inputs; /* NULL: no app reads anything */
-        Front *front;   /* NULL: it is us whom our caller sees */
+        AppTable *apps;
+        Inputs *inputs;
+        Front *front; /* NULL: it is us whom our caller sees */
         PodRuntime runtime;
         Callers *control; /* who asks us to end the pod */
         int ready_fd, leader_fd, control_fd, notify_fd;
         ManagerLink *manager; /* NULL: not connected yet */
-        PodUnit *units;       /* those that the end of the pod depends on */
-        size_t n_units;
         Interface *interface;
         sd_event_source *connect_source, *reconnect_source;
         uint64_t reconnect_usec; /* how long the last attempt was put off; 0: the connection stands */
@@ -71,9 +71,9 @@ void supervisor_leave_manager(Supervisor *s);
 void supervisor_close_units(Supervisor *s);
 int supervisor_open_interface(Supervisor *s, Error *e);
 /* A launcher reports that its app is restarted too often. */
-void supervisor_app_given_up(Supervisor *s, const PodApp *app);
+void supervisor_app_given_up(Supervisor *s, AppInstance *app);
 /* A launcher reports that the health check of its app fails. */
-void supervisor_app_unhealthy(Supervisor *s, const PodApp *app);
+void supervisor_app_unhealthy(Supervisor *s, AppInstance *app);
 
 /* --- supervisor-caller.c: whoever started us ----------------------------------------------------------- */
 
@@ -87,8 +87,8 @@ int supervisor_watch_signals(Supervisor *s);
 
 void supervisor_tell_status(Supervisor *s);
 /* As ServerEvents has them. USERDATA is the Supervisor. */
-void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what);
-void supervisor_launched(void *userdata, const PodApp *app, int fd);
+void supervisor_told(void *userdata, AppInstance *app, LaunchPhase what);
+void supervisor_launched(void *userdata, AppInstance *app, int fd);
 /* An app may have become ready. */
 void supervisor_check_ready(void *userdata);
 int supervisor_watch_progress(Supervisor *s);

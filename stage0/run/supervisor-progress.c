@@ -84,7 +84,7 @@ void supervisor_tell_status(Supervisor *s)
 }
 
 /* A launcher that asks is a sign, too, that the pod's systemd hears what was said too early. */
-void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what)
+void supervisor_told(void *userdata, AppInstance *app, LaunchPhase what)
 {
         Supervisor *s = userdata;
 
@@ -106,7 +106,7 @@ void supervisor_told(void *userdata, const PodApp *app, LaunchPhase what)
         supervisor_check_ready(s);
 }
 
-void supervisor_launched(void *userdata, const PodApp *app, int fd)
+void supervisor_launched(void *userdata, AppInstance *app, int fd)
 {
         Supervisor *s = userdata;
 

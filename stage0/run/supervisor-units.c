@@ -27,6 +27,21 @@ static const char *const ends[_POD_END_MAX] = {
                 [POD_END_NOTHING_RUNS] = "nothing runs any more",
 };
 
+/* *RET is to be freed; NULL: out of memory. */
+static size_t list_units(const Supervisor *s, PodUnit ***ret)
+{
+        size_t n = 0;
+
+        FOREACH_APP(app, s->apps)
+        n += app->n_units;
+        PodUnit **units = *ret = calloc(n + 1, sizeof(PodUnit *));
+        n = 0;
+        FOREACH_APP(app, s->apps)
+        for (size_t i = 0; units && i < app->n_units; i++)
+                units[n++] = &app->units[i];
+        return n;
+}
+
 /* The pod's systemd stops the other apps in order. Their ends are not judged. */
 static void judge(Supervisor *s)
 {
@@ -34,7 +49,9 @@ static void judge(Supervisor *s)
 
         if (s->ends || s->stop_requests > 0)
                 return;
-        PodEnd end = exit_policy_judge(s->pod->config.exit_policy, s->units, s->n_units, &unit);
+        _cleanup_free_ PodUnit **units = NULL;
+        size_t n = list_units(s, &units);
+        PodEnd end = units ? exit_policy_judge(s->pod->config.exit_policy, units, n, &unit) : POD_GOES_ON;
         if (end == POD_GOES_ON)
                 return;
         log_debug("The pod ends: %s%s%s", unit ? "app " : "", unit ? unit->app->name : "",
@@ -43,13 +60,14 @@ static void judge(Supervisor *s)
         supervisor_signal_leader(s);
 }
 
-static void on_unit(void *userdata, size_t i, UnitLife life)
+static void on_unit(void *userdata, void *tag, UnitLife life)
 {
         Supervisor *s = userdata;
+        PodUnit *u = tag;
 
-        pod_unit_set(&s->units[i], life);
+        pod_unit_set(u, life);
         judge(s);
-        interface_changed(s->interface, s->units[i].app);
+        interface_changed(s->interface, u->app);
 }
 
 /* --- The connection ------------------------------------------------------------------------------------ */
@@ -66,14 +84,16 @@ static void on_lost(void *userdata)
 static int connect_manager(Supervisor *s, Error *e)
 {
         static const ManagerLinkEvents events = {.changed = on_unit, .lost = on_lost};
-        _cleanup_free_ char **names = calloc(s->n_units + 1, sizeof(char *));
 
-        if (!names)
-                return error_oom(e);
-        for (size_t i = 0; i < s->n_units; i++)
-                names[i] = s->units[i].name;
         s->manager = manager_link_free(s->manager);
-        return manager_link_new(s->pod, s->event, names, &events, s, &s->manager, e);
+        int r = manager_link_new(s->pod, s->event, &events, s, &s->manager, e);
+        if (r < 0)
+                return r;
+        FOREACH_APP(app, s->apps)
+        for (size_t i = 0; i < app->n_units; i++)
+                if (manager_link_follow(s->manager, app->units[i].name, &app->units[i]) < 0)
+                        return error_oom(e);
+        return 0;
 }
 
 /* The pod's systemd may be about to end, or still be at executing itself: then nothing serves its socket. */
@@ -121,10 +141,8 @@ static int on_connect(sd_event_source *source, void *userdata)
 
 int supervisor_open_units(Supervisor *s, Error *e)
 {
-        int r = pod_units_new(s->pod->manifest, &s->units, &s->n_units);
+        int r = sd_event_add_defer(s->event, &s->connect_source, on_connect, s);
 
-        if (r >= 0)
-                r = sd_event_add_defer(s->event, &s->connect_source, on_connect, s);
         if (r >= 0)
                 r = sd_event_source_set_priority(s->connect_source, SD_EVENT_PRIORITY_IDLE);
         if (r >= 0)
@@ -152,9 +170,6 @@ void supervisor_close_units(Supervisor *s)
 {
         supervisor_leave_manager(s);
         s->interface = interface_free(s->interface, -1);
-        pod_units_free(s->units, s->n_units);
-        s->units = NULL;
-        s->n_units = 0;
 }
 
 /* --- The interface ------------------------------------------------------------------------------------- */
@@ -189,23 +204,22 @@ int supervisor_open_interface(Supervisor *s, Error *e)
 {
         static const InterfaceOps ops = {.stop = on_stop_call, .ends = pod_ends, .manager = get_manager};
 
-        return interface_new(s->pod, s->event, s->units, s->n_units, &ops, s, &s->interface, e);
+        return interface_new(s->pod, s->event, s->apps, &ops, s, &s->interface, e);
 }
 
 /* --- What launchers report ----------------------------------------------------------------------------- */
 
-static PodUnit *find_unit(Supervisor *s, const PodApp *app, bool given_up)
+static PodUnit *find_given_up(const AppInstance *app)
 {
-        for (size_t i = 0; i < s->n_units; i++)
-                if (s->units[i].app == app && s->units[i].kind != POD_UNIT_SOCKET &&
-                    (s->units[i].kind == POD_UNIT_GIVEN_UP) == given_up)
-                        return &s->units[i];
+        for (size_t i = 0; i < app->n_units; i++)
+                if (app->units[i].kind == POD_UNIT_GIVEN_UP)
+                        return &app->units[i];
         return NULL;
 }
 
-void supervisor_app_given_up(Supervisor *s, const PodApp *app)
+void supervisor_app_given_up(Supervisor *s, AppInstance *app)
 {
-        PodUnit *u = find_unit(s, app, true);
+        PodUnit *u = find_given_up(app);
 
         if (!u)
                 return;
@@ -213,27 +227,25 @@ void supervisor_app_given_up(Supervisor *s, const PodApp *app)
         judge(s);
 }
 
-static int act(Supervisor *s, const PodApp *app, PodUnit *u, HealthAction action)
+static int act(Supervisor *s, AppInstance *app, PodUnit *u, HealthAction action)
 {
         if (action == HEALTH_KILL)
                 return manager_link_kill(s->manager, u->name, false, SIGKILL);
         if (action == HEALTH_RESTART) {
-                app_forget_starts(s->pod, app);
+                app_forget_starts(s->pod, app->manifest);
                 return manager_link_run(s->manager, "RestartUnit", u->name, NULL, NULL);
         }
         u->unsound = true;
         return manager_link_run(s->manager, "StopUnit", u->name, NULL, NULL);
 }
 
-void supervisor_app_unhealthy(Supervisor *s, const PodApp *app)
+void supervisor_app_unhealthy(Supervisor *s, AppInstance *app)
 {
-        _cleanup_app_settings_ AppSettings settings = {};
-        PodUnit *u = find_unit(s, app, false);
+        HealthAction action = (HealthAction) app->settings.health.action;
 
-        if (!u || !s->manager || app_settings_read(app, &settings, NULL) < 0 ||
-            settings.health.action == HEALTH_NONE)
+        if (!s->manager || action == HEALTH_NONE)
                 return;
-        int r = act(s, app, u, (HealthAction) settings.health.action);
+        int r = act(s, app, &app->units[0], action);
         if (r < 0)
                 log_warning("App %s is not healthy, and nothing can be done about it: %s.", app->name,
                             strerror(-r));

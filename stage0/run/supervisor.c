@@ -84,8 +84,7 @@ static int on_idle(sd_event_source *source, void *userdata)
         Supervisor *s = userdata;
 
         if (s->next_app < s->pod->manifest->n_apps)
-                (void) pod_mounts_prepare_app(s->mounts, s->pod->manifest->apps[s->next_app++], false,
-                                              NULL);
+                (void) pod_mounts_prepare_app(s->mounts, s->pod->manifest->apps[s->next_app++], false, NULL);
         if (s->next_app >= s->pod->manifest->n_apps)
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
         return 0;
@@ -128,6 +127,7 @@ static int open_streams(Supervisor *s, Error *e)
 {
         const PumpOptions options = {
                         .pod = s->pod,
+                        .apps = s->apps,
                         .show = !s->detached && !s->options->quiet,
                         .prefix = s->pod->manifest->n_apps > 1,
                         .raw = s->options->raw,
@@ -136,7 +136,7 @@ static int open_streams(Supervisor *s, Error *e)
 
         if (r < 0)
                 return r;
-        r = inputs_new(s->pod, s->event, &s->inputs, e);
+        r = inputs_new(s->pod, s->apps, s->event, &s->inputs, e);
         if (r < 0)
                 return r;
         pumps_set_inputs(s->pumps, s->inputs);
@@ -149,10 +149,10 @@ static int open_server(Supervisor *s, Error *e)
         int r = supervisor_open_units(s, e);
 
         if (r >= 0)
-                r = readiness_new(s->pod, s->event, supervisor_check_ready, s, &s->readiness, e);
+                r = readiness_new(s->pod, s->apps, s->event, supervisor_check_ready, s, &s->readiness, e);
 
         if (r >= 0)
-                r = server_new(s->pod, s->event, s->pumps, s->inputs, &s->server, e);
+                r = server_new(s->pod, s->apps, s->event, s->pumps, s->inputs, &s->server, e);
         if (r < 0)
                 return r;
         server_set_events(s->server, &events, s);
@@ -187,7 +187,9 @@ static int start(Supervisor *s, Error *e)
         if (r < 0)
                 return error_set_errno(e, r, "Cannot make an event loop");
         s->runtime.started_usec = now_usec(CLOCK_REALTIME);
-        r = open_streams(s, e);
+        r = app_table_new(s->pod, &s->apps, e);
+        if (r >= 0)
+                r = open_streams(s, e);
         if (r >= 0)
                 r = open_server(s, e);
         if (r >= 0)
@@ -221,6 +223,7 @@ static void supervisor_done(Supervisor *s)
         pod_mounts_free(s->mounts);
         pumps_free(s->pumps);
         inputs_free(s->inputs);
+        app_table_free(s->apps);
         cgroups_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);

@@ -2,11 +2,11 @@
 
 /* What the end of an app means for the pod, for every exit policy. */
 
-#include "stage0/run/exit-policy.h"
+#include "stage0/run/app-table.h"
 
 #include "tests/unit/test.h"
 
-static const PodApp web = {.name = (char *) "web"}, db = {.name = (char *) "db"};
+static AppInstance web = {.name = "web"}, db = {.name = "db"};
 
 /* Two apps, the second of which connections start. */
 static void make(PodUnit units[static 4])
@@ -26,11 +26,18 @@ static void set(PodUnit units[static 4], UnitLife a, UnitLife b, UnitLife c, Uni
                 pod_unit_set(&units[i], lives[i]);
 }
 
-static PodEnd judge(ExitPolicy policy, const PodUnit *units)
+static PodEnd judge_unit(ExitPolicy policy, PodUnit *units, const PodUnit **ret)
+{
+        PodUnit *const list[] = {&units[0], &units[1], &units[2], &units[3]};
+
+        return exit_policy_judge(policy, list, ELEMENTSOF(list), ret);
+}
+
+static PodEnd judge(ExitPolicy policy, PodUnit *units)
 {
         const PodUnit *unit = NULL;
 
-        return exit_policy_judge(policy, units, 4, &unit);
+        return judge_unit(policy, units, &unit);
 }
 
 TEST(lives_of_units)
@@ -135,7 +142,7 @@ TEST(apps_that_are_given_up_end_the_pod)
                 set(units, UNIT_UP, UNIT_UP, UNIT_UP, UNIT_UP);
                 ASSERT_EQ(judge(p, units), POD_GOES_ON);
                 pod_unit_set(&units[2], UNIT_DOWN);
-                ASSERT_EQ(exit_policy_judge(p, units, 4, &unit), POD_END_APP_GIVEN_UP);
+                ASSERT_EQ(judge_unit(p, units, &unit), POD_END_APP_GIVEN_UP);
                 ASSERT_STREQ(unit->app->name, "db");
         }
 }

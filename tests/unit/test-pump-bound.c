@@ -8,6 +8,7 @@
 #define COST 512U /* of a line, besides its bytes */
 
 typedef struct Fixture {
+        AppTable apps;
         Pumps all;
         LogBound bound;
         Pump pump;
@@ -27,6 +28,7 @@ static void set_up(Fixture *f, size_t n, size_t size, uint64_t rate)
                               .left = n * (COST + size),
                               .rate = rate,
                               .last_usec = now_usec(CLOCK_MONOTONIC)};
+        f->all.apps = &f->apps;
         f->pump = (Pump){.all = &f->all, .bound = &f->bound};
 }
 

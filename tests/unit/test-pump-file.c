@@ -14,8 +14,9 @@
 typedef struct Fixture {
         Scratch scratch;
         Pod pod;
-        PodManifest manifest;
-        PodApp app, *apps[1];
+        AppInstance app, *apps[1];
+        AppTable table;
+        LogBound bound;
         Pumps all;
         Pump pump;
         char path[PATH_MAX + 64];
@@ -25,7 +26,7 @@ typedef struct Fixture {
 
 static void fixture_done(Fixture *f)
 {
-        pump_logs_free(f->all.logs);
+        pump_log_free(f->app.log);
         text_done(&f->all.records);
         text_done(&f->pump.formatter.rest);
         text_done(&f->pump.message);
@@ -41,15 +42,16 @@ static int open_log(Fixture *f, const char *name, LogFormat format, uint64_t max
 
         snprintf(f->path, sizeof(f->path), "%s/%s", f->scratch.path, name);
         s.log_file.path = strdup(f->path);
-        f->app = (PodApp){.name = (char *) "web"};
+        f->app = (AppInstance){.name = "web", .bound = &f->bound};
         f->apps[0] = &f->app;
-        f->manifest = (PodManifest){.apps = f->apps, .n_apps = 1};
-        f->pod = (Pod){.manifest = &f->manifest, .dir_fd = f->scratch.fd};
+        f->table = (AppTable){.items = f->apps, .n = 1};
+        f->pod = (Pod){.dir_fd = f->scratch.fd};
         f->all.pod = &f->pod;
-        int r = pump_logs_new(&f->pod, &s, &f->all.logs, e);
+        f->all.apps = &f->table;
+        int r = pump_log_new("web", &s, &f->app.log, e);
         app_settings_done(&s);
         f->pump = (Pump){.all = &f->all, .journal_fd = -EBADF, .formatter = {.format = (int) format}};
-        f->pump.log = pump_log_find(f->all.logs, "web");
+        f->pump.log = f->app.log;
         return r;
 }
 
@@ -102,7 +104,7 @@ TEST(lines_are_appended)
         say(&f, "o\nthree");
         pump_flush_file(&f.pump);
         text_done(&f.pump.formatter.rest);
-        pump_logs_free(f.all.logs);
+        pump_log_free(f.app.log);
         ASSERT_OK(open_log(&f, "log", LOG_FORMAT_CRI, UINT64_MAX, NULL));
         say(&f, "four\n");
         text = read_back(&f);
@@ -117,7 +119,7 @@ static void expect_refusal(Fixture *f, const char *name, const char *message)
         ASSERT_TRUE(open_log(f, name, LOG_FORMAT_CRI, UINT64_MAX, &e) < 0);
         snprintf(all, sizeof(all), "Cannot write the log of app web to %s%s", f->path, message);
         ASSERT_CONTAINS(e.message, all);
-        ASSERT_NULL(f->all.logs);
+        ASSERT_NULL(f->app.log);
 }
 
 TEST(what_is_no_regular_file_is_refused)
