@@ -212,6 +212,12 @@ size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), vo
 int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one thread; negative errno */
 void threads_join(pthread_t *threads, size_t n);
 
+/* --- Misspelled words (nearest.c) ----------------------------------------------------------------------- */
+
+/* Of the N strings at FIRST (one every STRIDE bytes; NULLs are passed over) the one that was probably meant
+ * by WORD, or NULL if none is near. */
+const char *nearest_match(const char *word, const char *const *first, size_t n, size_t stride);
+
 /* --- String lists (strv.c): NULL-terminated arrays of strings; a NULL array is an empty list ----------- */
 
 char **strv_free(char **l);

@@ -52,8 +52,10 @@
         F(sd_event_add_signal)                                                                              \
         F(sd_event_add_time_relative)                                                                       \
         F(sd_event_exit)                                                                                    \
+        F(sd_event_get_fd)                                                                                  \
         F(sd_event_loop)                                                                                    \
         F(sd_event_new)                                                                                     \
+        F(sd_event_run)                                                                                     \
         F(sd_event_source_disable_unref)                                                                    \
         F(sd_event_source_set_enabled)                                                                      \
         F(sd_event_source_set_io_events)                                                                    \
@@ -132,8 +134,10 @@ extern Library systemd_library;
 #define sd_event_add_signal(...) SYSTEMD_CALL(sd_event_add_signal)(__VA_ARGS__)
 #define sd_event_add_time_relative(...) SYSTEMD_CALL(sd_event_add_time_relative)(__VA_ARGS__)
 #define sd_event_exit(...) SYSTEMD_CALL(sd_event_exit)(__VA_ARGS__)
+#define sd_event_get_fd(...) SYSTEMD_CALL(sd_event_get_fd)(__VA_ARGS__)
 #define sd_event_loop(...) SYSTEMD_CALL(sd_event_loop)(__VA_ARGS__)
 #define sd_event_new(...) SYSTEMD_CALL(sd_event_new)(__VA_ARGS__)
+#define sd_event_run(...) SYSTEMD_CALL(sd_event_run)(__VA_ARGS__)
 #define sd_event_source_disable_unref(...) SYSTEMD_CALL(sd_event_source_disable_unref)(__VA_ARGS__)
 #define sd_event_source_set_enabled(...) SYSTEMD_CALL(sd_event_source_set_enabled)(__VA_ARGS__)
 #define sd_event_source_set_io_events(...) SYSTEMD_CALL(sd_event_source_set_io_events)(__VA_ARGS__)

@@ -9,11 +9,13 @@
  *     network/    interfaces, addresses and ports of a pod
  *     runtime/    what a running pod has on the host besides its processes
  *     report/     what is known of a pod, and what its apps wrote
+ *     api/        what is done to running pods by calls of their interface
  *     control/    what is done to pods by request: preparing, stopping
  *     run/        the supervisor, a program of its own (supervise.c), and running a pod as its client
  *     files/      files of apps: copying, exporting
  */
 
+#include "stage0/api/acn.h"
 #include "stage0/control/control.h"
 #include "stage0/files/files.h"
 #include "stage0/network/network.h"

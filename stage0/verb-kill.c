@@ -34,9 +34,14 @@ static const Option options[] = {
 
 static int kill_it(Context *c, Pod *p, void *userdata)
 {
+        _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
         const Arguments *a = userdata;
 
-        return kill_app(p, a->app, a->signal, &c->error);
+        int r = acn_connect(p, &pod, &c->error);
+        if (r < 0)
+                return r;
+        return a->app ? acn_signal_app(pod, a->app, a->signal, &c->error)
+                      : acn_signal_apps(pod, a->signal, &c->error);
 }
 
 static int run(Context *c, int argc, char **argv)

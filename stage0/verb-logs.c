@@ -35,6 +35,14 @@ static const Option options[] = {
                 OPTION_END,
 };
 
+static int reopen(Context *c, Pod *p, const char *app)
+{
+        _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
+
+        int r = acn_connect(p, &pod, &c->error);
+        return r < 0 ? r : acn_reopen_logs(pod, app, &c->error);
+}
+
 static int run(Context *c, int argc, char **argv)
 {
         _cleanup_words_ Words words = {.min = 1, .max = 1, .what = A_POD};
@@ -55,7 +63,7 @@ static int run(Context *c, int argc, char **argv)
                         return r;
         }
         if (a.reopen)
-                return reopen_logs(p, o->app, &c->error);
+                return reopen(c, p, o->app);
         o->json = c->json != JSON_OFF;
         o->prefix = !o->app && p->manifest->n_apps > 1;
         r = pod_logs(p, o, &c->error);

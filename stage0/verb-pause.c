@@ -6,7 +6,13 @@
 
 static int pause_or_resume(Context *c, Pod *p, void *userdata)
 {
-        return pause_pod(p, *(const bool *) userdata, &c->error);
+        _cleanup_(acn_disconnectp) AcnPod *pod = NULL;
+        const bool *pause = userdata;
+
+        int r = acn_connect(p, &pod, &c->error);
+        if (r < 0)
+                return r;
+        return *pause ? acn_pause(pod, &c->error) : acn_resume(pod, &c->error);
 }
 
 static int run(Context *c, int argc, char **argv)

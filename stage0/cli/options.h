@@ -95,10 +95,6 @@ static inline bool option_is_end(const Option *o)
         return !o->name && o->letter == 0;
 }
 
-/* Of the N strings at FIRST (one every STRIDE bytes; NULLs are passed over) the one that was probably meant
- * by WORD, or NULL if none is near. */
-const char *nearest_match(const char *word, const char *const *first, size_t n, size_t stride);
-
 /* What a command ("ps", "image ls") or an option ("--publish", "-w") of other tools is called here, an
  * option without dashes; NULL: not known (synonyms.c). */
 const char *verb_synonym(const char *word);

@@ -36,6 +36,7 @@ static const Synonym verbs[] = {
                 {"copy-from", "cp"},
                 {"copy-to", "cp"},
                 {"delete", "rm"},
+                {"events", "monitor"},
                 {"exec", "enter"},
                 {"freeze", "pause"},
                 {"history", "image show"},
@@ -74,7 +75,6 @@ static const Synonym verbs[] = {
                 {"terminate", "stop --force"},
                 {"thaw", "resume"},
                 {"unpause", "resume"},
-                {"wait", "status --wait"},
 };
 
 /* With dashes, as they are typed; what they mean here without. */

@@ -41,17 +41,6 @@ int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e)
         return error_hint(e, r, "Its apps are: %s", list ?: "");
 }
 
-int pod_check_running(Pod *p, Error *e)
-{
-        if (p->state == POD_RUNNING && pod_is_paused(p)) {
-                int r = error_set(e, -EBUSY, "Pod %s is paused", pod_display_name(p));
-                return error_hint(e, r, "'acnspawn resume %s' lets it continue.", pod_display_name(p));
-        }
-        if (p->state == POD_RUNNING)
-                return 0;
-        return pod_not_running(p, e);
-}
-
 /* --- What systemd knows -------------------------------------------------------------------------------- */
 
 typedef struct Question {

@@ -131,24 +131,8 @@ typedef struct AttachOptions {
 } AttachOptions;
 int attach_app(Pod *p, const AttachOptions *o, int *ret_status, bool *ret_left, Error *e);
 
-/* signal.c: sends SIGNAL to the main process of the app NAME, or (NULL) of every app that runs. */
-int kill_app(Pod *p, const char *name, int signal, Error *e);
-/* app-job.c: counts its starts in a row from zero again. */
-void app_forget_starts(Pod *p, const PodApp *app);
-/* Ends the app NAME in order, if it runs, and starts it again with a clean root. */
-int restart_app(Pod *p, const char *name, Error *e);
-/* Ends the app NAME in order, and does not start it again. The exit policy decides whether the pod ends with it. */
-int stop_app(Pod *p, const char *name, Error *e);
-/* reopen.c: has the log file of APP, or those of all apps (NULL), opened anew. When it returns, nothing more is
- * written to the files that were there before. */
-int reopen_logs(Pod *p, const char *app, Error *e);
-/* stop.c: stops every process of a running pod where it is, or lets them go on. */
-int pause_pod(Pod *p, bool pause, Error *e);
-
 /* app-process.c. The app that NAME names; NULL: the only one. */
 int pod_find_app(Pod *p, const char *name, const PodApp **ret, Error *e);
-/* -ESRCH unless the pod runs, is up, and is not paused. */
-int pod_check_running(Pod *p, Error *e);
 
 typedef struct AppProcess {
         pid_t pid; /* by the host's numbers */

@@ -1,72 +1,54 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ending a running pod: in order, through the pod's systemd, or by force. */
+/* Ending a running pod: in order, or by force, through its supervisor; and by its cgroup where that does not answer. */
 
+#include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
 
-/* Without the process that runs it, the pod's processes can still be found by their cgroup. */
-static int kill_without_supervisor(Pod *p, Error *e)
-{
-        error_done(e);
-        return pod_cgroup_kill(p, e);
-}
-
-/* A process may have only just begun to run the pod: its socket is there a moment later. */
-static int send_patiently(Pod *p, ControlOp op, Error *e)
-{
-        int r;
-
-        for (unsigned i = 0;; i++) {
-                r = control_send(p, op, e);
-                if ((r != -ENOENT && r != -ECONNREFUSED) || i >= 50)
-                        return r;
-                if (pod_wait(p, 20000, NULL) >= 0)
-                        return 0; /* ended by itself */
-                error_done(e);
-        }
-}
-
-int pause_pod(Pod *p, bool pause, Error *e)
-{
-        if (p->state != POD_RUNNING)
-                return pod_not_running(p, e);
-        return pod_freeze(p, pause, e);
-}
-
 /* What the pod was given by the host's systemd is given back, too. */
-static int wait_for_end(Pod *p, uint64_t timeout_usec, Error *e)
+static int wait_for_end(Pod *p, Error *e)
 {
-        int r = pod_wait(p, timeout_usec, e);
+        int r = pod_wait(p, UINT64_MAX, e);
 
         if (r >= 0)
                 pod_cgroup_wait_for_scope(p);
         return r;
 }
 
-static int kill_pod(Pod *p, Error *e)
+/* 1: it was killed, 0: it has ended. */
+static int ask_supervisor(Pod *p, uint64_t timeout_usec, Error *e)
 {
-        int r = send_patiently(p, CONTROL_KILL, e);
+        _cleanup_(acn_disconnectp) AcnPod *a = NULL;
+        bool killed = false;
 
+        int r = acn_connect(p, &a, e);
         if (r < 0)
-                r = kill_without_supervisor(p, e);
-        if (r >= 0)
-                r = wait_for_end(p, UINT64_MAX, e);
-        return r < 0 ? r : 1;
+                return r;
+        r = acn_stop(a, timeout_usec, &killed, e);
+        return r < 0 ? r : killed;
 }
 
 int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
 {
         if (p->state != POD_RUNNING)
                 return pod_not_running(p, e);
-        if (timeout_usec == 0)
-                return kill_pod(p, e);
-        int r = send_patiently(p, CONTROL_STOP, e);
-        if (r >= 0)
-                r = wait_for_end(p, timeout_usec, e);
-        if (r != -ETIME)
-                return r < 0 ? r : 0;
-        error_done(e);
-        return kill_pod(p, e);
+        int killed = ask_supervisor(p, timeout_usec, e);
+        if (killed == -ESRCH || killed == -ECONNRESET) { /* it was about to end by itself */
+                error_done(e);
+                killed = timeout_usec == 0;
+        }
+        bool by_force = timeout_usec == 0 || (killed == -ETIMEDOUT && timeout_usec != UINT64_MAX);
+        if (killed < 0 && (killed == -EINTR || !by_force))
+                return killed;
+        if (killed < 0) {
+                error_done(e);
+                int r = pod_cgroup_kill(p, e);
+                if (r < 0)
+                        return r;
+                killed = 1;
+        }
+        int r = wait_for_end(p, e);
+        return r < 0 ? r : killed;
 }
 
 static int remove_ended(Pod *p, Error *e)
@@ -89,6 +71,6 @@ int discard_pod(Pod *p, Error *e)
                 r = remove_ended(ended, e);
         if (r != -ENOENT)
                 return r;
-        error_done(e); /* who runs it with --rm was faster */
+        error_done(e); /* `run --rm` was faster */
         return 0;
 }

@@ -38,8 +38,8 @@ static int tell_leftover(const Pod *p, int r, Error *e)
 }
 
 /* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every
- * time, and until it is to stop (STOP_FD). */
-static int take_out(Pod *p, bool for_other, int stop_fd, Error *e)
+ * time, and until it is to stop (STOP). */
+static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
         _cleanup_free_ char *netns = NULL;
@@ -56,7 +56,7 @@ static int take_out(Pod *p, bool for_other, int stop_fd, Error *e)
                        .netns = bound ? netns : "",
                        .path = record.plugin_path,
                        .interruptible = for_other,
-                       .stop_fd = stop_fd};
+                       .stop = stop};
         r = detach_all(&record, &t, e);
         if (r < 0 && r != -EINTR && for_other) {
                 record.stuck = true;
@@ -70,10 +70,10 @@ static int take_out(Pod *p, bool for_other, int stop_fd, Error *e)
 
 int network_down(Pod *p, Error *e)
 {
-        return take_out(p, false, -EBADF, e);
+        return take_out(p, false, NULL, e);
 }
 
-void network_undo_dead_pods(Store *s, int stop_fd)
+void network_undo_dead_pods(Store *s, const NetworkStop *stop)
 {
         Pod **pods = NULL;
         size_t n = 0;
@@ -82,6 +82,6 @@ void network_undo_dead_pods(Store *s, int stop_fd)
                 return;
         for (size_t i = 0; i < n; i++)
                 if (pods[i]->state == POD_EXITED)
-                        (void) take_out(pods[i], true, stop_fd, NULL);
+                        (void) take_out(pods[i], true, stop, NULL);
         pod_list_free(pods, n);
 }

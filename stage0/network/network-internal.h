@@ -72,8 +72,8 @@ typedef struct CniCall {
         const char *container, *netns, *interface, *args;
         const char *path; /* directories of plugins, between colons */
         json_object *input;
-        bool interruptible; /* see network_up() */
-        int stop_fd;        /* the same, where it is interruptible */
+        bool interruptible;      /* see network_up() */
+        const NetworkStop *stop; /* the same, where it is interruptible */
 } CniCall;
 
 /* The file of the plugin TYPE. -ENOENT, with the package that has it. */
@@ -120,16 +120,16 @@ int network_record_remove(Pod *p, Error *e);
 
 /* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
  * removed. */
-void network_undo_dead_pods(Store *s, int stop_fd);
+void network_undo_dead_pods(Store *s, const NetworkStop *stop);
 
 /* --- attach.c: a network's plugins, one after the other ------------------------------------------------ */
 
 typedef struct CniTarget {
-        const char *container; /* the pod's UUID */
-        const char *netns;     /* "": there is none any more */
-        const char *path;      /* directories of plugins */
-        bool interruptible;    /* see network_up() */
-        int stop_fd;           /* the same, where it is interruptible */
+        const char *container;   /* the pod's UUID */
+        const char *netns;       /* "": there is none any more */
+        const char *path;        /* directories of plugins */
+        bool interruptible;      /* see network_up() */
+        const NetworkStop *stop; /* the same, where it is interruptible */
 } CniTarget;
 
 /* Of the versions in VERSIONS the highest that all plugins speak. */

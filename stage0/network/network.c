@@ -344,7 +344,7 @@ int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served,
 }
 
 static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
-                    int stop_fd, PodNetwork *n, Error *e)
+                    const NetworkStop *stop, PodNetwork *n, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
         _cleanup_(wanted_done) WantedList wanted = {.served = served, .n_served = n_served};
@@ -356,19 +356,19 @@ static int bring_up(Pod *p, const char *const *config_dirs, const ServedPort *se
                        .netns = netns,
                        .path = path,
                        .interruptible = true,
-                       .stop_fd = stop_fd};
+                       .stop = stop};
         int r = find_wanted(p, config_dirs, &wanted, e);
         if (r >= 0)
                 r = make_record(p, &wanted, &t, &record, e);
         if (r < 0)
                 return r;
-        network_undo_dead_pods(p->store, stop_fd);
+        network_undo_dead_pods(p->store, stop);
         r = reserve(p, &record, n, e);
         return r < 0 ? r : build(p, &record, &t, e);
 }
 
 int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
-               int stop_fd, PodNetwork **ret, Error *e)
+               const NetworkStop *stop, PodNetwork **ret, Error *e)
 {
         _cleanup_(pod_network_freep) PodNetwork *n = NULL;
 
@@ -382,7 +382,7 @@ int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served,
         n->mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
         if (n->mount_ns_fd < 0)
                 return error_set_errno(e, -errno, "Cannot open our mount namespace");
-        int r = bring_up(p, config_dirs, served, n_served, stop_fd, n, e);
+        int r = bring_up(p, config_dirs, served, n_served, stop, n, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(n);

@@ -100,6 +100,14 @@ typedef struct ServedPort {
         uint32_t port;
 } ServedPort;
 
+/* How a wait for plugins can be ended. */
+typedef struct NetworkStop {
+        int fd; /* can be read when there are requests */
+        /* Serves them. Whether the pod is to stop. */
+        bool (*requested)(void *userdata);
+        void *userdata;
+} NetworkStop;
+
 /* Whether the pod's ports could be reserved now: -EADDRINUSE, as network_up() has it, while the pod has not
  * begun to run yet, which it can do only once. */
 int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served, Error *e);
@@ -107,9 +115,9 @@ int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served,
  * to its networks; *RET is NULL if there is nothing of that to do. On failure everything is undone again, as
  * far as it can be. -EADDRINUSE, with the pod that has it: a port of the host is taken. The caller is in the
  * host's mount and network namespace, and has one thread. SIGINT, SIGTERM and SIGHUP, if blocked, end the
- * wait for a plugin once they are pending, and so does STOP_FD (or -EBADF), once it can be read (-EINTR). */
+ * wait for a plugin once they are pending, and so does STOP (or NULL), once it is requested (-EINTR). */
 int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
-               int stop_fd, PodNetwork **ret, Error *e);
+               const NetworkStop *stop, PodNetwork **ret, Error *e);
 /* Goes back to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
 /* Undoes all that is written down, in reverse order. Nothing is: success. What cannot be undone stays

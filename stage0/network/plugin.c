@@ -244,13 +244,12 @@ static int read_some(Answer *a, int *fd, bool is_complaint)
         return a->output.failed ? -ENOMEM : 1;
 }
 
-static bool stop_is_pending(int stop_fd)
+static bool stop_is_pending(const NetworkStop *stop)
 {
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-        struct pollfd p = {.fd = stop_fd, .events = POLLIN};
         sigset_t pending;
 
-        if (poll(&p, 1, 0) > 0)
+        if (stop && stop->requested(stop->userdata))
                 return true;
         if (sigpending(&pending) < 0)
                 return false;
@@ -272,9 +271,11 @@ static int follow(const CniCall *call, Child *c, Answer *a)
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
 
         for (bool ended = false, told = false; !ended;) {
-                struct pollfd fds[] = {{c->output_fd, POLLIN, 0},
-                                       {c->complaint_fd, POLLIN, 0},
-                                       {c->pid_fd, POLLIN, 0}};
+                struct pollfd fds[] = {
+                                {c->output_fd, POLLIN, 0},
+                                {c->complaint_fd, POLLIN, 0},
+                                {c->pid_fd, POLLIN, 0},
+                                {call->interruptible && call->stop ? call->stop->fd : -EBADF, POLLIN, 0}};
 
                 if (poll(fds, ELEMENTSOF(fds), SLICE_MSEC) < 0 && errno != EINTR)
                         return -errno;
@@ -287,7 +288,7 @@ static int follow(const CniCall *call, Child *c, Answer *a)
                 uint64_t waited = now_usec(CLOCK_MONOTONIC) - begin;
                 if (!ended && waited > cni_timeout_usec)
                         return -ETIME;
-                if (!ended && call->interruptible && stop_is_pending(call->stop_fd))
+                if (!ended && call->interruptible && stop_is_pending(call->stop))
                         return -EINTR;
                 if (!ended && !told && waited > cni_notice_usec) {
                         tell_of_wait(call);

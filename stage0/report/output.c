@@ -37,8 +37,7 @@ static void add_prefix(Text *t, const char *app, int fd)
                 text_addf(t, "%s: ", app);
 }
 
-/* As the journal's tools write it with microseconds, and "logs --since" takes it. */
-static void add_time(Text *t, uint64_t usec)
+void text_add_moment(Text *t, uint64_t usec)
 {
         time_t seconds = (time_t) (usec / 1000000);
         char when[32], zone[8];
@@ -46,9 +45,9 @@ static void add_time(Text *t, uint64_t usec)
 
         if (!localtime_r(&seconds, &tm) || strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) == 0 ||
             strftime(zone, sizeof(zone), "%z", &tm) != 5)
-                text_add(t, "- ");
+                text_add(t, "-");
         else
-                text_addf(t, "%s.%06u%.3s:%s ", when, (unsigned) (usec % 1000000), zone, zone + 3);
+                text_addf(t, "%s.%06u%.3s:%s", when, (unsigned) (usec % 1000000), zone, zone + 3);
 }
 
 /* On a terminal neither the prefix nor anything else of ours can be overwritten by what an app writes. The
@@ -72,8 +71,10 @@ int output_format(const JournalLine *l, const OutputOptions *o, Text *t)
         if (o->json)
                 r = add_json(t, l);
         else {
-                if (o->timestamps)
-                        add_time(t, l->time_usec);
+                if (o->timestamps) {
+                        text_add_moment(t, l->time_usec);
+                        text_add(t, " ");
+                }
                 if (o->prefix)
                         add_prefix(t, l->app, fd);
                 if (!o->raw && isatty(fd))

@@ -108,5 +108,7 @@ typedef struct OutputOptions {
         bool prefix, json, timestamps;
         bool raw; /* else control characters become visible on a terminal */
 } OutputOptions;
+/* Local time with microseconds, as the journal's tools write it and "logs --since" takes it; "-": it is not known. */
+void text_add_moment(Text *t, uint64_t usec);
 /* What is to be printed of a line. */
 int output_format(const JournalLine *l, const OutputOptions *o, Text *t);

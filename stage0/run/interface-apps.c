@@ -49,6 +49,8 @@ static int add_status(json_object *o, const AppStatus *s, bool exited)
         if (r >= 0)
                 r = add_number(o, "signal", (uint64_t) s->signal, s->signal > 0);
         if (r >= 0)
+                r = add_number(o, "exitCode", (uint64_t) app_status_to_exit_code(s), true);
+        if (r >= 0)
                 r = json_member_add_text(o, "cause", app_cause_to_string(s->cause));
         return r < 0 || !s->message ? r : json_member_add_text(o, "message", s->message);
 }
@@ -86,8 +88,8 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
 
 /* --- Errors -------------------------------------------------------------------------------------------- */
 
-static int reply_error(VarlinkCall *call, const char *error, const char *key, const char *value,
-                       const char *key2, const char *value2)
+int interface_reply_error(VarlinkCall *call, const char *error, const char *key, const char *value,
+                          const char *key2, const char *value2)
 {
         json_object *o = json_object_new_object();
         int r = key ? json_member_add_text(o, key, value) : 0;
@@ -108,17 +110,18 @@ static const char *text_parameter(json_object *parameters, const char *key)
                                                                            : NULL;
 }
 
-/* The app that a call names, if something can be done to it now. 1: the call was answered with an error. */
-static int begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts, AppInstance **ret)
+int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts, AppInstance **ret)
 {
         const char *name = text_parameter(parameters, "app");
         AppInstance *app = app_table_find(i->apps, name ?: "");
         int r;
 
         if (!app)
-                r = reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
+                r = interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
         else if (starts && i->ops.ends(i->userdata))
-                r = reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
+        else if (pod_is_paused(i->pod))
+                r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
         else if (!app->units[0].known || !i->ops.manager(i->userdata))
                 r = varlink_reply_errno(call, -EAGAIN);
         else {
@@ -128,10 +131,10 @@ static int begin(Interface *i, VarlinkCall *call, json_object *parameters, bool 
         return r < 0 ? r : 1;
 }
 
-static int wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app)
+int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app)
 {
-        return reply_error(call, "org.acnspawn.Pod.WrongState", "app", app->name, "state",
-                           interface_app_state(i, app));
+        return interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", app->name, "state",
+                                     interface_app_state(i, app));
 }
 
 /* --- Jobs ---------------------------------------------------------------------------------------------- */
@@ -152,8 +155,8 @@ static void on_job(void *userdata, int r, const char *result)
         else if (streq(result, "done"))
                 (void) varlink_reply(a->call, NULL);
         else
-                (void) reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->app->name, "result",
-                                   result);
+                (void) interface_reply_error(a->call, "org.acnspawn.Pod.JobFailed", "app", a->app->name,
+                                             "result", result);
         sd_event_source_disable_unref(a->timer);
         varlink_call_unref(a->call);
         free(a);
@@ -201,11 +204,11 @@ int interface_start_app(VarlinkCall *call, json_object *parameters, void *userda
         Interface *i = userdata;
         AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, true, &app);
+        int r = interface_begin(i, call, parameters, true, &app);
         if (r != 0)
                 return MIN(r, 0);
         if (app->units[0].life == UNIT_UP)
-                return wrong_state(i, call, app);
+                return interface_wrong_state(i, call, app);
         forget_failures(i, app);
         return run_job(i, call, app, "StartUnit", UINT64_MAX);
 }
@@ -215,7 +218,7 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         Interface *i = userdata;
         AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, true, &app);
+        int r = interface_begin(i, call, parameters, true, &app);
         if (r != 0)
                 return MIN(r, 0);
         forget_failures(i, app);
@@ -229,7 +232,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
         Interface *i = userdata;
         AppInstance *app = NULL;
 
-        int r = begin(i, call, parameters, false, &app);
+        int r = interface_begin(i, call, parameters, false, &app);
         if (r != 0)
                 return MIN(r, 0);
         if (app->units[0].life != UNIT_UP)
@@ -241,24 +244,4 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                 kill_usec = (uint64_t) usec;
         }
         return run_job(i, call, app, "StopUnit", kill_usec);
-}
-
-int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata)
-{
-        json_object *number = NULL;
-        Interface *i = userdata;
-        AppInstance *app = NULL;
-
-        int r = begin(i, call, parameters, false, &app);
-        if (r != 0)
-                return MIN(r, 0);
-        int64_t sig = json_object_object_get_ex(parameters, "signal", &number)
-                                      ? json_object_get_int64(number)
-                                      : 0;
-        if (sig < 1 || sig > SIGRTMAX)
-                return varlink_reply_invalid_parameter(call, "signal");
-        if (!streq(interface_app_state(i, app), "running"))
-                return wrong_state(i, call, app);
-        r = manager_link_kill(i->ops.manager(i->userdata), app->units[0].name, false, (int) sig);
-        return r < 0 ? r : varlink_reply(call, NULL);
 }

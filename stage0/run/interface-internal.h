@@ -23,6 +23,7 @@ struct Interface {
         Monitor *monitors;
         Monitor *stops; /* calls that wait for the end of the pod */
         sd_event_source *kill_timer;
+        bool killed;                      /* by a call, or since it did not stop in time */
         json_object *events[EVENTS_KEPT]; /* a ring: event N is at N % EVENTS_KEPT */
         uint64_t sequence;                /* of the last event; 0: there was none */
 };
@@ -34,7 +35,19 @@ const char *interface_app_state(const Interface *i, const AppInstance *app);
 /* The App of the interface; NULL: out of memory. */
 json_object *interface_app_json(const Interface *i, const AppInstance *app);
 
+/* The app that a call names, if something can be done to it now; STARTS: if it could be started. 1: the call was answered
+ * with an error. */
+int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts,
+                    AppInstance **ret);
+/* Answers with an error that has up to two texts as parameters; KEY and KEY2 may be NULL. */
+int interface_reply_error(VarlinkCall *call, const char *error, const char *key, const char *value,
+                          const char *key2, const char *value2);
+int interface_wrong_state(Interface *i, VarlinkCall *call, const AppInstance *app);
+
 int interface_start_app(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdata);
 int interface_restart_app(VarlinkCall *call, json_object *parameters, void *userdata);
+
+/* --- interface-signal.c -------------------------------------------------------------------------------- */
+
 int interface_signal_app(VarlinkCall *call, json_object *parameters, void *userdata);

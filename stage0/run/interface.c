@@ -19,7 +19,9 @@ static const char description[] =
                 "interface org.acnspawn.Pod\n"
                 "\n"
                 "# An app. A created app was not started yet. What is known only of an app that has ended "
-                "comes with it.\n"
+                "comes with it;\n"
+                "# exitCode is its exit status, 128 + its signal, or 125 to 127 if it could not be "
+                "executed\n"
                 "type App (\n"
                 "  name: string,\n"
                 "  state: (created, starting, running, stopping, exited),\n"
@@ -31,6 +33,7 @@ static const char description[] =
                 "  endedUSec: ?int,\n"
                 "  exitStatus: ?int,\n"
                 "  signal: ?int,\n"
+                "  exitCode: ?int,\n"
                 "  cause: ?string,\n"
                 "  message: ?string\n"
                 ")\n"
@@ -47,8 +50,15 @@ static const char description[] =
                 "  sequence: int\n"
                 ")\n"
                 "\n"
-                "# Events from now on, or those after event number since\n"
-                "method Monitor(since: ?int) -> (sequence: int, state: PodState, app: ?App)\n"
+                "# Events from now on, or those after event number since. The last is the end of the pod,\n"
+                "# before which the end of each app was reported\n"
+                "method Monitor(since: ?int) -> (\n"
+                "  sequence: int,\n"
+                "  timeUSec: int,\n"
+                "  state: PodState,\n"
+                "  app: ?App,\n"
+                "  exitStatus: ?int\n"
+                ")\n"
                 "\n"
                 "# Start an app that was created or has exited\n"
                 "method StartApp(app: string) -> ()\n"
@@ -59,7 +69,7 @@ static const char description[] =
                 "# Stop an app in order, if it runs, and start it with a clean root\n"
                 "method RestartApp(app: string) -> ()\n"
                 "\n"
-                "# Send a signal to the main process of a running app\n"
+                "# Send a signal to the main process of an app that has one\n"
                 "method SignalApp(app: string, signal: int) -> ()\n"
                 "\n"
                 "# Freeze all processes of the pod\n"
@@ -68,7 +78,10 @@ static const char description[] =
                 "method Resume() -> ()\n"
                 "\n"
                 "# Stop the pod in order; after the time-out it is killed. Answered when the pod has ended\n"
-                "method Stop(timeoutUSec: ?int) -> (exitStatus: ?int)\n"
+                "method Stop(timeoutUSec: ?int) -> (exitStatus: ?int, killed: ?bool)\n"
+                "\n"
+                "# Open the log file of an app, or of all apps, anew\n"
+                "method ReopenLogs(app: ?string) -> ()\n"
                 "\n"
                 "error NoSuchApp (app: string)\n"
                 "\n"
@@ -77,6 +90,14 @@ static const char description[] =
                 "\n"
                 "# The result is that of the job of the pod's systemd\n"
                 "error JobFailed (app: string, result: string)\n"
+                "\n"
+                "# What the pod's systemd calls the main process of the app is not in the app's cgroup "
+                "(yet)\n"
+                "error ForeignProcess (app: string, pid: ?int)\n"
+                "\n"
+                "error LogsNotReopened (message: string)\n"
+                "\n"
+                "error PodPaused ()\n"
                 "\n"
                 "# Nothing can be started any more\n"
                 "error PodEnds ()\n"
@@ -96,15 +117,20 @@ static json_object *pod_state(const Interface *i, bool exited)
 
 /* --- Events -------------------------------------------------------------------------------------------- */
 
-static json_object *make_event(const Interface *i, AppInstance *app, bool exited)
+/* STATUS: the exit status of the pod if it has ended. */
+static json_object *make_event(const Interface *i, AppInstance *app, bool exited, int status)
 {
         json_object *o = json_object_new_object();
 
         int r = json_member_add(o, "sequence", json_object_new_uint64(i->sequence));
         if (r >= 0)
+                r = json_member_add(o, "timeUSec", json_object_new_uint64(now_usec(CLOCK_REALTIME)));
+        if (r >= 0)
                 r = json_member_add(o, "state", pod_state(i, exited));
         if (r >= 0 && app)
                 r = json_member_add(o, "app", interface_app_json(i, app));
+        if (r >= 0 && exited && status >= 0)
+                r = json_member_add(o, "exitStatus", json_object_new_int(status));
         if (r >= 0)
                 return o;
         json_object_put(o);
@@ -152,19 +178,19 @@ static int keep_call(Interface *i, Monitor **list, VarlinkCall *call,
 }
 
 /* A peer that does not read loses its connection, which is reported by on_monitor_gone(), later. */
-static json_object *record_event(Interface *i, AppInstance *app, bool exited)
+static json_object *record_event(Interface *i, AppInstance *app, bool exited, int status)
 {
         i->sequence++;
         json_object **place = &i->events[i->sequence % EVENTS_KEPT];
 
         json_object_put(*place);
-        *place = make_event(i, app, exited);
+        *place = make_event(i, app, exited, status);
         return *place;
 }
 
 void interface_changed(Interface *i, AppInstance *app)
 {
-        json_object *event = i ? record_event(i, app, false) : NULL;
+        json_object *event = i ? record_event(i, app, false, -1) : NULL;
 
         for (Monitor *m = event ? i->monitors : NULL; m; m = m->next)
                 (void) varlink_reply_continues(m->call, event);
@@ -270,6 +296,7 @@ static int on_kill(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Interface *i = userdata;
 
+        i->killed = true;
         i->ops.stop(i->userdata, true);
         return 0;
 }
@@ -293,9 +320,27 @@ static int stop(VarlinkCall *call, json_object *parameters, void *userdata)
                 r = keep_call(i, &i->stops, call, on_stop_gone);
         if (r < 0)
                 return r;
+        i->killed = i->killed || usec == 0;
         i->ops.stop(i->userdata, usec == 0);
         interface_changed(i, NULL);
         return 0;
+}
+
+static int reopen_logs(VarlinkCall *call, json_object *parameters, void *userdata)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+        json_object *app = NULL;
+        Interface *i = userdata;
+
+        (void) json_object_object_get_ex(parameters, "app", &app);
+        const char *name = app ? json_object_get_string(app) : NULL;
+        if (name && !app_table_find(i->apps, name))
+                return interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
+        int r = i->ops.reopen_logs(i->userdata, name, &e);
+        if (r >= 0)
+                return varlink_reply(call, NULL);
+        return interface_reply_error(call, "org.acnspawn.Pod.LogsNotReopened", "message",
+                                     e.message ?: strerror(-r), NULL, NULL);
 }
 
 /* --- The service --------------------------------------------------------------------------------------- */
@@ -310,6 +355,7 @@ static const VarlinkMethod methods[] = {
                 {"Pause", pause_by_call, 0},
                 {"Resume", resume_by_call, 0},
                 {"Stop", stop, 0},
+                {"ReopenLogs", reopen_logs, 0},
 };
 
 static const VarlinkInterface pod_interface = {.name = "org.acnspawn.Pod",
@@ -362,6 +408,8 @@ static void answer_stops(Interface *i, int status)
 
         if (status >= 0)
                 (void) json_member_add(o, "exitStatus", json_object_new_int(status));
+        if (i->killed)
+                (void) json_member_add(o, "killed", json_object_new_boolean(true));
         while (i->stops) {
                 VarlinkCall *call = i->stops->call;
                 (void) varlink_reply(call, o);
@@ -370,11 +418,26 @@ static void answer_stops(Interface *i, int status)
         json_object_put(o);
 }
 
+/* The ends of apps that the pod's systemd could not report any more. */
+static void report_apps(Interface *i)
+{
+        FOREACH_APP(app, i->apps)
+        {
+                PodUnit *u = &app->units[0];
+                if (u->life != UNIT_UP)
+                        continue;
+                pod_unit_set(u, UNIT_DOWN);
+                interface_changed(i, app);
+        }
+}
+
 Interface *interface_free(Interface *i, int status)
 {
         if (!i)
                 return NULL;
-        json_object *event = i->monitors ? record_event(i, NULL, true) : NULL;
+        if (i->monitors)
+                report_apps(i);
+        json_object *event = i->monitors ? record_event(i, NULL, true, status) : NULL;
         while (i->monitors) {
                 VarlinkCall *call = i->monitors->call;
                 if (event)

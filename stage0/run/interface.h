@@ -15,6 +15,8 @@ typedef struct InterfaceOps {
         bool (*ends)(void *userdata);
         /* The connection to the pod's systemd; NULL: there is none now. */
         ManagerLink *(*manager)(void *userdata);
+        /* Opens the log file of APP, or all of them (NULL), anew, as pumps_reopen(). */
+        int (*reopen_logs)(void *userdata, const char *app, Error *e);
 } InterfaceOps;
 
 /* Serves "interface" in the pod directory. APPS are lent. */

@@ -15,6 +15,7 @@
 #include "stage0/run/manager-link.h"
 
 #define UNIT_INTERFACE "org.freedesktop.systemd1.Unit"
+#define SERVICE_INTERFACE "org.freedesktop.systemd1.Service"
 #define LOCAL_INTERFACE "org.freedesktop.DBus.Local" /* of signals that sd-bus makes itself */
 
 typedef struct LinkedUnit LinkedUnit;
@@ -33,10 +34,12 @@ struct LinkedUnit {
 };
 
 typedef struct LinkJob LinkJob;
+typedef struct LinkQuery LinkQuery;
 
 struct ManagerLink {
         sd_bus *bus;
         LinkJob *jobs; /* that have not ended */
+        LinkQuery *queries;
         LinkedUnit *units;
         ManagerLinkEvents events;
         void *userdata;
@@ -67,12 +70,14 @@ static void drop_unit(ManagerLink *l, LinkedUnit **place)
         free(u->path);
         free(u);
 }
+static void end_all_queries(ManagerLink *l);
 
 ManagerLink *manager_link_free(ManagerLink *l)
 {
         if (!l)
                 return NULL;
         end_all_jobs(l);
+        end_all_queries(l);
         if (l->bus)
                 sd_bus_flush_close_unref(l->bus);
         while (l->units)
@@ -348,6 +353,64 @@ int manager_link_run(ManagerLink *l, const char *method, const char *unit, Manag
                 return r;
         }
         l->jobs = j;
+        return 0;
+}
+
+/* --- Main processes ------------------------------------------------------------------------------------ */
+
+struct LinkQuery {
+        LinkQuery *next;
+        ManagerLink *link;
+        ManagerProcessFunction function;
+        void *userdata;
+};
+
+static void end_query(LinkQuery *q, int r, uint32_t number)
+{
+        for (LinkQuery **i = &q->link->queries; *i; i = &(*i)->next)
+                if (*i == q) {
+                        *i = q->next;
+                        break;
+                }
+        q->function(q->userdata, r, number);
+        free(q);
+}
+
+static void end_all_queries(ManagerLink *l)
+{
+        while (l->queries)
+                end_query(l->queries, -ECONNRESET, 0);
+}
+
+static int on_main_process(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+        uint32_t number = 0;
+        int r = sd_bus_message_get_error(m) ? -EREMOTEIO : sd_bus_message_read(m, "v", "u", &number);
+
+        end_query(userdata, MIN(r, 0), number);
+        return 0;
+}
+
+int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFunction function,
+                              void *userdata)
+{
+        LinkedUnit *u = find_name(l, unit);
+        LinkQuery *q;
+
+        if (!u)
+                return -ENOENT;
+        q = calloc(1, sizeof(LinkQuery));
+        if (!q)
+                return -ENOMEM;
+        *q = (LinkQuery){.next = l->queries, .link = l, .function = function, .userdata = userdata};
+        int r = sd_bus_call_method_async(l->bus, NULL, SYSTEMD_NAME, u->path,
+                                         "org.freedesktop.DBus.Properties", "Get", on_main_process, q, "ss",
+                                         SERVICE_INTERFACE, "MainPID");
+        if (r < 0) {
+                free(q);
+                return r;
+        }
+        l->queries = q;
         return 0;
 }
 

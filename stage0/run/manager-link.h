@@ -47,6 +47,12 @@ typedef void (*ManagerJobFunction)(void *userdata, int r, const char *result);
  * the event loop or from manager_link_free(), unless the call fails. */
 int manager_link_run(ManagerLink *l, const char *method, const char *unit, ManagerJobFunction function,
                      void *userdata);
+/* What systemd calls the main process of a service: NUMBER, by the pod's numbers, or 0, there is none. R is negative: systemd
+ * cannot tell, or the connection has ended (-ECONNRESET). */
+typedef void (*ManagerProcessFunction)(void *userdata, int r, uint32_t number);
+/* Asks for it. FUNCTION is called once, as that of a job. */
+int manager_link_main_process(ManagerLink *l, const char *unit, ManagerProcessFunction function,
+                              void *userdata);
 /* Sends SIG to the main process of the unit, or with ALL to every process of it. */
 int manager_link_kill(ManagerLink *l, const char *unit, bool all, int sig);
 /* Forgets that the unit has failed, and how often it was started. */

@@ -208,7 +208,6 @@ int supervisor_finish(Supervisor *s, Error *e)
         drain(s);
         s->machine = machine_free(s->machine);
         supervisor_leave_manager(s);
-        s->control = callers_free(s->control);
         s->server = server_free(s->server);
         s->mounts = pod_mounts_free(s->mounts);
         (void) pod_cgroup_remove(s->pod, &errors[0]);

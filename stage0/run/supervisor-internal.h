@@ -30,8 +30,7 @@ typedef struct Supervisor {
         Inputs *inputs;
         Front *front; /* NULL: it is us whom our caller sees */
         PodRuntime runtime;
-        Callers *control; /* who asks us to end the pod */
-        int ready_fd, leader_fd, control_fd, notify_fd;
+        int ready_fd, leader_fd, notify_fd;
         ManagerLink *manager; /* NULL: not connected yet */
         Interface *interface;
         sd_event_source *connect_source, *reconnect_source;
@@ -57,7 +56,9 @@ void supervisor_signal_leader(Supervisor *s);
 void supervisor_stop(Supervisor *s);
 /* What the signal SIG to us asks for: the second one kills. Whether this one does. */
 bool supervisor_request_stop(Supervisor *s, int sig);
-int supervisor_watch_control(Supervisor *s);
+/* While the networks are made, before the event loop runs: serves calls of the interface. Whether one of them was to stop
+ * the pod. USERDATA is the Supervisor. */
+bool supervisor_serve_calls(void *userdata);
 int supervisor_connect_machine(Supervisor *s, Error *e);
 int supervisor_watch_idleness(Supervisor *s, Error *e);
 

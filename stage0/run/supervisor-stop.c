@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who ends the pod: other processes of acnspawn over the control socket, systemd-machined, idleness, and, as
- * supervisor-caller.c passes them on, signals. The pod's systemd is asked for an orderly end; it does the
+/* What ends the pod: calls of its interface, systemd-machined, idleness, and, as supervisor-caller.c passes them on,
+ * signals. The pod's systemd is asked for an orderly end; it does the
  * rest.
  */
 
@@ -47,33 +47,17 @@ bool supervisor_request_stop(Supervisor *s, int sig)
         return true;
 }
 
-/* --- Requests ------------------------------------------------------------------------------------------ */
+/* --- Before the event loop ----------------------------------------------------------------------------- */
 
-static int on_control(void *userdata, int fd, int peer_fd)
+#define CALLS_MAX 64U /* at a time: plugins are to be looked at meanwhile */
+
+bool supervisor_serve_calls(void *userdata)
 {
         Supervisor *s = userdata;
-        ControlRequest request;
 
-        (void) peer_fd; /* the socket is where only root of the host gets to */
-        int r = control_receive(fd, &request);
-        if (r < 0)
-                return r;
-        if (request.op == CONTROL_KILL)
-                supervisor_kill(s);
-        else if (request.op == CONTROL_REOPEN) {
-                _cleanup_error_ Error e = ERROR_NULL;
-                r = pumps_reopen(s->pumps, isempty(request.app) ? NULL : request.app, &e);
-                control_reply(fd, r, &e);
-        } else {
-                supervisor_tell_host(s, "STOPPING=1");
-                supervisor_stop(s);
-        }
-        return 0;
-}
-
-int supervisor_watch_control(Supervisor *s)
-{
-        return callers_new(s->event, s->control_fd, on_control, s, &s->control);
+        for (unsigned i = 0; i < CALLS_MAX && sd_event_run(s->event, 0) > 0; i++)
+                ;
+        return s->stop_requests > 0;
 }
 
 /* --- What the host's systemd says ---------------------------------------------------------------------- */

@@ -178,12 +178,13 @@ static void on_stop_call(void *userdata, bool kill)
 {
         Supervisor *s = userdata;
 
-        if (kill)
-                supervisor_kill(s);
-        else {
-                supervisor_tell_host(s, "STOPPING=1");
+        supervisor_tell_host(s, "STOPPING=1");
+        if (!kill) {
                 supervisor_stop(s);
+                return;
         }
+        s->stop_requests++;
+        supervisor_kill(s);
 }
 
 static bool pod_ends(void *userdata)
@@ -200,9 +201,19 @@ static ManagerLink *get_manager(void *userdata)
         return s->reconnect_usec == 0 ? s->manager : NULL;
 }
 
+static int on_reopen_call(void *userdata, const char *app, Error *e)
+{
+        const Supervisor *s = userdata;
+
+        return pumps_reopen(s->pumps, app, e);
+}
+
 int supervisor_open_interface(Supervisor *s, Error *e)
 {
-        static const InterfaceOps ops = {.stop = on_stop_call, .ends = pod_ends, .manager = get_manager};
+        static const InterfaceOps ops = {.stop = on_stop_call,
+                                         .ends = pod_ends,
+                                         .manager = get_manager,
+                                         .reopen_logs = on_reopen_call};
 
         return interface_new(s->pod, s->event, s->apps, &ops, s, &s->interface, e);
 }

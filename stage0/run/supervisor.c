@@ -54,8 +54,6 @@ static int watch(Supervisor *s, Error *e)
         if (r >= 0)
                 r = supervisor_watch_progress(s);
         if (r >= 0)
-                r = supervisor_watch_control(s);
-        if (r >= 0)
                 r = supervisor_watch_signals(s);
         if (r >= 0)
                 r = machine_watch(s->machine, s->event);
@@ -108,11 +106,11 @@ static int open_network(Supervisor *s, Error *e)
 
         if (pod_sockets_served(s->sockets, &served, &n_served) < 0)
                 return error_oom(e);
-        /* Who asks us to stop, which is all that comes there, is not to wait for plugins. */
-        int r = control_listen(s->pod, &s->control_fd, e);
+        const NetworkStop stop = {
+                        .fd = sd_event_get_fd(s->event), .requested = supervisor_serve_calls, .userdata = s};
+        int r = supervisor_open_interface(s, e);
         if (r >= 0)
-                r = network_up(s->pod, s->options->config_dirs, served, n_served, s->control_fd, &s->network,
-                               e);
+                r = network_up(s->pod, s->options->config_dirs, served, n_served, &stop, &s->network, e);
         if (r >= 0 && s->sockets)
                 r = pod_sockets_open(s->pod, s->sockets, e);
         if (r >= 0 && s->sockets)
@@ -199,8 +197,6 @@ static int start(Supervisor *s, Error *e)
         if (r >= 0)
                 r = prepare_mounts(s, e);
         if (r >= 0)
-                r = supervisor_open_interface(s, e);
-        if (r >= 0)
                 r = work_ahead(s, e);
         if (r >= 0)
                 r = supervisor_watch_idleness(s, e);
@@ -227,8 +223,6 @@ static void supervisor_done(Supervisor *s)
         cgroups_done(&s->cgroup);
         safe_close(s->ready_fd);
         safe_close(s->leader_fd);
-        callers_free(s->control);
-        safe_close(s->control_fd);
         safe_close(s->notify_fd);
         sd_event_unref(s->event);
 }
@@ -255,7 +249,6 @@ int supervise_pod(Pod *p, const RunOptions *o, PodSockets *sockets, int ready_fd
                         .nspawn = NSPAWN_NULL,
                         .ready_fd = ready_fd,
                         .leader_fd = -EBADF,
-                        .control_fd = -EBADF,
                         .notify_fd = -EBADF,
         };
 

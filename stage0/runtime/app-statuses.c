@@ -78,6 +78,17 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)
         return 0;
 }
 
+void app_forget_starts(Pod *p, const PodApp *app)
+{
+        _cleanup_close_ int fd = open_beneath(p->dir_fd, "root/acnspawn/status", O_RDONLY | O_DIRECTORY);
+        _cleanup_app_status_ AppStatus s = {};
+
+        if (fd < 0 || app_status_read(fd, app->name, &s) < 0 || s.consecutive_starts == 0)
+                return;
+        s.consecutive_starts = 0;
+        (void) app_status_write(fd, app->name, &s);
+}
+
 /* Which app's end decides about the pod's: the first that failed, or, where any end ends the pod, the first
  * that ended at all (the others were stopped for it). Apps whose end nobody saw come last. */
 static bool decides(const AppStatus *s, ExitPolicy policy)

@@ -20,7 +20,7 @@ int attach_listen(Pod *p, int *ret_fd, Error *e)
 
 int attach_connect(Pod *p, int *ret_fd)
 {
-        return socket_connect_at(p->dir_fd, ATTACH_SOCKET, ret_fd);
+        return socket_connect_at(p->dir_fd, ATTACH_SOCKET, SOCK_SEQPACKET, ret_fd);
 }
 
 int attach_send(int fd, const AttachMessage *m, const int *fds, size_t n_fds)

@@ -148,3 +148,22 @@ int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number,
         *ret_pid = pid;
         return TAKE_FD(fd);
 }
+
+/* The kernel lists the children of a process, of which the pod's systemd has all that it has started. */
+int pod_find_process(pid_t leader, uint32_t number, pid_t *ret)
+{
+        _cleanup_free_ char *list = NULL;
+        char path[96];
+        Numbers own;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) leader, (int) leader);
+        int r = read_numbers(leader, &own);
+        if (r >= 0)
+                r = read_file_at(AT_FDCWD, path, PROCS_FILE_MAX, &list, NULL);
+        if (r < 0)
+                return r;
+        for (char *c = list; (c = strchr(c, ' ')); c++)
+                *c = '\n';
+        *ret = find_number(list, own.n - 1, number);
+        return *ret > 0 ? 0 : -ESRCH;
+}

@@ -187,33 +187,12 @@ int pod_read_statuses(Pod *p, bool ended, AppStatus **ret);
 void app_statuses_free(AppStatus *l, size_t n);
 /* The same for records that were read before the pod was over; what is filled in is recorded, too. */
 int pod_finish_statuses(Pod *p, AppStatus *l);
+/* Counts the starts of an app in a row from zero again. */
+void app_forget_starts(Pod *p, const PodApp *app);
 /* The pod's exit status: that of the app whose end decided about the pod's, 0 if all ended well. */
 int pod_exit_status(ExitPolicy policy, const AppStatus *l, size_t n);
 
-/* --- control-socket.c: how other processes talk to the one that runs a pod ----------------------------- */
-
-typedef enum ControlOp {
-        CONTROL_STOP,
-        CONTROL_KILL,
-        CONTROL_REOPEN, /* opens the log files anew */
-        _CONTROL_OP_MAX,
-} ControlOp;
-
-typedef struct ControlRequest {
-        ControlOp op;
-        char app[256]; /* of CONTROL_REOPEN; empty: all */
-} ControlRequest;
-
-int control_listen(Pod *p, int *ret_fd, Error *e);
-/* Stops or kills; there is no reply. */
-int control_send(Pod *p, ControlOp op, Error *e);
-/* Waits until the log file of APP, or those of all apps (NULL), are open anew. The process that runs the pod has to
- * be past the start of systemd-nspawn: before that, any connection interrupts the network plugins. */
-int control_reopen(Pod *p, const char *app, Error *e);
-/* From a connection. -EAGAIN: nothing has come yet. */
-int control_receive(int fd, ControlRequest *ret);
-/* The reply to CONTROL_REOPEN: R is what pumps_reopen() returned. */
-void control_reply(int fd, int r, const Error *e);
+/* --- pod-sockets.c: sockets in the pod directory ------------------------------------------------------- */
 
 /* Where nspawn tells how far the pod is: a socket for datagrams in the pod directory, which no app can send
  * to. */
@@ -225,7 +204,8 @@ int notify_listen(Pod *p, int *ret_fd, Error *e);
 int socket_listen_at(int dir_fd, const char *name, int *ret_fd);
 /* The same of TYPE, which does not block and does not listen. */
 int socket_bind_at(int dir_fd, const char *name, int type);
-int socket_connect_at(int dir_fd, const char *name, int *ret_fd);
+/* Connects to a socket of TYPE. -ETIMEDOUT: those who connect are not accepted. */
+int socket_connect_at(int dir_fd, const char *name, int type, int *ret_fd);
 
 /* --- attach.c: how other processes are connected to what an app reads and writes ----------------------- */
 
@@ -306,6 +286,9 @@ int pod_cgroup_of_process(const Pod *p, pid_t pid, char **ret);
  * its number here. -ESRCH: no process of the service of APP has that number; -ECHILD: it is no child of
  * LEADER. */
 int pod_app_open_process(Pod *p, const char *app, pid_t leader, uint32_t number, pid_t *ret_pid);
+/* The number here of the child of LEADER, the pod's PID 1, that has NUMBER in its pid namespace; for messages. -ESRCH,
+ * -ENOENT: there is none, or the kernel does not tell. */
+int pod_find_process(pid_t leader, uint32_t number, pid_t *ret);
 /* Whether process PID is one of APP's: in its service, or in one of its health checks. -ESRCH: there is
  * none. */
 int pod_app_has_process(const Pod *p, const char *app, pid_t pid);
@@ -352,6 +335,10 @@ int pod_release(Pod *p, void *userdata, Error *e);
 /* -ESRCH: the pod, which is not running, is in the wrong state for what is to be done with it; what can be
  * done is the hint. */
 int pod_not_running(const Pod *p, Error *e);
+/* -EBUSY: the pod is paused; the hint says how it is resumed. */
+int pod_paused(const Pod *p, Error *e);
+/* One of the two, unless the pod runs and is not paused. */
+int pod_check_running(Pod *p, Error *e);
 
 /* Waits until the pod has ended; TIMEOUT_USEC UINT64_MAX: for ever. -ETIME: it has not. */
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e);

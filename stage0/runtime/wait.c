@@ -22,6 +22,20 @@ int pod_not_running(const Pod *p, Error *e)
         return error_hint(e, r, "'acnspawn list' shows the states of pods.");
 }
 
+int pod_paused(const Pod *p, Error *e)
+{
+        int r = error_set(e, -EBUSY, "Pod %s is paused", pod_display_name(p));
+
+        return error_hint(e, r, "'acnspawn resume %s' lets it continue.", pod_display_name(p));
+}
+
+int pod_check_running(Pod *p, Error *e)
+{
+        if (p->state != POD_RUNNING)
+                return pod_not_running(p, e);
+        return pod_is_paused(p) ? pod_paused(p, e) : 0;
+}
+
 int pod_wait(Pod *p, uint64_t timeout_usec, Error *e)
 {
         _cleanup_close_ int fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

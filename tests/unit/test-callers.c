@@ -81,7 +81,7 @@ static int let(Line *l, uint64_t usec)
 
 static int call(const Line *l)
 {
-        int fd = -EBADF, r = socket_connect_at(l->scratch.fd, "socket", &fd);
+        int fd = -EBADF, r = socket_connect_at(l->scratch.fd, "socket", SOCK_SEQPACKET, &fd);
 
         return r < 0 ? r : fd;
 }

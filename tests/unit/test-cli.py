@@ -78,7 +78,7 @@ USAGE_ERRORS = [
     # what other tools call it
     (["ps"], "Unknown command 'ps'", "Did you mean 'list'? Try 'acnspawn --help'"),
     (["exec", "p", "ls"], "Unknown command 'exec'", "Did you mean 'enter'?"),
-    (["wait", "p"], "Unknown command 'wait'", "Did you mean 'status --wait'?"),
+    (["events", "p"], "Unknown command 'events'", "Did you mean 'monitor'?"),
     (["run", "-it", "i"], "Unknown option '-t'", "Did you mean '--interactive'?"),
     (["run", "--env-file=x", "i"], "Unknown option '--env-file'", "Did you mean '--environment-file'?"),
     (["run", "-e", "A=1", "i"], "Unknown option '-e'", "Did you mean '--environment'?"),

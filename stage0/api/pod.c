@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is done to a running pod as a whole. */
+
+#include "stage0/api/api-internal.h"
+
+/* For the pod to be given back after it was killed. */
+#define END_USEC (30 * UINT64_C(1000000))
+
+int acn_pause(AcnPod *a, Error *e)
+{
+        return acn_call(a, &(AcnCall){.method = "Pause", .what = "pause", .timeout_usec = ACN_ANSWER_USEC},
+                        NULL, e);
+}
+
+int acn_resume(AcnPod *a, Error *e)
+{
+        return acn_call(a, &(AcnCall){.method = "Resume", .what = "resume", .timeout_usec = ACN_ANSWER_USEC},
+                        NULL, e);
+}
+
+int acn_reopen_logs(AcnPod *a, const char *app, Error *e)
+{
+        const AcnCall c = {.method = "ReopenLogs",
+                           .what = "open the log files of",
+                           .app = app,
+                           .timeout_usec = ACN_ANSWER_USEC};
+
+        return acn_call(a, &c, NULL, e);
+}
+
+/* Supervisors of earlier versions do not tell whether they killed the pod. */
+static bool was_killed(json_object *parameters, uint64_t begin, uint64_t timeout_usec)
+{
+        json_object *killed = NULL;
+
+        if (json_object_object_get_ex(parameters, "killed", &killed) && killed)
+                return json_object_get_boolean(killed);
+        return now_usec(CLOCK_MONOTONIC) - begin >= timeout_usec;
+}
+
+int acn_stop(AcnPod *a, uint64_t timeout_usec, bool *ret_killed, Error *e)
+{
+        _cleanup_(varlink_reply_done) VarlinkReply reply = {};
+        uint64_t begin = now_usec(CLOCK_MONOTONIC);
+        AcnCall c = {.method = "Stop", .what = "stop", .timeout_usec = UINT64_MAX};
+
+        if (timeout_usec <= INT64_MAX - END_USEC) {
+                c.key = "timeoutUSec";
+                c.value = (int64_t) timeout_usec;
+                c.timeout_usec = timeout_usec + END_USEC;
+        }
+        int r = acn_call(a, &c, &reply, e);
+        if (r < 0)
+                return r;
+        if (ret_killed)
+                *ret_killed = was_killed(reply.parameters, begin, timeout_usec);
+        return 0;
+}
