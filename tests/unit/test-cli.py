@@ -496,7 +496,7 @@ def missing_store():
             check(f"what {words} says", (r.returncode, r.stdout, r.stderr), (0, "", f"No {what} in the store {store}.\n"))
             check(f"what {words} says in JSON", run("--dir=" + store, *words, "--json=short").stdout, "[]\n")
         check("what there is to collect", run("--dir=" + store, "gc").returncode, 0)
-        by_root = (["enter", "x"], ["attach", "x"], ["kill", "x"], ["pause", "x"], ["resume", "x"], ["restart-app", "x", "a"],
+        by_root = (["enter", "x"], ["attach", "x"], ["kill", "x"], ["pause", "x"], ["resume", "x"], ["restart-app", "x", "a"], ["start-app", "x", "a"], ["stop-app", "x", "a"], ["monitor", "x"],
                    ["cp", "x:/a", d], ["export", "x"], ["image", "render", "x", os.path.join(d, "y")])
         for words in (["status", "x"], ["logs", "x"], ["cat", "x"], ["stop", "x"], ["rm", "x"], ["image", "rm", "x"], ["top", "x"],
                       ["stats", "x"], *(by_root if os.geteuid() == 0 else ())):
@@ -577,13 +577,13 @@ class Shell:
 # What is typed after "acnspawn", and what all shells offer for the last word of it; fish and zsh in full, bash what
 # stands behind the last "=" or ":".
 OFFERED = [
-    ("st", "stats status stop"),
+    ("st", "start-app stats status stop stop-app"),
     ("list --fu", "--full"),
     ("run --exit-policy a", "all any"),
     ("run x -- ", ""),
     ("logs --fol", "--follow"),
     ("list --json=p", "pretty"),
-    ("--dir /x st", "stats status stop"),
+    ("--dir /x st", "start-app stats status stop stop-app"),
     ("help prep", "prepare"),
     ("cp one:/e", ""),
     # pods by what they can be used for
@@ -597,6 +597,10 @@ OFFERED = [
     ("logs --app=w", "web"),
     ("restart-app x ", "web"),
     ("restart-app x web ", "web"),
+    ("start-app x ", "web"),
+    ("stop-app --timeout=5s x ", "web"),
+    ("wait x ", "web"),
+    ("monitor --si", "--since="),
     ("enter --app web ", "is-running"),
     # values
     ("kill --signal=SIGU", "SIGURG SIGUSR1 SIGUSR2"),
