@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Adding a pod to a network, and taking it away again: the network's plugins, one after the other.
+/* Adds a pod to a network, and removes it: runs the network's plugins, one after the other.
  *
- * For ADD each plugin is given the result of the one before, and the last result is the network's. For DEL
- * the order is reversed, and each is given the network's result if there is one. What a plugin is given
- * besides its own configuration is the network's name, the version of the protocol, and what it has declared
- * to be able to deal with ("capabilities") of the pod's wishes.
+ * For ADD each plugin gets the result of the previous one, and the last result is the network's. For DEL the
+ * order is reversed, and each plugin gets the network's result if there is one. The input of a plugin is its
+ * own configuration, the network's name, the version of the protocol, and those settings of the pod that it
+ * declares to support ("capabilities").
  */
 
 #include "stage0/network/network-internal.h"
 
-#define CODE_INCOMPATIBLE 1U /* the protocol's number for a version that the plugin does not speak */
+#define CODE_INCOMPATIBLE 1U /* the protocol's code for a version that the plugin does not support */
 
 /* --- Programs ------------------------------------------------------------------------------------------ */
 
@@ -36,7 +36,7 @@ int cni_check_programs(json_object *plugins, const char *network, const char *pa
         return r;
 }
 
-/* --- What a plugin is given ---------------------------------------------------------------------------- */
+/* --- The input of a plugin ----------------------------------------------------------------------------- */
 
 /* A new object with the members of O. */
 static int copy_members(json_object *o, json_object **ret)
@@ -109,7 +109,7 @@ static int parse_versions(const char *text, size_t size, char ***ret)
         return r;
 }
 
-/* The versions that the plugin TYPE speaks. */
+/* The versions that the plugin TYPE supports. */
 static int ask_versions(const char *type, const char *network, const CniTarget *t, char ***ret, Error *e)
 {
         _cleanup_json_ json_object *input = json_object_new_object();
@@ -130,12 +130,12 @@ static int ask_versions(const char *type, const char *network, const CniTarget *
         if (r < 0)
                 return r;
         r = parse_versions(text, size, ret);
-        return r < 0 ? error_set(e, -EBADMSG, "The CNI plugin '%s' does not say which versions it speaks",
-                                 type)
+        return r < 0 ? error_set(e, -EBADMSG,
+                                 "The CNI plugin '%s' does not report which versions it supports", type)
                      : 0;
 }
 
-/* Takes those that the plugin does not speak out of LEFT. */
+/* Removes the versions that the plugin does not support from LEFT. */
 static int narrow(const CniNetwork *n, const char *type, const CniTarget *t, char ***left, Error *e)
 {
         _cleanup_strv_free_ char **spoken = NULL, **both = NULL;
@@ -148,14 +148,14 @@ static int narrow(const CniNetwork *n, const char *type, const CniTarget *t, cha
                         return error_oom(e);
         if (!both)
                 return error_set(e, -EPROTONOSUPPORT,
-                                 "The CNI plugin '%s' of network '%s' speaks none of the versions in '%s'",
+                                 "The CNI plugin '%s' of network '%s' supports none of the versions in '%s'",
                                  type, n->name, n->file);
         strv_free(*left);
         *left = TAKE_PTR(both);
         return 0;
 }
 
-/* There is nothing to choose from a single one, and so nobody has to be asked. */
+/* With a single version there is no choice, so the plugins are not queried. */
 int cni_choose_version(const CniNetwork *n, const CniTarget *t, char **ret, Error *e)
 {
         _cleanup_strv_free_ char **left = NULL;
@@ -170,7 +170,7 @@ int cni_choose_version(const CniNetwork *n, const CniTarget *t, char **ret, Erro
         return *ret ? 0 : error_oom(e);
 }
 
-/* A plugin that has refused the version of the configuration is asked for its own. */
+/* If a plugin refuses the version of the configuration, its own versions are queried for the message. */
 static int explain_version(const CniCall *c, const Attachment *a, const CniTarget *t, int code, Error *e)
 {
         _cleanup_strv_free_ char **spoken = NULL;
@@ -179,7 +179,7 @@ static int explain_version(const CniCall *c, const Attachment *a, const CniTarge
         if (ask_versions(c->type, c->network, t, &spoken, NULL) < 0 || !(list = strv_join(spoken, ", ")))
                 return code;
         _cleanup_free_ char *shown = text_escape_for_terminal(list);
-        return error_hint(e, code, "The network is configured for version %s; this plugin speaks %.200s.",
+        return error_hint(e, code, "The network is configured for version %s; this plugin supports %.200s.",
                           a->version, shown ?: "");
 }
 
@@ -226,7 +226,7 @@ static int add_one(Attachment *a, json_object *plugin, const CniTarget *t, Error
                 r = report ? cni_result_parse(result, a->interface, report, e) : error_oom(e);
         network_report_free(report, report ? 1 : 0);
         if (r < 0)
-                return error_prefix(e, r, "The CNI plugin '%s' of network '%s' gave an answer that is none",
+                return error_prefix(e, r, "The CNI plugin '%s' of network '%s' returned an invalid result",
                                     cni_plugin_type(plugin), a->network);
         json_object_put(a->result);
         a->result = TAKE_PTR(result);
@@ -242,8 +242,8 @@ int cni_attach(Attachment *a, const CniTarget *t, Error *e)
         return r;
 }
 
-/* All of them, also those whose turn had not come for ADD: it is for the plugin to know that there is
- * nothing to do. The first failure is told, and keeps no other from its turn. */
+/* Runs all of them, also those that were not run for ADD: a plugin has to detect that there is nothing to
+ * do. The first failure is reported; the others are run all the same. */
 int cni_detach(const Attachment *a, const CniTarget *t, Error *e)
 {
         json_object *previous = cni_version_at_least(a->version, "0.4.0") ? a->result : NULL;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The isolator resource/network-bandwidth (spec: ace.md): so many bytes a second through the pod's
- * interfaces, in each direction, and never on loopback.
+/* The isolator resource/network-bandwidth (spec: ace.md): the limit of bytes per second through the pod's
+ * interfaces, in each direction, except loopback.
  *
- * The interfaces are the pod's, so a limit of the pod is what can be enforced, by plugins that declare the
- * capability "bandwidth". That of an app is the pod's own if the pod has but that app; if each of several
- * apps has one, the pod as a whole gets the sum of them.
+ * The interfaces belong to the pod, so only a limit of the pod can be enforced, by plugins that declare the
+ * capability "bandwidth". The limit of an app becomes the pod's if it is the only app; if each of several
+ * apps has one, the pod as a whole gets their sum.
  */
 
 #include "stage0/network/network-internal.h"
 
 #define BURST_BYTES_MIN (32U * 1024U)
-#define BURST_BYTES_MAX (256U * 1024U * 1024U) /* plugins take no more than 32 bits' worth of bits */
+#define BURST_BYTES_MAX (256U * 1024U * 1024U) /* plugins accept at most 2^32 bits */
 
 static uint64_t limit_of(const IsolatorList *l)
 {
@@ -21,7 +21,7 @@ static uint64_t limit_of(const IsolatorList *l)
         return UINT64_MAX;
 }
 
-/* What the apps together may have; UINT64_MAX: one of them is not limited. */
+/* The sum of the apps' limits; UINT64_MAX: one of them is not limited. */
 static uint64_t limit_of_apps(const PodManifest *m)
 {
         uint64_t sum = 0;
@@ -42,7 +42,7 @@ uint64_t network_bandwidth_limit(const PodManifest *m)
         return MIN(pod, apps);
 }
 
-/* A twentieth of a second's worth may pass at once. */
+/* The burst is the amount for a twentieth of a second. */
 static uint64_t burst_bytes(uint64_t limit)
 {
         return MIN(MAX(limit / 20, (uint64_t) BURST_BYTES_MIN), (uint64_t) BURST_BYTES_MAX);
@@ -50,7 +50,7 @@ static uint64_t burst_bytes(uint64_t limit)
 
 json_object *network_bandwidth_runtime(uint64_t limit)
 {
-        /* Plugins count bits, in numbers with a sign; none at all they take for no limit. */
+        /* Plugins count bits, in signed numbers; 0 means no limit. */
         uint64_t bits = limit > INT64_MAX / 8 ? INT64_MAX : MAX(limit, UINT64_C(1)) * 8;
         const struct {
                 const char *key;
@@ -69,7 +69,7 @@ json_object *network_bandwidth_runtime(uint64_t limit)
         return TAKE_PTR(o);
 }
 
-/* --- What is told of it -------------------------------------------------------------------------------- */
+/* --- The verdict --------------------------------------------------------------------------------------- */
 
 static bool attachment_can(const Attachment *a)
 {
@@ -79,7 +79,7 @@ static bool attachment_can(const Attachment *a)
         return false;
 }
 
-/* Of a pod that runs: what its networks were when it was connected. */
+/* For a running pod: its networks as they were when it was connected. */
 static int find_unable_in_record(const NetworkRecord *record, char ***ret_unable, size_t *ret_able)
 {
         for (size_t i = 0; i < record->n_attachments; i++)
@@ -90,7 +90,7 @@ static int find_unable_in_record(const NetworkRecord *record, char ***ret_unable
         return 0;
 }
 
-/* The names of the pod's networks that limit nothing, and how many there are in all that do. */
+/* The names of the pod's networks that cannot limit rates, and the number of networks. */
 static int find_unable(const Pod *p, const char *const *config_dirs, char ***ret_unable, size_t *ret_able)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};
@@ -116,7 +116,7 @@ static int find_unable(const Pod *p, const char *const *config_dirs, char ***ret
         return r;
 }
 
-/* Whether the networks of the pod can do it at all. */
+/* Whether the networks of the pod support it. */
 static IsolatorVerdict verdict_of_networks(char *const *unable, size_t n_able, Text *detail)
 {
         _cleanup_free_ char *names = unable ? strv_join(unable, ", ") : NULL;
@@ -135,7 +135,7 @@ static IsolatorVerdict verdict_of_networks(char *const *unable, size_t n_able, T
         return n_able > 1 ? ISOLATOR_MODIFIED : ISOLATOR_ENFORCED;
 }
 
-/* That of an app is the pod's, or part of it. */
+/* The limit of an app is the pod's, or part of it. */
 static IsolatorVerdict verdict_of_app(const Pod *p, IsolatorVerdict v, Text *detail)
 {
         if (v == ISOLATOR_IGNORED)
@@ -166,7 +166,7 @@ int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
         else if (p->config.net == NET_HOST)
                 text_add(&detail, "the interfaces are the host's (--net=host)");
         else if (p->config.net == NET_NONE) {
-                text_add(&detail, "the pod has nothing but loopback, which is never limited");
+                text_add(&detail, "the pod has only loopback, which is never limited");
                 v = ISOLATOR_ENFORCED;
         } else {
                 int r = find_unable(p, config_dirs, &unable, &n_able);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a network's name stands for: a configuration of the CNI specification, in a directory net.d.
+/* Finds the configuration of a network, in the format of the CNI specification, in directories net.d.
  *
- * A file *.conflist holds a list of plugins that build on one another, a file *.conf a single one. Neither
- * its file name but the "name" in it names a network, so that files are read until one has it, those of the
- * first directory before those of the next, in the order of their names. The administrator wrote them; they
- * are bounded and checked all the same, as what is half right here would be a pod that is half connected. A
- * file that is wrong hinders no network but its own.
+ * A file *.conflist holds a list of plugins that build on one another, a file *.conf a single one. A network
+ * is identified by the "name" in the file, not by the file name, so files are read until one has it, those
+ * of the first directory before those of the next, in the order of their names. Although they are written by
+ * the administrator, they are size-limited and checked, as an incorrect file would result in a pod that is
+ * connected incompletely. An invalid file does not affect other networks.
  */
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "stage0/network/network-internal.h"
 
 #define DEFAULT_NETWORK_FILE "99-default.conflist"
-#define CNI_FILES_MAX 1024U /* of one directory */
+#define CNI_FILES_MAX 1024U /* per directory */
 
 CniNetwork *cni_network_free(CniNetwork *n)
 {
@@ -31,8 +31,8 @@ CniNetwork *cni_network_free(CniNetwork *n)
 
 /* --- Versions ------------------------------------------------------------------------------------------ */
 
-/* From the lowest to the highest: what changed between them makes no difference to who runs plugins, except
- * that from 0.4.0 on DEL is given the result. */
+/* From the lowest to the highest: their differences do not affect the caller of plugins, except that from
+ * 0.4.0 on DEL gets the result. */
 static const char *const known_versions[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
 
 static size_t version_index(const char *s)
@@ -71,7 +71,7 @@ const char *cni_plugin_type(json_object *plugin)
         return text_member(plugin, "type");
 }
 
-/* It becomes part of a path. */
+/* The type becomes part of a path. */
 static bool type_is_valid(const char *s)
 {
         return !isempty(s) && s[0] != '.' && strlen(s) <= 255 &&
@@ -115,7 +115,7 @@ static int check_plugins(json_object *list, Error *e)
         return r;
 }
 
-/* The plugin of a .conf as a list of one; what belongs to the network as a whole is put in again later. */
+/* The plugin of a .conf as a list of one; members of the network as a whole are added again later. */
 static int take_plugins(json_object *o, bool list, CniNetwork *n, Error *e)
 {
         json_object *v = NULL;
@@ -168,7 +168,7 @@ static int take_versions(json_object *o, CniNetwork *n, Error *e)
         if (!version)
                 return error_set(e, -EINVAL, "it has no \"cniVersion\"");
         _cleanup_free_ char *shown = text_escape_for_terminal(version);
-        return error_set(e, -EINVAL, "\"cniVersion\" is %.40s; known are %s to %s", shown ?: "?",
+        return error_set(e, -EINVAL, "\"cniVersion\" is %.40s; supported are %s to %s", shown ?: "?",
                          known_versions[0], known_versions[ELEMENTSOF(known_versions) - 1]);
 }
 
@@ -178,7 +178,7 @@ static int take_members(json_object *o, bool list, CniNetwork *n, Error *e)
         bool has_ipv6 = json_object_object_get_ex(o, "acnspawn/ipv6", NULL);
 
         if (!name || pod_network_check(name, NULL) < 0 || strchr(name, ':'))
-                return error_set(e, -EINVAL, "\"name\" is not the name of a network");
+                return error_set(e, -EINVAL, "\"name\" is not a valid name of a network");
         if (has_ipv6 && !streq_ptr(ipv6, "optional"))
                 return error_set(e, -EINVAL, "\"acnspawn/ipv6\" can only be \"optional\"");
         n->optional_ipv6 = has_ipv6;
@@ -229,12 +229,12 @@ bool cni_network_can(const CniNetwork *n, const char *capability)
 
 /* --- Finding one --------------------------------------------------------------------------------------- */
 
-/* A search: what was found, and what is worth telling if nothing was. */
+/* A search: its result, and information for the message if nothing is found. */
 typedef struct Search {
         const char *name;
         CniNetwork *found;
-        char **names;  /* of the networks that were passed */
-        Error problem; /* the first file that is wrong */
+        char **names;  /* of other networks found */
+        Error problem; /* of the first invalid file */
 } Search;
 
 static void search_done(Search *s)
@@ -303,8 +303,8 @@ static int look_in_directory(Search *s, const char *directory)
         return 0;
 }
 
-/* A build that is not installed has the default network beside the program (see meson.build), and uses that
- * also where another version is installed. */
+/* A build that is not installed has the default network beside the program (see meson.build), and prefers it
+ * to that of an installed version. */
 static int add_built(char ***l)
 {
         _cleanup_free_ char *directory = NULL, *file = NULL;
@@ -332,7 +332,7 @@ int cni_config_directories(const char *const *config_dirs, char ***ret)
                 if (r >= 0)
                         r = strv_extendf(&l, "%s/net.d", *d);
         }
-        /* Where users of CNI have theirs. */
+        /* The usual directory of CNI configurations. */
         if (r >= 0 && !config_dirs)
                 r = strv_extend(&l, "/etc/cni/net.d");
         if (r >= 0)
@@ -361,7 +361,7 @@ int cni_network_find(char *const *directories, const char *name, CniNetwork **re
         STRV_FOREACH (d, directories) {
                 int r = look_in_directory(&s, *d);
                 if (r < 0)
-                        return error_set_errno(e, r, "Cannot look for network '%s' in '%s'", name, *d);
+                        return error_set_errno(e, r, "Cannot search for network '%s' in '%s'", name, *d);
                 if (s.found) {
                         *ret = TAKE_PTR(s.found);
                         return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* IPv6 in networks that are made for every host, as our own "default" is.
+/* IPv6 in networks that are configured for any host, such as "default".
  *
- * A configuration with "acnspawn/ipv6": "optional" names IPv6 ranges and routes that are left out where they
- * cannot work or would do harm. To let pods out, the bridge plugin makes the host forward IPv6; a host that
- * forwards takes no router advertisements any more, and so one that has its default route from the kernel's
- * own reading of them would lose it some minutes later. Such a host is left alone until its administrator
- * has decided.
+ * A configuration with "acnspawn/ipv6": "optional" has IPv6 ranges and routes that are left out where they
+ * cannot work or would do harm. The bridge plugin enables forwarding of IPv6 on the host; a host that
+ * forwards ignores router advertisements, so a host with a default route from advertisements processed by
+ * the kernel would lose it some minutes later. On such a host IPv6 is left out until its administrator
+ * changes the settings.
  */
 
 #include "stage0/network/network-internal.h"
@@ -31,7 +31,7 @@ static bool is_advertised_default(char *line)
                strtoul(words[8], NULL, 16) & ROUTE_FLAG_ADVERTISED;
 }
 
-/* Interfaces that accept advertisements also while they forward ("accept_ra" is 2) keep theirs. */
+/* Interfaces that accept advertisements while forwarding ("accept_ra" is 2) keep their routes. */
 static bool keeps_route(char *line)
 {
         char *space = strrchr(line, ' ');
@@ -48,7 +48,7 @@ const char *ipv6_obstacle_in(const char *disabled, const char *forwarding, const
         _cleanup_strv_free_ char **lines = NULL;
 
         if (!disabled)
-                return "the host's kernel has none";
+                return "the host's kernel does not support it";
         if (is_one(disabled))
                 return "it is disabled on the host (net.ipv6.conf.all.disable_ipv6)";
         if (is_one(forwarding) || !routes)
@@ -63,7 +63,7 @@ const char *ipv6_obstacle_in(const char *disabled, const char *forwarding, const
         return NULL;
 }
 
-/* NULL also where it cannot be read. Files of /proc have no size to go by. */
+/* NULL if it cannot be read. Files in /proc report no size. */
 static char *read_proc(const char *path)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -87,7 +87,7 @@ const char *ipv6_obstacle(void)
         return ipv6_obstacle_in(disabled, forwarding, routes);
 }
 
-/* --- Leaving it out ------------------------------------------------------------------------------------ */
+/* --- Removing IPv6 ------------------------------------------------------------------------------------- */
 
 static bool is_ipv6(json_object *o, const char *key)
 {

@@ -2,9 +2,9 @@
 
 /* The network namespace of a pod with networks.
  *
- * It is bound to a file, so that it is there before the pod's first process and after its last one: plugins
- * take away on the host what they had put there by looking at the namespace's end of it. It belongs to the
- * user namespace of the host, not to the pod's. A child makes it, and so we never leave our own.
+ * It is bound to a file, so that it exists before the pod's first process and after its last one: plugins
+ * need it to find the host's side of what they have set up. It is owned by the user namespace of the host,
+ * not the pod's. It is created in a child, so this process never leaves its own.
  */
 
 #include <linux/magic.h>
@@ -19,7 +19,7 @@
 
 #include "stage0/network/network-internal.h"
 
-/* Neither the kernel nor nspawn raises it in a namespace that is made like this. */
+/* Neither the kernel nor nspawn brings it up in a namespace created like this. */
 static int raise_loopback(void)
 {
         _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -28,8 +28,9 @@ static int raise_loopback(void)
         return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
-/* The pod's user namespace has no power over this network namespace: CAP_NET_BIND_SERVICE and CAP_NET_RAW,
- * which apps have by default, are worth nothing here. Ports below 1024 and ping need no more than this. */
+/* Capabilities in the pod's user namespace do not apply to this network namespace: CAP_NET_BIND_SERVICE and
+ * CAP_NET_RAW, which apps have by default, have no effect here. This setting allows ports below 1024 and
+ * ping. */
 static int allow_any_port(void)
 {
         (void) write_attribute_at(AT_FDCWD, "/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
@@ -44,8 +45,8 @@ static int bind_namespace(const char *path)
 enum { STEP_UNSHARE, STEP_LOOPBACK, STEP_PORTS, STEP_BIND, _STEP_MAX };
 
 static const char *const step_messages[_STEP_MAX] = {
-                [STEP_UNSHARE] = "Cannot make a network namespace",
-                [STEP_LOOPBACK] = "Cannot raise the loopback interface of a network namespace",
+                [STEP_UNSHARE] = "Cannot create a network namespace",
+                [STEP_LOOPBACK] = "Cannot bring up the loopback interface of a network namespace",
                 [STEP_PORTS] = "Cannot write net.ipv4.ip_unprivileged_port_start of a network namespace",
                 [STEP_BIND] = "Cannot bind a network namespace to a file",
 };
@@ -95,13 +96,13 @@ int network_namespace_make(const char *path, bool any_port, Error *e)
 
         int r = mkdir_p(NETWORK_NETNS_DIRECTORY, 0755);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the directory " NETWORK_NETNS_DIRECTORY);
+                return error_set_errno(e, r, "Cannot create the directory " NETWORK_NETNS_DIRECTORY);
         r = write_file_new_at(AT_FDCWD, path, "", 0, 0444);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot make the file %s", path);
+                return error_set_errno(e, r, "Cannot create the file %s", path);
         r = run_child(path, any_port, &o);
         if (r < 0)
-                return error_set_errno(e, r, "Cannot start a process that makes a network namespace");
+                return error_set_errno(e, r, "Cannot start a process to create a network namespace");
         if (o.code < 0 && (unsigned) o.step < _STEP_MAX)
                 return error_set_errno(e, o.code, "%s", step_messages[o.step]);
         return 0;
@@ -133,7 +134,7 @@ int network_enter(const Pod *p, Error *e)
                                : 0;
 }
 
-/* We have one thread: going there and back is safe. */
+/* The process is single-threaded: entering the namespace and returning is safe. */
 int network_socket(const Pod *p, int family, int type)
 {
         _cleanup_close_ int own = -EBADF, theirs = -EBADF;
@@ -146,7 +147,7 @@ int network_socket(const Pod *p, int family, int type)
                 return -1;
         int fd = socket(family, type, 0), saved = errno;
         if (setns(own, CLONE_NEWNET) < 0)
-                abort(); /* nothing that we do from here on would happen where it should */
+                abort(); /* everything else would be done in the wrong namespace */
         errno = saved;
         return fd;
 }

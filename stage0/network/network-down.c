@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Taking pods out of their networks: what the record of a pod says is undone, in the reverse order. All of
- * it may be done twice, so that it can be done again after it was broken off.
+/* Removes pods from their networks: undoes the operations in the record of a pod, in the reverse order. All
+ * of it is idempotent, so that it can be repeated after an interruption.
  */
 
 #include "stage0/network/network-internal.h"
 
-/* As for the plugins themselves: the first failure is told, and keeps no other network from its turn. */
+/* As with plugins: the first failure is reported; the other networks are processed all the same. */
 static int detach_all(const NetworkRecord *record, const CniTarget *t, Error *e)
 {
         int result = 0;
@@ -27,18 +27,17 @@ static int tell_leftover(const Pod *p, int r, Error *e)
 {
         _cleanup_free_ char *path = NULL;
 
-        r = error_prefix(e, r, "Cannot take pod %s out of its networks", pod_display_name(p));
+        r = error_prefix(e, r, "Cannot remove pod %s from its networks", pod_display_name(p));
         if ((e && e->hint) || pod_path(p, &path) < 0)
                 return r;
-        return error_hint(
-                        e, r,
-                        "It is tried again by 'acnspawn rm %s'; if nothing is left to be undone, remove the "
-                        "file %s/network.",
-                        pod_display_name(p), path);
+        return error_hint(e, r,
+                          "'acnspawn rm %s' tries again; if nothing is left to be undone, remove the "
+                          "file %s/network.",
+                          pod_display_name(p), path);
 }
 
-/* FOR_OTHER: so that another pod can start, which is to wait for a plugin that hangs once, not every
- * time, and until it is to stop (STOP). */
+/* FOR_OTHER: called before another pod starts, which waits for a hanging plugin once, not every time, and
+ * until it is stopped (STOP). */
 static int take_out(Pod *p, bool for_other, const NetworkStop *stop, Error *e)
 {
         _cleanup_(network_record_done) NetworkRecord record = {};

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the files of stage0/network/ share with each other and with their tests. */
+/* Shared by the sources of stage0/network/ and their tests. */
 
 #include "stage0/network/network.h"
 
-/* --- config.c: what a network's name stands for -------------------------------------------------------- */
+/* --- config.c: finding the configuration of a network -------------------------------------------------- */
 
 #define CNI_CONFIG_SIZE_MAX (1024U * 1024U)
-#define CNI_PLUGINS_MAX 32U /* of one network */
+#define CNI_PLUGINS_MAX 32U /* per network */
 
 typedef struct CniNetwork {
         char *name, *file;
         char **versions; /* of the CNI protocol that the configuration is written for, the highest first */
         json_object *plugins; /* an array of objects, each with a valid "type" */
-        bool optional_ipv6;   /* what it says of IPv6 is for hosts that can do it */
-        char *note;           /* what of it is left out here, and why; or NULL */
+        bool optional_ipv6;   /* its IPv6 settings are for hosts that support it */
+        char *note;           /* what is left out on this host, and why; or NULL */
 } CniNetwork;
 
 CniNetwork *cni_network_free(CniNetwork *n);
@@ -23,29 +23,29 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(CniNetwork *, cni_network_free);
 /* Pure. LIST: the text is that of a .conflist, else of a .conf with one plugin. FILE is for messages. */
 int cni_network_parse(const char *text, size_t size, bool list, const char *file, CniNetwork **ret,
                       Error *e);
-/* The directories of net.d, the first first. */
+/* The directories of net.d, by precedence. */
 int cni_config_directories(const char *const *config_dirs, char ***ret);
-/* The first of that name. -ENOENT: there is none; the hint lists those that there are. */
+/* The first of that name. -ENOENT: there is none; the hint lists those available. */
 int cni_network_find(char *const *directories, const char *name, CniNetwork **ret, Error *e);
 /* Whether any plugin of the network, or this one, declares the capability. */
 bool cni_network_can(const CniNetwork *n, const char *capability);
 bool cni_plugin_can(json_object *plugin, const char *capability);
 const char *cni_plugin_type(json_object *plugin);
 
-/* --- ipv6.c: networks whose IPv6 is for hosts that can do it ------------------------------------------- */
+/* --- ipv6.c: networks with optional IPv6 --------------------------------------------------------------- */
 
 /* NULL: this host can give pods IPv6; else why it cannot, or should not. */
 const char *ipv6_obstacle(void);
 /* Pure, the same from the texts of the files in /proc, each of which may be NULL. */
 const char *ipv6_obstacle_in(const char *disabled, const char *forwarding, const char *routes);
-/* Takes the IPv6 ranges and routes out of the configuration of N. */
+/* Removes the IPv6 ranges and routes from the configuration of N. */
 int cni_network_drop_ipv6(CniNetwork *n, const char *why);
 
-/* Of two versions of the protocol that we speak, whether A is at least B. */
+/* Whether A is at least B, both supported versions of the protocol. */
 bool cni_version_at_least(const char *a, const char *b);
 bool cni_version_is_known(const char *version);
 
-/* --- request.c: what a user writes for a network ------------------------------------------------------- */
+/* --- request.c: networks as given by the user ---------------------------------------------------------- */
 
 /* NAME[:ARG=VALUE[;…]] */
 typedef struct NetworkRequest {
@@ -62,8 +62,8 @@ int network_request_parse(const char *s, NetworkRequest *ret, Error *e);
 /* --- plugin.c: running one plugin ---------------------------------------------------------------------- */
 
 #define CNI_OUTPUT_MAX (1024U * 1024U)
-extern uint64_t cni_timeout_usec; /* for one plugin; tests have less time */
-extern uint64_t cni_notice_usec;  /* after which it is said that we wait */
+extern uint64_t cni_timeout_usec; /* per plugin; shorter in tests */
+extern uint64_t cni_notice_usec;  /* after which waiting is reported */
 
 typedef struct CniCall {
         const char *command; /* "ADD" */
@@ -73,35 +73,35 @@ typedef struct CniCall {
         const char *path; /* directories of plugins, between colons */
         json_object *input;
         bool interruptible;      /* see network_up() */
-        const NetworkStop *stop; /* the same, where it is interruptible */
+        const NetworkStop *stop; /* the same, if it is interruptible */
 } CniCall;
 
 /* The file of the plugin TYPE. -ENOENT, with the package that has it. */
 int cni_plugin_find(const char *path, const char *type, char **ret, Error *e);
-/* Runs it, and returns what it printed if it ended well. Else -EIO with what it said of the failure, with
- * *RET_CODE (or 0), the code of the protocol. Time and output are bounded: -ETIME, -EFBIG. */
+/* Runs it, and returns its output if it succeeded. Else -EIO with its own error message, and *RET_CODE, the
+ * code of the protocol (or 0). Time and output are bounded: -ETIME, -EFBIG. */
 int cni_plugin_run(const CniCall *c, char **ret_output, size_t *ret_size, unsigned *ret_code, Error *e);
-/* What to do about a failure of which the plugin said MESSAGE, or NULL. */
+/* A hint for a failure of the plugin with MESSAGE, or NULL. */
 const char *cni_failure_hint(const char *type, const char *message);
 
-/* --- result.c: what a plugin answers ------------------------------------------------------------------- */
+/* --- result.c: results of plugins ---------------------------------------------------------------------- */
 
-/* Pure. What the result of an ADD says of INTERFACE. */
+/* Pure. Parses the result of an ADD for INTERFACE. */
 int cni_result_parse(json_object *result, const char *interface, NetworkReport *ret, Error *e);
 
-/* --- record.c: what is to be undone, and how ----------------------------------------------------------- */
+/* --- record.c: what to undo, and how ------------------------------------------------------------------- */
 
 typedef struct Attachment {
         char *network, *interface, *args, *version;
         char *note; /* see CniNetwork */
         json_object *plugins;
-        json_object *runtime; /* an object: what plugins with the capability get as runtimeConfig */
-        json_object *result;  /* of ADD; NULL: it has not ended, or not well */
+        json_object *runtime; /* an object: the runtimeConfig for plugins with the capability */
+        json_object *result;  /* of ADD; NULL: it has not succeeded */
 } Attachment;
 
 typedef struct NetworkRecord {
         char *plugin_path;
-        bool stuck; /* the next pod that started could not undo it either */
+        bool stuck; /* the start of another pod could not undo it either */
         PortMapping *ports;
         size_t n_ports;
         Attachment *attachments;
@@ -118,7 +118,7 @@ int network_record_remove(Pod *p, Error *e);
 
 /* --- network-down.c ------------------------------------------------------------------------------------ */
 
-/* Pods whose process was killed are still in their networks. What cannot be undone is told when they are
+/* Removes pods whose process was killed from their networks. Failures are reported when the pods are
  * removed. */
 void network_undo_dead_pods(Store *s, const NetworkStop *stop);
 
@@ -129,12 +129,12 @@ typedef struct CniTarget {
         const char *netns;       /* "": there is none any more */
         const char *path;        /* directories of plugins */
         bool interruptible;      /* see network_up() */
-        const NetworkStop *stop; /* the same, where it is interruptible */
+        const NetworkStop *stop; /* the same, if it is interruptible */
 } CniTarget;
 
-/* Of the versions in VERSIONS the highest that all plugins speak. */
+/* The highest version of N that all plugins support. */
 int cni_choose_version(const CniNetwork *n, const CniTarget *t, char **ret, Error *e);
-/* Every program that it takes is there. */
+/* Checks that all required programs exist. */
 int cni_check_programs(json_object *plugins, const char *network, const char *path, Error *e);
 /* Fills in A->result. */
 int cni_attach(Attachment *a, const CniTarget *t, Error *e);
@@ -144,32 +144,32 @@ int cni_detach(const Attachment *a, const CniTarget *t, Error *e);
 
 void port_mapping_done(PortMapping *q);
 bool port_mappings_overlap(const PortMapping *a, const PortMapping *b);
-/* Whether a port that P is about to take is one of another pod of the store. */
+/* Whether a port of P belongs to another pod of the store. */
 int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error *e);
-/* Takes the ports of the host, by sockets that are bound and do nothing. *RET has one or two of them for
- * each port. */
+/* Reserves the ports of the host, by sockets that are bound and otherwise unused. *RET has one or two of
+ * them for each port. */
 int port_mappings_reserve(const PortMapping *l, size_t n, int **ret, size_t *ret_n, Error *e);
-/* What plugins with the capability "portMappings" get. NULL: out of memory. */
+/* The runtimeConfig for plugins with the capability "portMappings". NULL: out of memory. */
 json_object *port_mappings_runtime(const PortMapping *l, size_t n);
 
 /* --- shield.c ------------------------------------------------------------------------------------------ */
 
-/* Drops what comes from outside for the host's loopback, if the pod's ports make the kernel route it. Where
- * that cannot be done, the attachment's note says so. -ENOMEM. */
+/* Drops packets from outside for the host's loopback, if the pod's ports make the kernel route them. If that
+ * is not possible, the attachment gets a note. -ENOMEM. */
 int network_shield_loopback(NetworkRecord *record);
 
 /* --- bandwidth.c --------------------------------------------------------------------------------------- */
 
-/* Bytes a second each way for the pod's interfaces; UINT64_MAX: as they come. */
+/* Bytes per second in each direction for the pod's interfaces; UINT64_MAX: unlimited. */
 uint64_t network_bandwidth_limit(const PodManifest *m);
-/* What plugins with the capability "bandwidth" get. NULL: out of memory. */
+/* The runtimeConfig for plugins with the capability "bandwidth". NULL: out of memory. */
 json_object *network_bandwidth_runtime(uint64_t limit);
 
 /* --- namespace.c --------------------------------------------------------------------------------------- */
 
-/* Makes a network namespace whose loopback is up, and binds it to PATH. ANY_PORT: everybody in it may listen
+/* Creates a network namespace with loopback up, and binds it to PATH. ANY_PORT: all users in it may listen
  * on ports below 1024. */
 int network_namespace_make(const char *path, bool any_port, Error *e);
-/* Whether PATH is one: after a restart of the host the file is gone, or is a plain one. */
+/* Whether PATH is one: after a reboot of the host the file does not exist, or is a regular file. */
 bool network_namespace_is_bound(const char *path);
 int network_namespace_remove(const char *path, Error *e);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The networks of a pod as a whole, before its first process.
+/* Sets up the networks of a pod, before its first process.
  *
- * What is left of pods that were killed is undone, as it may be in our way; the ports of the host are taken;
- * the record is written, the namespace made, and then for each network the record once more, the plugins'
- * ADD, and the record with what they answered. After the pod's last process network-down.c undoes what the
- * record says.
+ * Leftovers of pods that were killed are removed first, as they may conflict; the ports of the host are
+ * reserved; the record is written, the namespace created, and then for each network the record is updated,
+ * the plugins' ADD run, and the record updated with the result. After the pod's last process network-down.c
+ * undoes the operations in the record.
  */
 
 #include <sched.h>
@@ -36,7 +36,7 @@ int network_namespace_path(const Pod *p, char **ret)
         return xasprintf(ret, NETWORK_NETNS_DIRECTORY "/%s", p->uuid);
 }
 
-/* --- What the pod asks for ----------------------------------------------------------------------------- */
+/* --- The request of the pod ---------------------------------------------------------------------------- */
 
 typedef struct Wanted {
         NetworkRequest request;
@@ -83,7 +83,7 @@ static int find_wanted(const Pod *p, const char *const *config_dirs, WantedList 
         return 0;
 }
 
-/* The network that ports are mapped by: the first that can, or l->n. */
+/* The network that maps ports: the first that supports it, or l->n. */
 static size_t port_network(const WantedList *l)
 {
         size_t i = 0;
@@ -104,7 +104,7 @@ static int check_ports_can(const Pod *p, const WantedList *l, size_t n_ports, Er
         return error_hint(e, r, "The network 'default' has one.");
 }
 
-/* Takes those away that need no plugin: of SERVED, or all that somebody may open a socket for. */
+/* Removes the ports that need no plugin: those of SERVED, or all that a socket may be passed for. */
 static size_t leave_out_served(PortMapping *l, size_t n, const ServedPort *served, size_t n_served, bool all)
 {
         size_t left = 0;
@@ -128,9 +128,9 @@ static size_t leave_out_served(PortMapping *l, size_t n, const ServedPort *serve
         return left;
 }
 
-/* --- Before anything is done --------------------------------------------------------------------------- */
+/* --- Checks -------------------------------------------------------------------------------------------- */
 
-/* Whoever opens the host's socket for the pod needs no network. */
+/* Ports served by passed sockets need no network. */
 static int refuse_without_network(const Pod *p, const PortMapping *l, size_t n, Error *e)
 {
         for (size_t i = 0; p->config.net == NET_NONE && i < n; i++) {
@@ -186,7 +186,7 @@ int network_check(const Pod *p, const char *const *config_dirs, char ***warnings
 
 /* --- Up ------------------------------------------------------------------------------------------------ */
 
-/* The pod's wishes, for the plugins that declare that they deal with them. */
+/* The settings of the pod, for the plugins that declare to support them. */
 static int make_runtime(const Pod *p, const NetworkRequest *q, const NetworkRecord *record, bool with_ports,
                         json_object **ret)
 {
@@ -232,7 +232,7 @@ static int make_attachment(const Pod *p, const Wanted *w, const NetworkRecord *r
         return 0;
 }
 
-/* All that may be asked of anybody is known before the first thing is done. */
+/* The record has all operations before the first of them is done. */
 static int make_record(const Pod *p, const WantedList *l, const CniTarget *t, NetworkRecord *record,
                        Error *e)
 {
@@ -261,7 +261,7 @@ static int attach_all(Pod *p, NetworkRecord *record, const CniTarget *t, Error *
         size_t n = record->n_attachments;
         int r = 0;
 
-        /* What is not written down yet is not done yet. */
+        /* Nothing is done before it is recorded. */
         for (size_t i = 0; r >= 0 && i < n; i++) {
                 record->n_attachments = i + 1;
                 r = network_record_write(p, record, e);
@@ -307,7 +307,7 @@ static int reserve(Pod *p, const NetworkRecord *record, PodNetwork *n, Error *e)
         return r < 0 ? r : port_mappings_reserve(record->ports, record->n_ports, &n->ports, &n->n_ports, e);
 }
 
-/* To bind them is quick; only where that fails it has to be found out who has them. */
+/* Binding is fast; only if it fails the owner is looked up. */
 static int try_ports(const Pod *p, const PortMapping *l, size_t n, Error *e)
 {
         _cleanup_error_ Error by_pod = ERROR_NULL;

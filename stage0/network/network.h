@@ -3,23 +3,23 @@
 
 /* stage0/network/: the networks of a pod.
  *
- * With --net=none the pod has a namespace with nothing but loopback, which nspawn makes; with --net=host it
- * has the host's. With named networks the process that runs the pod makes a network namespace, bound to a
- * file below /run/acnspawn/netns, and has CNI plugins give it its interfaces: eth0, eth1 and so on, in the
- * order of the names. What a name stands for is read from net.d in the directories of the configuration.
+ * With --net=none the pod has a namespace with only loopback, created by nspawn; with --net=host it has the
+ * host's. With named networks the process that runs the pod creates a network namespace, bound to a file
+ * below /run/acnspawn/netns, and runs CNI plugins that create its interfaces: eth0, eth1 and so on, in the
+ * order of the names. The configuration of a network is read from net.d in the configuration directories.
  *
- * Whatever has to be undone is written down, as "network" in the pod directory, before it is done, and so it
- * is undone however the pod ends: by the process that ran it, or, if that was killed, by the next one that
- * runs a pod with networks, by gc or by rm.
+ * Every operation that has to be undone is recorded in the file "network" in the pod directory before it is
+ * done, so it is undone however the pod ends: by the process that ran it, or, if that was killed, by the
+ * next one that runs a pod with networks, by gc or by rm.
  */
 
 #include "prepare/prepare.h"
 #include "stage1/stage1.h"
 
 #define NETWORK_NETNS_DIRECTORY "/run/acnspawn/netns"
-#define NETWORKS_MAX 16U /* of one pod */
+#define NETWORKS_MAX 16U /* per pod */
 
-/* --- What a pod has been given (result.c, record.c) ---------------------------------------------------- */
+/* --- Results (result.c, record.c) ---------------------------------------------------------------------- */
 
 typedef struct NetworkAddress {
         char *address; /* "10.1.2.3/24" */
@@ -31,7 +31,7 @@ typedef struct NetworkRoute {
         char *gateway;     /* or NULL: that of the address */
 } NetworkRoute;
 
-/* What a plugin says of name servers. All of it is fit to be written into resolv.conf. */
+/* Name servers in the result of a plugin. All of it is valid in resolv.conf. */
 typedef struct NetworkDns {
         char **servers, **search, **options;
         char *domain; /* or NULL */
@@ -41,7 +41,7 @@ typedef struct NetworkReport {
         char *network;   /* its name */
         char *interface; /* "eth0" */
         char *mac;       /* or NULL */
-        char *note;      /* what it could not give here, and why; or NULL */
+        char *note;      /* what is not available on this host, and why; or NULL */
         NetworkAddress *addresses;
         size_t n_addresses;
         NetworkRoute *routes;
@@ -51,16 +51,16 @@ typedef struct NetworkReport {
 
 void network_dns_done(NetworkDns *d);
 void network_report_free(NetworkReport *l, size_t n);
-/* One for each network of a pod that runs, in their order; none for a pod that has no networks of its own,
- * or does not run. */
+/* One for each network of a running pod, in their order; none for a pod that has no networks of its own, or
+ * is not running. */
 int network_report(Pod *p, NetworkReport **ret, size_t *ret_n, Error *e);
 /* The name servers of all networks of a pod whose networks are up, for its resolv.conf: in their order,
- * without repetitions; the domain is that of the first that has one. Empty if none says anything. */
+ * without repetitions; the domain is that of the first that has one. Empty if no network has any. */
 int network_dns(Pod *p, NetworkDns *ret, Error *e);
 
 /* --- Ports (ports.c; spec: pods.md, "ports") ----------------------------------------------------------- */
 
-/* COUNT ports of the host from HOST_PORT on lead to as many of the pod's from PORT on. */
+/* COUNT ports of the host from HOST_PORT on are forwarded to as many of the pod's from PORT on. */
 typedef struct PortMapping {
         char *name;
         char *host_ip; /* or NULL: all addresses of the host */
@@ -70,31 +70,30 @@ typedef struct PortMapping {
 } PortMapping;
 
 void port_mappings_free(PortMapping *l, size_t n);
-/* Pure: what the ports of a reified manifest come to. -EINVAL: one of them cannot be, or two are in each
- * other's way. */
+/* Pure: the mappings of the ports in a reified manifest. -EINVAL: one is not valid, or two conflict. */
 int port_mappings_new(const PodManifest *m, PortMapping **ret, size_t *ret_n, Error *e);
 
 /* --- The bandwidth (bandwidth.c; spec: ace.md, "resource/network-bandwidth") --------------------------- */
 
-/* How the isolator I of APP, or of the pod as a whole if APP is NULL, is in force in such a pod: in place of
- * isolator_verdict(), which knows of no networks. CONFIG_DIRS as in network_up(). */
+/* How the isolator I of APP, or of the pod as a whole if APP is NULL, is in force in such a pod: instead of
+ * isolator_verdict(), which does not know networks. CONFIG_DIRS as in network_up(). */
 int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
                               const char *const *config_dirs, IsolatorVerdict *ret, char **ret_detail);
 
 /* --- Up and down (network.c) --------------------------------------------------------------------------- */
 
-/* Whether the networks that the pod asks for are known, and its ports can be mapped. -ENETUNREACH: it has no
- * network that they could be mapped to. WARNINGS gets lines about ports that are not where they are said to
- * be. To be called when the pod is prepared; CONFIG_DIRS is where net.d is looked for, NULL meaning
- * usual_config_dirs, and /etc/cni after those. */
+/* Checks that the networks of the pod exist, and that its ports can be mapped. -ENETUNREACH: it has no
+ * network for that. WARNINGS gets lines about ports that are not exposed as requested. To be called when the
+ * pod is prepared; CONFIG_DIRS are the parents of net.d, NULL meaning usual_config_dirs, and /etc/cni after
+ * those. */
 int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e);
 
-/* What the process that runs a pod holds for as long as it runs: the ports of the host. */
+/* Resources that the process that runs a pod holds while it runs: the ports of the host. */
 typedef struct PodNetwork PodNetwork;
 PodNetwork *pod_network_free(PodNetwork *n);
 DEFINE_TRIVIAL_CLEANUP_FUNC(PodNetwork *, pod_network_free);
 
-/* A port of the host that is served by a socket which somebody else has opened for the pod. */
+/* A port of the host that is served by a socket that was passed for the pod. */
 typedef struct ServedPort {
         bool udp;
         uint32_t port;
@@ -111,24 +110,24 @@ typedef struct NetworkStop {
 /* Whether the pod's ports could be reserved now: -EADDRINUSE, as network_up() has it, while the pod has not
  * begun to run yet, which it can do only once. */
 int network_check_ports(const Pod *p, const ServedPort *served, size_t n_served, Error *e);
-/* Reserves the pod's ports, but for those that are SERVED otherwise, makes its network namespace and adds it
- * to its networks; *RET is NULL if there is nothing of that to do. On failure everything is undone again, as
- * far as it can be. -EADDRINUSE, with the pod that has it: a port of the host is taken. The caller is in the
- * host's mount and network namespace, and has one thread. SIGINT, SIGTERM and SIGHUP, if blocked, end the
- * wait for a plugin once they are pending, and so does STOP (or NULL), once it is requested (-EINTR). */
+/* Reserves the pod's ports, except for SERVED ones, creates its network namespace and adds it to its
+ * networks; *RET is NULL if there is nothing to do. On failure everything is undone, as far as possible.
+ * -EADDRINUSE, with the pod that has it: a port of the host is taken. The caller has to be in the host's
+ * mount and network namespace, and single-threaded. SIGINT, SIGTERM and SIGHUP, if blocked, end the wait for
+ * a plugin once they are pending, as does STOP (or NULL), once it is requested (-EINTR). */
 int network_up(Pod *p, const char *const *config_dirs, const ServedPort *served, size_t n_served,
                const NetworkStop *stop, PodNetwork **ret, Error *e);
 /* Goes back to the mount namespace that network_up() was called in, for network_down(). */
 int pod_network_return(PodNetwork *n);
-/* Undoes all that is written down, in reverse order. Nothing is: success. What cannot be undone stays
- * written down. */
+/* Undoes all recorded operations, in reverse order. Succeeds without a record. Operations that cannot be
+ * undone remain recorded. */
 int network_down(Pod *p, Error *e);
-/* Enters the pod's network namespace for good, if it has one that network_up() has made. */
+/* Enters the pod's network namespace permanently, if network_up() has created one. */
 int network_enter(const Pod *p, Error *e);
-/* A socket of the pod's network namespace, if it has one that network_up() has made, else of our own. -1,
+/* A socket in the pod's network namespace, if network_up() has created one, else in the current one. -1,
  * with errno, as socket(). */
 int network_socket(const Pod *p, int family, int type);
 /* The names of all networks that are configured. */
 int network_names(const char *const *config_dirs, char ***ret);
-/* Where the pod's network namespace is bound. */
+/* The path that the pod's network namespace is bound to. */
 int network_namespace_path(const Pod *p, char **ret);

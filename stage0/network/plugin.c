@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Running one plugin: a program of somebody else's, with a configuration as its standard input and an answer
- * as its output.
+/* Runs a plugin: an external program, with a configuration as its standard input and a result as its output.
  *
- * It is executed directly, with exactly the environment that the CNI specification names. The input is a
- * file in memory, so that nobody waits for it to be read. What the plugin prints is bounded, and so is its
- * time; beyond that it is killed together with the processes that it has started, which share its process
- * group. If we are killed, the kernel kills it. Whoever waits with us is told what for, once it takes longer
- * than plugins do.
+ * It is executed directly, with exactly the environment of the CNI specification. The input is a file in
+ * memory, so that writing it does not block. The plugin's output and time are limited; beyond that it is
+ * killed together with the processes that it has started, which share its process group. If this process is
+ * killed, the kernel kills the plugin. If the plugin takes longer than usual, that is reported.
  */
 
 #include <poll.h>
@@ -20,15 +18,15 @@
 
 #include "stage0/network/network-internal.h"
 
-#define COMPLAINT_SIZE 1024U /* what is kept of standard error */
-#define SLICE_MSEC 100       /* how often we look whether we are to stop */
+#define COMPLAINT_SIZE 1024U /* bytes of standard error to keep */
+#define SLICE_MSEC 100       /* interval of checks for a stop request */
 
 uint64_t cni_timeout_usec = 60 * 1000000ULL;
 uint64_t cni_notice_usec = 3 * 1000000ULL;
 
-/* --- Finding it ---------------------------------------------------------------------------------------- */
+/* --- Finding the program ------------------------------------------------------------------------------- */
 
-/* Those of Debian's package containernetworking-plugins. */
+/* Plugins of Debian's package containernetworking-plugins. */
 static const char *const packaged[] = {"bandwidth",   "bridge",     "dhcp",   "firewall",
                                        "host-device", "host-local", "ipvlan", "loopback",
                                        "macvlan",     "portmap",    "ptp",    "sbr",
@@ -79,7 +77,7 @@ static int build_environment(const CniCall *c, char ***ret)
         };
         _cleanup_strv_free_ char **l = NULL;
 
-        /* Plugins call iptables and its like. */
+        /* Plugins run iptables and similar programs. */
         int r = strv_extend(&l, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(variables); i++)
                 if (variables[i].value)
@@ -115,13 +113,13 @@ typedef struct Child {
 
 #define CHILD_NULL ((Child){.pid_fd = -EBADF, .output_fd = -EBADF, .complaint_fd = -EBADF})
 
-/* Waits for it, killed or not, and returns its status. */
+/* Waits for its end, and returns its status. */
 static int child_end(Child *c)
 {
         int status = -1;
 
         if (c->pid > 0) {
-                (void) kill(-c->pid, SIGKILL); /* what it has left behind, too */
+                (void) kill(-c->pid, SIGKILL); /* also processes that it has left behind */
                 (void) kill(c->pid, SIGKILL);
                 (void) waitpid(c->pid, &status, 0);
         }
@@ -202,7 +200,7 @@ static int start_plugin(const CniCall *call, const char *file, Child *c)
         return r < 0 ? r : fork_plugin(file, environment, (const int[]){input, output, complaint}, c);
 }
 
-/* --- What it says -------------------------------------------------------------------------------------- */
+/* --- Its output ---------------------------------------------------------------------------------------- */
 
 typedef struct Answer {
         Text output;
@@ -223,7 +221,7 @@ static void add_complaint(Answer *a, const char *p, size_t n)
         a->n_complaint += n;
 }
 
-/* 1: there was something; 0: nothing at the moment, or at all. */
+/* 1: data was read; 0: none available, or the end. */
 static int read_some(Answer *a, int *fd, bool is_complaint)
 {
         char chunk[8192];
@@ -265,7 +263,7 @@ static void tell_of_wait(const CniCall *c)
                  c->network, c->command, (unsigned) (cni_timeout_usec / 1000000));
 }
 
-/* Until it has ended. Whoever keeps its output open after that is not waited for. */
+/* Reads until it has ended. Other processes that keep its output open are not waited for. */
 static int follow(const CniCall *call, Child *c, Answer *a)
 {
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
@@ -306,7 +304,7 @@ static int follow(const CniCall *call, Child *c, Answer *a)
 
 const char *cni_failure_hint(const char *type, const char *message)
 {
-        /* In the words of the plugins, and of the kernel through them. */
+        /* Messages of plugins, and of the kernel as passed on by them. */
         static const struct {
                 const char *type, *needle, *hint;
         } hints[] = {
@@ -314,25 +312,27 @@ const char *cni_failure_hint(const char *type, const char *message)
                         {NULL, "\"ip6tables\": executable file not found", "Install the package iptables."},
                         {NULL, "\"tc\": executable file not found", "Install the package iproute2."},
                         {NULL, "failed to make veth pair: operation not supported",
-                         "The kernel has no veth interfaces here: modprobe veth"},
+                         "The kernel does not support veth interfaces: modprobe veth"},
                         {"bridge", "operation not supported",
-                         "The kernel has no bridges here: modprobe bridge"},
+                         "The kernel does not support bridges: modprobe bridge"},
                         {"macvlan", "operation not supported",
-                         "The kernel has no macvlan interfaces here: modprobe macvlan"},
+                         "The kernel does not support macvlan interfaces: modprobe macvlan"},
                         {"ipvlan", "operation not supported",
-                         "The kernel has no ipvlan interfaces here: modprobe ipvlan"},
+                         "The kernel does not support ipvlan interfaces: modprobe ipvlan"},
                         {"ptp", "operation not supported",
-                         "The kernel has no veth interfaces here: modprobe veth"},
-                        {"bandwidth", "create ifb", "The kernel has no ifb interfaces here: modprobe ifb"},
+                         "The kernel does not support veth interfaces: modprobe veth"},
+                        {"bandwidth", "create ifb",
+                         "The kernel does not support ifb interfaces: modprobe ifb"},
                         {"bandwidth", "qdisc",
-                         "The kernel cannot limit rates here: modprobe -a sch_tbf sch_ingress act_mirred "
+                         "The kernel does not support rate limits: modprobe -a sch_tbf sch_ingress "
+                         "act_mirred "
                          "ifb"},
                         {NULL, "can't initialize iptables table",
-                         "The kernel has no address translation here: modprobe -a iptable_nat nf_nat"},
+                         "The kernel does not support address translation: modprobe -a iptable_nat nf_nat"},
                         {NULL, "Failed to initialize nft",
-                         "The kernel has no nf_tables here: modprobe nf_tables"},
+                         "The kernel does not support nf_tables: modprobe nf_tables"},
                         {NULL, "No chain/target/match by that name",
-                         "The kernel lacks something of iptables here: modprobe -a nf_nat xt_comment "
+                         "The kernel lacks a part of iptables: modprobe -a nf_nat xt_comment "
                          "xt_mark xt_addrtype xt_multiport xt_MASQUERADE nft_compat"},
         };
 
@@ -352,7 +352,7 @@ static int fail(const CniCall *c, int code, const char *message, Error *e)
         return hint ? error_hint(e, r, "%s", hint) : r;
 }
 
-/* The error object of the specification: a code, a short and a long text. 0: this is none. */
+/* The error object of the specification: a code, a short and a long text. 0: not an error object. */
 static int fail_as_told(const CniCall *c, const Answer *a, unsigned *ret_code, Error *e)
 {
         _cleanup_json_ json_object *o = NULL;
@@ -388,7 +388,7 @@ static int fail_somehow(const CniCall *c, Answer *a, int status, Error *e)
         int r = WIFSIGNALED(status) ? xasprintf(&text, "it was killed by SIG%s",
                                                 sigabbrev_np(WTERMSIG(status)) ?: "?")
                 : n > 0             ? xasprintf(&text, "%.*s", n, a->complaint + start)
-                        : xasprintf(&text, "it ended with status %d and said nothing", WEXITSTATUS(status));
+                        : xasprintf(&text, "it exited with status %d and no message", WEXITSTATUS(status));
         return r < 0 ? error_oom(e) : fail(c, -EIO, text, e);
 }
 
@@ -403,7 +403,7 @@ static int fail_to_follow(const CniCall *c, int code, Error *e)
         else if (code == -EFBIG)
                 r = xasprintf(&text, "it printed more than %u bytes and was killed", CNI_OUTPUT_MAX);
         else if (code == -EINTR)
-                r = xasprintf(&text, "it was killed, as we were asked to stop");
+                r = xasprintf(&text, "it was killed by a stop request");
         else
                 r = xasprintf(&text, "%s", strerror(-code));
         return r < 0 ? error_oom(e) : fail(c, code, text, e);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ports of the host that lead to the pod's (spec: pods.md, "ports").
+/* Ports of the host that are forwarded to the pod (spec: pods.md, "ports").
  *
- * Plugins with the capability "portMappings" do it, by rules of the packet filter that reach in front of
- * whatever listens on the host, and do not notice one another either. So we take the ports ourselves: a
- * socket that is bound to the host's port, and does not listen, is in the way of everybody else who wants
- * the port, fails if somebody has it, and is gone when we are, however we end.
+ * Plugins with the capability "portMappings" do it, by rules of the packet filter that take precedence over
+ * sockets that listen on the host, and conflicts between them are not detected. So the ports are reserved
+ * here: a socket that is bound to the host's port, and does not listen, blocks the port for other processes,
+ * fails if the port is in use, and is closed however this process ends.
  */
 
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 
 #include "stage0/network/network-internal.h"
 
-#define PORTS_MAX 4096U /* of the host, for one pod */
+#define PORTS_MAX 4096U /* of the host, per pod */
 
 void port_mapping_done(PortMapping *q)
 {
@@ -31,7 +31,7 @@ void port_mappings_free(PortMapping *l, size_t n)
 
 /* --- From the manifest --------------------------------------------------------------------------------- */
 
-/* The port of the apps that an exposed port names. That it is the only one has been checked. */
+/* The port of an app that an exposed port refers to. That it is unique was checked before. */
 static const Port *find_port(const PodManifest *m, const ExposedPort *x)
 {
         if (x->pod_port)
@@ -43,7 +43,7 @@ static const Port *find_port(const PodManifest *m, const ExposedPort *x)
         return NULL;
 }
 
-/* A port that is exposed by its number may be one that an app has under a name. */
+/* A port that is exposed by its number may be a named port of an app. */
 static bool is_socket_activated(const PodManifest *m, const Port *p)
 {
         if (p->socket_activated)
@@ -85,7 +85,7 @@ static int check_mapping(const PortMapping *q, const char *protocol, Error *e)
         return 0;
 }
 
-/* An IPv6 address can be written in many ways; they are compared as texts. */
+/* Returns the canonical form of an address, as addresses are compared as strings. */
 static char *one_form_of(const char *ip)
 {
         char text[INET6_ADDRSTRLEN];
@@ -139,8 +139,8 @@ static int check_all(const PortMapping *l, size_t n, Error *e)
                                                  l[k].name, l[i].name, MAX(l[i].host_port, l[k].host_port));
         }
         if (sum > PORTS_MAX)
-                return error_set(e, -E2BIG, "The pod exposes %zu ports; more than %u of one pod cannot be",
-                                 sum, PORTS_MAX);
+                return error_set(e, -E2BIG, "The pod exposes %zu ports, more than the maximum of %u", sum,
+                                 PORTS_MAX);
         return 0;
 }
 
@@ -169,7 +169,7 @@ int port_mappings_new(const PodManifest *m, PortMapping **ret, size_t *ret_n, Er
 
 static int refuse_taken(const Pod *other, const PortMapping *a, Error *e)
 {
-        int r = error_set(e, -EADDRINUSE, "Port %u/%s of the host is taken by pod %s%s%s%s", a->host_port,
+        int r = error_set(e, -EADDRINUSE, "Port %u/%s of the host is in use by pod %s%s%s%s", a->host_port,
                           a->udp ? "udp" : "tcp", other->uuid, other->config.name ? " (" : "",
                           other->config.name ?: "", other->config.name ? ")" : "");
         return error_hint(e, r, "Stop that pod, or expose '%s' as another port.", a->name);
@@ -205,7 +205,7 @@ int port_mappings_check_pods(const Pod *p, const PortMapping *l, size_t n, Error
         return r;
 }
 
-/* --- Taking them --------------------------------------------------------------------------------------- */
+/* --- Reserving them ------------------------------------------------------------------------------------ */
 
 typedef union Address {
         struct sockaddr any;
@@ -226,8 +226,7 @@ static int make_address(int family, const char *ip, uint32_t port, Address *ret)
         return !ip || inet_pton(AF_INET, ip, &ret->in.sin_addr) == 1 ? 0 : -EINVAL;
 }
 
-/* A connection that has ended a moment ago is in the way of nobody. Whoever wants the port after us is to be
- * refused all the same. */
+/* Connections in TIME_WAIT do not block the port. Later attempts to bind it must still be refused. */
 static int bind_port(int fd, const Address *a)
 {
         socklen_t size = a->any.sa_family == AF_INET6 ? sizeof(a->in6) : sizeof(a->in);
@@ -265,20 +264,20 @@ static int cannot_take(const PortMapping *q, uint32_t port, int code, Error *e)
         const char *protocol = q->udp ? "udp" : "tcp";
 
         if (code == -EADDRINUSE) {
-                int r = error_set(e, code, "Port %u/%s of the host is taken by another process", port,
+                int r = error_set(e, code, "Port %u/%s of the host is in use by another process", port,
                                   protocol);
                 return error_hint(e, r,
-                                  "This shows by which: ss -Hlnp%s 'sport = :%u'; or expose '%s' as another "
+                                  "To find it: ss -Hlnp%s 'sport = :%u'; or expose '%s' as another "
                                   "port.",
                                   q->udp ? "u" : "t", port, q->name);
         }
         if (code == -EADDRNOTAVAIL)
                 return error_set(e, code, "Port '%s' cannot be exposed: the host has no address %s", q->name,
                                  q->host_ip ?: "0.0.0.0");
-        return error_set_errno(e, code, "Cannot take port %u/%s of the host", port, protocol);
+        return error_set_errno(e, code, "Cannot reserve port %u/%s of the host", port, protocol);
 }
 
-/* Without a certain address both families are taken. The host may be without IPv6. */
+/* Without an address both families are reserved. The host may not support IPv6. */
 static int reserve_one(const PortMapping *q, uint32_t port, int *fds, size_t *n, Error *e)
 {
         int family = q->host_ip && strchr(q->host_ip, ':') ? AF_INET6 : AF_INET;

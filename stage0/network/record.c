@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The file "network" of a pod: what is to be undone when it has ended, with everything that it takes to do
- * so.
+/* The file "network" of a pod: the operations to undo when it has ended, with all data needed to do so.
  *
- * It is there from before the first thing is done to after the last one is undone, and replaced as a whole.
- * Configurations of networks are in it as they were used, as the administrator may change them while the pod
- * runs. The file is ours, yet its content is partly what plugins answered: it is bounded, and each member
- * has to be what it should be.
+ * It exists from before the first operation until after the last one is undone, and is replaced atomically.
+ * It contains the configurations of networks as used, as the administrator may change them while the pod
+ * runs. Although acnspawn writes the file, it contains results of plugins: its size is limited, and each
+ * member is checked.
  */
 
 #include "stage0/network/network-internal.h"
 
 #define RECORD_FILE "network"
-#define RECORD_SIZE_MAX                                                                                     \
-        (48U * 1024U * 1024U) /* a configuration and an answer, at their largest, of each network */
+#define RECORD_SIZE_MAX (48U * 1024U * 1024U) /* the maximum of a configuration and a result per network */
 #define RECORD_PORTS_MAX 8192U
 
 void attachment_done(Attachment *a)
@@ -273,7 +271,7 @@ int network_record_read(const Pod *p, NetworkRecord *ret, Error *e)
                 return r;
         if (r >= 0)
                 r = network_record_parse(text, size, ret);
-        return r < 0 ? error_set_errno(e, r, "Cannot read which networks pod %s is in", pod_display_name(p))
+        return r < 0 ? error_set_errno(e, r, "Cannot read the network record of pod %s", pod_display_name(p))
                      : 0;
 }
 
@@ -284,7 +282,7 @@ int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
         int k = network_record_format(r, &text);
         if (k >= 0)
                 k = write_file_atomic_at(p->dir_fd, RECORD_FILE, text, strlen(text), 0600, false);
-        return k < 0 ? error_set_errno(e, k, "Cannot write down which networks pod %s is in",
+        return k < 0 ? error_set_errno(e, k, "Cannot write the network record of pod %s",
                                        pod_display_name(p))
                      : 0;
 }
@@ -292,8 +290,7 @@ int network_record_write(Pod *p, const NetworkRecord *r, Error *e)
 int network_record_remove(Pod *p, Error *e)
 {
         if (unlinkat(p->dir_fd, RECORD_FILE, 0) < 0 && errno != ENOENT)
-                return error_set_errno(e, -errno,
-                                       "Cannot remove what is written down of the networks of pod %s",
+                return error_set_errno(e, -errno, "Cannot remove the network record of pod %s",
                                        pod_display_name(p));
         return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a pod has been given by its networks, out of the record: for status, and for its resolv.conf. */
+/* The addresses, routes and name servers of a pod, from the record: for status, and for its resolv.conf. */
 
 #include "stage0/network/network-internal.h"
 
@@ -9,7 +9,7 @@ static int report_one(const Attachment *a, NetworkReport *ret, Error *e)
         int r = cni_result_parse(a->result, a->interface, ret, e);
 
         if (r < 0)
-                return error_prefix(e, r, "Cannot tell what network '%s' has given", a->network);
+                return error_prefix(e, r, "Cannot parse the result of network '%s'", a->network);
         ret->network = strdup(a->network);
         if (!ret->network || (a->note && !(ret->note = strdup(a->note))))
                 return error_oom(e);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a user writes for a network: its name, and arguments for its plugins.
+/* Parses a network as given by the user: its name, and arguments for its plugins.
  *
  *     NAME[:ARG=VALUE[;ARG=VALUE…]]
  *
- * The arguments reach every plugin as CNI_ARGS, told to pass over those that it does not know. Three of them
- * are also known by newer names: IP=, MAC= and ALIAS= become "ips", "mac" and "aliases" for the plugins that
- * declare that they take them.
+ * The arguments are passed to every plugin as CNI_ARGS, with the flag to ignore unknown ones. Three of them
+ * also have newer names: IP=, MAC= and ALIAS= become "ips", "mac" and "aliases" for the plugins that declare
+ * to support them.
  */
 
 #include <arpa/inet.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a plugin answers to ADD: addresses, routes, name servers.
+/* Parses the result of ADD: addresses, routes, name servers.
  *
- * The answer as a whole goes on to the next plugin as it is; here the parts that are shown to users and
- * written into files are taken out of it. An address is what the C library takes for one, a name has the
- * characters of names, so that none of it can mean something else where it is used.
+ * The result as a whole is passed to the next plugin unchanged; here those parts are parsed that are shown
+ * to users and written into files. Addresses have to be accepted by the C library, and names must have only
+ * characters of host names, so that none of it can be misinterpreted where it is used.
  */
 
 #include <arpa/inet.h>
@@ -58,7 +58,7 @@ static bool is_address(const char *s)
         return inet_pton(AF_INET, s, &buffer) == 1 || inet_pton(AF_INET6, s, &buffer) == 1;
 }
 
-/* An address with the length of its prefix behind a slash. */
+/* An address with its prefix length after a slash. */
 static bool is_prefix(const char *s)
 {
         const char *slash = strchr(s, '/');
@@ -69,7 +69,7 @@ static bool is_prefix(const char *s)
                length <= (strchr(address, ':') ? 128U : 32U);
 }
 
-/* What may stand in resolv.conf. */
+/* A name that is valid in resolv.conf. */
 static bool is_name(const char *s)
 {
         size_t n = strlen(s);
@@ -97,7 +97,7 @@ static int invalid(const char *what, json_object *v, Error *e)
         return error_set(e, -EBADMSG, "\"%s\" in the result cannot be %.100s", what, shown ?: "");
 }
 
-/* A text that passes CHECK. 0: it is not there, or empty, and *RET is left alone. */
+/* A string that passes CHECK. 0: it is missing, or empty, and *RET is unchanged. */
 static int take_text(json_object *o, const char *key, bool (*check)(const char *s), char **ret, Error *e)
 {
         json_object *v;
@@ -138,7 +138,7 @@ static int take_texts(json_object *o, const char *key, bool (*check)(const char 
         return 0;
 }
 
-/* A list of objects; *RET is NULL if it is not there. */
+/* A list of objects; *RET is NULL if it is missing. */
 static int take_list(json_object *o, const char *key, json_object **ret, Error *e)
 {
         json_object *l = NULL;
@@ -155,7 +155,7 @@ static int take_list(json_object *o, const char *key, json_object **ret, Error *
 
 /* --- The result ---------------------------------------------------------------------------------------- */
 
-/* The place of the pod's own interface in the list, or -1; others are the host's end, or a bridge. */
+/* The index of the pod's interface in the list, or -1; others are the host's end, or a bridge. */
 static int take_interface(json_object *o, NetworkReport *r, int *ret_index, Error *e)
 {
         json_object *l, *name, *sandbox;

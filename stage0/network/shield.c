@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Keeping pods away from what listens on the host's loopback.
+/* Prevents access of pods to services on the host's loopback.
  *
- * So that ports are reachable from the host's own 127.0.0.1, the plugin portmap has the kernel route such
- * addresses on the bridge (route_localnet). From then on the kernel also takes packets for 127.0.0.0/8 that
- * come in by the bridge, and a pod that may send packets as it likes, which takes CAP_NET_RAW without a user
- * namespace, reaches services that are meant for the host alone. No honest packet comes that way: so a rule
- * drops them, before anything else of the packet filter sees them. It is one for the host, and stays, as the
- * setting of the kernel does.
+ * So that ports are reachable from the host's own 127.0.0.1, the plugin portmap makes the kernel route such
+ * addresses on the bridge (route_localnet). From then on the kernel also accepts packets for 127.0.0.0/8
+ * from the bridge, and a pod that can send arbitrary packets, which requires CAP_NET_RAW without a user
+ * namespace, could reach services that are intended for the host only. There are no legitimate packets of
+ * this kind, so a rule drops them, before all other rules of the packet filter. There is one rule per host,
+ * which remains, as does the kernel's setting.
  */
 
 #include <signal.h>
@@ -45,7 +45,7 @@ static _noreturn_ void child(char *const *argv)
         _exit(127);
 }
 
-/* Its exit status. It waits for others that change rules, but not for long. */
+/* Returns the exit status. Waits for other processes that change rules, with a timeout. */
 static int run(const char *action)
 {
         _cleanup_strv_free_ char **argv = NULL;
@@ -90,7 +90,7 @@ int network_shield_loopback(NetworkRecord *record)
                         continue;
                 _cleanup_free_ char *before = TAKE_PTR(a->note);
                 int r = xasprintf(&a->note,
-                                  "%s%spackets that claim to be for the host's loopback cannot be kept away "
+                                  "%s%spackets addressed to the host's loopback cannot be blocked "
                                   "from it "
                                   "(" PROGRAM " -t raw)",
                                   before ?: "", before ? "; " : "");

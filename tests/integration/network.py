@@ -214,7 +214,7 @@ def a_port_that_is_taken_is_refused_by_name(host):
     uuid = host.detach("--net=default", "--port=http:18080", "--name=first", web(host, "a"))
     second = host.prepare("--net=default", "--port=18080:80", web(host, "b"))
     r = host.acnspawn("run", second).expect(1)
-    contains(r.err, "Port 18080/tcp of the host is taken by pod %s (first)" % uuid)
+    contains(r.err, "Port 18080/tcp of the host is in use by pod %s (first)" % uuid)
     equal(host.state(second), "prepared", "state of a pod that has not begun to run")
     pods = len(host.pods())
     contains(host.acnspawn("run", "--detach", "--net=default", "--port=18080:80", "--name=third", web(host, "d")).expect(1).err, "(first)")
@@ -225,7 +225,7 @@ def a_port_that_is_taken_is_refused_by_name(host):
     host.acnspawn("stop", second).expect(0)
     with socket.create_server(("127.0.0.1", 18080)):
         r = host.acnspawn("run", "--net=default", "--port=18080:80", web(host, "c")).expect(1)
-    contains(r.err, "Port 18080/tcp of the host is taken by another process")
+    contains(r.err, "Port 18080/tcp of the host is in use by another process")
     equal(rules(), [])
 
 
@@ -241,12 +241,12 @@ def udp_ports(host):
     equal(udp_answer(address_of_bridge(), 18053), "hello!")
     wait_served("127.0.0.1:18053", "tcp")
     second = host.acnspawn("run", "--net=default", "--port=18053:1/udp", host.shell("true")).expect(1)
-    contains(second.err, "Port 18053/udp of the host is taken by pod " + uuid)
+    contains(second.err, "Port 18053/udp of the host is in use by pod " + uuid)
     host.acnspawn("stop", uuid).expect(0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(("127.0.0.1", 18053))
         contains(host.acnspawn("run", "--net=default", "--port=18053:1/udp", host.shell("true")).expect(1).err,
-                 "Port 18053/udp of the host is taken by another process")
+                 "Port 18053/udp of the host is in use by another process")
     nothing_is_left(host, uuid)
 
 
@@ -264,11 +264,11 @@ def ports_in_a_row(host):
     true(refused_connection("127.0.0.1", 18103), "port 18103 leads somewhere")
     contains(host.acnspawn("status", uuid).out, "row: 18100-18102/tcp to 9000-9002")
     r = host.acnspawn("run", "--net=default", "--port=row:18098", image).expect(1)
-    contains(r.err, "is taken by pod " + uuid)
+    contains(r.err, "is in use by pod " + uuid)
     host.acnspawn("stop", uuid).expect(0)
     with socket.create_server(("127.0.0.1", 18102)):
         r = host.acnspawn("run", "--net=default", "--port=row:18100", image).expect(1)
-    contains(r.err, "Port 18102/tcp of the host is taken by another process")
+    contains(r.err, "Port 18102/tcp of the host is in use by another process")
     r = host.acnspawn("prepare", "--net=default", "--port=row:65534", image).expect(1)
     contains(r.err, "do not lie between 1 and 65535")
     nothing_is_left(host, uuid)
@@ -291,7 +291,7 @@ def ports_of_one_address_of_the_host(host):
         wait_served("192.0.2.2:18080", "from b")
         for port in "http:18080", "http:192.0.2.1:18080", "http:[2001:db8::1]:18081":
             r = host.acnspawn("run", "--net=default", "--port=" + port, web(host, "c")).expect(1)
-            contains(r.err, "of the host is taken by pod")
+            contains(r.err, "of the host is in use by pod")
         contains(host.acnspawn("status", uuid).out, "port-18081-tcp: [2001:db8::1]:18081/tcp to 80")
         for u in uuid, other:
             host.acnspawn("stop", u).expect(0)
@@ -320,7 +320,7 @@ def ipv6_in_the_default_network(host):
         s.bind(("::", 18085))
         s.listen()
         contains(host.acnspawn("run", "--net=default", "--port=http:18085", web(host, "c")).expect(1).err,
-                 "Port 18085/tcp of the host is taken by another process")
+                 "Port 18085/tcp of the host is in use by another process")
     host.acnspawn("stop", uuid).expect(0)
     nothing_is_left(host, uuid)
 
@@ -497,10 +497,10 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
     need_plugins()
     add = "rm -f $0.$CNI_COMMAND; touch $0.$CNI_COMMAND; [ $CNI_COMMAND = ADD ] || exit 0; "
     for what, message in (("exec cat /dev/zero", "it printed more than 1048576 bytes and was killed"),
-                          ("echo not json", "gave an answer that is none"),
+                          ("echo not json", "returned an invalid result"),
                           ("echo '{\"ips\": 5}'", "\"ips\" in the result cannot be 5"),
-                          ("exit 0", "gave an answer that is none"),
-                          ("exit 4", "it ended with status 4 and said nothing"),
+                          ("exit 0", "returned an invalid result"),
+                          ("exit 4", "it exited with status 4 and no message"),
                           ("kill -SEGV $$", "it was killed by SIGSEGV"),
                           ("echo '{\"code\": 11, \"msg\": \"later\"}'; exit 1", "later"),
                           ("echo '{\"code\": 1, \"msg\": \"incompatible\"}'; exit 1", "incompatible")):
@@ -515,11 +515,11 @@ def plugins_that_misbehave_are_named_and_leave_nothing(host):
         nothing_is_left(host, uuid)
     own_network(host, "bad", "[ $CNI_COMMAND != VERSION ] || echo '{\"cniVersion\": \"1.0.0\", \"supportedVersions\": [\"0.4.0\"]}'")
     configure(host, "bad.conflist", {"cniVersion": "1.0.0", "cniVersions": ["1.0.0", "0.3.1"], "name": "bad", "plugins": [{"type": "bad-plugin"}]})
-    contains(host.acnspawn("run", "--net=bad", host.shell("true")).expect(1).err, "speaks none of the versions in")
+    contains(host.acnspawn("run", "--net=bad", host.shell("true")).expect(1).err, "supports none of the versions in")
     # A pod that was made for this run, and never started, does not stay.
     pods = host.pods()
     for option in "--quiet", "--detach":
-        contains(host.acnspawn("run", option, "--name=p", "--net=bad", host.shell("true")).expect(1).err, "speaks none")
+        contains(host.acnspawn("run", option, "--name=p", "--net=bad", host.shell("true")).expect(1).err, "supports none")
         equal(host.pods(), pods, "pods")
 
 
@@ -532,7 +532,7 @@ def a_plugin_that_hangs_ends_with_the_run(host):
     wait_for(lambda: os.path.exists(host.path("cni/slow-plugin.up")), "the plugin", timeout=20 * SLOW)
     p.terminate()
     r = host.finish(p)
-    contains(r.err, "it was killed, as we were asked to stop")
+    contains(r.err, "it was killed by a stop request")
     nothing_is_left(host, uuid)
 
 
@@ -549,7 +549,7 @@ def a_pod_that_waits_for_a_plugin_can_be_stopped(host):
         os.unlink(up)
         r = host.acnspawn("stop", *option, uuid, timeout=30).expect(0)
         true(r.seconds < 10 * SLOW, "it took %.1f s" % r.seconds)
-        contains(host.finish(p).err, "it was killed, as we were asked to stop")
+        contains(host.finish(p).err, "it was killed by a stop request")
         equal(host.state(uuid), "exited")
         nothing_is_left(host, uuid)
 
@@ -585,7 +585,7 @@ def a_killed_pod_that_cannot_be_taken_out(host):
     for _ in range(3):
         host.acnspawn("run", "--net=own", other).expect(0)
         equal(tries(), 2, "attempts")
-    contains(host.acnspawn("gc", "--grace-period=0").err, "Cannot take pod %s out of its networks" % uuid)
+    contains(host.acnspawn("gc", "--grace-period=0").err, "Cannot remove pod %s from its networks" % uuid)
     equal(tries(), 3, "attempts")
     write(".bad", host.prepare("--net=own", "--name=last", other))
     contains(host.acnspawn("run", "last").expect(0).err, "acnspawn rm", "the warning, of which the way out is a part,")

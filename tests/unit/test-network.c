@@ -226,7 +226,7 @@ TEST(plugins_that_fail)
                         {"echo '{\"code\":7,\"msg\":\"no room\",\"details\":\"left\"}'; exit 1", -EIO,
                          "The CNI plugin 'p' of network 'net' failed (ADD): no room; left"},
                         {"echo first >&2; echo last >&2; exit 3", -EIO, "failed (ADD): last"},
-                        {"exit 3", -EIO, "it ended with status 3 and said nothing"},
+                        {"exit 3", -EIO, "it exited with status 3 and no message"},
                         {"kill -9 $$", -EIO, "it was killed by SIGKILL"},
                         {"exec cat /dev/zero", -EFBIG, "it printed more than 1048576 bytes and was killed"},
                         {"exec cat /dev/zero >&2", -ETIME, "it did not end within"},
@@ -349,7 +349,7 @@ TEST(answers_that_are_none)
                 CniTarget t = {.container = "id", .netns = "/ns", .path = s.path};
                 ASSERT_TRUE(cni_attach(&a, &t, &e) < 0);
                 ASSERT_CONTAINS(e.message,
-                                "The CNI plugin 'one' of network 'net' gave an answer that is none");
+                                "The CNI plugin 'one' of network 'net' returned an invalid result");
                 ASSERT_NULL(a.result);
         }
 }
@@ -412,7 +412,7 @@ TEST(ports_are_taken)
                         break;
         ASSERT_EQ(n, 1U);
         ASSERT_ERR(port_mappings_reserve(&q, 1, &more, &n_more, &e), -EADDRINUSE);
-        ASSERT_CONTAINS(e.message, "is taken by another process");
+        ASSERT_CONTAINS(e.message, "is in use by another process");
         safe_close(fds[0]);
         free(fds);
         ASSERT_OK(port_mappings_reserve(&q, 1, &fds, &n, NULL));
@@ -431,7 +431,7 @@ TEST(ipv6_that_would_do_harm)
                         "00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
                         "fe800000000000000000000000000001 00000400 00000001 00000000 00000003     none0\n";
 
-        ASSERT_CONTAINS(ipv6_obstacle_in(NULL, NULL, NULL), "kernel has none");
+        ASSERT_CONTAINS(ipv6_obstacle_in(NULL, NULL, NULL), "kernel does not support it");
         ASSERT_CONTAINS(ipv6_obstacle_in("1\n", "0\n", ""), "disabled");
         ASSERT_NULL(ipv6_obstacle_in("0\n", "0\n", ""));
         ASSERT_NULL(ipv6_obstacle_in("0\n", "0\n", by_hand));
