@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a file is besides its content, on its way into or out of a pod.
+/* Attributes of a file that is copied into or out of a pod.
  *
- * Numbers of users and groups mean something in one place only. Those of a pod's files count from the
- * beginning of its range, on the host as in file capabilities and ACLs, and are moved there and back.
- * Without "archive" a copy belongs to whoever is root on its side (in a pod: its root), and so has nothing
- * that acts with the rights of an owner: no set-ID bits, no capabilities, no ACL. Otherwise an app could
- * leave a program for the host's users that is root's.
+ * User and group IDs are valid on one side only. Those of a pod's files are offset by the base of its range,
+ * on the host as well as in file capabilities and ACLs, and are converted. Without "archive" a copy is owned
+ * by root on its side (in a pod: the pod's root), and so has no attributes that grant rights of the owner:
+ * no set-ID bits, no capabilities, no ACL. Otherwise an app could create a set-user-ID root program on the
+ * host.
  */
 
 #include <endian.h>
@@ -21,9 +21,8 @@
 
 #define NOBODY 65534U
 
-static const char not_taken[] = "the target takes no such extended attributes";
-static const char not_mapped[] =
-                "it has an owner that has no number on the other side, and now belongs to nobody";
+static const char not_taken[] = "the target does not support such extended attributes";
+static const char not_mapped[] = "its owner has no ID on the other side, and is now nobody";
 static const char not_kept[] = "set-ID bits, capabilities and ACLs are kept with --archive only";
 
 /* --- Owners -------------------------------------------------------------------------------------------- */
@@ -33,7 +32,7 @@ uid_t attributes_maker(const Attributes *a)
         return a->to.mapped ? a->to.base : geteuid();
 }
 
-/* False: there is no such number on the other side. */
+/* False: there is no such ID on the other side. */
 static bool map_id(const Attributes *a, uint32_t id, uint32_t *ret)
 {
         bool known = true;
@@ -62,7 +61,7 @@ static bool map_owner(const Attributes *a, const struct stat *st, uint32_t *ret_
 
 /* --- Extended attributes ------------------------------------------------------------------------------- */
 
-/* Capabilities of a file count for one user namespace, that of which ROOTID is root; without, for the
+/* Capabilities of a file are valid in the user namespace whose root is ROOTID; without ROOTID, in the
  * host's. */
 static ssize_t convert_capability(const Attributes *a, unsigned char *value, size_t n)
 {
@@ -74,7 +73,7 @@ static ssize_t convert_capability(const Attributes *a, unsigned char *value, siz
         memcpy(&data, value, n);
         if (n == XATTR_CAPS_SZ_3)
                 root = le32toh(data.rootid);
-        /* On an id-mapped layer the kernel may say either. */
+        /* On an id-mapped layer the kernel may return either. */
         if (a->from.mapped && root == 0)
                 root = a->from.base;
         if (!map_id(a, root, &root))
@@ -121,7 +120,7 @@ static const struct {
                 {XATTR_NAME_POSIX_ACL_DEFAULT, false, true, convert_acl},
 };
 
-/* The value is one byte larger than any can be: what was converted may be longer than before. */
+/* The buffer is one byte larger than any value: a converted value may be longer. */
 static const char *copy_xattr(const Attributes *a, const char *from, int fd, const char *name,
                               unsigned char *value)
 {
@@ -132,7 +131,7 @@ static const char *copy_xattr(const Attributes *a, const char *from, int fd, con
                         return not_kept;
                 ssize_t n = getxattr(from, name, value, XATTR_SIZE_MAX);
                 if (n < 0)
-                        return NULL; /* it went away */
+                        return NULL; /* it was removed meanwhile */
                 n = kinds[i].convert(a, value, (size_t) n);
                 if (n < 0)
                         return not_mapped;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One file of a copy, which appears under its name when it is complete.
+/* Copies one file, which appears under its name when it is complete.
  *
- * Where the file system can, what is written has no name until then (O_TMPFILE). What has one for a moment
- * has it in a directory in which an app may be at work: it is only ever used through its descriptor, and
- * what the app may put in its place is the app's own all along.
+ * If the file system supports it, the file has no name until then (O_TMPFILE). Otherwise it has a temporary
+ * name, in a directory that an app may modify: it is only used through its descriptor, and a file that the
+ * app puts in its place belongs to the app anyway.
  */
 
 #include <linux/fs.h>
@@ -14,7 +14,7 @@
 #include "stage0/files/files-internal.h"
 
 #define BUFFER_SIZE (256U * 1024U)
-#define STEP ((off_t) 64 << 20) /* bytes until we look whether we are to end */
+#define STEP ((off_t) 64 << 20) /* bytes between checks for an interrupt */
 #define TEMPORARY_SIZE 48U
 
 /* --- Names --------------------------------------------------------------------------------------------- */
@@ -29,8 +29,8 @@ static int make_name(char name[static TEMPORARY_SIZE])
         return r;
 }
 
-/* Whether a file of its own is mounted there, as a volume may be. Of mounts in an app's namespace the kernel
- * does not say so: it would take them away from the app. */
+/* Whether a file is mounted there, such as a volume. For mounts in an app's namespace the kernel does not
+ * refuse the rename: it would detach the mount from the app. */
 static bool is_mount(int dir_fd, const char *name)
 {
         struct statx st;
@@ -39,7 +39,7 @@ static bool is_mount(int dir_fd, const char *name)
                !S_ISDIR(st.stx_mode) && st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }
 
-/* Gives what is called TEMPORARY its name, or nothing stays of it. */
+/* Renames TEMPORARY to its final name, or removes it. */
 static int rename_into_place(int dir_fd, const char *temporary, const char *name)
 {
         int r = is_mount(dir_fd, name) ? -EBUSY : 0;
@@ -94,7 +94,7 @@ static void unfinished_done(Unfinished *u, int dir_fd)
 {
         safe_close(u->fd);
         if (u->temporary[0])
-                (void) unlinkat(dir_fd, u->temporary, 0); /* gone, if it was published */
+                (void) unlinkat(dir_fd, u->temporary, 0); /* does not exist any more if it was published */
 }
 
 /* --- Content ------------------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static ssize_t copy_some(Content *c, off_t at, size_t n)
                 ssize_t k = copy_file_range(c->from, &in, c->to, &out, n, 0);
                 if (k > 0)
                         return k;
-                /* Some file systems say 0 for what they cannot do. */
+                /* Some file systems return 0 if they do not support it. */
                 if (k == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS)
                         c->by_hand = true;
                 else
@@ -136,7 +136,7 @@ static ssize_t copy_some(Content *c, off_t at, size_t n)
         return copy_by_hand(c, at, n);
 }
 
-/* A file that has become shorter ends there. */
+/* A truncated file ends there. */
 static int copy_range(Content *c, off_t at, off_t end, Error *e)
 {
         while (at < end) {
@@ -153,7 +153,7 @@ static int copy_range(Content *c, off_t at, off_t end, Error *e)
         return 0;
 }
 
-/* What is a hole here becomes one there. */
+/* Holes are preserved. */
 static int copy_content(Content *c, off_t size, Error *e)
 {
         off_t start = 0, end = 0;
@@ -168,7 +168,7 @@ static int copy_content(Content *c, off_t size, Error *e)
                         return 0;
                 end = start < 0 ? -1 : lseek(c->from, start, SEEK_HOLE);
                 if (start < 0 || end < 0)
-                        return copy_range(c, 0, size, e); /* the file system knows no holes */
+                        return copy_range(c, 0, size, e); /* the file system does not support holes */
                 int r = copy_range(c, start, MIN(end, size), e);
                 if (r < 0)
                         return r;
@@ -187,7 +187,7 @@ static bool changed(int fd, const struct stat *st)
 static int fill(const Attributes *a, int from_fd, const struct stat *st, Unfinished *u, const char **ret_why,
                 Error *e)
 {
-        /* What opening would act on is no regular file; that this is one was seen through the same
+        /* Opening has no side effects on a regular file, and this is one: it was checked through the same
          * descriptor. */
         _cleanup_close_ int from = fd_reopen(from_fd, O_RDONLY | O_NONBLOCK);
         Content c = {.from = from, .to = u->fd};
@@ -219,8 +219,8 @@ int file_copy(const Attributes *a, int from_fd, const struct stat *st, int dir_f
 
 /* --- Other kinds --------------------------------------------------------------------------------------- */
 
-/* By a descriptor, as whoever can write to the directory can put something else there. What belongs
- * to the maker was not made by just anybody. */
+/* By a descriptor, as other processes that can write to the directory can replace it. The owner shows that
+ * it was created here. */
 static int own_symlink(const Attributes *a, const struct stat *st, int dir_fd, const char *name)
 {
         _cleanup_close_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A tree of files, copied from descriptor to descriptor.
+/* Copies a tree of files, from descriptor to descriptor.
  *
- * On one of the sides an app may be at work that exchanges what we are about to look at. So nothing is
- * looked at twice by name: each file is opened once, not followed and not acted upon (O_PATH), and what it
- * is, has and holds is read by that. A directory is gone into by its descriptor, on both sides, and one that
- * is made stays ours, and closed to others, until all is in it. Where a directory is to be and something
- * else is, the copy ends.
+ * On one of the sides an app may exchange files concurrently. So no name is resolved twice: each file is
+ * opened once, without following symlinks and without side effects (O_PATH), and its type, attributes and
+ * content are read through this descriptor. Directories are entered by descriptor, on both sides, and a new
+ * directory is owned by the copying process, and inaccessible to others, until it is complete. If there is
+ * another file in place of a directory, the copy ends.
  *
- * Directories are read as they are walked, however many names they have. The walk keeps them in a list,
- * which is bounded; beside it only files of several names are remembered.
+ * Directories are read incrementally, however many entries they have. The open directories are kept in a
+ * bounded list; besides that only files with several names are remembered.
  */
 
 #include <dirent.h>
@@ -19,9 +19,9 @@
 
 typedef struct Level {
         DIR *dir;
-        int to_fd; /* where what is in it goes */
+        int to_fd; /* destination of its entries */
         struct stat st;
-        bool made;        /* by us, so that it gets its attributes in the end */
+        bool made;        /* created here, so that it gets its attributes at the end */
         size_t path_size; /* of the directory's own path */
 } Level;
 
@@ -35,10 +35,10 @@ typedef struct Link {
 typedef struct Copy {
         const Attributes *attributes;
         const FilesNotes *notes;
-        const char *shown; /* what the source is called */
-        int top_fd;        /* what paths begin at, in the target */
-        size_t skip;       /* how much of a path is not of the source's */
-        struct stat top;   /* the directory that the copy is, so that it is not copied into itself */
+        const char *shown; /* name of the source in messages */
+        int top_fd;        /* what paths in the target are relative to */
+        size_t skip;       /* length of the prefix that is not part of the source's path */
+        struct stat top;   /* the copied directory, so that it is not copied into itself */
         Level *levels;
         size_t n_levels, allocated;
         void *links; /* a tree of tsearch() */
@@ -59,7 +59,7 @@ static void copy_done(Copy *c)
 
 /* --- Messages ------------------------------------------------------------------------------------------ */
 
-/* What is being copied, by its name on the side it comes from. */
+/* The current file, by its path on the side of the source. */
 static char *show_path(const Copy *c)
 {
         _cleanup_free_ char *path = NULL;
@@ -83,14 +83,14 @@ static int copy_error(const Copy *c, int code, Error *e)
                 return error_set(e, code, "Cannot copy '%s': there is a directory in its place",
                                  shown ?: "?");
         if (code == -EBUSY) {
-                int r = error_set(e, code, "Cannot copy '%s': in its place a file is mounted", shown ?: "?");
+                int r = error_set(e, code, "Cannot copy '%s': a file is mounted in its place", shown ?: "?");
                 return error_hint(e, r, "If that is a volume of the pod, write to its file on the host.");
         }
         if (code == -ENOTDIR || code == -ELOOP)
                 return error_set(e, code, "Cannot copy the directory '%s': something else is in its place",
                                  shown ?: "?");
         if (code == -ESTALE)
-                return error_set(e, code, "Cannot copy '%s': it was exchanged while it was made",
+                return error_set(e, code, "Cannot copy '%s': it was exchanged while it was created",
                                  shown ?: "?");
         return error_set_errno(e, code, "Cannot copy '%s'", shown ?: "?");
 }
@@ -105,7 +105,7 @@ static void note(const Copy *c, const char *why)
 
 /* --- Directories --------------------------------------------------------------------------------------- */
 
-/* Opens the directory NAME of the target, making it if it is missing. */
+/* Opens the directory NAME of the target, creating it if it is missing. */
 static int open_or_make(const Attributes *a, int dir_fd, const char *name, bool *ret_made)
 {
         struct stat st;
@@ -116,7 +116,7 @@ static int open_or_make(const Attributes *a, int dir_fd, const char *name, bool 
         int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
-        /* What belongs to the maker was not made by just anybody. */
+        /* The owner shows that it was created here. */
         if (made && (fstat(fd, &st) < 0 || st.st_uid != attributes_maker(a))) {
                 safe_close(fd);
                 return -ESTALE;
@@ -146,7 +146,7 @@ static bool is_top(const Copy *c, const struct stat *st)
         return c->top.st_ino != 0 && c->top.st_ino == st->st_ino && c->top.st_dev == st->st_dev;
 }
 
-/* NAME in DIR_FD is where it goes; NULL: DIR_FD itself. */
+/* The destination is NAME in DIR_FD; NULL: DIR_FD itself. */
 static int enter(Copy *c, int from_fd, const struct stat *st, int dir_fd, const char *name, Error *e)
 {
         bool made = false;
@@ -156,11 +156,11 @@ static int enter(Copy *c, int from_fd, const struct stat *st, int dir_fd, const 
         if (GREEDY_REALLOC(c->levels, c->allocated, c->n_levels + 1) < 0)
                 return error_oom(e);
         if (is_kernel_file_system(from_fd)) {
-                note(c, "it is a file system of the kernel's own");
+                note(c, "it is a kernel file system");
                 return 0;
         }
         if (is_top(c, st)) {
-                note(c, "it is the copy itself");
+                note(c, "it is the target itself");
                 return 0;
         }
         int fd = name ? open_or_make(c->attributes, dir_fd, name, &made)
@@ -202,7 +202,7 @@ static int compare_links(const void *a, const void *b)
         return x->inode != y->inode ? (x->inode < y->inode ? -1 : 1) : 0;
 }
 
-/* The name in the copy of this file that was there before, or NULL, in which case this one is remembered. */
+/* An earlier name of this file in the copy, or NULL, in which case this one is remembered. */
 static int find_link(Copy *c, const struct stat *st, const char **ret)
 {
         size_t size = strlen(c->path) + 1;
@@ -242,8 +242,7 @@ static int copy_regular(Copy *c, int from_fd, const struct stat *st, int dir_fd,
 
         if (r < 0)
                 return r;
-        /* An earlier name that is not there any more was taken away by an app: the file is copied once
-         * more. */
+        /* If the earlier name does not exist any more, an app has removed it: the file is copied again. */
         if (earlier && link_to(c, earlier, dir_fd, name) >= 0)
                 return 0;
         return file_copy(c->attributes, from_fd, st, dir_fd, name, why, e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The root of an app as an image (spec: aci.md): what its image has and what the app wrote, merged.
+/* Exports the root of an app as an image (spec: aci.md): its image's files and the app's changes, merged.
  *
- * The image's manifest stays what it was, except that it does not depend on anything any more and hides
- * nothing: all that the app saw of its image is in the new one, and nothing else.
+ * The image's manifest is kept, except for dependencies and the path whitelist: the new image contains
+ * exactly the files of the image that the app could see.
  */
 
 #include "stage0/files/files-internal.h"
@@ -23,7 +23,7 @@ static int rename_image(ImageManifest *m, const char *text, Error *e)
         return r < 0 ? error_oom(e) : 0;
 }
 
-/* Without what the image would need besides itself, or hide of itself. */
+/* Formats the manifest without dependencies and path whitelist. */
 static int format_complete(ImageManifest *m, char **ret)
 {
         size_t n = m->n_dependencies;
@@ -35,7 +35,7 @@ static int format_complete(ImageManifest *m, char **ret)
         return r;
 }
 
-/* What comes out is read back: a name or a label that was asked for may not be one. */
+/* The result is parsed again: the requested name or labels may not be valid. */
 static int check_manifest(const char *text, Error *e)
 {
         _cleanup_(image_manifest_freep) ImageManifest *m = NULL;
@@ -76,7 +76,7 @@ typedef struct Work {
         int out_fd;
 } Work;
 
-/* Names of hosts are the pod's, not the app's. */
+/* Files of host names belong to the pod, not to the app. */
 static bool leave_out(int fd, const struct stat *st, const char *path, void *userdata)
 {
         return name_file_is_made(fd, st) || files_leave_out(fd, st, path, userdata);
@@ -108,9 +108,10 @@ int files_export(const AppRoot *root, const ExportOptions *o, int out_fd, const 
         w.manifest = manifest;
         r = pod_view_call(root->pod, pack, &w, "pack the root of an app", ret_id, e);
         if (r == -EAGAIN && root->changing)
-                return error_hint(e, r,
-                                  "The app writes to it: 'acnspawn pause %s' before, and 'acnspawn resume "
-                                  "%s' after.",
-                                  pod_display_name(root->pod), pod_display_name(root->pod));
+                return error_hint(
+                                e, r,
+                                "The app is writing to it: 'acnspawn pause %s' before, and 'acnspawn resume "
+                                "%s' after.",
+                                pod_display_name(root->pod), pod_display_name(root->pod));
         return r;
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the parts of stage0/files/ share. */
+/* Shared by the sources of stage0/files/. */
 
 #include <sys/stat.h>
 
 #include "stage0/files/files.h"
 #include "stage0/stage0.h"
 
-/* --- place.c: what a side of a copy names -------------------------------------------------------------- */
+/* --- place.c: resolving a side of a copy --------------------------------------------------------------- */
 
-/* A word for messages: "POD:APP:PATH", or the path. */
+/* For messages: "POD:APP:PATH", or the path. */
 int side_show(const CopySide *s, char **ret);
 /* "Cannot copy 'SIDE': …" */
 int side_error(Error *e, int code, const CopySide *s, const char *format, ...) _printf_(4, 5);
 
 typedef struct Source {
-        int fd; /* O_PATH; never a symlink that was to be followed */
+        int fd; /* O_PATH; a symlink only if it is not to be followed */
         struct stat st;
-        bool content; /* only what is in it */
-        char *name;   /* what it is called, for a target that is a directory; NULL: it has no name */
+        bool content; /* only its content */
+        char *name;   /* its name in a target that is a directory; NULL: it has none */
 } Source;
 
 #define SOURCE_NULL ((Source){.fd = -EBADF})
@@ -28,11 +28,11 @@ void source_done(Source *s);
 
 typedef struct Target {
         int dir_fd; /* O_PATH */
-        char *name; /* in it; NULL: it is the directory itself, and there */
+        char *name; /* in it; NULL: the existing directory itself */
 } Target;
 
 #define TARGET_NULL ((Target){.dir_fd = -EBADF})
-/* Refuses what cannot be written to. */
+/* Refuses targets that are not writable. */
 int target_open(const CopySide *s, Target *ret, Error *e);
 void target_done(Target *t);
 
@@ -40,55 +40,55 @@ bool is_kernel_file_system(int fd);
 
 /* --- copy-attributes.c: owners, modes, times, extended attributes -------------------------------------- */
 
-/* Whose numbers owners are. */
+/* How owners are numbered. */
 typedef struct Owners {
-        bool mapped; /* those of a pod's range */
+        bool mapped; /* in a pod's range */
         uint32_t base;
 } Owners;
 
 typedef struct Attributes {
         Owners from, to;
         bool archive;
-        uid_t uid; /* without ARCHIVE: whose the copies are */
+        uid_t uid; /* without ARCHIVE: the owner of the copies */
         gid_t gid;
 } Attributes;
 
-/* Whose what we make is at first; in a pod nobody but its root can make the like. */
+/* The initial owner of new files; in a pod only its root can create files of this owner. */
 uid_t attributes_maker(const Attributes *a);
 
-/* Gives the new file FD what FROM_FD, with the status ST, has. *RET_WHY (a constant string) is what could
- * not be kept; NULL: all was. */
+/* Copies the attributes of FROM_FD, with the status ST, to the new file FD. *RET_WHY (a constant string):
+ * what could not be kept; NULL: all was. */
 int attributes_copy(const Attributes *a, int from_fd, const struct stat *st, int fd, const char **ret_why);
 /* The same for a symlink, opened with O_PATH. */
 int attributes_copy_symlink(const Attributes *a, const struct stat *st, int fd);
 
 /* --- copy-file.c --------------------------------------------------------------------------------------- */
 
-/* Puts a copy of the regular file FROM_FD at NAME in DIR_FD, in place of what is there. */
+/* Creates a copy of the regular file FROM_FD at NAME in DIR_FD, replacing an existing file. */
 int file_copy(const Attributes *a, int from_fd, const struct stat *st, int dir_fd, const char *name,
               const char **ret_why, Error *e);
 int symlink_copy(const Attributes *a, int from_fd, const struct stat *st, int dir_fd, const char *name);
-/* The same for one more name of the file NAME in FROM_FD. */
+/* The same for another name of the file NAME in FROM_FD. */
 int hard_link_copy(int from_dir_fd, const char *from_name, int dir_fd, const char *name);
 
 /* --- sides.c ------------------------------------------------------------------------------------------- */
 
-/* SHOWN is what SOURCE, which FROM names, is called in messages. */
+/* SHOWN: name of SOURCE, given by FROM, in messages. */
 int source_copy(const Source *s, const CopySide *from, const char *shown, const CopySide *to,
                 const CopyOptions *o, Error *e);
 
 /* --- copy.c -------------------------------------------------------------------------------------------- */
 
-/* Copies SOURCE into TARGET; SHOWN is what the source is called in messages. */
+/* Copies SOURCE into TARGET; SHOWN: name of the source in messages. */
 int tree_copy(const Source *source, const Target *target, const char *shown, const Attributes *a,
               const FilesNotes *notes, Error *e);
 
-/* --- view.c: packing with the eyes of the pod ---------------------------------------------------------- */
+/* --- view.c: packing in the pod's user namespace ------------------------------------------------------- */
 
-/* TreeOptions.leave_out: sockets, and the kernel's own file systems, with a note. USERDATA is FilesNotes. */
+/* TreeOptions.leave_out: sockets, and kernel file systems, with a note. USERDATA is FilesNotes. */
 bool files_leave_out(int fd, const struct stat *st, const char *path, void *userdata);
 
-/* Calls FUNCTION in a child that is root in the pod's user namespace, or in one like it, so that owners are
- * what the pod sees. *RET_TEXT may be left NULL. */
+/* Calls FUNCTION in a child that is root in the pod's user namespace, or in an equivalent one, so that
+ * owners are those that the pod sees. *RET_TEXT may remain NULL. */
 int pod_view_call(const Pod *p, int (*function)(void *data, int *ret_fd, char **ret_text, Error *e),
                   void *data, const char *what, char **ret_text, Error *e);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a side of a copy names: a path on the host, as the caller sees it, or one in the root of an app,
- * which is resolved as in a chroot there, by the kernel in one step. From then on there are only
- * descriptors.
+/* Resolves a side of a copy: a path on the host, as seen by the caller, or one in the root of an app, which
+ * is resolved as in a chroot there, by the kernel in one step. From then on only descriptors are used.
  *
- * The kernel's own file systems are no place for copies: what is in them are no files, and writing there
- * would be done with the rights of the host's root.
+ * Kernel file systems such as /proc are refused: they do not contain regular files, and writes to them would
+ * be done with the privileges of the host's root.
  */
 
 #include <linux/magic.h>
@@ -75,7 +74,7 @@ static int check_file_system(int fd, const CopySide *s, Error *e)
 {
         if (!is_kernel_file_system(fd))
                 return 0;
-        return side_error(e, -EOPNOTSUPP, s, "is in a file system of the kernel's own, such as /proc");
+        return side_error(e, -EOPNOTSUPP, s, "is in a kernel file system, such as /proc");
 }
 
 /* --- Volumes ------------------------------------------------------------------------------------------- */
@@ -92,7 +91,7 @@ static int read_link(int fd, char *buffer)
         return 0;
 }
 
-/* Where FD is in the root of the app, and NAME (or NULL) in it. */
+/* The path of FD in the root of the app, and of NAME (or NULL) in it. */
 static int path_in_root(const AppRoot *root, int fd, const char *name, char ret[static PATH_MAX])
 {
         char base[PATH_MAX], path[PATH_MAX];
@@ -111,8 +110,7 @@ static int path_in_root(const AppRoot *root, int fd, const char *name, char ret[
         return r < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Where a mount of the app really is: a part of its path may be a link, and what is last in it may not be
- * there. */
+/* The real path of a mount of the app: a component may be a symlink, and the last one may not exist. */
 static int place_of_mount(const AppRoot *root, const Mount *m, char ret[static PATH_MAX])
 {
         _cleanup_free_ char *parent = strdup(m->path);
@@ -131,7 +129,7 @@ static int place_of_mount(const AppRoot *root, const Mount *m, char ret[static P
         }
 }
 
-/* The mount of the app that FD, or NAME in it, lies in, or would, if the app ran; NULL: it is none. */
+/* The mount of the app that FD, or NAME in it, is in, or would be in if the app ran; NULL: none. */
 static const Mount *find_mount(const AppRoot *root, int fd, const char *name)
 {
         char path[PATH_MAX], place[PATH_MAX];
@@ -156,7 +154,7 @@ static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
 
         if (!m)
                 return 0;
-        int r = side_error(e, -ENXIO, s, "is on the volume %s, which is there only while the app runs",
+        int r = side_error(e, -ENXIO, s, "is on the volume %s, which is mounted only while the app runs",
                            m->volume);
         const Volume *v = m->app_volume ?: pod_manifest_find_volume(s->root->pod->manifest, m->volume);
         return v && v->kind == VOLUME_HOST ? error_hint(e, r, "It is %s on the host.", v->source) : r;
@@ -172,8 +170,8 @@ static int side_open(const CopySide *s, const char *path, int flags)
         return fd < 0 ? -errno : fd;
 }
 
-/* The last component, without slashes behind it; RET_DIRECTORY: the path is written as only a directory's
- * can be. NULL in *RET: it has no name of its own. */
+/* The last component, without trailing slashes; RET_DIRECTORY: the syntax of the path requires a directory.
+ * NULL in *RET: it has no name of its own. */
 static int last_component(const char *path, char **ret, bool *ret_directory)
 {
         size_t n = strlen(path), begin;
@@ -225,13 +223,13 @@ void source_done(Source *s)
         *s = SOURCE_NULL;
 }
 
-/* The directory that PATH, which is not there, would be in. */
+/* The parent directory of PATH, which does not exist. */
 static int open_parent(const CopySide *s, const char *name, int *ret_fd)
 {
         const char *end = s->path + strlen(s->path);
         _cleanup_free_ char *path = NULL;
 
-        /* NAME is the last component, and nothing but slashes can be behind it. */
+        /* NAME is the last component, followed by slashes only. */
         while (end > s->path && end[-1] == '/')
                 end--;
         size_t n = (size_t) (end - s->path) - strlen(name);
@@ -268,7 +266,7 @@ static int check_writable(const CopySide *s, int fd, Error *e)
         bool root_only = s->root && s->root->app->read_only_rootfs;
 
         if (fstatvfs(fd, &fs) < 0)
-                return side_error_errno(e, errno, s, "cannot be looked at");
+                return side_error_errno(e, errno, s, "cannot be checked");
         if (!(fs.f_flag & ST_RDONLY) && !(root_only && !s->root->live))
                 return 0;
         const Mount *m = s->root ? find_mount(s->root, fd, NULL) : NULL;
@@ -288,8 +286,8 @@ int target_open(const CopySide *s, Target *ret, Error *e)
         if (r == -ENOENT) {
                 r = side_error(e, r, s,
                                endswith(s->path, "/") ? "does not exist"
-                                                      : "cannot be made: its directory does not exist");
-                r = error_hint(e, r, "Make the directory first.");
+                                                      : "cannot be created: its directory does not exist");
+                r = error_hint(e, r, "Create the directory first.");
         } else if (r < 0)
                 r = side_error_errno(e, r, s, "cannot be opened");
         if (r >= 0)

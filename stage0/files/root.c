@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The root of an app, as a descriptor, whatever its pod is doing.
+/* The root of an app, as a descriptor, in any state of its pod.
  *
- * While the app runs that is the root of its main process, so that what is resolved from there is what the
- * app would find: its volumes, and what it has mounted itself. Otherwise it is the overlay alone: of a pod
- * that runs, the one that the process which runs it has mounted; of others, one that is mounted for us.
+ * While the app runs this is the root of its main process, so that paths are resolved as by the app, with
+ * its volumes and its own mounts. Otherwise it is the overlay alone: of a running pod, the one mounted by
+ * the process that runs it; of others, one that is mounted here.
  */
 
 #include <linux/magic.h>
@@ -40,7 +40,7 @@ static int open_process_root(Pod *p, const PodApp *app, int *ret_fd, Error *e)
         _cleanup_close_ int pid_fd = process.pid_fd;
         snprintf(path, sizeof(path), "/proc/%d/root", (int) process.pid);
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        /* If the process is there still, the number was its own when it was looked at. */
+        /* If the process still exists, the PID was not reused in between. */
         if (fd < 0 || syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) < 0)
                 return error_set(e, -ESRCH, "App %s of pod %s has just ended", app->name,
                                  pod_display_name(p));
@@ -48,9 +48,9 @@ static int open_process_root(Pod *p, const PodApp *app, int *ret_fd, Error *e)
         return 0;
 }
 
-/* --- What the process has mounted that runs the pod ---------------------------------------------------- */
+/* --- Mounts of the process that runs the pod ----------------------------------------------------------- */
 
-/* Where the overlay of the app is, or NULL. */
+/* The path of the app's overlay, or NULL. */
 static const char *find_overlay(struct libmnt_table *t, struct libmnt_iter *i, const char *upper)
 {
         struct libmnt_fs *fs;
@@ -89,7 +89,7 @@ static int open_mounted(pid_t supervisor, const char *app)
         return place ? open_in_root(root_fd, place, O_PATH | O_DIRECTORY) : -ENOENT;
 }
 
-/* Between two executions of the app there is none for a moment. */
+/* Between two runs of the app there is none for a moment. */
 static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
 {
         PodRuntime runtime = {};
@@ -113,7 +113,7 @@ static int open_supervised(Pod *p, const PodApp *app, int *ret_fd, Error *e)
         return 0;
 }
 
-/* --- Which of these ------------------------------------------------------------------------------------ */
+/* --- Choosing the root --------------------------------------------------------------------------------- */
 
 static int open_running(Pod *p, AppRootView view, AppRoot *x, Error *e)
 {
@@ -138,8 +138,8 @@ static int open_resting(Pod *p, AppRootView view, AppRoot *x, Error *e)
         if (r < 0)
                 return r;
         if (p->state != POD_PREPARED && p->state != POD_EXITED)
-                return error_set(e, -ESRCH, "Pod %s has no files to be looked at: it is %s",
-                                 pod_display_name(p), pod_state_to_string(p->state));
+                return error_set(e, -ESRCH, "Pod %s has no accessible files: it is %s", pod_display_name(p),
+                                 pod_state_to_string(p->state));
         return app_root_mount(p, x->app, view == APP_ROOT_WRITE, &x->fd, e);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A copy as users ask for it: from where to where, and whose the result is. */
+/* A copy as requested by the user: sources, target, and owner of the result. */
 
 #include <linux/securebits.h>
 #include <sys/fsuid.h>
@@ -16,7 +16,7 @@ static Owners owners_of(const CopySide *s)
                                             : (Owners){};
 }
 
-/* Without --archive a copy belongs to whoever asks, in a pod to its root. */
+/* Without --archive a copy is owned by the caller, in a pod by its root. */
 static Attributes attributes_of(const CopySide *from, const CopySide *to, const CopyOptions *o)
 {
         Attributes a = {.from = owners_of(from), .to = owners_of(to), .archive = o->archive};
@@ -38,8 +38,8 @@ static int check_kinds(const CopySide *side, const Source *s, const CopySide *ta
         return 0;
 }
 
-/* A volume of the host whose owners are mapped takes only what belongs to somebody in the pod. So files in a
- * pod are made as its root, with all that we may do ourselves, and not as ours. */
+/* An id-mapped volume of the host accepts only files of owners in the pod's range. So files in a pod are
+ * created as its root, but with all privileges of this process. */
 static int copy_as_owner(const Source *s, const Target *t, const char *shown, const Attributes *a,
                          const FilesNotes *notes, Error *e)
 {
@@ -48,7 +48,7 @@ static int copy_as_owner(const Source *s, const Target *t, const char *shown, co
         if (!a->to.mapped)
                 return tree_copy(s, t, shown, a, notes, e);
         if (bits < 0 || prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
-                return error_set_errno(e, -errno, "Cannot keep the privileges that copying takes");
+                return error_set_errno(e, -errno, "Cannot keep the privileges required for copying");
         (void) setfsuid(a->to.base);
         (void) setfsgid(a->to.base);
         int r = tree_copy(s, t, shown, a, notes, e);

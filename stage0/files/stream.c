@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Files of apps as tar archives, on their way out and in.
+/* Files of apps as tar archives, read and written.
  *
- * Out they are packed as images are, by a child that sees the owners that the app sees. In, an archive is
- * somebody's archive: it is unpacked into the store first, by the code and within the limits that images are
- * unpacked with, and from there copied like any other files.
+ * Files are packed like images, by a child that sees the owners that the app sees. An archive to unpack is
+ * untrusted: it is unpacked into the store first, by the code and within the limits of images, and its files
+ * are copied from there.
  */
 
 #include "library/libarchive.h"
 #include "stage0/files/files-internal.h"
 
-/* --- Out ----------------------------------------------------------------------------------------------- */
+/* --- Packing ------------------------------------------------------------------------------------------- */
 
 typedef struct Packing {
         const Source *source;
@@ -42,7 +42,7 @@ int files_pack(const CopySide *side, const CopyOptions *o, int out_fd, Error *e)
         return r < 0 ? r : pod_view_call(side->root->pod, pack, &p, "pack files of an app", NULL, e);
 }
 
-/* --- In ------------------------------------------------------------------------------------------------ */
+/* --- Unpacking ----------------------------------------------------------------------------------------- */
 
 static int take_entry(struct archive *a, struct archive_entry *entry, void *userdata, Error *e)
 {
@@ -81,7 +81,7 @@ static int copy_unpacked(int dir_fd, const CopySide *target, const CopyOptions *
                                            .content = true};
 
         if (s.fd < 0 || fstat(s.fd, &s.st) < 0)
-                return error_set_errno(e, -errno, "Cannot open what was unpacked");
+                return error_set_errno(e, -errno, "Cannot open the unpacked files");
         return source_copy(&s, &(CopySide){.path = "-"}, "the archive", target, o, e);
 }
 
@@ -91,7 +91,7 @@ static int check_target(const CopySide *target, Error *e)
 
         int r = target_open(target, &t, e);
         return r >= 0 && t.name ? side_error(e, -ENOTDIR, target,
-                                             "is not a directory, and an archive needs one")
+                                             "is not a directory, which an archive requires")
                                 : r;
 }
 

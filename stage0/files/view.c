@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Looking at files with the eyes of a pod: in a child that is root in a user namespace with the pod's range
- * of uids. There the kernel says of owners, ACLs and capabilities of files what it would say to the pod, and
- * what the child may do to anything else is no more than the pod's root may. */
+/* Accesses files as seen by a pod: in a child that is root in a user namespace with the pod's range of uids.
+ * There the kernel reports owners, ACLs and capabilities of files as to the pod, and the child has no more
+ * privileges than the pod's root. */
 
 #include <grp.h>
 #include <sched.h>
@@ -27,7 +27,8 @@ static int become_root_of_pod(const Pod *p, Error *e)
         if (setns(fd, CLONE_NEWUSER) < 0 || setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 ||
             setresuid(0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
             prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-                return error_set_errno(e, -errno, "Cannot join the users of pod %s", pod_display_name(p));
+                return error_set_errno(e, -errno, "Cannot join the user namespace of pod %s",
+                                       pod_display_name(p));
         return 0;
 }
 
@@ -50,10 +51,9 @@ int pod_view_call(const Pod *p, int (*function)(void *data, int *ret_fd, char **
 bool files_leave_out(int fd, const struct stat *st, const char *path, void *userdata)
 {
         const FilesNotes *notes = userdata;
-        const char *why = S_ISSOCK(st->st_mode) ? "it is a socket"
-                          : S_ISDIR(st->st_mode) && is_kernel_file_system(fd)
-                                          ? "it is a file system of the kernel's own"
-                                          : NULL;
+        const char *why = S_ISSOCK(st->st_mode)                               ? "it is a socket"
+                          : S_ISDIR(st->st_mode) && is_kernel_file_system(fd) ? "it is a kernel file system"
+                                                                              : NULL;
         _cleanup_free_ char *shown = why ? text_escape_for_terminal(path) : NULL;
 
         if (shown && notes->note)

@@ -144,15 +144,15 @@ def names_are_as_people_know_them(host):
     cp(host.path("one"), "p:/tmp/link").expect(0)
     for args, rc, words in (
             (["p:/nope", host.path("x")], 1, "'p:a:/nope' does not exist"),
-            (["p:/etc/passwd", host.path("no/x")], 1, "/no/x' cannot be made: its directory does not exist"),
-            (["p:/etc/passwd", host.path("x/")], 1, "/x/' does not exist.\nMake the directory first"),
-            ([host.path("one"), "p:/nope/x"], 1, "'p:a:/nope/x' cannot be made: its directory does not exist"),
+            (["p:/etc/passwd", host.path("no/x")], 1, "/no/x' cannot be created: its directory does not exist"),
+            (["p:/etc/passwd", host.path("x/")], 1, "/x/' does not exist.\nCreate the directory first"),
+            ([host.path("one"), "p:/nope/x"], 1, "'p:a:/nope/x' cannot be created: its directory does not exist"),
             (["p:/etc", host.path("one")], 1, "something else is in its place"),
             ([host.path("one"), host.path("two"), "p:/srv/renamed"], 1, "is not a directory, and there are several"),
             (["p:/dev/null", host.path("x")], 1, "is a device"),
-            (["p:/proc/1/environ", host.path("x")], 1, "of the kernel's own"),
-            ([host.path("one"), "p:/proc/sys/kernel/core_pattern"], 1, "of the kernel's own"),
-            ([host.path("one"), "p:/sys/fs/cgroup"], 1, "of the kernel's own"),
+            (["p:/proc/1/environ", host.path("x")], 1, "is in a kernel file system"),
+            ([host.path("one"), "p:/proc/sys/kernel/core_pattern"], 1, "is in a kernel file system"),
+            ([host.path("one"), "p:/sys/fs/cgroup"], 1, "is in a kernel file system"),
             ([host.path("one"), "p:b:/srv"], 1, "has no app 'b'"),
             ([host.path("one"), "nobody:/srv"], 1, "nobody"),
             ([host.path("one"), host.path("x")], 2, "needs a pod"),
@@ -220,7 +220,7 @@ def volumes_are_there_while_the_app_runs(host):
     r = host.acnspawn("cp", "p:/rw/g", host.path("out")).expect(1)
     contains(r.err, "does not exist")
     r = host.acnspawn("cp", "p:/e", host.path("out2")).expect(1)
-    contains(r.err, "is on the volume e, which is there only while the app runs")
+    contains(r.err, "is on the volume e, which is mounted only while the app runs")
     contains(host.acnspawn("cp", host.path("f"), "p:/rw").expect(1).err, "It is %s on the host" % host.path("v"))
 
 
@@ -239,7 +239,7 @@ def a_volume_that_is_one_file_stays_where_it_is(host, *options):
     uuid = host.prepare("--name=p", *options, *volumes, *mounts,
                         host.shell(SLEEP, name="example.com/a", files={"etc/conf": File("image\n"), "srv/link": File("")}))
     for args in ([host.path("new"), "p:/etc/conf"], ["p:/etc/conf", host.path("out")]):
-        contains(host.acnspawn("cp", *args).expect(1).err, "is on the volume ro, which is there only while the app runs")
+        contains(host.acnspawn("cp", *args).expect(1).err, "is on the volume ro, which is mounted only while the app runs")
     host.acnspawn("run", "--detach", uuid).expect(0)
     host.wait_up("a")
     for args in ([host.path("new"), "p:/etc/conf"], [host.path("tree/conf"), "p:/etc"], [host.path("tree") + "/.", "p:/etc"],

@@ -99,9 +99,9 @@ TEST(archives_need_a_directory)
         aci_file(&t, "a", "x");
         ASSERT_OK(put(a.files.root_fd, "file", "old"));
         ASSERT_FAILS(a.files, unpack(&a, &t, "/new"), -ENOTDIR,
-                     "is not a directory, and an archive needs one");
+                     "is not a directory, which an archive requires");
         ASSERT_FAILS(a.files, unpack(&a, &t, "/file"), -ENOTDIR,
-                     "is not a directory, and an archive needs one");
+                     "is not a directory, which an archive requires");
         ASSERT_STREQ(get(a.files.root_fd, "file"), "old");
 }
 

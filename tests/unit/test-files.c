@@ -253,7 +253,7 @@ TEST(a_tree_is_not_copied_into_itself)
         ASSERT_OK(mkdirat(f.host_fd, "d", 0755));
         ASSERT_OK(put(f.host_fd, "d/a", "1"));
         ASSERT_WORKS(f, copy(&f, on_host(&f, "d"), on_host(&f, "d/copy")));
-        ASSERT_CONTAINS(noted(&f), "it is the copy itself");
+        ASSERT_CONTAINS(noted(&f), "it is the target itself");
         ASSERT_STREQ(get(f.host_fd, "d/copy/a"), "1");
         ASSERT_EQ(status(f.host_fd, "d/copy/copy").st_mode, 0);
 }
@@ -448,10 +448,8 @@ TEST(file_systems_of_the_kernel)
         if (access("/proc/self/status", R_OK) < 0)
                 TEST_SKIP("there is no /proc here");
         ASSERT_OK(put(f.root_fd, "a", "x"));
-        ASSERT_FAILS(f, copy(&f, proc, in_app(&f, "/a")), -EOPNOTSUPP,
-                     "in a file system of the kernel's own");
-        ASSERT_FAILS(f, copy(&f, in_app(&f, "/a"), place), -EOPNOTSUPP,
-                     "in a file system of the kernel's own");
+        ASSERT_FAILS(f, copy(&f, proc, in_app(&f, "/a")), -EOPNOTSUPP, "in a kernel file system");
+        ASSERT_FAILS(f, copy(&f, in_app(&f, "/a"), place), -EOPNOTSUPP, "in a kernel file system");
         ASSERT_STREQ(get(f.root_fd, "a"), "x");
 }
 
@@ -482,7 +480,7 @@ TEST(volumes_of_apps_that_do_not_run)
         ASSERT_OK(put(f.root_fd, "data/a", "x"));
         ASSERT_OK(put(f.host_fd, "a", "x"));
         ASSERT_FAILS(f, copy_out(&f, "/data/a", "b"), -ENXIO,
-                     "is on the volume data, which is there only while");
+                     "is on the volume data, which is mounted only while");
         ASSERT_FAILS(f, copy_in(&f, "a", "/data/deep/a"), -ENXIO, "is on the volume deep");
         ASSERT_FAILS(f, copy_in(&f, "a", "/data"), -ENXIO, "is on the volume data");
         ASSERT_WORKS(f, copy_in(&f, "a", "/database/a"));
