@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How text looks for people.
+/* Formats text for display.
  *
- * Everything depends on a Display value that says what the place where the text goes can show; nothing here
- * asks the terminal behind the caller's back, so that the same input gives the same text in a test. The
- * words for times and sizes are those that systemd's tools use.
+ * All output depends on a Display value with the properties of the output device; the terminal is not
+ * queried implicitly, so that the same input gives the same text in a test. Times and sizes are formatted as
+ * by systemd's tools.
  */
 
 #include <inttypes.h>
@@ -54,8 +54,8 @@ const char *color_sequence(const Display *d, Color c)
 
 /* --- Width --------------------------------------------------------------------------------------------- */
 
-/* Takes one character off N bytes at S (which text_escape_for_terminal() or we ourselves made: valid UTF-8,
- * but a stray byte is taken for a character). */
+/* Reads one character of S (a result of text_escape_for_terminal() or a constant: valid UTF-8; a stray byte
+ * counts as a character). */
 static wchar_t next_character(const char **s)
 {
         const unsigned char *p = (const unsigned char *) *s;
@@ -73,7 +73,7 @@ static wchar_t next_character(const char **s)
         return c;
 }
 
-/* The tables of widths are those of a UTF-8 locale, whatever locale the user has. */
+/* The tables of widths are those of a UTF-8 locale, independent of the user's. */
 static size_t character_width(wchar_t c)
 {
         static locale_t utf8;
@@ -184,7 +184,7 @@ char *format_timestamp(uint64_t usec)
             strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S %Z", &tm) == 0)
                 return strdup("-");
 
-        /* The day of the week in English, as everything else: strftime() would follow the locale. */
+        /* The day of the week in English, as all output: strftime() would depend on the locale. */
         static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
         char *s;
         return xasprintf(&s, "%s %s", days[(unsigned) tm.tm_wday % 7], buffer) < 0 ? NULL : s;
@@ -211,7 +211,7 @@ char *format_span(uint64_t usec)
         for (size_t i = 0; i < ELEMENTSOF(span_units) && n < 2; i++) {
                 uint64_t k = usec / span_units[i].usec;
 
-                /* Parts of a second are of interest only where there is nothing else. */
+                /* Fractions of a second are shown only if there is no larger unit. */
                 if (k == 0 || (n > 0 && span_units[i].usec < 1000000))
                         continue;
                 text_addf(&t, "%s%" PRIu64 "%s", n > 0 ? " " : "", k, span_units[i].suffix);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* How text looks for people: widths, shortening, colours, times and sizes in words. */
+/* Formatting text for display: widths, shortening, colours, times and sizes. */
 
 #include "basic/basic.h"
 
@@ -15,29 +15,30 @@ typedef enum Color {
         _COLOR_MAX
 } Color;
 
-/* What the place where text goes can show. Tests fill one in by hand; programs take display_of(). */
+/* Properties of the output device. Tests fill it in; programs use display_of(). */
 typedef struct Display {
-        bool terminal; /* people look at it: shorten, abbreviate */
+        bool terminal; /* output to a terminal: shorten, abbreviate */
         bool colors;
         bool utf8;
-        size_t columns; /* 0: lines may be of any length */
-        uint64_t now;   /* microseconds since the epoch: what relative times are relative to */
+        size_t columns; /* 0: no limit */
+        uint64_t now;   /* microseconds since the epoch: the base of relative times */
 } Display;
 
-/* FD as it is: COLUMNS is honoured on terminals, NO_COLOR and the like for colours. */
+/* The properties of FD: COLUMNS is honoured on terminals, NO_COLOR and the like for colours. */
 Display display_of(int fd);
 
 /* The escape sequence that begins or (COLOR_NONE) ends a colour; "" where the display has none. */
 const char *color_sequence(const Display *d, Color c);
 
-/* Columns that S takes on a terminal: wide characters count twice, combining ones nothing. */
+/* Columns of S on a terminal: wide characters count as two, combining ones as none. */
 size_t text_width(const char *s);
 /* S in at most WIDTH columns, with an ellipsis at the end if something was cut off. NULL: out of memory. */
 char *text_ellipsize(const char *s, size_t width, bool utf8);
-/* The same with the ellipsis in the middle: a third of what is left is its beginning, the rest its end. */
+/* The same with the ellipsis in the middle: a third of the remaining width for the beginning, the rest for
+ * the end. */
 char *text_ellipsize_middle(const char *s, size_t width, bool utf8);
-/* Breaks S between words into lines of at most WIDTH columns (a longer word stands alone). Every line after
- * the first begins with INDENT spaces, which count. */
+/* Breaks S between words into lines of at most WIDTH columns (a longer word gets a line of its own). Every
+ * line after the first begins with INDENT spaces, which count. */
 void text_wrap(Text *t, const char *s, size_t indent, size_t width);
 
 /* All return NULL when out of memory. */

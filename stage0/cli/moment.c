@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Points in time as people write them: dates and times of day (of the host's time zone, unless another is
- * given), how long ago something was, and a few words; also what "status" and "logs --timestamps" show.
+/* Parses points in time: dates and times of day (in the host's time zone, unless another is given), time
+ * spans before now, and a few words; also the format of "status" and "logs --timestamps".
  *
- * strptime() does the reading. What it leaves of a text is a fraction of the second, which is passed over
- * but for its microseconds, and a time zone.
+ * strptime() does the parsing. The rest that it leaves is a fraction of the second, of which only
+ * microseconds are used, and a time zone.
  */
 
 #include "stage0/cli/options.h"
@@ -21,7 +21,7 @@ static const char *skip_weekday(const char *s)
         return s;
 }
 
-/* "5min", "-5min" and "5min ago". A number alone could as well be seconds since 1970. */
+/* "5min", "-5min" and "5min ago". A number alone is ambiguous: it could be seconds since 1970. */
 static int parse_ago(const char *s, uint64_t now, uint64_t *ret)
 {
         _cleanup_free_ char *span = strdup(*s == '-' ? s + 1 : s);

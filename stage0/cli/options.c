@@ -3,10 +3,10 @@
 /* The parser of command lines.
  *
  * It walks the words once. A word that begins with a dash is looked up in the option sets that the caller
- * has put up for this place of the command line, and its handler stores the value; anything else goes back
- * to the caller, who may change the sets before going on. That is all that the position-sensitive grammar of
- * prepare and run needs. Options that exist but not here are kept in sets marked as misplaced, so that the
- * message can say where they belong.
+ * has configured for this position of the command line, and its handler stores the value; any other word is
+ * returned to the caller, who may change the sets before continuing. This is sufficient for the
+ * position-sensitive grammar of prepare and run. Options that are valid only at other positions are kept in
+ * sets marked as misplaced, so that the message can say where they belong.
  */
 
 #include "stage0/cli/options.h"
@@ -68,7 +68,7 @@ static bool has_option(const OptionParser *p, const char *name)
         return false;
 }
 
-/* By the name that others have for it, or by one that is spelled alike. */
+/* The option with this name in other tools, or with a similar name. */
 static const char *meant_option(const OptionParser *p, const char *word)
 {
         const char *synonym = option_synonym(word);
@@ -97,7 +97,7 @@ static bool option_matches(const Option *o, const char *name, size_t n, char let
         return o->name && strlen(o->name) == n && strncmp(o->name, name, n) == 0;
 }
 
-/* An option that is for here is preferred to one of the same name that is not. */
+/* An option that is valid here takes precedence over a misplaced one of the same name. */
 static const Option *find_option(OptionParser *p, const char *name, size_t n, char letter,
                                  OptionSet **ret_set)
 {

@@ -3,10 +3,9 @@
 
 /* Command lines as tables.
  *
- * A verb describes its options in a table; the parser, the --help text, what shells complete, and the test
- * that compares the man page with the program all read that table. Options and other words may be mixed;
- * what the words mean, and what "--" and "---" do, is the caller's business: options_next() hands them out
- * one by one.
+ * A verb describes its options in a table, which is used by the parser, the --help text, shell completion,
+ * and the test that compares the man page with the program. Options and other words may be mixed; the
+ * meaning of the words, and of "--" and "---", is up to the caller: options_next() returns them one by one.
  */
 
 #include "basic/basic.h"
@@ -22,11 +21,10 @@ struct Option {
         const char *group;   /* heading that begins with this option, or NULL */
         const char *name;    /* long name without the dashes, or NULL */
         char letter;         /* short name, or 0 */
-        const char *value;   /* how the help calls its value; NULL: it takes none */
-        bool value_optional; /* the value may be left out, and is given as --name=VALUE only */
+        const char *value;   /* name of its value in the help; NULL: it takes none */
+        bool value_optional; /* the value is optional, and given as --name=VALUE only */
         const char *help;
-        /* What a shell can offer for the value: "file", "directory", "pod", "image", or words separated by
-         * "|". */
+        /* Completion of the value: "file", "directory", "pod", "image", or words separated by "|". */
         const char *complete;
         OptionHandler handler;
         size_t offset;
@@ -41,32 +39,32 @@ struct Option {
 typedef struct OptionSet {
         const Option *options;
         void *data;
-        /* Options that are known but not for this place: says where they belong. NULL: they are for here. */
+        /* For options that are not valid at this position: where they belong. NULL: they are valid. */
         const char *misplaced;
-        size_t n_seen; /* how many options of this set were given so far */
+        size_t n_seen; /* number of options of this set given so far */
 } OptionSet;
 
 typedef enum OptionEvent {
-        OPTION_DONE = 0, /* the command line is at its end */
-        OPTION_WORD,     /* a word that is no option */
+        OPTION_DONE = 0, /* the end of the command line */
+        OPTION_WORD,     /* a word that is not an option */
         OPTION_DASHES,   /* "--" */
         OPTION_NEXT,     /* "---" */
-        OPTION_STOP,     /* a handler asked to stop */
+        OPTION_STOP,     /* a handler requested to stop */
 } OptionEvent;
 
 typedef struct OptionParser {
-        OptionSet *sets; /* of several options of one name the first set's counts */
+        OptionSet *sets; /* of several options of one name that of the first set is used */
         size_t n_sets;
         char **argv; /* without the names of program and verb */
         int argc, index;
         const char *cluster; /* the rest of a word of short options */
 } OptionParser;
 
-/* Handles options until something else comes up, and returns that. Negative: the command line is wrong. */
+/* Handles options until another word, and returns that. Negative: the command line is not valid. */
 int options_next(OptionParser *p, const char **ret_word, Error *e);
 
 /* For verbs with plain words: handles all options and returns the words (which point into argv; the array is
- * the caller's). Everything after "--" is a word. Returns OPTION_DONE or OPTION_STOP. */
+ * owned by the caller). Everything after "--" is a word. Returns OPTION_DONE or OPTION_STOP. */
 int options_words(OptionParser *p, const char ***ret_words, size_t *ret_n, Error *e);
 
 /* Stock handlers. */
@@ -82,11 +80,11 @@ int option_u64(const Option *o, const char *value, void *target, Error *e);    /
 /* An error about the option's value: "Invalid value 'x' for --name: REASON". */
 int option_invalid(const Option *o, const char *value, Error *e, const char *reason, ...) _printf_(4, 5);
 
-/* The same with the message of an error of which the value is the cause. */
+/* The same with the message of an error caused by the value. */
 int option_invalid_because(const Option *o, const char *value, Error *e, const Error *reason);
 
-/* A point in time, in microseconds since 1970, as people write it: "2026-01-31 12:00:00", "12:00", "5min
- * ago", "today", "@SECONDS". NOW_USEC is what it is relative to. -EINVAL, -ERANGE. */
+/* A point in time, in microseconds since 1970, in one of these formats: "2026-01-31 12:00:00", "12:00",
+ * "5min ago", "today", "@SECONDS". NOW_USEC: the base of relative times. -EINVAL, -ERANGE. */
 int moment_parse(const char *s, uint64_t now_usec, uint64_t *ret);
 
 /* Whether O is the end of its table. */
@@ -98,10 +96,10 @@ static inline bool option_is_end(const Option *o)
 /* What a command ("ps", "image ls") or an option ("--publish", "-w") of other tools is called here, an
  * option without dashes; NULL: not known (synonyms.c). */
 const char *verb_synonym(const char *word);
-/* What is done instead of a command that others have, as a sentence; or NULL. */
+/* The alternative to a command of other tools, as a sentence; or NULL. */
 const char *verb_instead(const char *word);
 const char *option_synonym(const char *word);
 
-/* program.c: standard streams that are open, the user's character set, and a SIGPIPE that does no harm. Once,
- * at the start. */
+/* program.c: opens missing standard streams, sets the locale, and catches SIGPIPE. To be called once, at the
+ * start. */
 int program_start(void);

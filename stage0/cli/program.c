@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What our programs do first. */
+/* Initialization common to all programs. */
 
 #include <locale.h>
 #include <signal.h>
 
 #include "stage0/cli/options.h"
 
-/* A program started with a standard stream closed would get the next file it opens in its place. What is put
- * there fails on every use, as a closed descriptor does. */
+/* If a program is started with a standard stream closed, the next file it opens would take its place. The
+ * replacement fails on every use, as a closed descriptor does. */
 static int open_standard_streams(void)
 {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
                 if (fcntl(fd, F_GETFD) >= 0)
                         continue;
-                /* Without O_CLOEXEC: what we execute needs its standard streams as well. */
+                /* Without O_CLOEXEC: executed programs need standard streams as well. */
                 if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
                         return -errno;
         }
@@ -23,8 +23,8 @@ static int open_standard_streams(void)
 
 static void ignore_signal(int sig) {}
 
-/* A reader that goes away is an error of write(), not our death. A handler, unlike SIG_IGN, is not inherited
- * by what we execute. */
+/* If a reader closes the pipe, write() fails instead of killing the process. A handler, unlike SIG_IGN, is
+ * not inherited by executed programs. */
 static void catch_sigpipe(void)
 {
         const struct sigaction sa = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Work that takes a while, as people see it.
+/* Progress of long operations.
  *
- * On a terminal the lines of what is being worked on stand below everything else. They are written anew a
- * few times a second, over themselves: up by as many lines as there are, each cleared to its end. What has
- * ended gets a last line, which stays, above them. No mode of the terminal is changed and the cursor stays
- * visible, so there is nothing to restore, however we end. No more lines are shown than fit, and none is
- * longer than the terminal is wide, since one that wraps would be two.
+ * On a terminal the lines of active items are at the bottom. They are redrawn in place a few times a second:
+ * the cursor moves up by the number of lines, and each is cleared to its end. A completed item gets a final
+ * line above them, which remains. No mode of the terminal is changed and the cursor stays visible, so there
+ * is nothing to restore, however the process ends. The lines are limited to the size of the terminal, since
+ * a line that wraps would occupy two.
  */
 
 #include <poll.h>
@@ -19,7 +19,7 @@
 #define LABEL_MIN 8U
 #define LABEL_MAX 40U
 #define BAR_MAX 24U
-#define RATE_AFTER_USEC 500000U /* before that, a rate says nothing */
+#define RATE_AFTER_USEC 500000U /* before that, a rate is meaningless */
 
 struct Progress {
         int fd;
@@ -56,7 +56,7 @@ static char *format_sizes(const ProgressItem *i)
         return s;
 }
 
-/* "3.2M/s", and how long it will take at that. */
+/* "3.2M/s", and the remaining time at this rate. */
 static int format_rate(const ProgressItem *i, uint64_t now, char **ret_rate, char **ret_left)
 {
         uint64_t passed = now > i->phase_usec ? now - i->phase_usec : 0;
@@ -118,8 +118,7 @@ char *progress_format(const ProgressItem *i, const Display *d, uint64_t now)
 
 /* --- The terminal -------------------------------------------------------------------------------------- */
 
-/* Nothing waits for a terminal that somebody has stopped: what cannot be shown now is out of date when it
- * could. */
+/* Never blocks on a stopped terminal: output that cannot be written now would be out of date later. */
 static void put(Progress *p, const Text *t)
 {
         struct pollfd terminal = {.fd = p->fd, .events = POLLOUT};
@@ -128,7 +127,7 @@ static void put(Progress *p, const Text *t)
                 (void) loop_write(p->fd, t->data, t->size);
 }
 
-/* Where lines begin, with nothing below. */
+/* Moves to the first line and clears everything below. */
 static void add_erase(Progress *p, Text *t)
 {
         if (p->n_shown > 0)
@@ -195,7 +194,7 @@ int progress_new(int fd, bool quiet, Progress **ret)
         *p = (Progress){.fd = fd, .quiet = quiet, .display = display_of(fd)};
         const char *term = getenv("TERM");
         if (!term || streq(term, "dumb"))
-                p->display.terminal = false; /* nothing that can go up a line */
+                p->display.terminal = false; /* it cannot move the cursor up */
         *ret = p;
         return 0;
 }
@@ -258,7 +257,7 @@ void progress_update(Progress *p, const char *what, const char *phase, uint64_t 
 
         if (!i)
                 return;
-        /* Within a phase the count only grows: a part that is read once more is not counted twice. */
+        /* Within a phase the count only grows: a part that is read again is not counted twice. */
         bool same = i->phase == phase && i->total == total;
         if (i->phase != phase)
                 i->phase_usec = now;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A screen of its own on the terminal, as full-screen programs have it: the alternate screen, so that what was
- * there before comes back, and keys without echo. Text is redrawn in place, line by line, which does not
- * flicker. Ctrl-C stays a signal; Ctrl-Z is read as a key, so that the terminal is restored before the process
- * stops.
+/* Full-screen output on a terminal: the alternate screen, so that the previous content is restored, and keys
+ * without echo. Text is redrawn in place, line by line, which does not flicker. Ctrl-C stays a signal;
+ * Ctrl-Z is read as a key, so that the terminal is restored before the process stops.
  */
 
 #include <limits.h>
@@ -74,7 +73,7 @@ void screen_show(Screen *s, const char *text)
         for (const char *p = text; *p && room > 0; room--) {
                 size_t n = strcspn(p, "\n");
 
-                /* After the last line nothing may be written that scrolls. */
+                /* Do not write a newline after the last line, which would scroll. */
                 (void) fprintf(stdout, "%.*s" CLEAR_LINE "%s", (int) n, p, room > 1 ? "\n" : "");
                 p += n + (p[n] == '\n');
         }
@@ -98,7 +97,7 @@ int screen_wait(Screen *s, uint64_t usec, Error *e)
                                (int) MIN(usec / 1000, (uint64_t) INT_MAX), e);
         if (r <= 0)
                 return r < 0 && r != -EINTR ? error_set_errno(e, r, "Cannot read from the terminal") : r;
-        if (read(STDIN_FILENO, &key, 1) != 1) { /* the terminal is gone */
+        if (read(STDIN_FILENO, &key, 1) != 1) { /* the terminal was closed */
                 s->keys = false;
                 return 0;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* A screen of its own on the terminal: text that is redrawn until a key ends it. */
+/* Full-screen output on a terminal: text that is redrawn until a key is pressed. */
 
 #include <termios.h>
 
@@ -9,15 +9,16 @@
 
 typedef struct Screen {
         bool open, keys;
-        struct termios mode; /* of standard input, as it was */
+        struct termios mode; /* original mode of standard input */
 } Screen;
 
-/* Takes the alternate screen of the terminal that standard output is; single keys are read if standard input is a
- * terminal as well. Call interrupt_catch() before, so that a signal does not leave the terminal like this. */
+/* Switches the terminal of standard output to the alternate screen; single keys are read if standard input
+ * is a terminal as well. Call interrupt_catch() before, so that the terminal is restored after a signal. */
 void screen_open(Screen *s);
 /* Restores the terminal. May be called again. */
 void screen_close(Screen *s);
-/* Replaces what is shown by as many lines of TEXT as the terminal has. A failure is one of stdout. */
+/* Shows as many lines of TEXT as fit on the terminal. A failure is one of stdout. */
 void screen_show(Screen *s, const char *text);
-/* Waits for a key or for so long. The key, 0 if none was pressed, -EINTR with a message after a signal. */
+/* Waits for a key, with a timeout. Returns the key, 0 if none was pressed, -EINTR with a message after a
+ * signal. */
 int screen_wait(Screen *s, uint64_t usec, Error *e);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What commands and options are called by other tools: podman and docker, machinectl and systemd-nspawn,
- * rkt.
+/* Names of commands and options in other tools: podman and docker, machinectl and systemd-nspawn, rkt.
  *
- * They are not taken, for one thing has one name here, but whoever types them is told that name. That is
- * more than the words that are spelled alike could say.
+ * They are not accepted, as everything has one name here, but the error message suggests that name, which is
+ * more helpful than a word of similar spelling.
  */
 
 #include "stage0/cli/options.h"
@@ -13,7 +12,7 @@ typedef struct Synonym {
         const char *word, *here;
 } Synonym;
 
-/* What no command here does, and what is done instead, in a sentence. */
+/* Commands without an equivalent, with the alternative as a sentence. */
 typedef struct Missing {
         const char *word, *instead;
 } Missing;
@@ -77,7 +76,7 @@ static const Synonym verbs[] = {
                 {"unpause", "resume"},
 };
 
-/* With dashes, as they are typed; what they mean here without. */
+/* The name in other tools with dashes, the name here without. */
 static const Synonym options[] = {
                 {"--add-host", "hosts-entry"},
                 {"--bind", "volume"},

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Tables: the rows that a verb has to show, as aligned text for people or as JSON for programs.
+/* Tables: the rows of a verb's output, as aligned text or as JSON.
  *
- * A cell keeps its value, not its text, so that JSON gets numbers, full identifiers and microseconds where
- * people get sizes, short identifiers and "2min ago". Texts may come from images: on the way to text,
- * control characters are made visible, and line breaks are among them, so a row is always one line. On a
- * terminal that is too narrow, the columns that allow it are cut, the widest first. The last column is not
- * padded.
+ * A cell keeps its value, not its text, so that JSON has numbers, full identifiers and microseconds where
+ * the text has sizes, short identifiers and "2min ago". Strings may come from images: in text, control
+ * characters including line breaks are escaped, so a row is always one line. On a terminal that is too
+ * narrow, the columns that allow it are cut, the widest first. The last column is not padded.
  */
 
 #include <inttypes.h>
@@ -72,7 +71,7 @@ Table *table_free(Table *t)
 
 static Cell *add_cell(Table *t, CellType type)
 {
-        static Cell lost; /* takes what is stored into a cell that could not be made */
+        static Cell lost; /* a dummy for a cell that could not be allocated */
 
         if (t->failed || GREEDY_REALLOC(t->cells, t->allocated, t->n_cells + 1) < 0) {
                 t->failed = true;
@@ -209,8 +208,7 @@ static int render_cells(const Table *t, const Display *d, char ***ret)
         return 0;
 }
 
-/* Takes columns away from the widest of those that may shrink until the line fits, or nothing more can be
- * done. */
+/* Narrows the widest of the columns that may shrink until the line fits, or none can shrink further. */
 static void shrink_columns(const Table *t, size_t columns, size_t *widths)
 {
         size_t total = t->n_columns - 1;
@@ -244,7 +242,7 @@ static void measure_columns(const Table *t, const Display *d, bool legend, char 
                 shrink_columns(t, d->columns, widths);
 }
 
-/* One cell of a line. Escape sequences take no room, so padding is counted here and not left to printf. */
+/* One cell of a line. Escape sequences have no width, so padding is computed here instead of by printf. */
 static int add_field(Text *out, const Table *t, const Display *d, size_t column, const char *s, size_t width,
                      Color c)
 {

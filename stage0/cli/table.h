@@ -11,19 +11,19 @@ typedef struct TableColumn {
         const char *header; /* "UUID" */
         const char *key;    /* the member's name in JSON: "uuid" */
         bool right;         /* aligned to the right: numbers */
-        size_t shrink_to;   /* on a terminal too narrow it may be cut to this width; 0: never */
-        bool middle;        /* cut in the middle: what stands at the end tells the rows apart */
+        size_t shrink_to;   /* it may be cut to this width on a narrow terminal; 0: never */
+        bool middle;        /* cut in the middle: the end distinguishes the rows */
 } TableColumn;
 
 typedef struct Table Table;
 
-/* The columns stay the caller's. NULL: out of memory. */
+/* The columns remain owned by the caller. NULL: out of memory. */
 Table *table_new(const TableColumn *columns, size_t n_columns);
 Table *table_free(Table *t);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Table *, table_free);
 
-/* Each adds the next cell, row by row. Running out of memory is remembered and reported when the table is
- * shown. Text is shown with control characters escaped, and put into JSON as it is. */
+/* Each adds the next cell, row by row. Lack of memory is remembered and reported when the table is
+ * formatted. Text is shown with control characters escaped, and is unchanged in JSON. */
 void table_add_none(Table *t); /* "-" and null */
 void table_add_text(Table *t, const char *s);
 /* S in JSON (NULL: null), SHOWN as text. */
@@ -37,9 +37,9 @@ void table_add_number(Table *t, int64_t n);
 void table_add_number_as(Table *t, int64_t n, const char *shown);
 /* "1.5M" and a number. */
 void table_add_size(Table *t, uint64_t bytes);
-/* "2min ago" and microseconds since the epoch; 0 is none. */
+/* "2min ago" and microseconds since the epoch; 0: none. */
 void table_add_time(Table *t, uint64_t usec);
-/* Of the cell added last. */
+/* For the cell added last. */
 void table_set_color(Table *t, Color c);
 
 size_t table_n_rows(const Table *t);
@@ -49,5 +49,5 @@ int table_format(const Table *t, const Display *d, bool legend, char **ret);
 /* An array of objects, one per row. NULL: out of memory. */
 json_object *table_to_json(const Table *t);
 
-/* A JSON document of ours, as text with a newline at its end. */
+/* Formats a JSON document as text with a final newline. */
 int json_to_text(json_object *o, bool pretty, char **ret);
