@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Strict mode (spec: ace.md, "Isolators"): a pod with an isolator that this host does not enforce to the
- * letter is not run, nor one whose apps the kernel cannot keep from looking into each other. All isolators
- * are named at once, each with the reason that status would give. Without strict mode, an isolator that an
- * option asks for, and that will be ignored, is the subject of a warning.
+/* Strict mode (spec: ace.md, "Isolators"): a pod is not run if this host does not fully enforce all of its
+ * isolators, or if the kernel cannot prevent its apps from accessing each other's processes. All isolators
+ * are named at once, each with the reason that status would give. Without strict mode there is a warning if
+ * an isolator of an option will be ignored.
  */
 
 #include "stage0/report/report.h"
 
-/* A pod of one app has nothing to be kept apart. */
+/* A pod of one app needs no such separation. */
 static int require_confinement(const PodReport *report, Error *e)
 {
         _cleanup_free_ char *names = NULL;
@@ -19,10 +19,11 @@ static int require_confinement(const PodReport *report, Error *e)
         if (!names)
                 return error_oom(e);
         int r = error_set(e, -EOPNOTSUPP,
-                          "Processes of app %s cannot be kept from looking into the pod's other apps: %s",
+                          "Processes of app %s cannot be prevented from accessing the pod's other apps: %s",
                           names,
-                          report->exposed_to_all ? "this kernel has no Landlock, or it is off (lsm=)"
-                                                 : "it may mount, and this kernel is older than Linux 6.12");
+                          report->exposed_to_all
+                                          ? "this kernel does not support Landlock, or it is disabled (lsm=)"
+                                          : "it may mount, and this kernel is older than Linux 6.12");
         return error_hint(e, r, "Without --strict the pod runs, and 'acnspawn status' shows the same.");
 }
 
@@ -62,7 +63,7 @@ static bool has_isolator(const IsolatorList *l, const char *name)
         return false;
 }
 
-/* Whether an option has asked for it. */
+/* Whether it comes from an option. */
 static bool is_asked_for(const Pod *p, const PodRequest *request, const IsolatorReport *k)
 {
         if (!k->app)

@@ -2,13 +2,13 @@
 
 /* The process that reads the files of a pod's journal.
  *
- * It is confined before it looks at a byte of them (journal-confine.c), and has them as descriptors. The
- * launcher gives every app two streams, one for standard output and one for standard error, which journald
- * tells apart by priority; only root inside the pod can open such streams. journald cuts streams into lines
- * and notes where there was no newline, so that output can be shown byte for byte.
+ * It is confined before it reads any of them (journal-confine.c), and gets them as descriptors. The launcher
+ * gives every app two streams, one for standard output and one for standard error, which are distinguished
+ * by priority; only root inside the pod can open such streams. journald splits streams into lines and
+ * records where there was no newline, so that output can be shown byte for byte.
  *
- * Files are added while the process runs, because journald begins new ones. libsystemd cannot add a file to a
- * journal that is open; so all are opened again, and reading goes on after the last entry that was read.
+ * Files are added while the process runs, because journald creates new ones. libsystemd cannot add a file to
+ * an open journal; so all are opened again, and reading continues after the last entry that was read.
  */
 
 #include <dlfcn.h>
@@ -24,17 +24,17 @@
 typedef struct File {
         int fd;
         bool left_out, reported;
-        off_t size; /* when it could not be read */
+        off_t size; /* when reading it failed */
 } File;
 
 typedef struct Child {
         const JournalQuery *query;
-        sd_journal *journal; /* NULL: there is no file that can be read */
+        sd_journal *journal; /* NULL: no file is readable */
         File files[JOURNAL_FILES_MAX];
         int copies[JOURNAL_FILES_MAX]; /* of those that JOURNAL has */
         size_t n_files, n_copies;
         char *cursor;  /* of the last entry that was read */
-        bool at_entry; /* JOURNAL is at one that was not */
+        bool at_entry; /* JOURNAL is at an entry that was not read yet */
         bool finished;
         Text out;
 } Child;
@@ -48,7 +48,7 @@ static void flush(Child *c)
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
-                        _exit(0); /* the other process has gone */
+                        _exit(0); /* the other process has ended */
                 done += (size_t) n;
         }
         c->out.size = 0;
@@ -76,7 +76,7 @@ static void close_journal(Child *c)
 {
         sd_journal_close(c->journal);
         c->journal = NULL;
-        /* Whether libsystemd has closed them depends on its version. */
+        /* Some versions of libsystemd have closed them. */
         for (size_t i = 0; i < c->n_copies; i++)
                 (void) close(c->copies[i]);
         c->n_copies = 0;
@@ -114,8 +114,7 @@ static struct stat status_of(int fd)
         return fstat(fd, &st) < 0 ? (struct stat){} : st;
 }
 
-/* A file that journald has just begun cannot be read yet: it is reported if it is so when it is tried
- * again. */
+/* A file that journald has just created cannot be read yet: an error is reported only if a retry fails. */
 static void leave_out(Child *c, size_t i, int code)
 {
         File *f = &c->files[i];
@@ -130,7 +129,7 @@ static void leave_out(Child *c, size_t i, int code)
         add_record(c, &(JournalRecord){.kind = JOURNAL_DAMAGED, .inode = st.st_ino, .code = code});
 }
 
-/* libsystemd takes all files or none. */
+/* libsystemd opens either all files or none. */
 static void find_damaged(Child *c)
 {
         for (size_t i = 0; i < c->n_files; i++) {
@@ -163,7 +162,7 @@ static int add_matches(Child *c)
         return r < 0 ? r : sd_journal_add_match(c->journal, match, 0);
 }
 
-/* --- Where to begin ------------------------------------------------------------------------------------ */
+/* --- Seeking ------------------------------------------------------------------------------------------- */
 
 static int skip_to_last(Child *c)
 {
@@ -174,8 +173,8 @@ static int skip_to_last(Child *c)
 
         if (k < 0 || n == 0)
                 return k < 0 ? k : sd_journal_previous(c->journal);
-        /* One further back than wanted, so that "next" comes to the first of them; at the beginning there is
-         * no such entry. */
+        /* One entry further back, so that "next" moves to the first of them; at the beginning there is no
+         * such entry. */
         k = sd_journal_previous_skip(c->journal, n + 1);
         if (k >= 0 && (uint64_t) k < n + 1)
                 return sd_journal_seek_head(c->journal);
@@ -223,7 +222,7 @@ static void open_journal(Child *c, bool first)
 
 /* --- Reading ------------------------------------------------------------------------------------------- */
 
-/* The value of FIELD in the present entry; NULL if it has none. */
+/* The value of FIELD in the current entry; NULL if it has none. */
 static const char *get_field(sd_journal *j, const char *field, size_t *ret_size)
 {
         const void *data;
@@ -240,8 +239,8 @@ static bool is(const char *s, size_t size, const char *value)
         return s && size == strlen(value) && memcmp(s, value, size) == 0;
 }
 
-/* The next one of the range. Where the last N of all lines are shown, the first of them may lie before
- * it. */
+/* The next entry of the range. If the last N of all lines are shown, the first of them may be before the
+ * range. */
 static int next_entry(Child *c, uint64_t *ret_usec)
 {
         int k;
@@ -279,7 +278,7 @@ static void read_entry(Child *c, uint64_t usec)
         JournalRecord r = {.kind = JOURNAL_LINE, .time_usec = usec, .flags = entry_flags(c->journal)};
         char app[JOURNAL_APP_MAX];
 
-        /* What libsystemd returns is good until it is asked for the next field. */
+        /* The data returned by libsystemd is valid until the next field is requested. */
         const char *s = get_field(c->journal, "SYSLOG_IDENTIFIER", &r.app_size);
         if (!s || r.app_size > sizeof(app))
                 return;
@@ -289,7 +288,7 @@ static void read_entry(Child *c, uint64_t usec)
         add_record(c, &r);
 }
 
-/* Everything that is there. */
+/* Reads all available entries. */
 static void read_entries(Child *c)
 {
         uint64_t usec;
@@ -311,9 +310,9 @@ static void read_entries(Child *c)
         }
 }
 
-/* --- Going on ------------------------------------------------------------------------------------------ */
+/* --- Following ----------------------------------------------------------------------------------------- */
 
-/* Files that journald has removed meanwhile, and that were read to their end, would keep their space. */
+/* Closes files that journald has removed and that were read to their end, to release their space. */
 static void forget_removed(Child *c)
 {
         size_t n = 0;
@@ -341,7 +340,7 @@ static bool retry_changed(Child *c)
         return any;
 }
 
-/* Whether there are further files. The end of the socket is the end of this process. */
+/* Whether files may have changed. At the end of the socket this process exits. */
 static bool wait_for_changes(Child *c)
 {
         int fds[NEW_FILES_MAX];
@@ -350,7 +349,7 @@ static bool wait_for_changes(Child *c)
 
         if (recv_fds(JOURNAL_CHILD_SOCKET, &byte, 1, fds, NEW_FILES_MAX, &n) <= 0)
                 _exit(0);
-        read_entries(c); /* to the end of files that have been removed */
+        read_entries(c); /* to the end of removed files */
         if (n > 0)
                 forget_removed(c);
         for (size_t i = 0; i < n; i++)
@@ -361,7 +360,8 @@ static bool wait_for_changes(Child *c)
         return n > 0;
 }
 
-/* Newer versions of libsystemd load these when they meet a compressed value, which is too late here. */
+/* Newer versions of libsystemd load these at the first compressed value, which is not possible after
+ * confinement. */
 static void load_decompressors(void)
 {
         static const char *const files[] = {"libzstd.so.1", "liblz4.so.1", "liblzma.so.5"};

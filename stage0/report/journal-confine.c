@@ -2,10 +2,10 @@
 
 /* The confinement of the process that reads a pod's journal.
  *
- * Journal files are written by the pod, so their parser, which is libsystemd's, is assumed to be taken over
- * by them. It runs as "nobody", without capabilities and without a way to get any, and makes only the system
- * calls that reading open files takes: it can open nothing, connect to nothing, start nothing and look at no
- * other process. Its memory is bounded here, its time by the process that it writes to.
+ * Journal files are written by the pod, so their parser, which is libsystemd's, is assumed to be compromised
+ * by them. It runs as "nobody", without capabilities and without a way to gain any, and can make only the
+ * system calls required to read open files: it cannot open files, connect to sockets, start programs or
+ * access other processes. Its memory is limited here, its time by the process that it writes to.
  */
 
 #include <grp.h>
@@ -24,7 +24,7 @@
 #define SPACE_LIMIT (UINT64_C(16) << 30) /* bytes of address space: files are mapped */
 #define STAT_EMPTY_PATH 0x1000U          /* AT_EMPTY_PATH alone: of a descriptor, not of a name */
 
-/* Names that a machine does not have are passed over. */
+/* Names that an architecture does not have are skipped. */
 static const char *const calls[] = {
                 "_llseek",       "brk",
                 "clock_gettime", "clock_gettime64",
@@ -124,8 +124,8 @@ static int limit_resources(void)
         return 0;
 }
 
-/* All files are out of reach, for kernels whose system calls the filter does not know yet. A kernel without
- * Landlock has the filter. */
+/* Forbids access to all files, in case a newer kernel has system calls that the filter does not know.
+ * Without Landlock there is only the filter. */
 static void forbid_files(void)
 {
         const struct landlock_ruleset_attr all = {.handled_access_fs =
@@ -137,7 +137,7 @@ static void forbid_files(void)
                 (void) syscall(SYS_landlock_restrict_self, rules, 0U);
 }
 
-/* A change of user takes the capabilities of root away. */
+/* Changing the user drops all capabilities. */
 static int become_nobody(void)
 {
         if (geteuid() != 0)

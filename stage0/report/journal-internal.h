@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* What the parts of the journal reader share: journal.c is the process that shows lines, journal-child.c the
- * one that reads files which the pod has written, journal-records.c what goes between the two. */
+/* Shared by the sources of the journal reader: journal.c is the process that shows lines, journal-child.c
+ * the one that reads files written by the pod, journal-records.c the records sent from one to the other. */
 
 #include "stage0/report/report-internal.h"
 
@@ -18,17 +18,17 @@
 #define JOURNAL_SANITIZED 0
 #endif
 
-#define JOURNAL_FILES_MAX 512U         /* files of one journal; journald keeps at most 256 */
+#define JOURNAL_FILES_MAX 512U         /* files per journal; journald keeps at most 256 */
 #define JOURNAL_APP_MAX 255U           /* bytes of a name */
-#define JOURNAL_MESSAGE_MAX (1U << 20) /* bytes of a line; journald cuts at 48 KiB */
+#define JOURNAL_MESSAGE_MAX (1U << 20) /* bytes of a line; journald splits at 48 KiB */
 
 /* --- journal-records.c --------------------------------------------------------------------------------- */
 
 typedef enum JournalRecordKind {
         JOURNAL_LINE,    /* APP, DATA, TIME_USEC and the flags */
-        JOURNAL_IDLE,    /* nothing more is there for now */
+        JOURNAL_IDLE,    /* no more data for now */
         JOURNAL_DAMAGED, /* the file INODE is left out; CODE says why */
-        JOURNAL_FAILED,  /* the reading has ended; CODE says why */
+        JOURNAL_FAILED,  /* reading has ended; CODE says why */
         _JOURNAL_RECORD_KIND_MAX,
 } JournalRecordKind;
 
@@ -50,8 +50,8 @@ typedef struct JournalRecord {
 } JournalRecord;
 
 void journal_record_add(Text *t, const JournalRecord *r);
-/* Reads the record at the beginning of DATA; APP and DATA of *RET point into it. Returns its size; 0: it is
- * not all there; -EBADMSG: that is no record. */
+/* Parses the record at the beginning of DATA; APP and DATA of *RET point into it. Returns its size; 0: it is
+ * incomplete; -EBADMSG: it is malformed. */
 ssize_t journal_record_parse(const char *data, size_t size, JournalRecord *ret);
 
 /* --- journal-child.c ----------------------------------------------------------------------------------- */
@@ -59,13 +59,13 @@ ssize_t journal_record_parse(const char *data, size_t size, JournalRecord *ret);
 #define JOURNAL_CHILD_SOCKET 3
 #define JOURNAL_CHILD_FILES 4 /* the first of them */
 
-/* In a process of its own, whose descriptors are the socket, and N files from JOURNAL_CHILD_FILES on; no
- * others. Sends records until the socket is closed. Each byte that arrives means that files may have changed;
- * descriptors that come along are further files. */
+/* Runs in a separate process, whose only descriptors are the socket, and N files from JOURNAL_CHILD_FILES
+ * on. Sends records until the socket is closed. Each byte received means that files may have changed;
+ * descriptors passed with it are further files. */
 _noreturn_ void journal_child(const JournalQuery *q, size_t n);
 
 /* --- journal-confine.c --------------------------------------------------------------------------------- */
 
-/* Takes all rights away from this process: identity, capabilities, system calls but those that reading needs,
- * memory beyond a bound. */
+/* Drops all privileges of this process: identity, capabilities, system calls other than those required for
+ * reading, memory beyond a limit. */
 int journal_confine(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The records that the reading process of a journal writes, and the showing one checks.
+/* The records sent by the process that reads a journal, and checked by the process that shows it.
  *
- * The reading process may have been taken over by what it read. Nothing of a record is believed: sizes are
- * bounded before anything is allocated, kinds and flags are those that exist, and text is bytes.
+ * The reading process may have been compromised by the data. No record is trusted: sizes are checked before
+ * anything is allocated, kinds and flags must be valid, and text is treated as bytes.
  */
 
 #include "stage0/report/journal-internal.h"
@@ -12,7 +12,7 @@ typedef struct Header {
         uint64_t time_usec, inode;
         uint32_t kind, flags, app_size, data_size;
         int32_t code;
-        uint32_t zero; /* no byte is left undefined */
+        uint32_t zero; /* no byte is uninitialized */
 } Header;
 
 void journal_record_add(Text *t, const JournalRecord *r)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the apps of a pod wrote, read from the pod's journal.
+/* Reads the output of a pod's apps from the pod's journal.
  *
- * The files of the journal belong to the pod, so nothing of them is parsed here. This process opens them:
- * beneath the pod's directory, through no link, and regular files only. A process without rights
- * (journal-child.c) reads them and sends what it finds as records, which are checked (journal-records.c). If
- * it is killed by what it reads, or gets nowhere, that is the journal's fault and is reported as such.
+ * The files of the journal are written by the pod, so nothing of them is parsed here. This process opens
+ * them: beneath the pod's directory, without following symlinks, and regular files only. An unprivileged
+ * process (journal-child.c) reads them and sends the lines as records, which are checked
+ * (journal-records.c). If it crashes or makes no progress, that is reported as damage of the journal.
  *
- * While a pod is followed, the kernel says here (inotify) that something has changed in the directory; the
- * reading process is told, and gets the files that are new.
+ * While a pod is followed, inotify reports changes in the directory; the reading process is notified, and
+ * gets new files.
  */
 
 #include <dirent.h>
@@ -23,17 +23,17 @@
 #include "library/libsystemd.h"
 #include "stage0/report/journal-internal.h"
 
-#define DIRECTORY_MAX 4096U                    /* of the directory, with what is no file of a journal */
+#define DIRECTORY_MAX 4096U                    /* entries of the directory, including other files */
 #define BUFFER_SIZE (2U * JOURNAL_MESSAGE_MAX) /* more than the largest record */
-#define CPU_MAX_USEC UINT64_C(20000000)        /* of the reading process without a single record */
+#define CPU_MAX_USEC UINT64_C(20000000)        /* CPU time of the reading process without a single record */
 #define CPU_CHECK_MSEC 1000
 #define NEW_FILES_MAX 16U /* at once */
 
 typedef struct File {
         dev_t device;
         ino_t inode;
-        char *name;   /* fit for a terminal */
-        bool present; /* in the directory when that was last read */
+        char *name;   /* escaped for terminals */
+        bool present; /* in the directory at the last scan */
 } File;
 
 struct JournalReader {
@@ -42,11 +42,11 @@ struct JournalReader {
         pid_t pid;
         File files[JOURNAL_FILES_MAX];
         size_t n_files;
-        int new_fds[JOURNAL_FILES_MAX]; /* opened, but not yet the reading process's */
+        int new_fds[JOURNAL_FILES_MAX]; /* opened, but not yet passed to the reading process */
         size_t n_new;
         char *in;
-        size_t begin, end; /* what of IN was received and not used yet */
-        uint64_t cpu_usec; /* of the reading process when it last sent something */
+        size_t begin, end; /* unprocessed range of IN */
+        uint64_t cpu_usec; /* CPU time of the reading process when it last sent a record */
         bool idle, warned;
 };
 
@@ -58,7 +58,7 @@ static void close_new(JournalReader *r)
                 safe_close(r->new_fds[--r->n_new]);
 }
 
-/* Returns how the reading process ended, as waitpid() has it. */
+/* Returns the wait status of the reading process. */
 static int end_child(JournalReader *r)
 {
         int status = 0;
@@ -126,7 +126,7 @@ static File *find_file(JournalReader *r, const struct stat *st)
 
 static int add_file(JournalReader *r, int place_fd, const struct stat *st, const char *name, Error *e)
 {
-        /* It does not wait, whatever holds a lease on it. */
+        /* Does not block, even if there is a lease on it. */
         _cleanup_close_ int fd = fd_reopen(place_fd, O_RDONLY | O_NONBLOCK);
         _cleanup_free_ char *shown = text_escape_for_terminal(name);
 
@@ -156,7 +156,7 @@ static int look_at(JournalReader *r, const char *name, Error *e)
 
         if (!endswith(name, ".journal") && !endswith(name, ".journal~"))
                 return 0;
-        /* Nothing is opened but by its place, before it is known to be a regular file. */
+        /* Only opened as O_PATH until it is known to be a regular file. */
         fd = openat(r->dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return 0; /* it has just been removed */
@@ -175,7 +175,7 @@ static int look_at(JournalReader *r, const char *name, Error *e)
         return 0;
 }
 
-/* Files that are no longer there are not known any more. */
+/* Forgets files that do not exist any more. */
 static void forget_absent(JournalReader *r)
 {
         size_t n = 0;
@@ -188,7 +188,7 @@ static void forget_absent(JournalReader *r)
         r->n_files = n;
 }
 
-/* Opens the files that are not known yet. */
+/* Opens new files. */
 static int scan(JournalReader *r, Error *e)
 {
         int copy = openat(r->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), k = 0;
@@ -219,7 +219,8 @@ static int scan(JournalReader *r, Error *e)
 
 /* --- The reading process ------------------------------------------------------------------------------- */
 
-/* Numbers above all that are needed, so that none is taken twice when they are put in their places. */
+/* Moves a descriptor above all target numbers, so that none is overwritten when they are moved to their
+ * final numbers. */
 static int move_up(int fd, size_t n)
 {
         int moved = fcntl(fd, F_DUPFD_CLOEXEC, JOURNAL_CHILD_FILES + (int) n);
@@ -272,7 +273,7 @@ static int start_child(JournalReader *r, const JournalQuery *q, Error *e)
         return k;
 }
 
-/* SIGBUS is what a file gives that has become shorter. */
+/* A truncated file causes SIGBUS. */
 static int explain_end(JournalReader *r, Error *e)
 {
         int status = end_child(r);
@@ -331,14 +332,14 @@ static int receive(JournalReader *r, Error *e)
         return 0;
 }
 
-/* The next record, which stays where it is until more are received. */
+/* The next record, valid until more data is received. */
 static int next_record(JournalReader *r, JournalRecord *ret, Error *e)
 {
         for (;;) {
                 ssize_t n = journal_record_parse(r->in + r->begin, r->end - r->begin, ret);
                 if (n < 0)
                         return error_set(e, -EBADMSG,
-                                         "The process that read the journal of pod %s wrote what it must "
+                                         "The process that read the journal of pod %s sent invalid data: "
                                          "not: "
                                          "a file of the journal has taken it over",
                                          pod_display_name(r->pod));
@@ -362,7 +363,7 @@ static void report_damaged(JournalReader *r, const JournalRecord *record)
                 }
 }
 
-/* What else is in the journal as the output of programs, no app of this pod wrote. */
+/* Other entries with this transport were not written by an app of this pod. */
 static bool take_line(JournalReader *r, const JournalRecord *record, JournalLine *ret)
 {
         char name[JOURNAL_APP_MAX + 1];
@@ -420,7 +421,7 @@ static void forget_events(JournalReader *r)
                 ;
 }
 
-/* Hands the files over that are new. */
+/* Passes new files to the child. */
 static int tell_child(JournalReader *r, Error *e)
 {
         int k = 0;
@@ -460,7 +461,7 @@ int journal_reader_wait(JournalReader *r, int timeout_msec, Error *e)
         return 0;
 }
 
-/* Before the directory is read for the first time, so that nothing is missed. */
+/* Called before the directory is read for the first time, so that no change is missed. */
 static int watch(JournalReader *r, Error *e)
 {
         char path[64];

@@ -2,8 +2,8 @@
 
 /* Showing the log file of an app that does not write to the journal.
  *
- * Records that are older than the pod are those of another pod, and left out; so is what is no record. Files that
- * were renamed are not looked for, but one that is renamed while it is followed is read to its end before the
+ * Records that are older than the pod are those of another pod, and left out; so are malformed lines.
+ * Renamed files are not searched, but one that is renamed while it is followed is read to its end before the
  * new one.
  */
 
@@ -13,7 +13,7 @@
 #include "stage0/report/report-internal.h"
 
 #define CHUNK 65536U
-#define RECORD_MAX (1024U * 1024U) /* longer ones are not acnspawn's */
+#define RECORD_MAX (1024U * 1024U) /* acnspawn writes no longer ones */
 #define FOLLOW_USEC 100000U
 
 typedef struct LogFileReader {
@@ -118,7 +118,7 @@ static int open_log(LogFileReader *r, Error *e)
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
                 int k = fd < 0 ? -errno : -EBADF;
                 safe_close(fd);
-                return k == -EBADF ? error_set(e, k, "The log file %s of app %s is no regular file",
+                return k == -EBADF ? error_set(e, k, "The log file %s of app %s is not a regular file",
                                                r->file->path, r->app)
                                    : error_set_errno(e, k, "Cannot read the log file %s of app %s",
                                                      r->file->path, r->app);
@@ -151,7 +151,7 @@ static int take_chunk(LogFileReader *r, const char *data, size_t size)
         return 0;
 }
 
-/* As far as the file goes now. */
+/* Reads to the current end of the file. */
 static int read_all(LogFileReader *r, Error *e)
 {
         _cleanup_free_ char *chunk = malloc(CHUNK);
@@ -167,7 +167,7 @@ static int read_all(LogFileReader *r, Error *e)
                                                r->file->path, r->app);
                 int k = take_chunk(r, chunk, (size_t) n);
                 if (k < 0)
-                        return error_set_errno(e, k, "Cannot show what app %s wrote", r->app);
+                        return error_set_errno(e, k, "Cannot show the output of app %s", r->app);
         }
 }
 
@@ -192,7 +192,7 @@ static int read_last(LogFileReader *r, Error *e)
         return k;
 }
 
-/* The file that is written now is another one, with something in it: nothing more comes to ours. */
+/* Whether another file is written now, and is not empty: the old one is complete. */
 static bool was_replaced(const LogFileReader *r)
 {
         struct stat ours, now;
@@ -201,7 +201,7 @@ static bool was_replaced(const LogFileReader *r)
                now.st_size > 0 && (now.st_ino != ours.st_ino || now.st_dev != ours.st_dev);
 }
 
-/* Made empty in its place. */
+/* Whether the file was truncated. */
 static bool was_truncated(const LogFileReader *r)
 {
         struct stat st;

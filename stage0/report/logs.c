@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Showing what the apps of a pod wrote, as far as it goes or until the pod has ended. */
+/* Shows the output of the apps of a pod, up to now or until the pod has ended. */
 
 #include "stage0/report/report-internal.h"
 
-/* The end of the pod is seen by its lock; the journal wakes us for everything else. */
+/* The end of the pod is detected by its lock; the journal causes wake-ups for everything else. */
 #define END_CHECK_MSEC 250
 
 static int follow(Pod *p, JournalReader *reader, const OutputOptions *o, uint64_t until_usec, Error *e)
@@ -30,7 +30,7 @@ static int refuse_pod(const Pod *p, Error *e)
                                         : r;
 }
 
-/* Output that is not in the journal: the log file has it, or nothing. */
+/* Output that is not in the journal: it is in the log file, or lost. */
 static int show_log_file(Pod *p, const PodApp *app, const LogFileSettings *f, const LogOptions *o,
                          const OutputOptions *output, Error *e)
 {
@@ -53,7 +53,7 @@ static void point_to_log_file(const Pod *p, const PodApp *app, const LogFileSett
                 log_info("The output of app %s is not in the journal, and it has no log file.", app->name);
 }
 
-/* 1: the only app that is asked for is not in the journal, and was shown. */
+/* 1: the requested app is not in the journal, and was shown. */
 static int show_unjournaled(Pod *p, const LogOptions *o, const OutputOptions *output, Error *e)
 {
         for (size_t i = 0; i < p->manifest->n_apps; i++) {
@@ -65,7 +65,7 @@ static int show_unjournaled(Pod *p, const LogOptions *o, const OutputOptions *ou
                 int r = app_settings_read(app, &s, NULL);
                 if (r == -ENOMEM)
                         return error_oom(e);
-                if (r < 0 || s.journal) /* a version that knew other settings had the journal */
+                if (r < 0 || s.journal) /* versions with other settings always used the journal */
                         continue;
                 if (o->app || p->manifest->n_apps == 1) {
                         r = show_log_file(p, app, &s.log_file, o, output, e);

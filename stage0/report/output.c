@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Lines of apps, to our standard output and standard error: as they are, with the app's name in front, or as
+/* Writes lines of apps to standard output and standard error: unchanged, with the app's name in front, or as
  * JSON. */
 
 #include "stage0/report/report-internal.h"
@@ -50,8 +50,8 @@ void text_add_moment(Text *t, uint64_t usec)
                 text_addf(t, "%s.%06u%.3s:%s", when, (unsigned) (usec % 1000000), zone, zone + 3);
 }
 
-/* On a terminal neither the prefix nor anything else of ours can be overwritten by what an app writes. The
- * carriage return of a line that ends with two characters is not needed there. */
+/* On a terminal apps cannot overwrite the prefix or other output of acnspawn. The carriage return of a line
+ * that ends with CR LF is not needed there. */
 static void add_neutral(Text *t, const JournalLine *l, bool with_end, int fd)
 {
         Neutralizer z = {.colors = colors_enabled(fd)};
@@ -106,7 +106,7 @@ int output_all(JournalReader *r, const OutputOptions *o, Error *e)
         while ((k = journal_reader_next(r, &l, e)) > 0) {
                 k = output_line(&l, o);
                 if (k < 0)
-                        return error_set_errno(e, k, "Cannot show what the apps wrote");
+                        return error_set_errno(e, k, "Cannot show the output of the apps");
         }
         return k;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Everything that can be told about a pod: its apps, its isolators, when it ran, where it can be reached. */
+/* The status of a pod: its apps, its isolators, times, addresses. */
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -40,7 +40,7 @@ void pod_report_done(PodReport *r)
         *r = (PodReport){.exit_status = -1};
 }
 
-/* What the app's settings have to do with how it is. A record of its health that cannot be read is none. */
+/* The part of the report that depends on the app's settings. An unreadable health record is ignored. */
 static int report_settings(Pod *p, int status_fd, AppReport *a)
 {
         _cleanup_app_settings_ AppSettings s = {};
@@ -49,7 +49,7 @@ static int report_settings(Pod *p, int status_fd, AppReport *a)
         if (k == -ENOMEM)
                 return k;
         if (k < 0)
-                return 0; /* of a version that knew others */
+                return 0; /* of a version with other settings */
         (void) pod_drops_read(p, a->app->name, &a->drops);
         a->restart = s.restart;
         a->restart_limit = s.restart_limit;
@@ -84,13 +84,13 @@ static int report_apps(Pod *p, PodReport *r)
         r->n_apps = n;
         if (p->state == POD_EXITED)
                 r->exit_status = pod_exit_status(p->config.exit_policy, statuses, n);
-        free(statuses); /* what they hold has moved */
+        free(statuses); /* their content was moved */
         for (size_t i = 0; k >= 0 && i < n; i++)
                 k = report_settings(p, fd, &r->apps[i]);
         return k;
 }
 
-/* What a report of isolators is made from and goes to. */
+/* Input and output of a report of isolators. */
 typedef struct IsolatorReporter {
         const Pod *pod;
         const char *const *config_dirs;
@@ -170,7 +170,7 @@ static int report_all_isolators(Pod *p, const char *const *config_dirs, bool kee
 {
         IsolatorReporter reporter = {.pod = p, .config_dirs = config_dirs, .report = r};
 
-        /* A record that cannot be read is none: it enforces nothing. */
+        /* An unreadable record is ignored: it does not enforce anything. */
         if (pod_grants_read(p, &r->grants, NULL) == -ENOMEM)
                 return -ENOMEM;
         int k = pod_features(p, keep_unit, &reporter.features);
@@ -190,14 +190,14 @@ int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit,
 
         if (k < 0) {
                 pod_report_done(&r);
-                return error_set_errno(e, k, "Cannot tell what becomes of the isolators of pod %s",
+                return error_set_errno(e, k, "Cannot determine the state of the isolators of pod %s",
                                        pod_display_name(p));
         }
         *ret = r;
         return 0;
 }
 
-/* --- Addresses: a child looks at them from inside the pod's network ------------------------------------ */
+/* --- Addresses: read by a child in the pod's network namespace ----------------------------------------- */
 
 static int print_address(int fd, const struct ifaddrs *a)
 {
@@ -256,18 +256,18 @@ static int report_addresses(PodReport *r)
         snprintf(path, sizeof(path), "/proc/%d/ns/net", (int) r->leader);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
-                return 0; /* it ended while we looked */
+                return 0; /* it has ended meanwhile */
         return read_addresses(fd, &r->addresses);
 }
 
-/* A record that cannot be read is told when the pod is taken out of its networks. */
+/* An unreadable record is reported when the pod is removed from its networks. */
 static int report_networks(Pod *p, PodReport *r)
 {
         if (network_report(p, &r->networks, &r->n_networks, NULL) == -ENOMEM)
                 return -ENOMEM;
         if (p->state == POD_RUNNING && served_sockets_read(p, &r->sockets, &r->n_sockets) == -ENOMEM)
                 return -ENOMEM;
-        /* An older pod may have ports that are refused today. */
+        /* A pod of an earlier version may have ports that are refused now. */
         return port_mappings_new(p->manifest, &r->ports, &r->n_ports, NULL) == -ENOMEM ? -ENOMEM : 0;
 }
 
@@ -309,7 +309,7 @@ int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e)
                 k = report_addresses(&r);
         if (k < 0) {
                 pod_report_done(&r);
-                return error_set_errno(e, k, "Cannot tell the status of pod %s", pod_display_name(p));
+                return error_set_errno(e, k, "Cannot determine the status of pod %s", pod_display_name(p));
         }
         *ret = r;
         return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* stage0/report/: what is known of a pod, and what its apps wrote. */
+/* stage0/report/: the status of a pod, and the output of its apps. */
 
 #include "stage0/runtime/runtime.h"
 
-/* pod-status.c: everything "status" tells of a pod. */
+/* pod-status.c: the data of "status". */
 typedef struct AppReport {
         const PodApp *app;
         AppStatus status;
@@ -13,9 +13,9 @@ typedef struct AppReport {
         bool has_health;
         int restart;              /* RestartPolicy */
         uint32_t restart_limit;   /* RESTART_LIMIT_NONE: there is none */
-        uint64_t next_start_usec; /* realtime; 0: none is waited for */
-        LogDrops drops;           /* what it wrote that is not in the journal, or not in its log file */
-        bool journal;             /* what it writes goes to the pod's journal */
+        uint64_t next_start_usec; /* realtime; 0: no restart is pending */
+        LogDrops drops;           /* output that is not in the journal, or not in its log file */
+        bool journal;             /* its output is written to the pod's journal */
         char *log_file;           /* and to this file of the host; or NULL */
 } AppReport;
 
@@ -32,23 +32,23 @@ typedef struct PodReport {
         size_t n_apps;
         IsolatorReport *isolators;
         size_t n_isolators;
-        PodGrants grants;         /* what images asked for beyond the defaults */
-        IsolatorReport *defaults; /* what holds where no isolator says otherwise */
+        PodGrants grants;         /* privileges requested by images beyond the defaults */
+        IsolatorReport *defaults; /* defaults that apply without an isolator */
         size_t n_defaults;
         char **addresses; /* "lo 127.0.0.1", …: of a running pod */
         NetworkReport *networks;
         size_t n_networks;
-        PortMapping *ports; /* of the host that lead to the pod, or would */
+        PortMapping *ports; /* ports of the host that are (or would be) forwarded to the pod */
         size_t n_ports;
-        ServedSocket *sockets; /* of the host that a running pod was started with */
+        ServedSocket *sockets; /* sockets of the host that a running pod was started with */
         size_t n_sockets;
         uint64_t started_usec, ended_usec; /* realtime; 0: never */
         int exit_status;                   /* the pod's, or -1 while it has none */
         pid_t leader;                      /* host's pid of the pod's PID 1, or 0 */
-        char *unit;                        /* of the host's systemd, which a running pod is in; or NULL */
+        char *unit; /* unit of the host's systemd that contains a running pod; or NULL */
         bool paused;
-        /* Of a pod with several apps: nothing here keeps processes of EXPOSED_TO, some of its apps, from
-         * looking into processes of the others. EXPOSED_TO_ALL: it is all of them, for want of Landlock. */
+        /* Of a pod with several apps: those whose processes are not prevented from accessing processes of
+         * the others. EXPOSED_TO_ALL: all of them, for lack of Landlock. */
         char **exposed_to;
         bool exposed_to_all;
 } PodReport;
@@ -56,19 +56,20 @@ typedef struct PodReport {
 /* CONFIG_DIRS as in PrepareOptions. */
 int pod_report(Pod *p, const char *const *config_dirs, PodReport *ret, Error *e);
 void pod_report_done(PodReport *r);
-/* Its isolators alone; works for a pod that is being prepared, too. KEEP_UNIT: as it would be in the unit of
- * the host that we are in, after unit_keep(). */
+/* Only its isolators; also for a pod that is being prepared. KEEP_UNIT: as they would be in the current unit
+ * of the host, after unit_keep(). */
 int pod_report_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, PodReport *ret, Error *e);
 /* isolators-strict.c: -EOPNOTSUPP, with all of them in the message, if one of the isolators would not be
  * enforced on this host. */
 int pod_require_isolators(Pod *p, const char *const *config_dirs, bool keep_unit, Error *e);
 
-/* The same as warnings, of those that the command line asks for: what a manifest has may be for other
- * hosts. */
+/* The same as warnings, for isolators of the command line only: those of a manifest may be intended for
+ * other hosts. */
 int pod_warn_isolators(Pod *p, const PodRequest *request, const char *const *config_dirs, char ***warnings,
                        Error *e);
 
-/* usage.c: what a running pod uses. UINT64_MAX: this host cannot measure it, or there is no limit. */
+/* usage.c: resource usage of a running pod. UINT64_MAX: this host cannot measure it, or there is no
+ * limit. */
 typedef struct Usage {
         uint64_t cpu_usec;
         uint64_t memory, memory_max; /* bytes */
@@ -76,24 +77,24 @@ typedef struct Usage {
         uint64_t pids;
 } Usage;
 
-/* Of the pod as a whole, and an array of what each of its apps uses, in the order of the manifest. */
+/* The usage of the pod as a whole, and an array of that of each app, in the order of the manifest. */
 int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
 
-/* logs.c: the apps' output out of the pod's journal. */
+/* logs.c: the apps' output from the pod's journal. */
 typedef struct LogOptions {
         bool follow;     /* until the pod has ended */
         const char *app; /* NULL: all */
         bool prefix;     /* the app's name in front of each line */
         bool json, timestamps;
-        bool raw;                        /* also on a terminal as it was written */
-        uint64_t lines;                  /* only the last so many; UINT64_MAX: all */
+        bool raw;                        /* do not escape output on a terminal */
+        uint64_t lines;                  /* number of last lines; UINT64_MAX: all */
         uint64_t since_usec, until_usec; /* realtime, both included; UNTIL 0: to the end */
 } LogOptions;
 int pod_logs(Pod *p, const LogOptions *o, Error *e);
 
 /* --- output.c: lines to standard output and standard error --------------------------------------------- */
 
-/* What an app wrote, out of the journal or on its way there. */
+/* A line written by an app. */
 typedef struct JournalLine {
         const char *app;
         const char *data;
@@ -106,7 +107,7 @@ typedef struct JournalLine {
 
 typedef struct OutputOptions {
         bool prefix, json, timestamps;
-        bool raw; /* else control characters become visible on a terminal */
+        bool raw; /* else control characters are escaped on a terminal */
 } OutputOptions;
 /* Local time with microseconds, as the journal's tools write it and "logs --since" takes it; "-": it is not known. */
 void text_add_moment(Text *t, uint64_t usec);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a running pod and its apps use: processor time, memory, I/O, processes.
+/* Resource usage of a running pod and its apps:
  *
- * All of it is counted by the kernel in the pod's cgroups and read from there, by the host, so that a pod
- * can neither hide nor be charged for the asking. Processor time every cgroup has; the rest takes
- * controllers. What cannot be measured is not made up. Processes can be counted in any case.
+ * CPU time, memory, I/O, processes. All of it is accounted by the kernel in the pod's cgroups and read from
+ * there, on the host, so that a pod cannot hide its usage, nor is it charged for the query. CPU time is
+ * available in every cgroup; the rest requires controllers. Values that cannot be measured are reported as
+ * unknown. Processes can be counted in any case.
  */
 
 #include <dirent.h>
@@ -19,7 +20,7 @@ static void usage_init(Usage *u)
         *u = (Usage){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 }
 
-/* The number in a file of one; "max" is UINT64_MAX, too. */
+/* The number in a file; UINT64_MAX: unknown, or "max". */
 static uint64_t read_number(int fd, const char *name)
 {
         _cleanup_free_ char *text = NULL;
@@ -31,7 +32,7 @@ static uint64_t read_number(int fd, const char *name)
         return parse_u64(text, &n) < 0 ? UINT64_MAX : n;
 }
 
-/* The sum of all values of KEY, which ends with what stands in front of the number. */
+/* The sum of all values of KEY, which includes the separator before the number. */
 static uint64_t sum_of(const char *text, const char *key)
 {
         uint64_t sum = 0;
@@ -76,7 +77,7 @@ static int add_children(const char *path, char ***all)
         return r;
 }
 
-/* Where nothing counts them they are counted: those of all cgroups below, by a list that grows while it is
+/* Without a controller processes are counted, in all cgroups below, by a list that grows while it is
  * walked. */
 static uint64_t count_processes(const char *path)
 {
@@ -115,8 +116,8 @@ static int read_usage(const char *path, Usage *ret)
         return 0;
 }
 
-/* The limit of the pod as a whole: the lowest of its own cgroup, which a unit of the host may limit, and of the
- * slice of its apps, where its isolator is in force. */
+/* The limit of the pod as a whole: the minimum of those of its own cgroup, which a unit of the host may set,
+ * and of the slice of its apps, where its isolator is enforced. */
 uint64_t usage_memory_limit(const char *pod_path)
 {
         static const char *const below[] = {"memory.max", "payload/memory.max",
@@ -162,9 +163,10 @@ int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e)
         for (size_t i = 0; r >= 0 && p->manifest && i < p->manifest->n_apps; i++)
                 r = read_app(path, p->manifest->apps[i], &apps[i]);
         if (r == -ENOENT)
-                return error_set(e, -ESRCH, "Pod %s is just starting, or about to end", pod_display_name(p));
+                return error_set(e, -ESRCH, "Pod %s is starting, or about to end", pod_display_name(p));
         if (r < 0)
-                return error_set_errno(e, r, "Cannot read what pod %s uses", pod_display_name(p));
+                return error_set_errno(e, r, "Cannot read the resource usage of pod %s",
+                                       pod_display_name(p));
         *ret_pod = pod;
         *ret_apps = TAKE_PTR(apps);
         return 0;
